@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if canImport(FoundationEssentials)
+public import FoundationEssentials
+#else
+public import Foundation
+#endif
+
+/// Names a command: a UUID of version 7 (RFC 9562 §5.7), so that ids sort by the time they were made.
+public struct CommandID: Hashable, Sendable, Codable, Comparable, LosslessStringConvertible {
+    /// The UUID.
+    public let uuid: UUID
+
+    /// The id in a UUID; `nil` if that is not of version 7.
+    public init?(uuid: UUID) {
+        guard uuid.uuid.6 >> 4 == 7, uuid.uuid.8 >> 6 == 0b10 else { return nil }
+        self.uuid = uuid
+    }
+
+    /// Reads the text form of RFC 9562, in either case; `nil` if it is none or not of version 7.
+    public init?(_ description: String) {
+        guard let uuid = UUID(uuidString: description) else { return nil }
+        self.init(uuid: uuid)
+    }
+
+    /// The text form of RFC 9562, in lower case.
+    public var description: String { uuid.uuidString.lowercased() }
+
+    /// By the bytes: earlier ids first.
+    public static func < (left: Self, right: Self) -> Bool {
+        withUnsafeBytes(of: left.uuid.uuid) { left in
+            withUnsafeBytes(of: right.uuid.uuid) { right in left.lexicographicallyPrecedes(right) }
+        }
+    }
+
+    /// Reads the text form.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let id = CommandID(try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a command id is a UUID of version 7")
+        }
+        self = id
+    }
+
+    /// Writes the text form.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(description)
+    }
+}
+
+/// Makes command ids that grow strictly, also within a millisecond and when the clock goes back
+/// (RFC 9562 §6.2, method 2: the random part is raised as a counter).
+package struct CommandIDGenerator: Sendable {
+    private var milliseconds: UInt64 = 0
+    /// The 74 bits behind the time: 12 and 62.
+    private var high: UInt16 = 0
+    private var low: UInt64 = 0
+
+    package init() {}
+
+    /// The next id.
+    /// - Parameter now: milliseconds since 1970; 48 bits of it are used.
+    package mutating func next(now: UInt64, using random: inout some RandomNumberGenerator) -> CommandID {
+        let now = now & 0xFFFF_FFFF_FFFF
+        if now > milliseconds || (milliseconds == 0 && high == 0 && low == 0) {
+            milliseconds = now
+            // The upper bit stays clear, so that a burst does not run out of counter.
+            high = random.next() & 0x7FF
+            low = random.next() & Self.lowMask
+        } else {
+            // Steps of at least one, at random, so that the next id cannot be guessed.
+            low += UInt64.random(in: 1...(1 << 32), using: &random)
+            if low > Self.lowMask {
+                low &= Self.lowMask
+                high += 1
+            }
+            if high > 0xFFF {
+                high = 0
+                milliseconds = (milliseconds + 1) & 0xFFFF_FFFF_FFFF
+            }
+        }
+        func byte(_ value: UInt64, _ shift: UInt64) -> UInt8 { UInt8(truncatingIfNeeded: value >> shift) }
+        let uuid = UUID(
+            uuid: (
+                byte(milliseconds, 40), byte(milliseconds, 32), byte(milliseconds, 24), byte(milliseconds, 16), byte(milliseconds, 8),
+                byte(milliseconds, 0), 0x70 | UInt8(truncatingIfNeeded: high >> 8), UInt8(truncatingIfNeeded: high),
+                0x80 | byte(low, 56), byte(low, 48), byte(low, 40), byte(low, 32), byte(low, 24), byte(low, 16), byte(low, 8), byte(low, 0)
+            )
+        )
+        return CommandID(unchecked: uuid)
+    }
+
+    private static let lowMask: UInt64 = 1 << 62 - 1
+}
+
+extension CommandID {
+    fileprivate init(unchecked uuid: UUID) { self.uuid = uuid }
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// Everything that is bounded, in one place. The name is the one in settings, errors and the relay's `welcome`.
+public enum Limit: String, CaseIterable, Hashable, Sendable {
+    /// One control message.
+    case controlFrameBytes
+    /// One control message before the relay has said `welcome`.
+    case controlFrameBytesBeforeWelcome
+    /// A sealed command.
+    case commandBytes
+    /// A sealed reply to a command.
+    case replyBytes
+    /// A message to or from an app service, encoded.
+    case messageBytes
+    /// Commands in one endpoint's mailbox, the replies that wait for it included.
+    case mailboxCommands
+    /// Bytes of the same.
+    case mailboxBytes
+    /// Endpoints of one account.
+    case endpointsPerAccount
+    /// A signed app registration.
+    case appRegistrationBytes
+    /// All app registrations of one endpoint.
+    case appRegistrationsBytes
+    /// URI schemes of one app.
+    case schemesPerApp
+    /// App services of one app.
+    case servicesPerApp
+    /// Attributes of one app.
+    case attributesPerApp
+    /// The UTF-8 bytes of an app service's name.
+    case serviceNameBytes
+    /// The characters of a device's or app's display name.
+    case displayNameCharacters
+    /// A URI.
+    case uriBytes
+    /// Sessions of one endpoint.
+    case sessionsPerEndpoint
+    /// App service connections of one session, both directions together.
+    case connectionsPerSession
+    /// Bytes of large messages that one session may be assembling or holding for the app.
+    case assemblyBytesPerSession
+    /// The same over all sessions of an endpoint.
+    case assemblyBytesPerEndpoint
+    /// Requests of one connection and direction that wait for their answer.
+    case requestsPerConnection
+    /// Commands an endpoint may send in a second; ten times that in a burst.
+    case commandsPerSecond
+    /// App registrations an endpoint may publish in a second; ten times that in a burst.
+    case publishesPerSecond
+    /// Tunnels an endpoint may open in a second; ten times that in a burst.
+    case tunnelOpensPerSecond
+    /// How long a connection may stay without saying hello.
+    case helloSeconds
+
+    /// What a limit counts.
+    public enum Unit: String, Sendable {
+        /// Bytes.
+        case bytes
+        /// Things.
+        case count
+        /// Characters.
+        case characters
+        /// Things per second.
+        case perSecond
+        /// Seconds.
+        case seconds
+    }
+
+    /// The value unless set otherwise.
+    public var defaultValue: Int {
+        switch self {
+        case .controlFrameBytes: 512 << 10
+        case .controlFrameBytesBeforeWelcome: 32 << 10
+        case .commandBytes, .replyBytes: 256 << 10
+        case .messageBytes: 16 << 20
+        case .mailboxCommands: 1_000
+        case .mailboxBytes: 64 << 20
+        case .endpointsPerAccount: 64
+        case .appRegistrationBytes: 16 << 10
+        case .appRegistrationsBytes: 128 << 10
+        case .schemesPerApp, .servicesPerApp, .attributesPerApp: 32
+        case .serviceNameBytes: 128
+        case .displayNameCharacters: 64
+        case .uriBytes: 8 << 10
+        case .sessionsPerEndpoint: 64
+        case .connectionsPerSession: 256
+        case .assemblyBytesPerSession: 32 << 20
+        case .assemblyBytesPerEndpoint: 128 << 20
+        case .requestsPerConnection: 1_024
+        case .commandsPerSecond: 50
+        case .publishesPerSecond: 1
+        case .tunnelOpensPerSecond: 10
+        case .helloSeconds: 10
+        }
+    }
+
+    /// What the value counts.
+    public var unit: Unit {
+        switch self {
+        case .mailboxCommands, .endpointsPerAccount, .schemesPerApp, .servicesPerApp, .attributesPerApp, .sessionsPerEndpoint,
+            .connectionsPerSession, .requestsPerConnection:
+            .count
+        case .displayNameCharacters: .characters
+        case .commandsPerSecond, .publishesPerSecond, .tunnelOpensPerSecond: .perSecond
+        case .helloSeconds: .seconds
+        default: .bytes
+        }
+    }
+}
+
+/// The limits in force: the defaults, with those that were set otherwise.
+public struct Limits: Hashable, Sendable {
+    private var overrides: [Limit: Int]
+
+    /// The defaults.
+    public init() {
+        self.overrides = [:]
+    }
+
+    /// A limit's value; a value below 1 is taken as 1.
+    public subscript(limit: Limit) -> Int {
+        get { overrides[limit] ?? limit.defaultValue }
+        set { overrides[limit] = max(1, newValue) }
+    }
+
+    /// Passes if no more than the limit was asked for.
+    package func check(_ limit: Limit, _ requested: Int) throws(LimitExceeded) {
+        let allowed = self[limit]
+        guard requested <= allowed else { throw LimitExceeded(limit: limit, allowed: allowed, requested: requested) }
+    }
+}
+
+/// More was asked for than a limit allows.
+public struct LimitExceeded: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The limit.
+    public let limit: Limit
+    /// Its value.
+    public let allowed: Int
+    /// What was asked for.
+    public let requested: Int
+
+    package init(limit: Limit, allowed: Int, requested: Int) {
+        self.limit = limit
+        self.allowed = allowed
+        self.requested = requested
+    }
+
+    /// Names all three.
+    public var description: String {
+        "\(limit.rawValue) is limited to \(allowed)\(limit.unit == .count ? "" : " \(limit.unit.rawValue)"), \(requested) was asked for"
+    }
+}
+
+extension Limits: Codable {
+    /// An object from limit name to value; unknown names are ignored, so that a newer peer may have more.
+    public init(from decoder: any Decoder) throws {
+        self.init()
+        for (name, value) in try decoder.singleValueContainer().decode([String: Int].self) {
+            if let limit = Limit(rawValue: name) { self[limit] = value }
+        }
+    }
+
+    /// All limits, the defaults too.
+    public func encode(to encoder: any Encoder) throws {
+        let pairs = Limit.allCases.map { ($0.rawValue, self[$0]) }
+        var container = encoder.singleValueContainer()
+        try container.encode(Dictionary(uniqueKeysWithValues: pairs))
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// Names a tunnel: 16 random bytes. As text, 32 lower-case hexadecimal digits.
+public struct TunnelID: Hashable, Sendable, Codable, LosslessStringConvertible {
+    private let high: UInt64
+    private let low: UInt64
+
+    /// A new random id.
+    package init(using random: inout some RandomNumberGenerator) {
+        self.high = random.next()
+        self.low = random.next()
+    }
+
+    /// The id in 16 bytes; `nil` for any other number of them.
+    package init?(bytes: some Collection<UInt8>) {
+        guard bytes.count == 16 else { return nil }
+        self.high = bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+        self.low = bytes.suffix(8).reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    /// Reads the text form; `nil` if it is none.
+    public init?(_ description: String) {
+        let digits = Array(description.utf8)
+        guard digits.count == 32 else { return nil }
+        var bytes: [UInt8] = []
+        for index in stride(from: 0, to: 32, by: 2) {
+            guard let upper = TunnelID.value(ofDigit: digits[index]), let lower = TunnelID.value(ofDigit: digits[index + 1]) else {
+                return nil
+            }
+            bytes.append(upper << 4 | lower)
+        }
+        self.init(bytes: bytes)
+    }
+
+    private static func value(ofDigit digit: UInt8) -> UInt8? {
+        switch digit {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
+        default: nil
+        }
+    }
+
+    /// The 16 bytes.
+    package var bytes: [UInt8] {
+        [high, low].flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> UInt64(56 - 8 * $0)) } }
+    }
+
+    /// 32 lower-case hexadecimal digits.
+    public var description: String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+
+    /// Reads the text form.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let id = TunnelID(try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a tunnel id is 32 hexadecimal digits")
+        }
+        self = id
+    }
+
+    /// Writes the text form.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(description)
+    }
+}

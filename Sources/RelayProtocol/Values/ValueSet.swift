@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// A message: named values, as two apps exchange them (the original's `ValueSet`).
+///
+/// Keys are unique and compared by their UTF-8 bytes; iteration follows the order in which keys stand on the wire
+/// (shorter first, then bytewise: RFC 8949 §4.2.1). Looking a key up costs O(log n); adding one in the middle O(n),
+/// so build a set of many thousand keys from a sequence rather than key by key.
+public struct ValueSet: Hashable, Sendable {
+    /// One key with its value.
+    public typealias Element = (key: String, value: Value)
+
+    struct Entry: Hashable, Sendable {
+        let key: String
+        var value: Value
+    }
+
+    /// Strictly ascending in wire order: encoding needs no sorting and decoding no hashing.
+    var entries: [Entry]
+
+    /// An empty set.
+    public init() {
+        self.entries = []
+    }
+
+    init(sortedEntries: [Entry]) {
+        self.entries = sortedEntries
+    }
+
+    /// A set of the given pairs; where a key occurs again, the later value stands.
+    public init(_ pairs: some Sequence<Element>) {
+        var entries = pairs.map { Entry(key: $0.key, value: $0.value) }
+        // `sort` is stable, so of equal keys the last is the latest.
+        entries.sort { ValueSet.precedes($0.key, $1.key) }
+        self.entries = []
+        self.entries.reserveCapacity(entries.count)
+        for entry in entries {
+            if let last = self.entries.last, ValueSet.areSame(last.key, entry.key) {
+                self.entries[self.entries.count - 1] = entry
+            } else {
+                self.entries.append(entry)
+            }
+        }
+    }
+
+    /// The value of a key; `nil` when there is none. Setting `nil` removes the key.
+    public subscript(key: String) -> Value? {
+        get {
+            let index = position(of: key)
+            return index < entries.count && ValueSet.areSame(entries[index].key, key) ? entries[index].value : nil
+        }
+        set {
+            let index = position(of: key)
+            let exists = index < entries.count && ValueSet.areSame(entries[index].key, key)
+            switch (newValue, exists) {
+            case (let value?, true): entries[index].value = value
+            case (let value?, false): entries.insert(Entry(key: key, value: value), at: index)
+            case (nil, true): entries.remove(at: index)
+            case (nil, false): break
+            }
+        }
+    }
+
+    /// The keys in wire order.
+    public var keys: [String] { entries.map(\.key) }
+
+    /// Where the key stands, or would stand.
+    private func position(of key: String) -> Int {
+        if let last = entries.last, ValueSet.precedes(last.key, key) { return entries.count }
+        var low = 0
+        var high = entries.count
+        while low < high {
+            let middle = low + (high - low) / 2
+            if ValueSet.precedes(entries[middle].key, key) { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    /// Wire order of text strings in deterministic CBOR: by encoded bytes, which begin with the length.
+    static func precedes(_ left: String, _ right: String) -> Bool {
+        let (leftCount, rightCount) = (left.utf8.count, right.utf8.count)
+        guard leftCount == rightCount else { return leftCount < rightCount }
+        return left.utf8.lexicographicallyPrecedes(right.utf8)
+    }
+
+    static func areSame(_ left: String, _ right: String) -> Bool {
+        left.utf8.count == right.utf8.count && left.utf8.elementsEqual(right.utf8)
+    }
+}
+
+extension ValueSet: Sequence {
+    /// The pairs in wire order.
+    public func makeIterator() -> AnyIterator<Element> {
+        var iterator = entries.makeIterator()
+        return AnyIterator { iterator.next().map { ($0.key, $0.value) } }
+    }
+
+    /// The number of keys.
+    public var count: Int { entries.count }
+
+    /// Whether there is no key.
+    public var isEmpty: Bool { entries.isEmpty }
+
+    /// See `Sequence`.
+    public var underestimatedCount: Int { entries.count }
+}
+
+extension ValueSet: ExpressibleByDictionaryLiteral {
+    /// `["Type": "ping", "Count": 3]`; where a key occurs again, the later value stands.
+    public init(dictionaryLiteral elements: (String, Value)...) {
+        self.init(elements.lazy.map { (key: $0.0, value: $0.1) })
+    }
+}

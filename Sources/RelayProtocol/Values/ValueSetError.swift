@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// Why bytes are not a message, or a message cannot be encoded: what, in which value, and at which byte.
+public struct ValueSetError: Error, Hashable, Sendable {
+    /// What is wrong.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        private enum Kind: String {  // swift-format-ignore
+            case truncated, trailingBytes, notAValueSet, nonStringKey, duplicateKey, unsortedKey, mixedArray, unknownTag,
+                invalidTagContent, unsupportedType, indefiniteLength, notShortest, invalidText, integerOutOfRange, numberOutOfRange,
+                dateNotFinite, tooDeep, tooManyValues, invalidSyntax
+        }
+        private let kind: Kind
+        private init(_ kind: Kind) { self.kind = kind }
+
+        /// The input ends inside a value.
+        public static let truncated = Code(.truncated)
+        /// Something follows the message.
+        public static let trailingBytes = Code(.trailingBytes)
+        /// The outermost value is not a set.
+        public static let notAValueSet = Code(.notAValueSet)
+        /// A key is not text.
+        public static let nonStringKey = Code(.nonStringKey)
+        /// A key occurs twice.
+        public static let duplicateKey = Code(.duplicateKey)
+        /// CBOR: keys are not in deterministic order.
+        public static let unsortedKey = Code(.unsortedKey)
+        /// An array holds values of different kinds.
+        public static let mixedArray = Code(.mixedArray)
+        /// A CBOR tag, or a JSON key that begins with `$` and stands alone, that is not known.
+        public static let unknownTag = Code(.unknownTag)
+        /// What a tag encloses does not fit it: a date that is no number, a UUID that is not 16 bytes, base64 that is none.
+        public static let invalidTagContent = Code(.invalidTagContent)
+        /// A type that messages do not have, such as null.
+        public static let unsupportedType = Code(.unsupportedType)
+        /// CBOR: an indefinite length.
+        public static let indefiniteLength = Code(.indefiniteLength)
+        /// CBOR: a length or number that is not in its shortest form.
+        public static let notShortest = Code(.notShortest)
+        /// Text that is not valid Unicode.
+        public static let invalidText = Code(.invalidText)
+        /// An integer outside of −2^63 … 2^64 − 1.
+        public static let integerOutOfRange = Code(.integerOutOfRange)
+        /// JSON: a number that a double cannot hold.
+        public static let numberOutOfRange = Code(.numberOutOfRange)
+        /// A date that is infinite or not a number.
+        public static let dateNotFinite = Code(.dateNotFinite)
+        /// Nested deeper than 32 levels.
+        public static let tooDeep = Code(.tooDeep)
+        /// More values than one message may hold.
+        public static let tooManyValues = Code(.tooManyValues)
+        /// JSON: something that is not JSON.
+        public static let invalidSyntax = Code(.invalidSyntax)
+
+        /// The code's name.
+        public var description: String { kind.rawValue }
+    }
+
+    /// What is wrong.
+    public let code: Code
+    /// The value it was met in, from the outermost set inwards: `photos[3].name`. Empty for the message itself.
+    public private(set) var keyPath: String
+    /// The byte of the input at which it was met; `nil` when encoding.
+    public let offset: Int?
+
+    package init(_ code: Code, at offset: Int? = nil) {
+        self.code = code
+        self.keyPath = ""
+        self.offset = offset
+    }
+
+    /// The same error seen from one level further out.
+    func inside(key: String) -> ValueSetError {
+        var error = self
+        let isPlain = !key.isEmpty && key.utf8.allSatisfy { isASCIIAlphanumeric($0) || $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "-") }
+        let name = isPlain ? key : key.debugDescription
+        error.keyPath = keyPath.isEmpty || keyPath.hasPrefix("[") ? name + keyPath : name + "." + keyPath
+        return error
+    }
+
+    func inside(index: Int) -> ValueSetError {
+        var error = self
+        error.keyPath = keyPath.isEmpty || keyPath.hasPrefix("[") ? "[\(index)]" + keyPath : "[\(index)]." + keyPath
+        return error
+    }
+}
+
+extension ValueSetError: CustomStringConvertible {
+    /// One line: the code, the value and the byte.
+    public var description: String {
+        var text = code.description
+        if !keyPath.isEmpty { text += " in \(keyPath)" }
+        if let offset { text += " at byte \(offset)" }
+        return text
+    }
+}
+
+func isASCIIAlphanumeric(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+    default: false
+    }
+}

@@ -3,12 +3,6 @@
 
 public import Crypto
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 /// A private P-256 key that signs: ECDSA with SHA-256 (FIPS 186-5). A protocol, so that a Secure Enclave can hold it.
 public protocol SigningKey: Sendable {
     /// Its public half.
@@ -83,6 +77,25 @@ public struct SigningPublicKey: Sendable, Hashable {
 
     /// Consistent with `==`.
     public func hash(into hasher: inout Hasher) { hasher.combine(spki) }
+}
+
+extension SigningPublicKey: Codable {
+    /// Reads SubjectPublicKeyInfo.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        let spki = try container.decode([UInt8].self)
+        do throws(KeyError) {
+            try self.init(spki: spki)
+        } catch {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "These bytes are no P-256 public key.")
+        }
+    }
+
+    /// Writes SubjectPublicKeyInfo.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(spki)
+    }
 }
 
 /// Why bytes are not a key.

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// What only sender and target know of a command.
+package enum CommandBody: Hashable, Sendable {
+    /// Open a URI.
+    case launch(LaunchRequest)
+    /// One message to an app service.
+    case message(service: String, ValueSet)
+
+    package struct LaunchRequest: Codable, Hashable, Sendable {
+        package var uri: LaunchURI
+        /// What to open when nothing handles the URI.
+        package var fallbackURI: LaunchURI?
+        /// The apps the sender would like, the most preferred first.
+        package var preferredAppIDs: [String]?
+
+        package init(uri: LaunchURI, fallbackURI: LaunchURI? = nil, preferredAppIDs: [String]? = nil) {
+            self.uri = uri
+            self.fallbackURI = fallbackURI
+            self.preferredAppIDs = preferredAppIDs
+        }
+    }
+
+    package var kind: CommandHeader.Kind {
+        switch self {
+        case .launch: .launch
+        case .message: .message
+        }
+    }
+
+    func encodedBytes() throws -> [UInt8] {
+        switch self {
+        case .launch(let request): try ValueSetEncoder().encode(request).encodedBytes()
+        case .message(let service, let message):
+            try (["service": .string(service), "message": .valueSet(message)] as ValueSet).encodedBytes()
+        }
+    }
+
+    init(decoding bytes: [UInt8], kind: CommandHeader.Kind, limits: Limits) throws(CommandError) {
+        guard let set = try? ValueSet(decoding: bytes) else { throw .malformedBody }
+        switch kind {
+        case .launch:
+            guard let request = try? ValueSetDecoder().decode(LaunchRequest.self, from: set), (request.preferredAppIDs ?? []).count <= 64
+            else {
+                throw .malformedBody
+            }
+            self = .launch(request)
+        case .message:
+            guard let service = set["service"]?.string, (1...limits[.serviceNameBytes]).contains(service.utf8.count),
+                let message = set["message"]?.valueSet
+            else {
+                throw .malformedBody
+            }
+            self = .message(service: service, message)
+        }
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// What the relay may know of a command. It routes by this and nothing else; no field exists twice.
+package struct CommandHeader: Codable, Hashable, Sendable {
+    /// The only suite there is: HPKE with P-256, HKDF-SHA256, AES-256-GCM; ECDSA with P-256 and SHA-256.
+    package static let currentSuite = 1
+    /// The longest time to live in milliseconds: 28 days.
+    package static let maximumTimeToLive: Int64 = 28 * 86_400_000
+
+    /// What is sent.
+    package enum Kind: String, Codable, Sendable {
+        case launch
+        case message
+    }
+
+    /// A sequence of commands that are handled in order.
+    package struct Lane: Codable, Hashable, Sendable {
+        package var sender: EndpointID
+        package var target: EndpointID
+        package var targetApp: String
+
+        package init(sender: EndpointID, target: EndpointID, targetApp: String) {
+            self.sender = sender
+            self.target = target
+            self.targetApp = targetApp
+        }
+    }
+
+    package var suite: Int
+    package var id: CommandID
+    package var account: String
+    package var relay: RelayID
+    package var sender: EndpointID
+    package var target: EndpointID
+    package var senderApp: String?
+    package var targetApp: String
+    /// The target's agreement key that it is sealed for.
+    package var keyID: [UInt8]
+    package var kind: Kind
+    /// Grows strictly within the lane.
+    package var number: UInt64
+    /// Milliseconds since 1970, in relay time.
+    package var created: Int64
+    /// Milliseconds since 1970, in relay time; from then on it is not handled.
+    package var expires: Int64
+
+    package init(
+        id: CommandID,
+        account: String,
+        relay: RelayID,
+        sender: EndpointID,
+        target: EndpointID,
+        senderApp: String?,
+        targetApp: String,
+        keyID: [UInt8],
+        kind: Kind,
+        number: UInt64,
+        created: Int64,
+        expires: Int64
+    ) {
+        self.suite = Self.currentSuite
+        self.id = id
+        self.account = account
+        self.relay = relay
+        self.sender = sender
+        self.target = target
+        self.senderApp = senderApp
+        self.targetApp = targetApp
+        self.keyID = keyID
+        self.kind = kind
+        self.number = number
+        self.created = created
+        self.expires = expires
+    }
+
+    package var lane: Lane { Lane(sender: sender, target: target, targetApp: targetApp) }
+
+    /// Checks what the types alone do not.
+    func validate() throws(CommandError) {
+        guard suite == Self.currentSuite else { throw .unknownSuite(suite) }
+        let identifiers = [account, targetApp] + (senderApp.map { [$0] } ?? [])
+        for text in identifiers where !(1...256).contains(text.utf8.count) || !DisplayText.isPlain(text) { throw .malformed }
+        let (timeToLive, overflow) = expires.subtractingReportingOverflow(created)
+        guard keyID.count == 16, number > 0, created >= 0, !overflow, timeToLive > 0, timeToLive <= Self.maximumTimeToLive else {
+            throw .malformed
+        }
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// The target's word how a command ended, signed by its identity key.
+package struct CommandReceipt: SignedPayload {
+    package static let purpose = Purpose.receipt
+    /// The longest reason in UTF-8 bytes.
+    package static let maximumReasonBytes = 1_024
+
+    /// The command's digest.
+    package let command: Digest256
+    package let sender: EndpointID
+    package let target: EndpointID
+    package let outcome: CommandOutcome
+    /// The digest of the sealed reply, if there is one.
+    package let reply: Digest256?
+    /// Milliseconds since 1970, in relay time.
+    package let time: Int64
+
+    package init(for command: SealedCommand, outcome: CommandOutcome, reply: SealedReply? = nil, time: Int64) {
+        self.command = command.digest
+        self.sender = command.header.sender
+        self.target = command.header.target
+        self.outcome = outcome
+        self.reply = reply?.digest
+        self.time = time
+    }
+
+    package func validate(limits: Limits) throws(RecordError) {
+        if case .failed(let reason) = outcome, reason.utf8.count > Self.maximumReasonBytes { throw .invalidField("reason") }
+    }
+}
+
+extension Signed<CommandReceipt> {
+    /// Reads the receipt of a command that this endpoint sent.
+    /// - Parameters:
+    ///   - target: the newest record known of the target.
+    ///   - reply: the sealed reply that came with it.
+    package init(verifying encoded: [UInt8], for command: SealedCommand, from target: EndpointRecord, reply: SealedReply?)
+        throws(CommandError)
+    {
+        do throws(RecordError) {
+            try self.init(verifying: encoded) { (_) throws(RecordError) in target.identityKey }
+        } catch {
+            throw error == .badSignature ? .badSignature : .malformed
+        }
+        guard payload.command == command.digest else { throw .wrongCommand }
+        guard payload.sender == command.header.sender else { throw .wrongSender }
+        guard payload.target == command.header.target, payload.target == target.endpointID else { throw .wrongTarget }
+        guard payload.reply == reply?.digest else { throw .wrongCommand }
+    }
+}
+
+extension CommandOutcome: Codable {
+    private enum Name: String, Codable {
+        case succeeded, declined, unsupported, failed, expired, cancelled, indeterminate
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case name = "outcome"
+        case reason
+    }
+
+    /// Reads `{"outcome": name}`, with a `reason` for `failed` and `indeterminate`.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self =
+            switch try container.decode(Name.self, forKey: .name) {
+            case .succeeded: .succeeded
+            case .declined: .declined
+            case .unsupported: .unsupported
+            case .failed: .failed(reason: try container.decode(String.self, forKey: .reason))
+            case .expired: .expired
+            case .cancelled: .cancelled
+            case .indeterminate: .indeterminate(try container.decode(Indeterminate.self, forKey: .reason))
+            }
+    }
+
+    /// Writes `{"outcome": name}`, with a `reason` for `failed` and `indeterminate`.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        let name: Name =
+            switch self {
+            case .succeeded: .succeeded
+            case .declined: .declined
+            case .unsupported: .unsupported
+            case .failed: .failed
+            case .expired: .expired
+            case .cancelled: .cancelled
+            case .indeterminate: .indeterminate
+            }
+        try container.encode(name, forKey: .name)
+        if case .failed(let reason) = self { try container.encode(reason, forKey: .reason) }
+        if case .indeterminate(let reason) = self { try container.encode(reason, forKey: .reason) }
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Crypto
+
+/// A command as it travels: a header that the relay reads, a body that only the target can, and the sender's signature over
+/// both. The bytes are made once; every retry sends exactly these.
+package struct SealedCommand: Hashable, Sendable {
+    package let header: CommandHeader
+    /// The CBOR map `{"header": bytes, "key": 65 bytes, "body": bytes, "signature": 64 bytes}`.
+    package let encoded: [UInt8]
+    /// The SHA-256 of the bytes: what the relay and the receipt know the command by.
+    package let digest: Digest256
+
+    private let headerBytes: [UInt8]
+    private let encapsulatedKey: [UInt8]
+    private let ciphertext: [UInt8]
+    private let signature: [UInt8]
+
+    /// Seals a body for the target and signs it.
+    /// - Parameters:
+    ///   - header: whose kind must be the body's and whose key id the target's.
+    ///   - target: the agreement key in the target's record.
+    ///   - key: the sender's identity key.
+    package init(
+        _ body: CommandBody,
+        header: CommandHeader,
+        target: AgreementPublicKey,
+        key: some IdentityKey,
+        limits: Limits = Limits()
+    ) throws {
+        try header.validate()
+        guard header.kind == body.kind, header.sender == EndpointID(key.publicKey), header.keyID == target.keyID else {
+            throw CommandError.malformed
+        }
+        let headerBytes = try ValueSetEncoder().encode(header).encodedBytes()
+        let (encapsulatedKey, ciphertext) = try target.seal(
+            try body.encodedBytes(),
+            info: Purpose.command.bytes,
+            associatedData: headerBytes
+        )
+        let signature = try key.sign(headerBytes + encapsulatedKey + ciphertext, for: .command)
+        let envelope: ValueSet = [
+            "header": .data(headerBytes), "key": .data(encapsulatedKey), "body": .data(ciphertext), "signature": .data(signature),
+        ]
+        try self.init(decoding: try envelope.encodedBytes(), limits: limits)
+    }
+
+    /// Reads a command without believing it: the relay's part. Checks form and size, not the signature.
+    package init(decoding encoded: [UInt8], limits: Limits = Limits()) throws(CommandError) {
+        do throws(LimitExceeded) {
+            try limits.check(.commandBytes, encoded.count)
+        } catch {
+            throw .limitExceeded(error)
+        }
+        guard let envelope = try? ValueSet(decoding: encoded), envelope.count == 4,
+            let headerBytes = envelope["header"]?.data,
+            let encapsulatedKey = envelope["key"]?.data, encapsulatedKey.count == 65,
+            let ciphertext = envelope["body"]?.data,
+            let signature = envelope["signature"]?.data, signature.count == 64,
+            let set = try? ValueSet(decoding: headerBytes)
+        else {
+            throw .malformed
+        }
+        // Before the other fields, which another suite may have otherwise.
+        guard let suite = set["suite"]?.int else { throw .malformed }
+        guard suite == CommandHeader.currentSuite else { throw .unknownSuite(suite) }
+        guard let header = try? ValueSetDecoder().decode(CommandHeader.self, from: set) else { throw .malformed }
+        try header.validate()
+        self.header = header
+        self.encoded = encoded
+        self.digest = Digest256(hashing: encoded)
+        self.headerBytes = headerBytes
+        self.encapsulatedKey = encapsulatedKey
+        self.ciphertext = ciphertext
+        self.signature = signature
+    }
+
+    /// Whose mailbox this is: what a command must be meant for to be taken.
+    package struct Recipient: Sendable {
+        package var account: String
+        package var relay: RelayID
+        package var endpoint: EndpointID
+
+        package init(account: String, relay: RelayID, endpoint: EndpointID) {
+            self.account = account
+            self.relay = relay
+            self.endpoint = endpoint
+        }
+    }
+
+    /// Checks that the command is meant for here and comes from the endpoint that the record describes.
+    /// - Parameters:
+    ///   - sender: the newest record known of the sender.
+    ///   - now: milliseconds since 1970, in relay time.
+    package func verify(for recipient: Recipient, from sender: EndpointRecord, now: Int64) throws(CommandError) {
+        guard header.account == recipient.account, sender.account == recipient.account else { throw .wrongAccount }
+        guard header.relay == recipient.relay else { throw .wrongRelay }
+        guard header.target == recipient.endpoint else { throw .wrongTarget }
+        guard header.sender == sender.endpointID else { throw .wrongSender }
+        guard sender.identityKey.isValid(signature, over: headerBytes + encapsulatedKey + ciphertext, for: .command) else {
+            throw .badSignature
+        }
+        guard now < header.expires else { throw .expired }
+    }
+
+    /// Opens the body; only after `verify`.
+    /// - Parameter keys: the target's agreement keys, those still kept after a rotation included.
+    package func open(with keys: [any AgreementKey], limits: Limits = Limits()) throws(CommandError) -> CommandBody {
+        guard let key = keys.first(where: { $0.publicKey.keyID == header.keyID }) else { throw .unknownKey }
+        guard
+            let plain = try? key.open(
+                ciphertext,
+                encapsulatedKey: encapsulatedKey,
+                info: Purpose.command.bytes,
+                associatedData: headerBytes
+            )
+        else {
+            throw .cannotOpen
+        }
+        return try CommandBody(decoding: plain, kind: header.kind, limits: limits)
+    }
+}

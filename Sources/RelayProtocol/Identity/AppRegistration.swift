@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// What an endpoint says of one of its apps, signed by its identity key.
+package struct AppRegistration: SignedPayload {
+    package static let purpose = Purpose.appRegistration
+
+    /// A URI scheme that an app takes launches for.
+    package struct Scheme: Codable, Hashable, Sendable {
+        /// In lower case.
+        package var name: String
+        /// Whether it is the device's default handler for the scheme.
+        package var isDefault: Bool
+
+        package init(name: String, isDefault: Bool = false) {
+            self.name = name
+            self.isDefault = isDefault
+        }
+    }
+
+    /// An app service that an app offers.
+    package struct Service: Codable, Hashable, Sendable {
+        package var name: String
+        /// The ids of the apps that may call it; `nil` for every app.
+        package var allowedApps: [String]?
+
+        package init(name: String, allowedApps: [String]? = nil) {
+            self.name = name
+            self.allowedApps = allowedApps
+        }
+    }
+
+    /// Grows with every change.
+    package var version: UInt64
+    package var account: String
+    package var endpoint: EndpointID
+    package var appID: String
+    package var displayName: String
+    package var attributes: [String: String]
+    package var schemes: [Scheme]
+    package var services: [Service]
+    /// Whether it takes commands that the relay can read.
+    package var acceptsUnencryptedCommands: Bool
+
+    package init(
+        version: UInt64,
+        account: String,
+        endpoint: EndpointID,
+        appID: String,
+        displayName: String,
+        attributes: [String: String] = [:],
+        schemes: [Scheme] = [],
+        services: [Service] = [],
+        acceptsUnencryptedCommands: Bool = false
+    ) {
+        self.version = version
+        self.account = account
+        self.endpoint = endpoint
+        self.appID = appID
+        self.displayName = displayName
+        self.attributes = attributes
+        self.schemes = schemes
+        self.services = services
+        self.acceptsUnencryptedCommands = acceptsUnencryptedCommands
+    }
+
+    package func validate(limits: Limits) throws(RecordError) {
+        try limits.checkIdentifier(account, field: "account")
+        try limits.checkIdentifier(appID, field: "appID")
+        try limits.checkDisplayName(displayName, field: "displayName", mayBeEmpty: true)
+        try limits.checkField(.attributesPerApp, attributes.count)
+        try limits.checkField(.schemesPerApp, schemes.count)
+        try limits.checkField(.servicesPerApp, services.count)
+        for key in attributes.keys { try limits.checkIdentifier(key, field: "attributes") }
+        for scheme in schemes where !LaunchURI.isScheme(scheme.name) { throw .invalidField("schemes") }
+        guard Set(schemes.map(\.name)).count == schemes.count else { throw .invalidField("schemes") }
+        guard Set(services.map(\.name)).count == services.count else { throw .invalidField("services") }
+        for service in services {
+            try limits.checkField(.serviceNameBytes, service.name.utf8.count)
+            try limits.checkIdentifier(service.name, field: "services")
+            for app in service.allowedApps ?? [] { try limits.checkIdentifier(app, field: "services") }
+        }
+    }
+}
+
+extension Signed<AppRegistration> {
+    /// Reads a registration that an endpoint signed.
+    package init(verifying encoded: [UInt8], from record: EndpointRecord, limits: Limits = Limits()) throws(RecordError) {
+        do throws(LimitExceeded) {
+            try limits.check(.appRegistrationBytes, encoded.count)
+        } catch {
+            throw .limitExceeded(error)
+        }
+        try self.init(verifying: encoded, limits: limits) { (_) throws(RecordError) in record.identityKey }
+        guard payload.endpoint == record.endpointID else { throw .wrongEndpoint }
+        guard payload.account == record.account else { throw .wrongAccount }
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Crypto
+
+/// A SHA-256 digest. Compared in constant time.
+public struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible {
+    /// Big-endian, most significant word first.
+    private let words: (UInt64, UInt64, UInt64, UInt64)
+
+    package init(hashing bytes: [UInt8]) {
+        self.init(Array(SHA256.hash(data: bytes)))
+    }
+
+    /// Of the first 32 bytes, missing ones taken as zero.
+    private init(_ bytes: [UInt8]) {
+        func word(_ index: Int) -> UInt64 {
+            bytes.dropFirst(index * 8).prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+        }
+        self.words = (word(0), word(1), word(2), word(3))
+    }
+
+    /// The digest in 32 bytes; `nil` for any other number of them.
+    public init?(bytes: [UInt8]) {
+        guard bytes.count == 32 else { return nil }
+        self.init(bytes)
+    }
+
+    init(parsing text: String) throws(IdentifierError) {
+        guard text.utf8.count == 52 else { throw IdentifierError(.wrongLength(expected: 52, found: text.utf8.count)) }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(32)
+        var bits: UInt32 = 0
+        var bitCount: UInt32 = 0
+        for (offset, character) in text.utf8.enumerated() {
+            guard let value = Base32.value(of: character) else { throw IdentifierError(.invalidCharacter(offset: offset)) }
+            bits = bits << 5 & 0xFFFF | UInt32(value)
+            bitCount += 5
+            if bitCount >= 8 {
+                bitCount -= 8
+                bytes.append(UInt8(truncatingIfNeeded: bits >> bitCount))
+            }
+        }
+        // 52 characters are 260 bits; were the last four free, one identifier would have sixteen texts.
+        guard bits & 0xF == 0 else { throw IdentifierError(.invalidCharacter(offset: 51)) }
+        self.init(bytes)
+    }
+
+    /// The 32 bytes.
+    public var bytes: [UInt8] {
+        [words.0, words.1, words.2, words.3].flatMap { word in
+            (0..<8).map { UInt8(truncatingIfNeeded: word >> UInt64(56 - 8 * $0)) }
+        }
+    }
+
+    /// The text form: 52 lower-case base32 characters.
+    public var description: String { Base32.encode(bytes) }
+
+    /// Takes the same time wherever the first difference is.
+    public static func == (left: Self, right: Self) -> Bool {
+        (left.words.0 ^ right.words.0) | (left.words.1 ^ right.words.1) | (left.words.2 ^ right.words.2) | (left.words.3 ^ right.words.3)
+            == 0
+    }
+
+    /// In the order of the bytes.
+    public static func < (left: Self, right: Self) -> Bool { left.words < right.words }
+
+    /// Consistent with `==`.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(words.0)
+        hasher.combine(words.1)
+        hasher.combine(words.2)
+        hasher.combine(words.3)
+    }
+}
+
+extension Digest256: Codable {
+    /// Reads the 32 bytes.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let digest = Digest256(bytes: try container.decode([UInt8].self)) else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "A digest has 32 bytes.")
+        }
+        self = digest
+    }
+
+    /// Writes the 32 bytes.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(bytes)
+    }
+}

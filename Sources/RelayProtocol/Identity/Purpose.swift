@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Crypto
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What a signature, a seal or a code was made for. Its text stands in front of what is signed, so that nothing made for
+/// one purpose can be shown for another.
+package enum Purpose: String, CaseIterable, Sendable {
+    case endpointRecord = "device-relay/1 endpoint record"
+    case systemMembership = "device-relay/1 system membership"
+    case appRegistration = "device-relay/1 app registration"
+    case voucher = "device-relay/1 voucher"
+    case hello = "device-relay/1 hello"
+    case command = "device-relay/1 command"
+    case receipt = "device-relay/1 receipt"
+    case reply = "device-relay/1 reply"
+    case invitation = "device-relay/1 invitation"
+
+    /// The text as bytes; the `info` of HPKE.
+    package var bytes: [UInt8] { Array(rawValue.utf8) }
+
+    /// What is signed: the text, a zero byte, the message.
+    package func statement(_ message: [UInt8]) -> [UInt8] {
+        bytes + [0] + message
+    }
+}
+
+extension SigningKey {
+    package func sign(_ message: [UInt8], for purpose: Purpose) throws -> [UInt8] {
+        try signature(for: purpose.statement(message))
+    }
+}
+
+extension SigningPublicKey {
+    package func isValid(_ signature: [UInt8], over message: [UInt8], for purpose: Purpose) -> Bool {
+        isValid(signature, for: purpose.statement(message))
+    }
+}
+
+/// Proves that a newcomer holds the secret of an invitation, which the relay never sees: HMAC-SHA256 of its endpoint id.
+package enum InvitationProof {
+    package static func make(secret: [UInt8], endpoint: EndpointID) -> [UInt8] {
+        Array(HMAC<SHA256>.authenticationCode(for: Purpose.invitation.statement(endpoint.digest.bytes), using: SymmetricKey(data: secret)))
+    }
+
+    /// Compares in constant time.
+    package static func isValid(_ proof: [UInt8], secret: [UInt8], endpoint: EndpointID) -> Bool {
+        HMAC<SHA256>.isValidAuthenticationCode(
+            proof,
+            authenticating: Purpose.invitation.statement(endpoint.digest.bytes),
+            using: SymmetricKey(data: secret)
+        )
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// A known endpoint's word that a new one belongs to the account, signed by its identity key. Endpoints check it, the relay
+/// does not.
+package struct Voucher: SignedPayload {
+    package static let purpose = Purpose.voucher
+
+    package let account: String
+    /// Who vouches.
+    package let voucher: EndpointID
+    /// Who is vouched for.
+    package let endpoint: EndpointID
+    /// The digest of the record that was looked at.
+    package let record: Digest256
+    /// Milliseconds since 1970, in relay time.
+    package let time: Int64
+
+    package init(by voucher: EndpointID, for record: Signed<EndpointRecord>, time: Int64) {
+        self.account = record.payload.account
+        self.voucher = voucher
+        self.endpoint = record.payload.endpointID
+        self.record = Digest256(hashing: record.encoded)
+        self.time = time
+    }
+
+    package func validate(limits: Limits) throws(RecordError) {
+        try limits.checkIdentifier(account, field: "account")
+        guard voucher != endpoint else { throw .invalidField("voucher") }
+    }
+}
+
+extension Signed<Voucher> {
+    /// Reads a voucher by a known endpoint for the record at hand.
+    package init(
+        verifying encoded: [UInt8],
+        by voucher: EndpointRecord,
+        for record: Signed<EndpointRecord>
+    ) throws(RecordError) {
+        try self.init(verifying: encoded) { (_) throws(RecordError) in voucher.identityKey }
+        guard payload.voucher == voucher.endpointID, payload.endpoint == record.payload.endpointID,
+            payload.record == Digest256(hashing: record.encoded)
+        else {
+            throw .wrongEndpoint
+        }
+        guard payload.account == voucher.account, payload.account == record.payload.account else { throw .wrongAccount }
+    }
+}

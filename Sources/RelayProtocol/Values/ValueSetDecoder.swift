@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Turns a message into any `Decodable` type, the reverse of `ValueSetEncoder`.
+///
+/// A missing key is `nil` for an optional property and `DecodingError.keyNotFound` otherwise; a value of another kind is
+/// `typeMismatch`, an integer that the property's type cannot hold `dataCorrupted`, each with its coding path. Keys that the type does
+/// not know are ignored.
+public struct ValueSetDecoder: Sendable {
+    /// Passed on to the type's own `init(from:)`.
+    public var userInfo: [CodingUserInfoKey: any Sendable] = [:]
+
+    /// A decoder without user information.
+    public init() {}
+
+    /// The value that a message stands for.
+    public func decode<T: Decodable>(_ type: T.Type = T.self, from set: ValueSet) throws -> T {
+        try ValueDecoder(value: .valueSet(set), codingPath: [], userInfoValues: userInfo).decode(type)
+    }
+}
+
+/// A decoder at one value; it is its own single value container. The generic `decode` of the other containers stands
+/// for every type: a scalar decodes itself through here.
+private struct ValueDecoder: Decoder {
+    let value: ValueSet.Value
+    let codingPath: [any CodingKey]
+    let userInfoValues: [CodingUserInfoKey: any Sendable]
+
+    var userInfo: [CodingUserInfoKey: Any] { userInfoValues }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+        KeyedDecodingContainer(KeyedValueContainer<Key>(decoder: self, valueSet: try unwrap(value.valueSet, as: ValueSet.self)))
+    }
+
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        // A type that reads its bytes one by one finds them in data too.
+        if case .data(let bytes) = value {
+            return UnkeyedValueContainer(decoder: self, values: bytes.map { .int(Int64($0)) })
+        }
+        return UnkeyedValueContainer(decoder: self, values: try unwrap(value.array, as: [Any].self))
+    }
+
+    func singleValueContainer() -> any SingleValueDecodingContainer { self }
+
+    func nested(_ value: ValueSet.Value, key: any CodingKey) -> ValueDecoder {
+        ValueDecoder(value: value, codingPath: codingPath + [key], userInfoValues: userInfoValues)
+    }
+
+    func unwrap<T>(_ content: T?, as type: Any.Type) throws -> T {
+        guard let content else {
+            throw DecodingError.typeMismatch(type, .init(codingPath: codingPath, debugDescription: "The message has \(value.kind) here."))
+        }
+        return content
+    }
+
+    func corrupted(_ reason: String) -> DecodingError {
+        .dataCorrupted(.init(codingPath: codingPath, debugDescription: reason))
+    }
+}
+
+extension ValueDecoder: SingleValueDecodingContainer {
+    func decodeNil() -> Bool { false }
+    func decode(_ type: Bool.Type) throws -> Bool { try unwrap(value.bool, as: type) }
+    func decode(_ type: String.Type) throws -> String { try unwrap(value.string, as: type) }
+    func decode(_ type: Double.Type) throws -> Double { try unwrap(value.double, as: type) }
+
+    func decode(_ type: Float.Type) throws -> Float {
+        let number = try unwrap(value.double, as: type)
+        let float = Float(number)
+        guard float.isFinite || !number.isFinite else { throw corrupted("The number does not fit into Float.") }
+        return float
+    }
+
+    func decode<Integer: FixedWidthInteger & Decodable>(_ type: Integer.Type) throws -> Integer {
+        guard value.kind == .integer else { return try unwrap(nil, as: type) }
+        guard let integer = value.integer(as: type) else { throw corrupted("The number does not fit into \(type).") }
+        return integer
+    }
+
+    func decode<T: Decodable>(_ type: T.Type) throws -> T {
+        let special: Any?
+        switch type {
+        case is Date.Type: special = try unwrap(value.date, as: type)
+        case is UUID.Type: special = try unwrap(value.uuid, as: type)
+        case is Data.Type: special = Data(try unwrap(value.data, as: type))
+        case is [UInt8].Type: special = value.data
+        case is URL.Type:
+            guard let url = URL(string: try unwrap(value.string, as: type)) else { throw corrupted("This text is no URL.") }
+            special = url
+        default: special = nil
+        }
+        if let special = special as? T { return special }
+        return try T(from: self)
+    }
+}
+
+private struct UnkeyedValueContainer: UnkeyedDecodingContainer {
+    let decoder: ValueDecoder
+    let values: [ValueSet.Value]
+    private(set) var currentIndex = 0
+
+    init(decoder: ValueDecoder, values: [ValueSet.Value]) {
+        self.decoder = decoder
+        self.values = values
+    }
+
+    var codingPath: [any CodingKey] { decoder.codingPath }
+    var count: Int? { values.count }
+    var isAtEnd: Bool { currentIndex >= values.count }
+
+    private mutating func next(_ type: Any.Type) throws -> ValueDecoder {
+        let key = PathKey(intValue: currentIndex)
+        guard !isAtEnd else {
+            let reason = "The array has no more than \(values.count) values."
+            throw DecodingError.valueNotFound(type, .init(codingPath: codingPath + [key], debugDescription: reason))
+        }
+        defer { currentIndex += 1 }
+        return decoder.nested(values[currentIndex], key: key)
+    }
+
+    func decodeNil() throws -> Bool { false }
+    mutating func decode<T: Decodable>(_ type: T.Type) throws -> T { try next(type).decode(type) }
+    mutating func nestedContainer<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+        try next(ValueSet.self).container(keyedBy: type)
+    }
+    mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer { try next([Any].self).unkeyedContainer() }
+    mutating func superDecoder() throws -> any Decoder { try next((any Decoder).self) }
+}
+
+private struct KeyedValueContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
+    let decoder: ValueDecoder
+    let valueSet: ValueSet
+
+    var codingPath: [any CodingKey] { decoder.codingPath }
+    var allKeys: [Key] { valueSet.keys.compactMap(Key.init(stringValue:)) }
+
+    private func place(_ key: any CodingKey) throws -> ValueDecoder {
+        guard let value = valueSet[key.stringValue] else {
+            throw DecodingError.keyNotFound(key, .init(codingPath: codingPath, debugDescription: "The message does not have this key."))
+        }
+        return decoder.nested(value, key: key)
+    }
+
+    func contains(_ key: Key) -> Bool { valueSet[key.stringValue] != nil }
+    func decodeNil(forKey key: Key) throws -> Bool { !contains(key) }
+    func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T { try place(key).decode(type) }
+    func nestedContainer<NestedKey: CodingKey>(
+        keyedBy type: NestedKey.Type,
+        forKey key: Key
+    ) throws -> KeyedDecodingContainer<NestedKey> {
+        try place(key).container(keyedBy: type)
+    }
+    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer { try place(key).unkeyedContainer() }
+    func superDecoder() throws -> any Decoder { try place(PathKey(stringValue: "super")) }
+    func superDecoder(forKey key: Key) throws -> any Decoder { try place(key) }
+}

@@ -77,7 +77,12 @@ extension ValueDecoder: SingleValueDecodingContainer {
         return float
     }
 
-    func decode<Integer: FixedWidthInteger & Decodable>(_ type: Integer.Type) throws -> Integer {
+    func decode<Integer: FixedWidthInteger & Decodable>(_ type: Integer.Type) throws -> Integer { try integer(type) }
+    // The standard library's own default for these refuses every number.
+    func decode(_ type: Int128.Type) throws -> Int128 { try integer(type) }
+    func decode(_ type: UInt128.Type) throws -> UInt128 { try integer(type) }
+
+    private func integer<Integer: FixedWidthInteger>(_ type: Integer.Type) throws -> Integer {
         guard value.kind == .integer else { return try unwrap(nil, as: type) }
         guard let integer = value.integer(as: type) else { throw corrupted("The number does not fit into \(type).") }
         return integer
@@ -95,8 +100,8 @@ extension ValueDecoder: SingleValueDecodingContainer {
             special = url
         default: special = nil
         }
-        if let special = special as? T { return special }
-        return try T(from: self)
+        guard let special, let value = special as? T else { return try T(from: self) }
+        return value
     }
 }
 
@@ -126,6 +131,8 @@ private struct UnkeyedValueContainer: UnkeyedDecodingContainer {
 
     func decodeNil() throws -> Bool { false }
     mutating func decode<T: Decodable>(_ type: T.Type) throws -> T { try next(type).decode(type) }
+    mutating func decode(_ type: Int128.Type) throws -> Int128 { try next(type).decode(type) }
+    mutating func decode(_ type: UInt128.Type) throws -> UInt128 { try next(type).decode(type) }
     mutating func nestedContainer<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
         try next(ValueSet.self).container(keyedBy: type)
     }
@@ -150,6 +157,8 @@ private struct KeyedValueContainer<Key: CodingKey>: KeyedDecodingContainerProtoc
     func contains(_ key: Key) -> Bool { valueSet[key.stringValue] != nil }
     func decodeNil(forKey key: Key) throws -> Bool { !contains(key) }
     func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T { try place(key).decode(type) }
+    func decode(_ type: Int128.Type, forKey key: Key) throws -> Int128 { try place(key).decode(type) }
+    func decode(_ type: UInt128.Type, forKey key: Key) throws -> UInt128 { try place(key).decode(type) }
     func nestedContainer<NestedKey: CodingKey>(
         keyedBy type: NestedKey.Type,
         forKey key: Key

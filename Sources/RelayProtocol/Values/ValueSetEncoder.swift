@@ -153,7 +153,12 @@ extension NodeEncoder: SingleValueEncodingContainer {
     func encode(_ value: String) throws { node.set(.string(value)) }
     func encode(_ value: Double) throws { node.set(.double(value)) }
     func encode(_ value: Float) throws { node.set(.double(Double(value))) }
-    func encode(_ value: some BinaryInteger & Encodable) throws {
+    func encode(_ value: some BinaryInteger & Encodable) throws { try setInteger(value) }
+    // The standard library's own default for these refuses every number.
+    func encode(_ value: Int128) throws { try setInteger(value) }
+    func encode(_ value: UInt128) throws { try setInteger(value) }
+
+    private func setInteger(_ value: some BinaryInteger) throws {
         guard let value = ValueSet.Value(exactly: value) else {
             let reason = "An integer in a message lies within -2^63 and 2^64 - 1."
             throw EncodingError.invalidValue(value, .init(codingPath: codingPath, debugDescription: reason))
@@ -175,6 +180,8 @@ private struct UnkeyedNodeContainer: UnkeyedEncodingContainer {
 
     func encodeNil() throws { _ = next() }
     func encode(_ value: some Encodable) throws { try next().encode(value) }
+    func encode(_ value: Int128) throws { try next().encode(value) }
+    func encode(_ value: UInt128) throws { try next().encode(value) }
     func nestedContainer<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> { next().container(keyedBy: type) }
     func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { next().unkeyedContainer() }
     func superEncoder() -> any Encoder { next() }
@@ -190,6 +197,8 @@ private struct KeyedNodeContainer<Key: CodingKey>: KeyedEncodingContainerProtoco
 
     func encodeNil(forKey key: Key) throws {}
     func encode(_ value: some Encodable, forKey key: Key) throws { try place(key).encode(value) }
+    func encode(_ value: Int128, forKey key: Key) throws { try place(key).encode(value) }
+    func encode(_ value: UInt128, forKey key: Key) throws { try place(key).encode(value) }
     func nestedContainer<NestedKey: CodingKey>(keyedBy type: NestedKey.Type, forKey key: Key) -> KeyedEncodingContainer<NestedKey> {
         place(key).container(keyedBy: type)
     }

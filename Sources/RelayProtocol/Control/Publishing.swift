@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+extension EndpointMessage {
+    /// Publishes an app, or the newer version of one.
+    package struct Publish: ControlRequest {
+        package static let type = "publish"
+        package var ref: RequestRef
+        package var registration: Blob<BlobKinds.AppRegistration>
+
+        package init(ref: RequestRef, registration: Blob<BlobKinds.AppRegistration>) {
+            self.ref = ref
+            self.registration = registration
+        }
+    }
+
+    /// Withdraws an app; also one that is not published.
+    package struct Unpublish: ControlRequest {
+        package static let type = "unpublish"
+        package var ref: RequestRef
+        package var appID: String
+
+        package init(ref: RequestRef, appID: String) {
+            self.ref = ref
+            self.appID = appID
+        }
+    }
+
+    /// Replaces the endpoint's own record: the device was renamed, or the agreement key changed.
+    package struct EndpointUpdate: ControlRequest {
+        package static let type = "endpoint.update"
+        package var ref: RequestRef
+        package var record: Blob<BlobKinds.EndpointRecord>
+
+        package init(ref: RequestRef, record: Blob<BlobKinds.EndpointRecord>) {
+            self.ref = ref
+            self.record = record
+        }
+    }
+
+    /// Vouches for another endpoint. The relay passes it on; only endpoints check it.
+    package struct EndpointApprove: ControlRequest {
+        package static let type = "endpoint.approve"
+        package var ref: RequestRef
+        /// Whom the voucher is for.
+        package var endpoint: EndpointID
+        package var voucher: Blob<BlobKinds.Voucher>
+
+        package init(ref: RequestRef, endpoint: EndpointID, voucher: Blob<BlobKinds.Voucher>) {
+            self.ref = ref
+            self.endpoint = endpoint
+            self.voucher = voucher
+        }
+    }
+
+    /// Shuts another endpoint of the account, or this one, out for ever.
+    package struct EndpointRevoke: ControlRequest {
+        package static let type = "endpoint.revoke"
+        package var ref: RequestRef
+        package var endpoint: EndpointID
+
+        package init(ref: RequestRef, endpoint: EndpointID) {
+            self.ref = ref
+            self.endpoint = endpoint
+        }
+    }
+
+    /// The endpoint is about to close its channel, and says why; so nobody waits for silence to tell.
+    package struct Leaving: ControlRequest {
+        package static let type = "leaving"
+        package var ref: RequestRef
+        package var reason: Reason
+
+        package init(ref: RequestRef, reason: Reason) {
+            self.ref = ref
+            self.reason = reason
+        }
+
+        /// Why an endpoint leaves.
+        package enum Reason: String, Codable, Sendable {
+            /// The app goes to the background: it can be woken at once.
+            case suspended
+            /// The account was removed from the endpoint.
+            case signedOut
+            /// The app or the computer stops.
+            case shutdown
+        }
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+extension EndpointMessage {
+    /// Asks for a tunnel to another endpoint. `ok` brings its id at once; `tunnel.ready` or `tunnel.failed` follows.
+    package struct TunnelOpen: ControlRequest {
+        package static let type = "tunnel.open"
+        package var ref: RequestRef
+        package var target: EndpointID
+        /// How long to wait for a target that sleeps.
+        package var timeout: Milliseconds
+
+        package init(ref: RequestRef, target: EndpointID, timeout: Milliseconds) {
+            self.ref = ref
+            self.target = target
+            self.timeout = timeout
+        }
+    }
+
+    /// The target does not want the tunnel, or the opener no longer does.
+    package struct TunnelDecline: ControlMessage {
+        package static let type = "tunnel.decline"
+        package var tunnel: TunnelID
+
+        package init(tunnel: TunnelID) { self.tunnel = tunnel }
+    }
+}
+
+/// One side's way into a tunnel.
+package struct TunnelEntrance: Codable, Hashable, Sendable {
+    package var tunnel: TunnelID
+    /// This side's own, for one use.
+    package var token: Secret<Blob<BlobKinds.TunnelToken>>
+    /// Where to go, best first; without a host, the relay's own.
+    package var urls: [String]
+
+    package init(tunnel: TunnelID, token: Secret<Blob<BlobKinds.TunnelToken>>, urls: [String]) {
+        self.tunnel = tunnel
+        self.token = token
+        self.urls = urls
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.tunnel = try container.decode(TunnelID.self, forKey: .tunnel)
+        self.token = try container.decode(Secret<Blob<BlobKinds.TunnelToken>>.self, forKey: .token)
+        self.urls = try container.decode([String].self, forKey: .urls)
+        guard (1...Self.maximumURLs).contains(urls.count) else {
+            throw DecodingError.dataCorruptedError(forKey: .urls, in: container, debugDescription: "none, or too many")
+        }
+    }
+
+    /// Every candidate is a connection attempt, which a relay must not multiply at will.
+    static let maximumURLs = 8
+
+    private enum CodingKeys: String, CodingKey {
+        case tunnel, token, urls
+    }
+}
+
+extension RelayMessage {
+    /// Another endpoint wants to talk to this one.
+    package struct TunnelOffer: ControlMessage {
+        package static let type = "tunnel.offer"
+        package var entrance: TunnelEntrance
+        package var opener: Introduction
+
+        package init(entrance: TunnelEntrance, opener: Introduction) {
+            self.entrance = entrance
+            self.opener = opener
+        }
+    }
+
+    /// The tunnel that was asked for can be entered.
+    package struct TunnelReady: ControlMessage {
+        package static let type = "tunnel.ready"
+        package var entrance: TunnelEntrance
+
+        package init(entrance: TunnelEntrance) { self.entrance = entrance }
+    }
+
+    /// The tunnel did not come about, or its offer no longer stands.
+    package struct TunnelFailed: ControlMessage {
+        package static let type = "tunnel.failed"
+        package var tunnel: TunnelID
+        package var code: ControlErrorCode
+        /// For people.
+        package var message: String
+        package var retryAfter: Milliseconds?
+
+        package init(tunnel: TunnelID, code: ControlErrorCode, message: String, retryAfter: Milliseconds? = nil) {
+            self.tunnel = tunnel
+            self.code = code
+            self.message = message
+            self.retryAfter = retryAfter
+        }
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+extension EndpointMessage {
+    /// Begins discovery on this channel, or begins it anew: all endpoints follow, then `enumeration.completed`.
+    package struct Watch: ControlRequest {
+        package static let type = "watch"
+        package var ref: RequestRef
+
+        package init(ref: RequestRef) { self.ref = ref }
+    }
+
+    /// Ends discovery on this channel.
+    package struct Unwatch: ControlRequest {
+        package static let type = "unwatch"
+        package var ref: RequestRef
+
+        package init(ref: RequestRef) { self.ref = ref }
+    }
+}
+
+/// An endpoint's record and what others say of it: whatever introduces a peer carries this.
+package struct Introduction: Codable, Hashable, Sendable {
+    package var record: Blob<BlobKinds.EndpointRecord>
+    package var vouchers: [Blob<BlobKinds.Voucher>]
+
+    package init(record: Blob<BlobKinds.EndpointRecord>, vouchers: [Blob<BlobKinds.Voucher>] = []) {
+        self.record = record
+        self.vouchers = vouchers
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.record = try container.decode(Blob<BlobKinds.EndpointRecord>.self, forKey: .record)
+        self.vouchers = try container.decodeIfPresent([Blob<BlobKinds.Voucher>].self, forKey: .vouchers) ?? []
+        // Each of the account's endpoints can vouch once.
+        try decoder.limits.check(.endpointsPerAccount, vouchers.count)
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case record, vouchers
+    }
+}
+
+extension RelayMessage {
+    /// An endpoint of the account: one that is there, or that came.
+    package struct EndpointAdded: ControlMessage {
+        package static let type = "endpoint.added"
+        package var endpoint: EndpointID
+        package var introduction: Introduction
+        package var registrations: [Blob<BlobKinds.AppRegistration>]
+        package var presence: Presence
+
+        package init(
+            endpoint: EndpointID,
+            introduction: Introduction,
+            registrations: [Blob<BlobKinds.AppRegistration>],
+            presence: Presence
+        ) {
+            self.endpoint = endpoint
+            self.introduction = introduction
+            self.registrations = registrations
+            self.presence = presence
+        }
+
+        package init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            self.endpoint = try container.decode(EndpointID.self, forKey: .endpoint)
+            self.introduction = try container.decode(Introduction.self, forKey: .introduction)
+            self.registrations = try container.decode([Blob<BlobKinds.AppRegistration>].self, forKey: .registrations)
+            self.presence = try container.decode(Presence.self, forKey: .presence)
+            try decoder.limits.check(registrations)
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case endpoint, introduction, registrations, presence
+        }
+    }
+
+    /// What changed of an endpoint; what is absent has not.
+    package struct EndpointUpdated: ControlMessage {
+        package static let type = "endpoint.updated"
+        package var endpoint: EndpointID
+        package var introduction: Introduction?
+        /// All of them, not only the changed ones.
+        package var registrations: [Blob<BlobKinds.AppRegistration>]?
+        package var presence: Presence?
+
+        package init(
+            endpoint: EndpointID,
+            introduction: Introduction? = nil,
+            registrations: [Blob<BlobKinds.AppRegistration>]? = nil,
+            presence: Presence? = nil
+        ) {
+            self.endpoint = endpoint
+            self.introduction = introduction
+            self.registrations = registrations
+            self.presence = presence
+        }
+
+        package init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            self.endpoint = try container.decode(EndpointID.self, forKey: .endpoint)
+            self.introduction = try container.decodeIfPresent(Introduction.self, forKey: .introduction)
+            self.registrations = try container.decodeIfPresent([Blob<BlobKinds.AppRegistration>].self, forKey: .registrations)
+            self.presence = try container.decodeIfPresent(Presence.self, forKey: .presence)
+            try decoder.limits.check(registrations ?? [])
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case endpoint, introduction, registrations, presence
+        }
+    }
+
+    /// An endpoint is gone from the account.
+    package struct EndpointRemoved: ControlMessage {
+        package static let type = "endpoint.removed"
+        package var endpoint: EndpointID
+        /// It was shut out for ever; without it, it left by itself.
+        package var isRevoked: Bool
+
+        package init(endpoint: EndpointID, isRevoked: Bool) {
+            self.endpoint = endpoint
+            self.isRevoked = isRevoked
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case endpoint
+            case isRevoked = "revoked"
+        }
+    }
+
+    /// All endpoints there are have been told; from now on come changes.
+    package struct EnumerationCompleted: ControlMessage {
+        package static let type = "enumeration.completed"
+
+        package init() {}
+    }
+}
+
+extension Limits {
+    fileprivate func check(_ registrations: [Blob<BlobKinds.AppRegistration>]) throws(LimitExceeded) {
+        try check(.appRegistrationsBytes, registrations.reduce(0) { $0 &+ $1.bytes.count })
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import Testing
+
+@testable import RelayProtocol
+
+@Suite struct ControlFrameLimitTests {
+    @Test func aLargeFrameIsRefusedUnread() throws {
+        var limits = Limits()
+        limits[.controlFrameBytes] = 100
+        let exact = #"{"type":"watch","ref":1}"# + String(repeating: " ", count: 76)
+        #expect(try EndpointMessage.decode(from: controlFrame(exact), limits: limits) == .message(.watch(.init(ref: .first))))
+        // Not JSON at all: the size is judged first.
+        let larger = controlFrame(String(repeating: "[", count: 101))
+        let exceeded = LimitExceeded(limit: .controlFrameBytes, allowed: 100, requested: 101)
+        #expect(throws: ControlFrameError.tooLarge(exceeded)) { try EndpointMessage.decode(from: larger, limits: limits) }
+        #expect(throws: ControlFrameError.tooLarge(exceeded)) { try RelayMessage.decode(from: larger, limits: limits) }
+        #expect(ControlFrameError.tooLarge(exceeded).closeCode == 1009)
+    }
+
+    @Test func beforeWelcomeFramesAreSmaller() throws {
+        let frame = controlFrame(#"{"type":"watch","ref":1}"# + String(repeating: " ", count: 40 << 10))
+        #expect(try EndpointMessage.decode(from: frame, limits: Limits()) == .message(.watch(.init(ref: .first))))
+        let exceeded = LimitExceeded(limit: .controlFrameBytesBeforeWelcome, allowed: 32 << 10, requested: frame.readableBytes)
+        #expect(throws: ControlFrameError.tooLarge(exceeded)) {
+            try EndpointMessage.decode(from: frame, limits: Limits(), isWelcome: false)
+        }
+    }
+
+    @Test func whatIsTooLargeForAFrameIsNotSent() throws {
+        var limits = Limits()
+        limits[.controlFrameBytes] = 100
+        let message = EndpointMessage.commandSend(.init(ref: .first, command: Blob(ControlSamples.bytes(100))))
+        #expect(throws: ControlFrameError.self) { try message.encode(limits: limits) }
+    }
+
+    @Test func limitsOfFieldsAreNamedInTheAnswer() throws {
+        var limits = Limits()
+        limits[.commandBytes] = 10
+        limits[.replyBytes] = 10
+        limits[.appRegistrationBytes] = 10
+        limits[.displayNameCharacters] = 10
+        let command = try #require(ControlSamples.command)
+        for count in [10, 11, 12, 13, 200] {
+            let bytes = ControlSamples.bytes(count)
+            let requests: [(Limit, EndpointMessage)] = [
+                (.commandBytes, .commandSend(.init(ref: .first, command: Blob(bytes)))),
+                (.appRegistrationBytes, .publish(.init(ref: .first, registration: Blob(bytes)))),
+                (
+                    .replyBytes,
+                    .commandResult(
+                        .init(ref: .first, sender: ControlSamples.endpoint, id: command, receipt: Blob([1]), reply: Blob(bytes))
+                    )
+                ),
+                (
+                    .displayNameCharacters,
+                    .notificationsRegister(
+                        .init(ref: .first, appID: "a", displayName: String(repeating: "x", count: count), channel: .polling)
+                    )
+                ),
+            ]
+            for (limit, request) in requests {
+                let received = try EndpointMessage.decode(from: try request.encode(), limits: limits)
+                let failure = RelayMessage.Failure(
+                    ref: .first,
+                    exceeding: LimitExceeded(limit: limit, allowed: 10, requested: count)
+                )
+                #expect(received == (count == 10 ? .message(request) : .refused(failure)))
+                #expect(failure.limit?.error == LimitExceeded(limit: limit, allowed: 10, requested: count))
+            }
+        }
+    }
+
+    @Test func theSizeOfABlobIsJudgedByItsText() throws {
+        // Not base64, so decoding it could only fail: that the limit is named shows that nobody tried.
+        let text = #"{"type":"command.send","ref":1,"command":"\#(String(repeating: "*", count: 360 << 10))"}"#
+        let failure = RelayMessage.Failure(
+            ref: .first,
+            exceeding: LimitExceeded(limit: .commandBytes, allowed: 256 << 10, requested: 270 << 10)
+        )
+        #expect(try EndpointMessage.decode(from: controlFrame(text), limits: Limits()) == .refused(failure))
+    }
+
+    @Test func theLargestCommandAndReplyFitInTheirFrames() throws {
+        let command = try #require(ControlSamples.command)
+        let record = Introduction(record: Blob(ControlSamples.bytes(8 << 10)), vouchers: Array(repeating: Blob([1]), count: 64))
+        let blob = ControlSamples.bytes(256 << 10)
+        let messages: [RelayMessage] = [
+            .command(.init(command: Blob(blob), sender: record)),
+            .commandStatus(.init(id: command, status: .attestedByTarget(Blob(ControlSamples.bytes(4 << 10)), reply: Blob(blob)))),
+            .endpointAdded(
+                .init(
+                    endpoint: ControlSamples.endpoint,
+                    introduction: record,
+                    registrations: Array(repeating: Blob(ControlSamples.bytes(16 << 10)), count: 8),
+                    presence: ControlSamples.presence
+                )
+            ),
+        ]
+        for message in messages { #expect(try RelayMessage.decode(from: try message.encode(), limits: Limits()) == message) }
+        let send = EndpointMessage.commandSend(.init(ref: .first, command: Blob(blob)))
+        #expect(try EndpointMessage.decode(from: try send.encode(), limits: Limits()) == .message(send))
+    }
+
+    @Test func aRelayCannotIntroduceMoreThanTheLimitsAllow() throws {
+        var limits = Limits()
+        limits[.appRegistrationsBytes] = 10
+        limits[.endpointsPerAccount] = 2
+        let registrations = Array(repeating: Blob<BlobKinds.AppRegistration>([1, 2, 3, 4]), count: 3)
+        let updated = RelayMessage.endpointUpdated(.init(endpoint: ControlSamples.endpoint, registrations: registrations))
+        #expect(throws: ControlFrameError.tooLarge(LimitExceeded(limit: .appRegistrationsBytes, allowed: 10, requested: 12))) {
+            try RelayMessage.decode(from: try updated.encode(), limits: limits)
+        }
+        let introduction = Introduction(record: Blob([1]), vouchers: Array(repeating: Blob([1]), count: 3))
+        let offer = RelayMessage.command(.init(command: Blob([1]), sender: introduction))
+        #expect(throws: ControlFrameError.tooLarge(LimitExceeded(limit: .endpointsPerAccount, allowed: 2, requested: 3))) {
+            try RelayMessage.decode(from: try offer.encode(), limits: limits)
+        }
+    }
+}

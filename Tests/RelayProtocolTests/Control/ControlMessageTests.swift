@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import Testing
+
+@testable import RelayProtocol
+
+@Suite struct ControlMessageTests {
+    @Test func everyMessageOfAnEndpointComesBackAsItWas() throws {
+        var types: Set<String> = []
+        for message in ControlSamples.fromEndpoint {
+            let frame = try message.encode()
+            #expect(try EndpointMessage.decode(from: frame, limits: Limits()) == .message(message), "\(controlText(frame))")
+            types.insert(type(of: message.content).type)
+        }
+        #expect(types.count == 18)
+    }
+
+    @Test func everyMessageOfARelayComesBackAsItWas() throws {
+        var types: Set<String> = []
+        for message in ControlSamples.fromRelay {
+            let frame = try message.encode()
+            #expect(try RelayMessage.decode(from: frame, limits: Limits()) == message, "\(controlText(frame))")
+            types.insert(type(of: message.content).type)
+        }
+        #expect(types.count == 21)
+    }
+
+    @Test func fieldsStandAsDocumented() throws {
+        let id = ControlSamples.endpoint.description
+        let command = "018f0000-0000-7000-8000-000000000001"
+        func json(_ message: EndpointMessage) throws -> String { controlText(try message.encode()) }
+        func json(_ message: RelayMessage) throws -> String { controlText(try message.encode()) }
+        let commandID = try #require(ControlSamples.command)
+        let tunnel = try #require(ControlSamples.tunnel)
+
+        #expect(try json(EndpointMessage.watch(.init(ref: .first))) == #"{"ref":1,"type":"watch"}"#)
+        #expect(
+            try json(EndpointMessage.commandReceived(.init(sender: ControlSamples.endpoint, id: commandID)))
+                == #"{"id":"\#(command)","sender":"\#(id)","type":"command.received"}"#
+        )
+        #expect(
+            try json(RelayMessage.ok(.init(ref: .first, result: .init(tunnel: tunnel, isWaking: true))))
+                == #"{"ref":1,"result":{"tunnel":"00112233445566778899aabbccddeeff","waking":true},"type":"ok"}"#
+        )
+        #expect(
+            try json(RelayMessage.failure(.init(ref: .first, code: .clockSkew, message: "m", time: 12)))
+                == #"{"code":"clockSkew","message":"m","ref":1,"time":12,"type":"error"}"#
+        )
+        #expect(
+            try json(RelayMessage.commandStatus(.init(id: commandID, status: .attestedByRelay(.indeterminate(.targetLost)))))
+                == #"{"attestedBy":"relay","id":"\#(command)","outcome":"indeterminate","reason":"targetLost","state":"final","type":"command.status"}"#
+        )
+        #expect(
+            try json(RelayMessage.endpointUpdated(.init(endpoint: ControlSamples.endpoint, presence: ControlSamples.presence)))
+                == #"{"endpoint":"\#(id)","presence":{"expectedWithin":30000,"reason":"suspended","since":1700000000000,"status":"unavailable"},"type":"endpoint.updated"}"#
+        )
+        #expect(
+            try json(
+                EndpointMessage.notificationsRegister(
+                    .init(ref: .first, appID: "a", displayName: "A", channel: .apns(token: Secret("t"), environment: .sandbox))
+                )
+            )
+                == #"{"appID":"a","channel":{"environment":"sandbox","token":"t","type":"apns"},"displayName":"A","ref":1,"type":"notifications.register"}"#
+        )
+    }
+
+    @Test func unknownFieldsAreIgnoredAndUnknownNamesKept() throws {
+        let watch = try EndpointMessage.decode(from: controlFrame(#"{"type":"watch","ref":3,"news":{"a":[1,{}]}}"#), limits: Limits())
+        #expect(watch == .message(.watch(.init(ref: ControlSamples.ref(3)))))
+
+        let failure = try RelayMessage.decode(
+            from: controlFrame(#"{"type":"error","ref":3,"code":"brandNew","message":""}"#),
+            limits: Limits()
+        )
+        #expect(failure == .failure(.init(ref: ControlSamples.ref(3), code: ControlErrorCode(rawValue: "brandNew"), message: "")))
+
+        let presence = #"{"type":"endpoint.updated","endpoint":"\#(ControlSamples.endpoint)","presence":{"status":"x","reason":"y"}}"#
+        let updated = try RelayMessage.decode(from: controlFrame(presence), limits: Limits())
+        let expected = Presence(.unknown, Presence.Reason(rawValue: "y"))
+        #expect(updated == .endpointUpdated(.init(endpoint: ControlSamples.endpoint, presence: expected)))
+    }
+
+    @Test func aRequestOfUnknownTypeCanBeAnswered() throws {
+        let received = try EndpointMessage.decode(from: controlFrame(#"{"type":"sing","ref":12}"#), limits: Limits())
+        guard case .refused(let failure) = received else {
+            Issue.record("\(received)")
+            return
+        }
+        #expect(failure.ref == ControlSamples.ref(12))
+        #expect(failure.code == .unknownType)
+    }
+
+    @Test func whatIsUnknownAndAsksForNothingIsIgnored() throws {
+        #expect(try EndpointMessage.decode(from: controlFrame(#"{"type":"sing"}"#), limits: Limits()) == .ignored)
+        #expect(try EndpointMessage.decode(from: controlFrame(#"{"type":"sing","ref":-1}"#), limits: Limits()) == .ignored)
+        #expect(try RelayMessage.decode(from: controlFrame(#"{"type":"sing","ref":12}"#), limits: Limits()) == nil)
+    }
+
+    @Test(arguments: [
+        #"{"type":"unpublish","ref":5}"#, #"{"type":"unpublish","ref":5,"appID":null}"#, #"{"type":"unpublish","ref":5,"appID":7}"#,
+        #"{"type":"command.send","ref":5,"command":"no base64"}"#, #"{"type":"command.send","ref":5,"command":"AA"}"#,
+        #"{"type":"endpoint.revoke","ref":5,"endpoint":"short"}"#, #"{"type":"leaving","ref":5,"reason":"bored"}"#,
+        #"{"type":"command.cancel","ref":5,"id":"6ba7b810-9dad-11d1-80b4-00c04fd430c8"}"#,
+        #"{"type":"tunnel.open","ref":5,"target":"\#(ControlSamples.endpoint)","timeout":-1}"#,
+        #"{"type":"tunnel.open","ref":5,"target":"\#(ControlSamples.endpoint)","timeout":9007199254740992}"#,
+        #"{"type":"endpoint.update","ref":5,"record":""}"#,
+        #"{"type":"notifications.register","ref":5,"appID":"a","displayName":"a\u202eb","channel":{"type":"polling"}}"#,
+        #"{"type":"notifications.register","ref":5,"appID":"a","displayName":"b","channel":{"type":"gcm","token":"t"}}"#,
+        #"{"type":"notifications.register","ref":5,"appID":"a","displayName":"b","channel":{"type":"fcm","token":""}}"#,
+    ])
+    func aRequestWithAWrongFieldCanBeAnswered(text: String) throws {
+        let received = try EndpointMessage.decode(from: controlFrame(text), limits: Limits())
+        guard case .refused(let failure) = received else {
+            Issue.record("\(received)")
+            return
+        }
+        #expect(failure.ref == ControlSamples.ref(5))
+        #expect(failure.code == .malformed)
+    }
+
+    @Test(arguments: [0, -1, 9_007_199_254_740_992, Int64.max])
+    func aRefIsPositiveAndBelowTwoToThe53(number: Int64) {
+        #expect(RequestRef(number) == nil)
+        #expect(throws: ControlFrameError.malformed("ref has no valid value")) {
+            try EndpointMessage.decode(from: controlFrame(#"{"type":"watch","ref":\#(number)}"#), limits: Limits())
+        }
+    }
+
+    @Test func refsBeginAnewAfterTheLast() {
+        #expect(RequestRef.first.next == RequestRef(2))
+        #expect(RequestRef(Milliseconds.end - 1)?.next == .first)
+    }
+
+    @Test func theRelayAttestsOnlyWhatItCanKnow() {
+        for outcome in [#""succeeded""#, #""declined""#, #""failed","reason":"x""#, #""indeterminate","reason":"timedOut""#] {
+            let text =
+                #"{"type":"command.status","id":"018f0000-0000-7000-8000-000000000001","state":"final","attestedBy":"relay","outcome":\#(outcome)}"#
+            #expect(throws: ControlFrameError.self) { try RelayMessage.decode(from: controlFrame(text), limits: Limits()) }
+        }
+    }
+
+    @Test func secretsAreNotPrinted() throws {
+        let canary = "canary-9f8e7d"
+        let token = Secret(Blob<BlobKinds.TunnelToken>(Array(canary.utf8)))
+        let messages: [Any] = [
+            Secret(canary), [Secret(canary)], EndpointMessage.authRefresh(.init(ref: .first, token: Secret(canary))),
+            EndpointMessage.notificationsRegister(
+                .init(ref: .first, appID: "a", displayName: "b", channel: .fcm(token: Secret(canary)))
+            ),
+            TunnelEntrance(tunnel: try #require(ControlSamples.tunnel), token: token, urls: []),
+        ]
+        let numbers = Array(canary.utf8).map(String.init).joined(separator: ", ")
+        for message in messages {
+            var dumped = ""
+            dump(message, to: &dumped)
+            for text in ["\(message)", String(reflecting: message), dumped] {
+                #expect(!text.contains(canary) && !text.contains(numbers), "\(type(of: message))")
+            }
+        }
+    }
+}

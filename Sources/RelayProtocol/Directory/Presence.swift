@@ -33,7 +33,7 @@ public enum RemoteSystemStatus: String, Hashable, Sendable, CaseIterable, Codabl
 /// What is known of the reachability of a device, an app or an endpoint, and why.
 public struct Presence: Hashable, Sendable {
     /// Whether it can be reached now.
-    public let status: RemoteSystemStatus
+    public let state: RemoteSystemStatus
     /// Why it is so.
     public let reason: Reason
     private let sinceMilliseconds: Milliseconds?
@@ -49,8 +49,8 @@ public struct Presence: Hashable, Sendable {
         expectedWithinMilliseconds.map { .milliseconds($0.count) }
     }
 
-    package init(_ status: RemoteSystemStatus, _ reason: Reason, since: Milliseconds? = nil, expectedWithin: Milliseconds? = nil) {
-        self.status = status
+    package init(_ state: RemoteSystemStatus, _ reason: Reason, since: Milliseconds? = nil, expectedWithin: Milliseconds? = nil) {
+        self.state = state
         self.reason = reason
         self.sinceMilliseconds = since
         self.expectedWithinMilliseconds = expectedWithin
@@ -87,7 +87,7 @@ public struct Presence: Hashable, Sendable {
 
 extension Presence: Codable {
     private enum CodingKeys: String, CodingKey {
-        case status, reason
+        case state, reason
         case sinceMilliseconds = "since"
         case expectedWithinMilliseconds = "expectedWithin"
     }
@@ -102,7 +102,7 @@ extension Presence {
     }
 
     private var rank: Int {
-        switch status {
+        switch state {
         case .available: 0
         case .discoveringAvailability: 1
         case .unknown: 2

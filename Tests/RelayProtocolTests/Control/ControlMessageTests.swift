@@ -54,7 +54,7 @@ import Testing
         )
         #expect(
             try json(RelayMessage.endpointUpdated(.init(endpoint: ControlSamples.endpoint, presence: ControlSamples.presence)))
-                == #"{"endpoint":"\#(id)","presence":{"expectedWithin":30000,"reason":"suspended","since":1700000000000,"status":"unavailable"},"type":"endpoint.updated"}"#
+                == #"{"endpoint":"\#(id)","presence":{"expectedWithin":30000,"reason":"suspended","since":1700000000000,"state":"unavailable"},"type":"endpoint.updated"}"#
         )
         #expect(
             try json(
@@ -76,7 +76,7 @@ import Testing
         )
         #expect(failure == .failure(.init(ref: ControlSamples.ref(3), code: ControlErrorCode(rawValue: "brandNew"), message: "")))
 
-        let presence = #"{"type":"endpoint.updated","endpoint":"\#(ControlSamples.endpoint)","presence":{"status":"x","reason":"y"}}"#
+        let presence = #"{"type":"endpoint.updated","endpoint":"\#(ControlSamples.endpoint)","presence":{"state":"x","reason":"y"}}"#
         let updated = try RelayMessage.decode(from: controlFrame(presence), limits: Limits())
         let expected = Presence(.unknown, Presence.Reason(rawValue: "y"))
         #expect(updated == .endpointUpdated(.init(endpoint: ControlSamples.endpoint, presence: expected)))

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+extension DeviceDirectory {
+    /// The device that the endpoints with one system id make; `nil` if none of them publishes an app.
+    func aggregate(_ id: SystemID, hidesLocalApp: Bool) -> RemoteSystem? {
+        let members = endpoints(of: id)
+        let publishers = members.filter { !$0.registrations.isEmpty && !(hidesLocalApp && $0.isLocal) }
+        let confirmed = members.filter(\.isConfirmed)
+        // What nobody has confirmed cannot rename a known device, nor make it look available.
+        guard let voice = (confirmed.isEmpty ? members : confirmed).first,
+            let best = (publishers.contains(where: \.isConfirmed) ? publishers.filter(\.isConfirmed) : publishers).best
+        else {
+            return nil
+        }
+        return RemoteSystem(
+            id: id,
+            displayName: voice.record.name,
+            kind: RemoteSystemKind(rawValue: voice.record.kind),
+            platform: RemoteSystemPlatform(rawValue: voice.record.platform),
+            manufacturer: voice.record.manufacturer,
+            model: voice.record.model,
+            presence: best.presence,
+            apps: publishers.flatMap(\.apps).sorted { ($0.appID, $0.endpoint) < ($1.appID, $1.endpoint) },
+            isNew: confirmed.isEmpty,
+            isLocal: members.contains(where: \.isLocal)
+        )
+    }
+
+    /// The endpoints in one piece of hardware, in the order of their ids, so that the same one always speaks for it.
+    func endpoints(of system: SystemID) -> [Endpoint] {
+        endpoints.filter { $0.value.record.systemID == system }.sorted { $0.key < $1.key }.map(\.value)
+    }
+}
+
+extension DeviceDirectory.Endpoint {
+    var apps: [RemoteSystemApp] {
+        registrations.map { registration in
+            RemoteSystemApp(
+                id: RemoteSystemApp.ID(endpoint: record.endpointID, appID: registration.appID),
+                systemID: record.systemID,
+                displayName: registration.displayName,
+                attributes: registration.attributes,
+                schemes: registration.schemes.map(\.name),
+                appServices: registration.services.map { AppServiceInfo(name: $0.name, packageID: registration.appID) },
+                presence: presence,
+                isNew: !isConfirmed
+            )
+        }
+    }
+}
+
+extension [DeviceDirectory.Endpoint] {
+    /// The one whose presence is best; of equals the first.
+    var best: DeviceDirectory.Endpoint? {
+        self.min { $0.presence.isBetter(than: $1.presence) }
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// The app that a request is for.
+package struct ResolvedTarget: Hashable, Sendable {
+    package let endpoint: EndpointID
+    package let appID: String
+}
+
+/// Where a launch goes, and with which URI.
+package struct ResolvedLaunch: Hashable, Sendable {
+    package let target: ResolvedTarget
+    package let uri: LaunchURI
+    /// It is the fallback: nothing there takes the URI itself.
+    package let isFallback: Bool
+}
+
+/// Why a request leads nowhere.
+package enum TargetError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The device, or the app's endpoint, is not in the directory.
+    case remoteSystemUnavailable
+    /// The app that was named is not published any more.
+    case appUnavailable
+    /// The device has no app of the service's package id.
+    case appNotInstalled
+    /// The app has no such service.
+    case appServiceUnavailable
+    /// No app on the device takes the URI's scheme.
+    case protocolUnavailable
+    /// Several apps take the URI's scheme, and nothing says which: their ids, in order.
+    case ambiguous(appIDs: [String])
+    /// Only endpoints that nobody has confirmed could take it, while the device has confirmed ones: their ids, in order.
+    case notConfirmed(endpoints: [EndpointID])
+
+    package var description: String {
+        switch self {
+        case .remoteSystemUnavailable: "the device is not in the directory"
+        case .appUnavailable: "the app is not published any more"
+        case .appNotInstalled: "no such app is published on the device"
+        case .appServiceUnavailable: "the app has no such service"
+        case .protocolUnavailable: "no app on the device takes such URIs"
+        case .ambiguous(let appIDs): "several apps take such URIs; prefer one of \(appIDs.joined(separator: ", "))"
+        case .notConfirmed(let endpoints):
+            "only a new endpoint could take it; confirm \(endpoints.map(\.label).joined(separator: ", ")) first"
+        }
+    }
+}
+
+extension DeviceDirectory {
+    /// Where a launch goes.
+    ///
+    /// On a device, of the apps that declare the URI's scheme: the first that is preferred, else the only one, else the one
+    /// that is the default; if none declares it, the same is tried with the fallback. An app decides for itself.
+    package func resolve(
+        _ uri: LaunchURI,
+        fallback: LaunchURI? = nil,
+        preferredAppIDs: [String] = [],
+        on request: RemoteSystemConnectionRequest
+    ) throws(TargetError) -> ResolvedLaunch {
+        do throws(TargetError) {
+            let target = try resolveLaunch(scheme: uri.scheme, preferredAppIDs: preferredAppIDs, on: request)
+            return ResolvedLaunch(target: target, uri: uri, isFallback: false)
+        } catch {
+            guard error == .protocolUnavailable, let fallback else { throw error }
+            let target = try resolveLaunch(scheme: fallback.scheme, preferredAppIDs: preferredAppIDs, on: request)
+            return ResolvedLaunch(target: target, uri: fallback, isFallback: true)
+        }
+    }
+
+    /// Where a connection or message to an app service goes.
+    package func resolve(_ service: AppServiceInfo, on request: RemoteSystemConnectionRequest) throws(TargetError) -> ResolvedTarget {
+        let pool = try candidates(for: request)
+        let offers = { (candidate: Candidate) in
+            candidate.registration.appID == service.packageID
+                && candidate.registration.services.contains { $0.name == service.name }
+        }
+        if let best = pool.usable.filter(offers).best { return best.target }
+        try pool.refuseUnconfirmed(where: offers)
+        guard pool.usable.contains(where: { $0.registration.appID == service.packageID }) else { throw .appNotInstalled }
+        throw .appServiceUnavailable
+    }
+
+    private func resolveLaunch(
+        scheme: String,
+        preferredAppIDs: [String],
+        on request: RemoteSystemConnectionRequest
+    ) throws(TargetError) -> ResolvedTarget {
+        let pool = try candidates(for: request)
+        if case .app = request.target {
+            guard let app = pool.usable.best else { throw .appUnavailable }
+            return app.target
+        }
+        let takers = pool.usable.filter { $0.scheme(scheme) != nil }
+        for appID in preferredAppIDs {
+            if let preferred = takers.filter({ $0.registration.appID == appID }).best { return preferred.target }
+        }
+        for choice in [takers, takers.filter { $0.scheme(scheme)?.isDefault == true }] {
+            if Set(choice.map(\.registration.appID)).count == 1, let best = choice.best { return best.target }
+        }
+        guard takers.isEmpty else { throw .ambiguous(appIDs: Set(takers.map(\.registration.appID)).sorted()) }
+        try pool.refuseUnconfirmed { $0.scheme(scheme) != nil }
+        throw .protocolUnavailable
+    }
+
+    /// The apps that a request may mean. An app that was named is meant, confirmed or not; of a device that has a confirmed
+    /// endpoint, only those of confirmed ones.
+    private func candidates(for request: RemoteSystemConnectionRequest) throws(TargetError) -> Pool {
+        switch request.target {
+        case .app(let id):
+            guard let endpoint = endpoints[id.endpoint] else { throw .remoteSystemUnavailable }
+            return Pool(usable: endpoint.candidates.filter { $0.registration.appID == id.appID }, unconfirmed: [])
+        case .system(let id):
+            let members = endpoints(of: id)
+            guard members.contains(where: { !$0.registrations.isEmpty }) else { throw .remoteSystemUnavailable }
+            let confirmed = members.filter(\.isConfirmed)
+            if confirmed.isEmpty { return Pool(usable: members.flatMap(\.candidates), unconfirmed: []) }
+            return Pool(
+                usable: confirmed.flatMap(\.candidates),
+                unconfirmed: members.filter { !$0.isConfirmed }.flatMap(\.candidates)
+            )
+        }
+    }
+
+    fileprivate struct Candidate {
+        let registration: AppRegistration
+        let presence: Presence
+
+        var target: ResolvedTarget { ResolvedTarget(endpoint: registration.endpoint, appID: registration.appID) }
+
+        func scheme(_ name: String) -> AppRegistration.Scheme? { registration.schemes.first { $0.name == name } }
+    }
+
+    /// What may be chosen from, and what could be if it were confirmed.
+    private struct Pool {
+        let usable: [Candidate]
+        let unconfirmed: [Candidate]
+
+        func refuseUnconfirmed(where isMatch: (Candidate) -> Bool) throws(TargetError) {
+            let endpoints = Set(unconfirmed.filter(isMatch).map(\.registration.endpoint))
+            guard endpoints.isEmpty else { throw .notConfirmed(endpoints: endpoints.sorted()) }
+        }
+    }
+}
+
+extension DeviceDirectory.Endpoint {
+    fileprivate var candidates: [DeviceDirectory.Candidate] {
+        registrations.map { DeviceDirectory.Candidate(registration: $0, presence: presence) }
+    }
+}
+
+extension [DeviceDirectory.Candidate] {
+    /// The one whose presence is best; of equals the first, and they stand in the order of their endpoints' ids.
+    fileprivate var best: DeviceDirectory.Candidate? {
+        self.min { $0.presence.isBetter(than: $1.presence) }
+    }
+}

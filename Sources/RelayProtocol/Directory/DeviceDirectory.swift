@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// The endpoints of one account in; devices, changes of devices and resolved targets out.
+///
+/// Bounded, whatever a relay sends: it holds no more endpoints than `endpointsPerAccount`. When it is full, an endpoint that
+/// is confirmed takes the place of one that is not, and a new one is turned away, which watchers are told; so a relay that
+/// makes endpoints up can crowd out other new ones, never a known one. What an endpoint may publish is bounded by its records.
+package struct DeviceDirectory: Sendable {
+    /// What is known of an endpoint. Records and registrations have been verified.
+    package struct Endpoint: Hashable, Sendable {
+        package var record: EndpointRecord
+        package var registrations: [AppRegistration]
+        package var presence: Presence
+        package var trust: Trust
+        /// This is the endpoint that the directory belongs to.
+        package var isLocal: Bool
+
+        package init(
+            record: EndpointRecord,
+            registrations: [AppRegistration],
+            presence: Presence,
+            trust: Trust,
+            isLocal: Bool = false
+        ) {
+            self.record = record
+            self.registrations = registrations
+            self.presence = presence
+            self.trust = trust
+            self.isLocal = isLocal
+        }
+
+        var isConfirmed: Bool { isLocal || trust != .new }
+    }
+
+    /// Whether somebody stands for an endpoint.
+    package enum Trust: Hashable, Sendable {
+        /// Nobody does.
+        case new
+        /// A pinned endpoint vouches for it.
+        case approved
+        /// This endpoint has known it before, or its person confirmed it.
+        case pinned
+    }
+
+    /// A device in one of its two views, and when it last changed.
+    struct Device: Sendable {
+        let system: RemoteSystem
+        let revision: UInt64
+    }
+
+    /// The account's id, as filters name it.
+    package let account: String
+    /// Grows with everything that an iteration may have to tell.
+    package private(set) var revision: UInt64 = 0
+    /// Whether everything there was to be found has once been told.
+    package private(set) var isEnumerated = false
+    private(set) var error: (value: RemoteSystemWatcherError, revision: UInt64)?
+
+    private let maximumEndpoints: Int
+    private(set) var endpoints: [EndpointID: Endpoint] = [:]
+    /// Those the running enumeration has not named yet.
+    private var unnamed: Set<EndpointID> = []
+    private var allDevices: [SystemID: Device] = [:]
+    private var remoteDevices: [SystemID: Device] = [:]
+
+    package init(account: String, limits: Limits = Limits()) {
+        self.account = account
+        self.maximumEndpoints = limits[.endpointsPerAccount]
+    }
+
+    /// The endpoint of an id.
+    package subscript(endpoint: EndpointID) -> Endpoint? { endpoints[endpoint] }
+}
+
+// What happens.
+extension DeviceDirectory {
+    /// An endpoint is there: new, or with everything about it as it is now.
+    package mutating func add(_ endpoint: Endpoint) {
+        let id = endpoint.record.endpointID
+        unnamed.remove(id)
+        if endpoints[id] == nil, endpoints.count >= maximumEndpoints, !makeRoom(for: endpoint) {
+            let exceeded = LimitExceeded(limit: .endpointsPerAccount, allowed: maximumEndpoints, requested: maximumEndpoints + 1)
+            report(RemoteSystemWatcherError(.limitExceeded, message: "\(exceeded); remove devices that are not used"))
+            return
+        }
+        set(endpoint, for: id)
+    }
+
+    /// Something about an endpoint changed; one that is not known is passed over.
+    package mutating func update(_ id: EndpointID, _ change: (inout Endpoint) -> Void) {
+        guard var endpoint = endpoints[id] else { return }
+        change(&endpoint)
+        // Under another id it would be another endpoint.
+        guard endpoint.record.endpointID == id else { return }
+        set(endpoint, for: id)
+    }
+
+    /// An endpoint is gone.
+    package mutating func remove(_ id: EndpointID) {
+        unnamed.remove(id)
+        set(nil, for: id)
+    }
+
+    /// The relay begins to tell all endpoints, as it does on every new connection.
+    package mutating func beginEnumeration() {
+        unnamed = Set(endpoints.keys)
+        error = nil
+    }
+
+    /// The relay has told all endpoints: those it did not name are gone.
+    package mutating func completeEnumeration() {
+        for id in unnamed { set(nil, for: id) }
+        unnamed = []
+        guard !isEnumerated else { return }
+        isEnumerated = true
+        revision &+= 1
+    }
+
+    /// The connection to the relay is lost: nobody knows of any endpoint how it is.
+    package mutating func loseRelay(at time: Milliseconds) {
+        for id in endpoints.keys {
+            update(id) { $0.presence = Presence(.unknown, .relayUnreachable, since: time) }
+        }
+    }
+
+    /// Discovery is disturbed, until the next enumeration begins.
+    package mutating func report(_ error: RemoteSystemWatcherError) {
+        // The same trouble again is no news.
+        guard self.error?.value != error else { return }
+        revision &+= 1
+        self.error = (error, revision)
+    }
+
+    /// Makes room for an endpoint that is confirmed, or for a new one if the enumeration has not named another new one.
+    private mutating func makeRoom(for endpoint: Endpoint) -> Bool {
+        let new = endpoints.filter { !$0.value.isConfirmed }.keys
+        guard let victim = new.filter(unnamed.contains).max() ?? (endpoint.isConfirmed ? new.max() : nil) else { return false }
+        remove(victim)
+        return true
+    }
+
+    private mutating func set(_ endpoint: Endpoint?, for id: EndpointID) {
+        let old = endpoints[id]
+        guard old != endpoint else { return }
+        endpoints[id] = endpoint
+        // A record may move an endpoint to another device.
+        for system in Set([old, endpoint].compactMap { $0?.record.systemID }) { refresh(system) }
+    }
+
+    private mutating func refresh(_ id: SystemID) {
+        revision &+= 1
+        func refreshed(_ old: Device?, _ system: RemoteSystem?) -> Device? {
+            guard let system else { return nil }
+            if let old, old.system == system { return old }
+            return Device(system: system, revision: revision)
+        }
+        allDevices[id] = refreshed(allDevices[id], aggregate(id, hidesLocalApp: false))
+        remoteDevices[id] = refreshed(remoteDevices[id], aggregate(id, hidesLocalApp: true))
+    }
+}
+
+// What is there.
+extension DeviceDirectory {
+    /// The devices that pass the filters, by name.
+    package func systems(matching filters: [RemoteSystemFilter] = []) -> [RemoteSystem] {
+        let filters = RemoteSystemFilterSet(filters)
+        let systems = devices(hidesLocalApp: filters.hidesLocalApp).values.lazy.map(\.system)
+        return systems.filter { filters.matches($0, account: account) }.sorted { left, right in
+            let names = (left.displayName.lowercased(), right.displayName.lowercased())
+            return names.0 == names.1 ? left.id < right.id : names.0 < names.1
+        }
+    }
+
+    func devices(hidesLocalApp: Bool) -> [SystemID: Device] { hidesLocalApp ? remoteDevices : allDevices }
+}

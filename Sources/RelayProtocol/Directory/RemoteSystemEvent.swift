@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// What a watcher tells.
+public enum RemoteSystemEvent: Hashable, Sendable {
+    /// A device is there that was not.
+    case added(RemoteSystem)
+    /// Something about a device changed.
+    case updated(RemoteSystem)
+    /// A device is gone, or no longer passes the filters; as it was last told.
+    case removed(RemoteSystem)
+    /// Everything that can be found so far has been told. Comes once; discovery goes on.
+    case enumerationCompleted
+    /// Discovery is disturbed, and goes on as far as it can.
+    case error(RemoteSystemWatcherError)
+}
+
+/// Why discovery is disturbed.
+public struct RemoteSystemWatcherError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What is the matter.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        private enum Kind: String {
+            case unknown, internetNotAvailable, relayUnavailable, authenticationError, limitExceeded
+        }
+        private let kind: Kind
+        private init(_ kind: Kind) { self.kind = kind }
+
+        /// Something else.
+        public static let unknown = Code(.unknown)
+        /// There is no network.
+        public static let internetNotAvailable = Code(.internetNotAvailable)
+        /// There is a network, but the relay does not answer.
+        public static let relayUnavailable = Code(.relayUnavailable)
+        /// The account must sign in again.
+        public static let authenticationError = Code(.authenticationError)
+        /// The account has more endpoints than the limit allows; those beyond it are not shown.
+        public static let limitExceeded = Code(.limitExceeded)
+
+        /// The code's name.
+        public var description: String { kind.rawValue }
+    }
+
+    /// What is the matter.
+    public let code: Code
+    /// What to do about it.
+    public let message: String
+
+    package init(_ code: Code, message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    /// Code and message.
+    public var description: String { "\(code): \(message)" }
+}

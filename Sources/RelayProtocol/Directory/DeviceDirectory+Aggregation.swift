@@ -29,7 +29,7 @@ extension DeviceDirectory {
 
     /// The endpoints in one piece of hardware, in the order of their ids, so that the same one always speaks for it.
     func endpoints(of system: SystemID) -> [Endpoint] {
-        endpoints.filter { $0.value.record.systemID == system }.sorted { $0.key < $1.key }.map(\.value)
+        endpoints.filter { $0.value.systemID == system }.sorted { $0.key < $1.key }.map(\.value)
     }
 }
 
@@ -37,8 +37,8 @@ extension DeviceDirectory.Endpoint {
     var apps: [RemoteSystemApp] {
         registrations.map { registration in
             RemoteSystemApp(
-                id: RemoteSystemApp.ID(endpoint: record.endpointID, appID: registration.appID),
-                systemID: record.systemID,
+                id: RemoteSystemApp.ID(endpoint: id, appID: registration.appID),
+                systemID: systemID,
                 displayName: registration.displayName,
                 attributes: registration.attributes,
                 schemes: registration.schemes.map(\.name),

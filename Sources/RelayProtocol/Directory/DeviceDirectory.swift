@@ -9,7 +9,13 @@
 package struct DeviceDirectory: Sendable {
     /// What is known of an endpoint. Records and registrations have been verified.
     package struct Endpoint: Hashable, Sendable {
-        package var record: EndpointRecord
+        package var record: EndpointRecord {
+            didSet { (id, systemID) = (record.endpointID, record.systemID) }
+        }
+        /// The record's, kept because working them out means hashing keys.
+        package private(set) var id: EndpointID
+        package private(set) var systemID: SystemID
+        /// At most one for each app id.
         package var registrations: [AppRegistration]
         package var presence: Presence
         package var trust: Trust
@@ -24,6 +30,8 @@ package struct DeviceDirectory: Sendable {
             isLocal: Bool = false
         ) {
             self.record = record
+            self.id = record.endpointID
+            self.systemID = record.systemID
             self.registrations = registrations
             self.presence = presence
             self.trust = trust
@@ -77,7 +85,7 @@ package struct DeviceDirectory: Sendable {
 extension DeviceDirectory {
     /// An endpoint is there: new, or with everything about it as it is now.
     package mutating func add(_ endpoint: Endpoint) {
-        let id = endpoint.record.endpointID
+        let id = endpoint.id
         unnamed.remove(id)
         if endpoints[id] == nil, endpoints.count >= maximumEndpoints, !makeRoom(for: endpoint) {
             let exceeded = LimitExceeded(limit: .endpointsPerAccount, allowed: maximumEndpoints, requested: maximumEndpoints + 1)
@@ -92,7 +100,7 @@ extension DeviceDirectory {
         guard var endpoint = endpoints[id] else { return }
         change(&endpoint)
         // Under another id it would be another endpoint.
-        guard endpoint.record.endpointID == id else { return }
+        guard endpoint.id == id else { return }
         set(endpoint, for: id)
     }
 
@@ -145,7 +153,7 @@ extension DeviceDirectory {
         guard old != endpoint else { return }
         endpoints[id] = endpoint
         // A record may move an endpoint to another device.
-        for system in Set([old, endpoint].compactMap { $0?.record.systemID }) { refresh(system) }
+        for system in Set([old, endpoint].compactMap { $0?.systemID }) { refresh(system) }
     }
 
     private mutating func refresh(_ id: SystemID) {

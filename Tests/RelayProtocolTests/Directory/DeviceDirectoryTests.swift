@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Testing
+
+@testable import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+@Suite struct DeviceDirectoryTests {
+    @Test func endpointsOfOneSystemAreOneDevice() throws {
+        let directory = DeviceDirectory(
+            try DirectorySamples.endpoint(1, on: 1, apps: ["b"], presence: .off),
+            try DirectorySamples.endpoint(2, on: 1, apps: ["c", "a"], schemes: ["https"], services: ["photos"], presence: .asleep),
+            try DirectorySamples.endpoint(3, on: 2)
+        )
+        #expect(directory.systems().map(\.displayName) == ["System 1", "System 2"])
+        let system = try #require(directory.systems().first)
+        #expect(system.id == (try DirectorySamples.system(1)))
+        #expect(system.apps.map(\.appID) == ["a", "b", "c"])
+        #expect(system.apps.first?.schemes == ["https"])
+        #expect(system.apps.first?.appServices == [AppServiceInfo(name: "photos", packageID: "a")])
+        #expect(system.apps.map(\.presence) == [.asleep, .off, .asleep])
+        #expect(system.presence == .asleep)
+        #expect(system.status == .unavailable)
+        #expect(!system.isNew && !system.isLocal)
+    }
+
+    @Test func theBestPresenceCounts() throws {
+        let best: [Presence] = [
+            .available, Presence(.discoveringAvailability, .waking), Presence(.unknown, .relayStarting), .asleep,
+            Presence(.unavailable, .lost, since: 3_000), Presence(.unavailable, .shutdown, since: 2_000),
+        ]
+        for (index, presence) in best.enumerated() {
+            for worse in best.dropFirst(index) {
+                for order in [[presence, worse], [worse, presence]] {
+                    let directory = DeviceDirectory(
+                        try DirectorySamples.endpoint(1, on: 1, presence: order[0]),
+                        try DirectorySamples.endpoint(2, on: 1, presence: order[1])
+                    )
+                    #expect(directory.systems().first?.presence == presence)
+                }
+            }
+        }
+    }
+
+    @Test func twoDevicesOfOneNameAreTwo() throws {
+        let directory = DeviceDirectory(
+            try DirectorySamples.endpoint(1, on: 1, name: "Phone"),
+            try DirectorySamples.endpoint(2, on: 2, name: "Phone")
+        )
+        #expect(directory.systems().map(\.displayName) == ["Phone", "Phone"])
+        #expect(Set(directory.systems().map(\.id)).count == 2)
+    }
+
+    @Test func withoutAnAppThereIsNoDevice() throws {
+        var directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1, apps: []))
+        #expect(directory.systems().isEmpty)
+        let record = try DirectorySamples.record(1, on: 1)
+        directory.update(record.endpointID) { $0.registrations = [DirectorySamples.app("a", of: record)] }
+        #expect(directory.systems().count == 1)
+        directory.update(record.endpointID) { $0.registrations = [] }
+        #expect(directory.systems().isEmpty)
+    }
+
+    @Test func anEndpointWithoutAnAppLendsNoPresence() throws {
+        let directory = DeviceDirectory(
+            try DirectorySamples.endpoint(1, on: 1, apps: [], presence: .available),
+            try DirectorySamples.endpoint(2, on: 1, presence: .off)
+        )
+        #expect(directory.systems().first?.presence == .off)
+    }
+
+    @Test func theOwnEndpointIsHiddenUnlessAskedFor() throws {
+        var directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1, apps: ["own"], isLocal: true))
+        #expect(directory.systems().isEmpty)
+        #expect(directory.systems(matching: [.localVisibility(.hideLocalApp)]).isEmpty)
+        #expect(directory.everything.map(\.isLocal) == [true])
+        // Another app on the same device is not the own one.
+        directory.add(try DirectorySamples.endpoint(2, on: 1, apps: ["other"]))
+        #expect(directory.systems().map { $0.apps.map(\.appID) } == [["other"]])
+        #expect(directory.systems().map(\.isLocal) == [true])
+        #expect(directory.everything.map { $0.apps.map(\.appID) } == [["other", "own"]])
+    }
+
+    @Test func aDeviceIsNewUntilOneOfItsEndpointsIsConfirmed() throws {
+        var directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1, trust: .new))
+        #expect(directory.systems().map(\.isNew) == [true])
+        let id = try DirectorySamples.record(1, on: 1).endpointID
+        for trust in [DeviceDirectory.Trust.approved, .pinned] {
+            directory.update(id) { $0.trust = trust }
+            #expect(directory.systems().map(\.isNew) == [false])
+        }
+        directory.add(try DirectorySamples.endpoint(2, on: 1, apps: ["z"], trust: .new))
+        #expect(directory.systems().map(\.isNew) == [false])
+        #expect(directory.systems().first?.apps.map(\.isNew) == [false, true])
+    }
+
+    @Test func whatIsNewNeitherRenamesAKnownDeviceNorMakesItAvailable() throws {
+        // The smaller id would speak for the device.
+        let numbers = try [UInt8(1), 2].sorted {
+            try DirectorySamples.record($0, on: 1).endpointID < DirectorySamples.record($1, on: 1).endpointID
+        }
+        let directory = DeviceDirectory(
+            try DirectorySamples.endpoint(numbers[0], on: 1, name: "Bank", presence: .available, trust: .new),
+            try DirectorySamples.endpoint(numbers[1], on: 1, name: "Phone", presence: .off, trust: .pinned)
+        )
+        #expect(directory.systems().map(\.displayName) == ["Phone"])
+        #expect(directory.systems().map(\.presence) == [.off])
+    }
+
+    @Test func aRecordCanMoveAnEndpointToAnotherDevice() throws {
+        var directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1))
+        directory.add(try DirectorySamples.endpoint(1, on: 2))
+        #expect(directory.systems().map(\.id) == [try DirectorySamples.system(2)])
+    }
+
+    @Test func anUpdateUnderAnotherIDIsRefused() throws {
+        var directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1))
+        let before = directory.systems()
+        let other = try DirectorySamples.record(2, on: 1, name: "Other")
+        directory.update(try DirectorySamples.record(1, on: 1).endpointID) { $0.record = other }
+        directory.update(other.endpointID) { $0.presence = .off }
+        #expect(directory.systems() == before)
+    }
+
+    @Test func anEnumerationRemovesWhatItDoesNotName() throws {
+        var directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1), try DirectorySamples.endpoint(2, on: 2))
+        directory.beginEnumeration()
+        directory.add(try DirectorySamples.endpoint(2, on: 2))
+        directory.add(try DirectorySamples.endpoint(3, on: 3))
+        #expect(directory.systems().count == 3)
+        directory.completeEnumeration()
+        #expect(directory.systems().map(\.displayName) == ["System 2", "System 3"])
+    }
+
+    @Test func withoutTheRelayNobodyIsKnownToBeThere() throws {
+        var directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1), try DirectorySamples.endpoint(2, on: 2, presence: .off))
+        directory.loseRelay(at: 5_000)
+        let presence = Presence(.unknown, .relayUnreachable, since: 5_000)
+        #expect(directory.systems().map(\.presence) == [presence, presence])
+        #expect(presence.since?.timeIntervalSince1970 == 5)
+    }
+
+    @Test func filtersOfOneKindAddAndOfDifferentKindsNarrow() throws {
+        var directory = DeviceDirectory(account: "me")
+        let kinds = ["desktop", "phone", "tablet"]
+        for (index, kind) in kinds.enumerated() {
+            let number = UInt8(index + 1)
+            var endpoint = try DirectorySamples.endpoint(number, on: number, presence: kind == "phone" ? .off : .available)
+            endpoint.record.kind = kind
+            endpoint.record.platform = kind == "desktop" ? "linux" : "ios"
+            directory.add(endpoint)
+        }
+        func found(_ filters: RemoteSystemFilter...) -> [String] { directory.systems(matching: filters).map(\.kind.rawValue) }
+        #expect(found() == kinds)
+        #expect(found(.kinds([.desktop, .phone])) == ["desktop", "phone"])
+        #expect(found(.kinds([.desktop]), .kinds([.phone])) == ["desktop", "phone"])
+        #expect(found(.kinds([])) == [])
+        #expect(found(.status(.available)) == ["desktop", "tablet"])
+        #expect(found(.status(.available), .status(.any)) == kinds)
+        #expect(found(.status(.available), .kinds([.desktop, .phone])) == ["desktop"])
+        #expect(found(.platform(.iOS)) == ["phone", "tablet"])
+        #expect(found(.platform(.iOS), .platform(.linux)) == kinds)
+        #expect(found(.platform(.iOS), .status(.available)) == ["tablet"])
+        #expect(found(.discoveryType(.any)) == kinds)
+        #expect(found(.discoveryType(.proximal)) == [])
+        #expect(found(.discoveryType(.proximal), .discoveryType(.cloud)) == kinds)
+        #expect(found(.authorizationKind(.anonymous)) == [])
+        #expect(found(.authorizationKind(.sameUser)) == kinds)
+        #expect(found(.account("me")) == kinds)
+        #expect(found(.account("you")) == [])
+        #expect(found(.account("you"), .account("me")) == kinds)
+        #expect(found(.localVisibility(.hideLocalApp), .localVisibility(.showAll)) == kinds)
+    }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Testing
+
+@testable import RelayProtocol
+
+@Suite struct TargetResolutionTests {
+    private func uri(_ text: String = "https://films.example/42") throws -> LaunchURI { try LaunchURI(text) }
+    private func id(_ number: UInt8) throws -> EndpointID { try DirectorySamples.record(number, on: 1).endpointID }
+    private func device(_ number: UInt8 = 1) throws -> RemoteSystemConnectionRequest {
+        RemoteSystemConnectionRequest(systemID: try DirectorySamples.system(number))
+    }
+
+    @Test func theOnlyAppOfTheSchemeIsTaken() throws {
+        let directory = DeviceDirectory(
+            try DirectorySamples.endpoint(1, on: 1, apps: ["mail"], schemes: ["mailto"]),
+            try DirectorySamples.endpoint(2, on: 1, apps: ["web"], schemes: ["http", "https"]),
+            try DirectorySamples.endpoint(3, on: 2, apps: ["other"], schemes: ["https"])
+        )
+        let resolved = try directory.resolve(try uri("HTTPS://films.example"), on: try device())
+        #expect(resolved.target == ResolvedTarget(endpoint: try id(2), appID: "web"))
+        #expect(!resolved.isFallback)
+    }
+
+    @Test func preferenceThenDefaultThenNoGuess() throws {
+        var directory = DeviceDirectory(
+            try DirectorySamples.endpoint(1, on: 1, apps: ["a"], schemes: ["https"], presence: .off),
+            try DirectorySamples.endpoint(2, on: 1, apps: ["b"], schemes: ["https"])
+        )
+        func resolve(_ preferred: [String] = []) throws -> String {
+            try directory.resolve(try uri(), preferredAppIDs: preferred, on: try device()).target.appID
+        }
+        #expect(throws: TargetError.ambiguous(appIDs: ["a", "b"])) { try resolve() }
+        #expect(throws: TargetError.ambiguous(appIDs: ["a", "b"])) { try resolve(["missing"]) }
+        // What is preferred counts more than what is there just now.
+        #expect(try resolve(["missing", "a", "b"]) == "a")
+        directory.add(try DirectorySamples.endpoint(3, on: 1, apps: ["c"], defaults: ["https"], presence: .off))
+        #expect(try resolve() == "c")
+        #expect(try resolve(["b"]) == "b")
+        directory.add(try DirectorySamples.endpoint(4, on: 1, apps: ["d"], defaults: ["https"]))
+        #expect(throws: TargetError.ambiguous(appIDs: ["a", "b", "c", "d"])) { try resolve() }
+    }
+
+    @Test func ofOneAppOnSeveralEndpointsTheReachableOneIsTaken() throws {
+        let sorted = try [UInt8(1), 2].sorted { try id($0) < id($1) }
+        for reachable in sorted {
+            let directory = DeviceDirectory(
+                try DirectorySamples.endpoint(
+                    1,
+                    on: 1,
+                    schemes: ["https"],
+                    services: ["s"],
+                    presence: reachable == 1 ? .available : .asleep
+                ),
+                try DirectorySamples.endpoint(
+                    2,
+                    on: 1,
+                    schemes: ["https"],
+                    services: ["s"],
+                    presence: reachable == 2 ? .available : .asleep
+                )
+            )
+            let expected = ResolvedTarget(endpoint: try id(reachable), appID: "app")
+            #expect(try directory.resolve(try uri(), on: try device()).target == expected)
+            #expect(try directory.resolve(AppServiceInfo(name: "s", packageID: "app"), on: try device()) == expected)
+        }
+        let directory = DeviceDirectory(
+            try DirectorySamples.endpoint(1, on: 1, schemes: ["https"], presence: .asleep),
+            try DirectorySamples.endpoint(2, on: 1, schemes: ["https"], presence: .asleep)
+        )
+        #expect(try directory.resolve(try uri(), on: try device()).target.endpoint == (try id(sorted[0])))
+    }
+
+    @Test func theFallbackIsTriedTheSameWay() throws {
+        let directory = DeviceDirectory(
+            try DirectorySamples.endpoint(1, on: 1, apps: ["a", "b"], schemes: ["https"]),
+            try DirectorySamples.endpoint(2, on: 1, apps: ["c", "d"], schemes: ["film"])
+        )
+        let (film, web, other) = (try uri("film:42"), try uri(), try uri("gopher:x"))
+        let resolved = try directory.resolve(other, fallback: web, preferredAppIDs: ["b"], on: try device())
+        #expect(resolved == ResolvedLaunch(target: ResolvedTarget(endpoint: try id(1), appID: "b"), uri: web, isFallback: true))
+        #expect(throws: TargetError.protocolUnavailable) { try directory.resolve(other, on: try device()) }
+        #expect(throws: TargetError.protocolUnavailable) { try directory.resolve(other, fallback: other, on: try device()) }
+        #expect(throws: TargetError.ambiguous(appIDs: ["a", "b"])) { try directory.resolve(other, fallback: web, on: try device()) }
+        // Too many takers are not none.
+        #expect(throws: TargetError.ambiguous(appIDs: ["c", "d"])) {
+            try directory.resolve(film, fallback: web, preferredAppIDs: ["b"], on: try device())
+        }
+    }
+
+    @Test func anAppIsItsEndpointAndDecidesForItself() throws {
+        var directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1, apps: ["a", "b"], schemes: ["film"], trust: .new))
+        let app = try #require(directory.systems().first?.apps.last)
+        let resolved = try directory.resolve(try uri(), fallback: try uri("film:1"), on: RemoteSystemConnectionRequest(app))
+        #expect(resolved == ResolvedLaunch(target: ResolvedTarget(endpoint: try id(1), appID: "b"), uri: try uri(), isFallback: false))
+        directory.update(try id(1)) { $0.registrations.removeLast() }
+        #expect(throws: TargetError.appUnavailable) { try directory.resolve(try uri(), on: RemoteSystemConnectionRequest(app)) }
+        directory.remove(try id(1))
+        #expect(throws: TargetError.remoteSystemUnavailable) { try directory.resolve(try uri(), on: RemoteSystemConnectionRequest(app)) }
+    }
+
+    @Test func aDeviceThatIsNotThereIsUnavailable() throws {
+        let directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1, apps: []))
+        for number: UInt8 in [1, 2] {
+            #expect(throws: TargetError.remoteSystemUnavailable) { try directory.resolve(try uri(), on: try device(number)) }
+            #expect(throws: TargetError.remoteSystemUnavailable) {
+                try directory.resolve(AppServiceInfo(name: "s", packageID: "a"), on: try device(number))
+            }
+        }
+    }
+
+    @Test func anAppServiceIsFoundByNameAndPackage() throws {
+        let directory = DeviceDirectory(
+            try DirectorySamples.endpoint(1, on: 1, apps: ["a"], services: ["photos"]),
+            try DirectorySamples.endpoint(2, on: 1, apps: ["a", "b"], services: ["music"], presence: .off)
+        )
+        func resolve(_ name: String, _ packageID: String, on request: RemoteSystemConnectionRequest) throws -> ResolvedTarget {
+            try directory.resolve(AppServiceInfo(name: name, packageID: packageID), on: request)
+        }
+        #expect(try resolve("music", "a", on: try device()) == ResolvedTarget(endpoint: try id(2), appID: "a"))
+        #expect(try resolve("photos", "a", on: try device()) == ResolvedTarget(endpoint: try id(1), appID: "a"))
+        #expect(throws: TargetError.appServiceUnavailable) { try resolve("photos", "b", on: try device()) }
+        #expect(throws: TargetError.appServiceUnavailable) { try resolve("Photos", "a", on: try device()) }
+        #expect(throws: TargetError.appNotInstalled) { try resolve("photos", "c", on: try device()) }
+        let app = RemoteSystemConnectionRequest(endpoint: try id(2), appID: "b")
+        #expect(try resolve("music", "b", on: app) == ResolvedTarget(endpoint: try id(2), appID: "b"))
+        #expect(throws: TargetError.appNotInstalled) { try resolve("music", "a", on: app) }
+        #expect(throws: TargetError.appServiceUnavailable) { try resolve("photos", "b", on: app) }
+        #expect(throws: TargetError.remoteSystemUnavailable) {
+            try resolve("music", "b", on: RemoteSystemConnectionRequest(endpoint: try id(9), appID: "b"))
+        }
+    }
+
+    @Test func whileADeviceHasAConfirmedEndpointANewOneIsNeverMeant() throws {
+        let service = AppServiceInfo(name: "s", packageID: "app")
+        for trust in [DeviceDirectory.Trust.pinned, .approved] {
+            var directory = DeviceDirectory(
+                try DirectorySamples.endpoint(1, on: 1, apps: ["app"], defaults: ["https"], services: ["s"], trust: .new),
+                try DirectorySamples.endpoint(2, on: 1, apps: ["app"], schemes: ["https"], services: ["s"], presence: .off, trust: trust)
+            )
+            let known = ResolvedTarget(endpoint: try id(2), appID: "app")
+            #expect(try directory.resolve(try uri(), preferredAppIDs: ["app"], on: try device()).target == known)
+            #expect(try directory.resolve(service, on: try device()) == known)
+            // Even if the confirmed one has nothing to offer.
+            directory.update(try id(2)) { $0.registrations = [] }
+            #expect(throws: TargetError.notConfirmed(endpoints: [try id(1)])) { try directory.resolve(try uri(), on: try device()) }
+            #expect(throws: TargetError.notConfirmed(endpoints: [try id(1)])) { try directory.resolve(service, on: try device()) }
+            #expect(throws: TargetError.protocolUnavailable) { try directory.resolve(try uri("film:1"), on: try device()) }
+            directory.update(try id(1)) { $0.trust = .approved }
+            #expect(try directory.resolve(try uri(), on: try device()).target.endpoint == (try id(1)))
+        }
+    }
+
+    @Test func aDeviceNobodyConfirmedCanBeAddressed() throws {
+        let directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1, schemes: ["https"], trust: .new))
+        #expect(try directory.resolve(try uri(), on: try device()).target.endpoint == (try id(1)))
+    }
+
+    @Test(arguments: [1, 2, 3] as [UInt64])
+    func noRandomDirectoryResolvesADeviceToANewEndpointBesideAConfirmedOne(seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        var found = 0
+        for _ in 0..<150 {
+            var directory = DeviceDirectory(account: "account")
+            for number in UInt8(1)...5 where random.oneIn(2) {
+                let trusts: [DeviceDirectory.Trust] = [.new, .approved, .pinned]
+                directory.add(
+                    try DirectorySamples.endpoint(
+                        number,
+                        on: 1,
+                        apps: random.oneIn(4) ? [] : ["a", "b"].filter { _ in random.oneIn(2) },
+                        schemes: random.oneIn(2) ? ["https"] : [],
+                        services: random.oneIn(2) ? ["s"] : [],
+                        presence: [Presence.available, .asleep, .off].randomElement(using: &random) ?? .off,
+                        trust: trusts.randomElement(using: &random) ?? .new
+                    )
+                )
+            }
+            let isKnown = directory.endpoints.values.contains(where: \.isConfirmed)
+            let targets = [
+                try? directory.resolve(try uri(), preferredAppIDs: random.oneIn(2) ? ["a"] : [], on: try device()).target,
+                try? directory.resolve(AppServiceInfo(name: "s", packageID: "a"), on: try device()),
+            ].compactMap(\.self)
+            for target in targets {
+                let endpoint = try #require(directory[target.endpoint])
+                #expect(endpoint.isConfirmed || !isKnown, "seed \(seed)")
+                #expect(endpoint.registrations.contains { $0.appID == target.appID }, "seed \(seed)")
+                found += 1
+            }
+        }
+        #expect(found > 50)
+    }
+}
+
+@Suite struct DeviceLookupTests {
+    private func directory() throws -> DeviceDirectory {
+        DeviceDirectory(
+            try DirectorySamples.endpoint(1, on: 1, name: "Living Room"),
+            try DirectorySamples.endpoint(2, on: 2, name: "phone"),
+            try DirectorySamples.endpoint(3, on: 3, name: "Phone")
+        )
+    }
+
+    @Test func aDeviceIsFoundByNameIDAndPrefix() throws {
+        let directory = try directory()
+        let id = try DirectorySamples.system(1)
+        for text in [
+            "Living Room", "living room", "LIVING ROOM", id.description, id.description.uppercased(), id.label,
+            String(id.description.prefix(4)),
+        ] {
+            #expect(try directory.system(named: text).id == id)
+        }
+    }
+
+    @Test func nothingIsGuessed() throws {
+        let directory = try directory()
+        for text in ["", "Living", String(try DirectorySamples.system(1).description.prefix(3)), "zzzzzzzz"] {
+            #expect(throws: DeviceLookupError.notFound) { try directory.system(named: text) }
+        }
+        let phones = directory.everything.filter { $0.displayName.lowercased() == "phone" }.sorted { $0.id < $1.id }
+        #expect(phones.count == 2)
+        #expect(throws: DeviceLookupError.ambiguous(phones)) { try directory.system(named: "PHONE") }
+        for phone in phones { #expect(try directory.system(named: phone.id.label) == phone) }
+    }
+
+    @Test func aNameThatLooksLikeAnotherIDIsToldApart() throws {
+        var directory = try directory()
+        let id = try DirectorySamples.system(1)
+        directory.add(try DirectorySamples.endpoint(4, on: 4, name: id.label, trust: .new))
+        #expect(throws: DeviceLookupError.self) { try directory.system(named: id.label) }
+        directory.add(try DirectorySamples.endpoint(5, on: 5, name: id.description, trust: .new))
+        #expect(try directory.system(named: id.description).id == id)
+    }
+}

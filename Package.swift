@@ -59,3 +59,16 @@ if ProcessInfo.processInfo.environment["DEVICE_RELAY_BENCHMARKS"] != nil {
         )
     )
 }
+
+if ProcessInfo.processInfo.environment["DEVICE_RELAY_FUZZING"] != nil {
+    for name in ["FuzzCBOR", "FuzzJSON", "FuzzSealed"] {
+        package.targets.append(
+            .executableTarget(
+                name: name,
+                dependencies: ["RelayProtocol", .product(name: "NIOCore", package: "swift-nio")],
+                path: "FuzzTesting/\(name)",
+                swiftSettings: settings
+            )
+        )
+    }
+}

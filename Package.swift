@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import PackageDescription
 
 let settings: [SwiftSetting] = [
@@ -46,3 +47,28 @@ let package = Package(
         ),
     ]
 )
+
+// Benchmarks and fuzz targets use package symbols, so they live in this manifest; users of the package do not see them.
+if ProcessInfo.processInfo.environment["DEVICE_RELAY_BENCHMARKS"] != nil {
+    package.targets.append(
+        .executableTarget(
+            name: "RelayProtocolBenchmarks",
+            dependencies: ["RelayProtocol", .product(name: "NIOCore", package: "swift-nio")],
+            path: "Benchmarks/RelayProtocolBenchmarks",
+            swiftSettings: settings
+        )
+    )
+}
+
+if ProcessInfo.processInfo.environment["DEVICE_RELAY_FUZZING"] != nil {
+    for name in ["FuzzCBOR", "FuzzJSON", "FuzzSealed"] {
+        package.targets.append(
+            .executableTarget(
+                name: name,
+                dependencies: ["RelayProtocol", .product(name: "NIOCore", package: "swift-nio")],
+                path: "FuzzTesting/\(name)",
+                swiftSettings: settings
+            )
+        )
+    }
+}

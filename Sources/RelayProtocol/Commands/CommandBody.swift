@@ -37,7 +37,7 @@ package enum CommandBody: Hashable, Sendable {
         }
     }
 
-    init(decoding bytes: [UInt8], kind: CommandHeader.Kind, limits: Limits) throws(CommandError) {
+    package init(decoding bytes: [UInt8], kind: CommandHeader.Kind, limits: Limits) throws(CommandError) {
         guard let set = try? ValueSet(decoding: bytes) else { throw .malformedBody }
         switch kind {
         case .launch:

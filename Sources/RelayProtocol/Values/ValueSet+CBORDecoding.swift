@@ -221,6 +221,8 @@ private struct CBORReader {
     }
 
     private static func string(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(ValueSetError) -> String {
+        // `String(decoding:)` replaces what is invalid, but is several times faster: for ASCII the two agree.
+        if bytes.isASCII { return String(decoding: bytes, as: UTF8.self) }
         guard let text = String(validating: bytes, as: UTF8.self) else { throw ValueSetError(.invalidText, at: offset) }
         return text
     }
@@ -232,5 +234,22 @@ private struct CBORReader {
             return left[index] < right[index] ? -1 : 1
         }
         return 0
+    }
+}
+
+extension UnsafeRawBufferPointer {
+    /// Whether no byte has its highest bit set.
+    fileprivate var isASCII: Bool {
+        var all: UInt64 = 0
+        var offset = 0
+        while offset + 8 <= count {
+            all |= loadUnaligned(fromByteOffset: offset, as: UInt64.self)
+            offset += 8
+        }
+        while offset < count {
+            all |= UInt64(self[offset])
+            offset += 1
+        }
+        return all & 0x8080_8080_8080_8080 == 0
     }
 }

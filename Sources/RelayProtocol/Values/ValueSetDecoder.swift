@@ -89,19 +89,27 @@ extension ValueDecoder: SingleValueDecodingContainer {
     }
 
     func decode<T: Decodable>(_ type: T.Type) throws -> T {
-        let special: Any?
-        switch type {
-        case is Date.Type: special = try unwrap(value.date, as: type)
-        case is UUID.Type: special = try unwrap(value.uuid, as: type)
-        case is Data.Type: special = Data(try unwrap(value.data, as: type))
-        case is [UInt8].Type: special = value.data
-        case is URL.Type:
-            guard let url = URL(string: try unwrap(value.string, as: type)) else { throw corrupted("This text is no URL.") }
-            special = url
-        default: special = nil
-        }
-        guard let special, let value = special as? T else { return try T(from: self) }
-        return value
+        // Comparing types is much cheaper than casting each value.
+        let special: T? =
+            if T.self == Date.self {
+                try unwrap(value.date, as: type) as? T
+            } else if T.self == UUID.self {
+                try unwrap(value.uuid, as: type) as? T
+            } else if T.self == Data.self {
+                Data(try unwrap(value.data, as: type)) as? T
+            } else if T.self == [UInt8].self {
+                value.data as? T
+            } else if T.self == URL.self {
+                try url() as? T
+            } else {
+                nil
+            }
+        return try special ?? T(from: self)
+    }
+
+    private func url() throws -> URL {
+        guard let url = URL(string: try unwrap(value.string, as: URL.self)) else { throw corrupted("This text is no URL.") }
+        return url
     }
 }
 

@@ -26,7 +26,8 @@ extension ValueSet.Value {
         case 1: return .bool(.random(using: &random))
         case 2: return .randomInteger(using: &random)
         case 3: return .double(.randomNumber(using: &random))
-        case 4: return .date(Date(timeIntervalSince1970: (Double.random(in: -1e10...1e10, using: &random) * 1000).rounded() / 1000))
+        // 64ths of a second are exact in a double and in whole microseconds, which others count dates in.
+        case 4: return .date(Date(timeIntervalSince1970: (Double.random(in: -1e10...1e10, using: &random) * 64).rounded() / 64))
         case 5: return .uuid(UUID(uuid: random.bytes(16).withUnsafeBytes { $0.loadUnaligned(as: uuid_t.self) }))
         case 6: return .data(random.bytes(Int.random(in: 0...40, using: &random)))
         case 7:

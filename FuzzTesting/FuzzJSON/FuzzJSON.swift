@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// Whatever text comes in: no trap, and what is read can be written and read again, as JSON and as CBOR.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+    guard let message = try? ValueSet(json: UnsafeBufferPointer(start: start, count: count)) else { return 0 }
+    guard let text = try? message.json(), let again = try? ValueSet(json: text), (try? again.json()) == text,
+        let encoded = try? message.encodedBytes(), (try? ValueSet(decoding: encoded)) != nil
+    else {
+        fatalError("a message that was read cannot be written")
+    }
+    return 0
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import Testing
+
+@testable import RelayProtocol
+
+@Suite struct SealedCommandTests {
+    private let sender = TestEndpoint()
+    private let target = TestEndpoint()
+    private let relay = RelayID(P256SigningKey().publicKey)
+    private let now: Int64 = 1_793_000_000_000
+
+    private var recipient: SealedCommand.Recipient { .init(account: "account-1", relay: relay, endpoint: target.id) }
+
+    private func header(kind: CommandHeader.Kind = .launch, change: (inout CommandHeader) -> Void = { _ in }) -> CommandHeader {
+        var header = CommandHeader(
+            id: CommandIDGenerator.first(now: UInt64(now)),
+            account: "account-1",
+            relay: relay,
+            sender: sender.id,
+            target: target.id,
+            senderApp: "com.example.phone",
+            targetApp: "com.example.player",
+            keyID: target.agreementKey.publicKey.keyID,
+            kind: kind,
+            number: 1,
+            created: now,
+            expires: now + 300_000
+        )
+        change(&header)
+        return header
+    }
+
+    private var launch: CommandBody {
+        get throws {
+            .launch(
+                .init(uri: try LaunchURI("https://films.example/42"), fallbackURI: try LaunchURI("https://a.b"), preferredAppIDs: ["x"])
+            )
+        }
+    }
+
+    private func seal(_ body: CommandBody? = nil, _ header: CommandHeader? = nil) throws -> SealedCommand {
+        try SealedCommand(
+            try body ?? launch,
+            header: header ?? self.header(),
+            target: target.agreementKey.publicKey,
+            key: sender.identityKey
+        )
+    }
+
+    /// What the target does with bytes from the relay.
+    private func take(_ encoded: [UInt8]) throws -> CommandBody {
+        let command = try SealedCommand(decoding: encoded)
+        try command.verify(for: recipient, from: sender.record(), now: now)
+        return try command.open(with: [target.agreementKey])
+    }
+
+    @Test func bothKindsArriveAsTheyWereSent() throws {
+        #expect(try take(seal().encoded) == launch)
+        let message = CommandBody.message(service: "photos", ["Type": "list", "Since": .date(Date(timeIntervalSince1970: 1))])
+        #expect(try take(seal(message, header(kind: .message)).encoded) == message)
+        let command = try seal()
+        #expect(try SealedCommand(decoding: command.encoded) == command)
+        #expect(command.header == header())
+    }
+
+    @Test func whatTheRelaySeesHoldsNoContent() throws {
+        let encoded = try seal().encoded
+        #expect(Data(encoded).range(of: Data("films.example".utf8)) == nil)
+        #expect(Data(encoded).range(of: Data("com.example.player".utf8)) != nil)
+    }
+
+    @Test func anyChangedBitIsRefused() throws {
+        let encoded = try seal().encoded
+        // Half a million public-key operations are too many for every bit; one bit of every byte, each another.
+        for index in encoded.indices {
+            var changed = encoded
+            changed[index] ^= 1 << (index % 8)
+            #expect(throws: CommandError.self, "byte \(index)") { try take(changed) }
+        }
+        #expect(throws: CommandError.self) { try take(encoded + [0]) }
+        #expect(throws: CommandError.self) { try take(Array(encoded.dropLast())) }
+    }
+
+    @Test func aSealIsBoundToItsHeaderEvenForTheSender() throws {
+        // The same ciphertext under a header that the sender signed anew: HPKE's associated data must not fit.
+        let original = try ValueSet(decoding: try seal().encoded)
+        let other = try ValueSet(decoding: try seal(nil, header { $0.number = 2 }).encoded)
+        let headerBytes = try #require(other["header"]?.data)
+        let key = try #require(original["key"]?.data)
+        let body = try #require(original["body"]?.data)
+        let forged: ValueSet = [
+            "header": .data(headerBytes), "key": .data(key), "body": .data(body),
+            "signature": .data(try sender.identityKey.sign(headerBytes + key + body, for: .command)),
+        ]
+        #expect(error(of: CommandError.self) { try take(try forged.encodedBytes()) } == .cannotOpen)
+    }
+
+    @Test func eachWrongPlaceHasItsOwnError() throws {
+        func refusal(_ change: (inout CommandHeader) -> Void) -> CommandError? {
+            error(of: CommandError.self) { try take(seal(nil, header(change: change)).encoded) }
+        }
+        #expect(refusal { _ in } == nil)
+        #expect(refusal { $0.account = "account-2" } == .wrongAccount)
+        #expect(refusal { $0.relay = RelayID(P256SigningKey().publicKey) } == .wrongRelay)
+        #expect(refusal { $0.target = TestEndpoint().id } == .wrongTarget)
+        #expect(refusal { ($0.created, $0.expires) = (now - 1, now) } == .expired)
+        #expect(refusal { $0.expires = now + 1 } == nil)
+        #expect(refusal { $0.expires = $0.created } == .malformed)
+        #expect(refusal { $0.expires = $0.created + CommandHeader.maximumTimeToLive + 1 } == .malformed)
+        #expect(refusal { $0.created = .min } == .malformed)
+        #expect(refusal { $0.number = 0 } == .malformed)
+        #expect(refusal { $0.suite = 2 } == .unknownSuite(2))
+        #expect(refusal { $0.targetApp = "" } == .malformed)
+        #expect(refusal { $0.senderApp = "a\u{1}" } == .malformed)
+    }
+
+    @Test func anotherSenderIsRefused() throws {
+        let other = TestEndpoint()
+        let command = try seal()
+        #expect(error(of: CommandError.self) { try command.verify(for: recipient, from: other.record(), now: now) } == .wrongSender)
+        var stranger = sender
+        stranger.account = "account-2"
+        #expect(error(of: CommandError.self) { try command.verify(for: recipient, from: stranger.record(), now: now) } == .wrongAccount)
+        // Another key's signature under the sender's id.
+        var envelope = try ValueSet(decoding: command.encoded)
+        envelope["signature"] = .data([UInt8](repeating: 1, count: 64))
+        #expect(error(of: CommandError.self) { try take(try envelope.encodedBytes()) } == .badSignature)
+        #expect(
+            error(of: CommandError.self) {
+                try SealedCommand(launch, header: header(), target: target.agreementKey.publicKey, key: other.identityKey)
+            } != nil
+        )
+    }
+
+    @Test func onlyTheTargetsKeyOpens() throws {
+        let command = try seal()
+        #expect(error(of: CommandError.self) { try command.open(with: []) } == .unknownKey)
+        #expect(error(of: CommandError.self) { try command.open(with: [P256AgreementKey()]) } == .unknownKey)
+        // After a rotation the old key still opens what was sealed for it.
+        #expect(try command.open(with: [P256AgreementKey(), target.agreementKey]) == launch)
+    }
+
+    @Test func sizesAreLimited() throws {
+        let large = CommandBody.message(service: "photos", ["d": .data([UInt8](repeating: 7, count: 256 << 10))])
+        guard case .limitExceeded(let exceeded) = error(of: CommandError.self, from: { try seal(large, header(kind: .message)) }) else {
+            Issue.record("a command over the limit was sealed")
+            return
+        }
+        #expect(exceeded.limit == .commandBytes)
+        #expect(error(of: CommandError.self) { try SealedCommand(decoding: [UInt8](repeating: 0, count: 256 << 10 + 1)) } != .malformed)
+    }
+
+    @Test func aBodyOfTheWrongFormIsRefused() throws {
+        let bodies: [(ValueSet, CommandHeader.Kind)] = [
+            (["uri": "no scheme"], .launch), ([:], .launch), (["uri": 5], .launch), (["message": [:]], .message),
+            (["service": "x"], .message), (["service": "", "message": [:]], .message),
+        ]
+        for (body, kind) in bodies {
+            #expect(throws: CommandError.malformedBody) {
+                try CommandBody(decoding: try body.encodedBytes(), kind: kind, limits: Limits())
+            }
+        }
+    }
+
+    @Test func receiptsSpeakOfOneCommandAndItsReply() throws {
+        let command = try seal()
+        let reply = try SealedReply(["Answer": 42], to: command, sender: sender.agreementKey.publicKey)
+        let receipt = try Signed(CommandReceipt(for: command, outcome: .succeeded, reply: reply, time: now), key: target.identityKey)
+        func check(
+            _ encoded: [UInt8],
+            _ command: SealedCommand,
+            _ reply: SealedReply?,
+            from endpoint: TestEndpoint
+        ) throws -> Signed<CommandReceipt> {
+            try Signed<CommandReceipt>(verifying: encoded, for: command, from: endpoint.record(), reply: reply)
+        }
+        #expect(try check(receipt.encoded, command, reply, from: target).payload.outcome == .succeeded)
+        #expect(try reply.open(command, with: [sender.agreementKey]) == ["Answer": 42])
+
+        let other = try seal(nil, header { $0.number = 2 })
+        #expect(error(of: CommandError.self) { try check(receipt.encoded, other, reply, from: target) } == .wrongCommand)
+        #expect(error(of: CommandError.self) { try check(receipt.encoded, command, nil, from: target) } == .wrongCommand)
+        #expect(error(of: CommandError.self) { try check(receipt.encoded, command, reply, from: sender) } == .badSignature)
+        let byOther = try Signed(CommandReceipt(for: command, outcome: .succeeded, reply: reply, time: now), key: sender.identityKey)
+        #expect(error(of: CommandError.self) { try check(byOther.encoded, command, reply, from: sender) } == .wrongTarget)
+        #expect(error(of: CommandError.self) { try reply.open(other, with: [sender.agreementKey]) } == .cannotOpen)
+        #expect(error(of: CommandError.self) { try reply.open(command, with: [target.agreementKey]) } == .unknownKey)
+        for index in receipt.encoded.indices {
+            var changed = receipt.encoded
+            changed[index] ^= 1 << (index % 8)
+            #expect(throws: CommandError.self, "byte \(index)") { try check(changed, command, reply, from: target) }
+        }
+        for index in reply.encoded.indices {
+            var changed = reply.encoded
+            changed[index] ^= 1 << (index % 8)
+            #expect(throws: CommandError.self, "byte \(index)") {
+                let changed = try SealedReply(decoding: changed)
+                _ = try check(receipt.encoded, command, changed, from: target)
+                _ = try changed.open(command, with: [sender.agreementKey])
+            }
+        }
+    }
+
+    @Test(
+        arguments: [
+            .succeeded, .declined, .unsupported, .failed(reason: "no display"), .expired, .cancelled, .indeterminate(.interrupted),
+            .indeterminate(.timedOut), .indeterminate(.targetLost),
+        ] as [CommandOutcome]
+    )
+    func everyOutcomeComesBack(_ outcome: CommandOutcome) throws {
+        let command = try seal()
+        let receipt = try Signed(CommandReceipt(for: command, outcome: outcome, time: now), key: target.identityKey)
+        let read = try Signed<CommandReceipt>(verifying: receipt.encoded, for: command, from: target.record(), reply: nil)
+        #expect(read.payload.outcome == outcome)
+        #expect(read.payload.time == now)
+    }
+
+    @Test func aReasonIsBounded() throws {
+        let command = try seal()
+        let long = CommandReceipt(for: command, outcome: .failed(reason: String(repeating: "x", count: 1_025)), time: now)
+        #expect(throws: RecordError.self) { try Signed(long, key: target.identityKey) }
+    }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Crypto
+import Foundation
+import Testing
+
+@testable import RelayProtocol
+
+@Suite struct IdentifierTests {
+    /// The fingerprint of this very key, computed by `openssl pkey -pubin -outform der | sha256sum` and `base32`.
+    @Test func anEndpointIDIsTheHashOfTheSPKI() throws {
+        let key = P256SigningKey().publicKey
+        #expect(key.spki.count == 91)
+        #expect(EndpointID(key).digest.bytes == Array(SHA256.hash(data: key.spki)))
+    }
+
+    @Test func theTextFormIsBase32InLowerCase() throws {
+        // RFC 4648 §10 in our alphabet and without padding, and 32 bytes with known text.
+        #expect(Base32.encode(Array("foobar".utf8)) == "mzxw6ytboi")
+        #expect(Base32.encode(Array("f".utf8)) == "my")
+        let digest = try #require(Digest256(bytes: Array(0..<32)))
+        #expect(digest.description == "aaaqeayeaudaocajbifqydiob4ibceqtcqkrmfyydenbwha5dypq")
+        #expect(try EndpointID(parsing: digest.description).digest == digest)
+        #expect(EndpointID(digest: digest).label == "aaaqeaye")
+        var random = SeededGenerator(seed: 3)
+        for _ in 0..<200 {
+            let digest = try #require(Digest256(bytes: random.bytes(32)))
+            #expect(try SystemID(parsing: digest.description).digest == digest)
+            #expect(Digest256(bytes: digest.bytes) == digest)
+        }
+    }
+
+    @Test func textsThatAreNoIdentifierAreRefused() {
+        let good = "aaaqeayeaudaocajbifqydiob4ibceqtcqkrmfyydenbwha5dypq"
+        func reason(_ text: String) -> IdentifierError.Reason? {
+            error(of: IdentifierError.self) { try RelayID(parsing: text) }?.reason
+        }
+        #expect(reason(good) == nil)
+        #expect(reason("") == .wrongLength(expected: 52, found: 0))
+        #expect(reason(good + "a") == .wrongLength(expected: 52, found: 53))
+        #expect(reason(good.uppercased()) == .invalidCharacter(offset: 0))
+        #expect(reason("1" + good.dropFirst()) == .invalidCharacter(offset: 0))
+        #expect(reason(good.prefix(26) + "=" + good.suffix(25)) == .invalidCharacter(offset: 26))
+        // The last character holds one bit only: fifteen other texts would name the same key.
+        #expect(reason(good.dropLast() + "r") == .invalidCharacter(offset: 51))
+        #expect(EndpointID("x") == nil)
+    }
+
+    @Test func identifiersCompareByTheirBytes() throws {
+        let low = try #require(Digest256(bytes: [UInt8](repeating: 0, count: 31) + [1]))
+        let high = try #require(Digest256(bytes: [1] + [UInt8](repeating: 0, count: 31)))
+        #expect(EndpointID(digest: low) < EndpointID(digest: high))
+        #expect(EndpointID(digest: low) != EndpointID(digest: high))
+        #expect(Digest256(bytes: [1, 2]) == nil)
+    }
+
+    @Test func identifiersAreTextInJSON() throws {
+        let id = EndpointID(P256SigningKey().publicKey)
+        let data = try JSONEncoder().encode([id])
+        #expect(String(decoding: data, as: UTF8.self) == "[\"\(id)\"]")
+        #expect(try JSONDecoder().decode([EndpointID].self, from: data) == [id])
+        #expect(throws: DecodingError.self) { try JSONDecoder().decode([EndpointID].self, from: Data("[\"x\"]".utf8)) }
+    }
+
+    @Test func commandIDsGrowWhateverTheClockDoes() throws {
+        var random = SeededGenerator(seed: 4)
+        var generator = CommandIDGenerator()
+        var last: CommandID?
+        var now: UInt64 = 1_793_000_000_000
+        for _ in 0..<20_000 {
+            now = random.oneIn(3) ? now &+ UInt64.random(in: 0...5, using: &random) : now
+            if random.oneIn(100) { now -= 10_000 }
+            let id = generator.next(now: now, using: &random)
+            if let last { #expect(last < id) }
+            #expect(CommandID(uuid: id.uuid) == id)
+            #expect(CommandID(id.description) == id)
+            last = id
+        }
+        let first = CommandIDGenerator.first(now: 0x0123_4567_89AB)
+        #expect(first.description.hasPrefix("01234567-89ab-7"))
+        #expect(CommandID(UUID().uuidString) == nil)
+        #expect(CommandID("x") == nil)
+    }
+
+    @Test func commandIDsGrowThroughABurstThatUsesUpTheCounter() {
+        struct Maximum: RandomNumberGenerator { mutating func next() -> UInt64 { .max } }
+        var random = Maximum()
+        var generator = CommandIDGenerator()
+        var last = generator.next(now: 5, using: &random)
+        for _ in 0..<5_000 {
+            let id = generator.next(now: 5, using: &random)
+            #expect(last < id)
+            last = id
+        }
+    }
+
+    @Test func tunnelIDsAreHexadecimal() throws {
+        var random = SeededGenerator(seed: 5)
+        let id = TunnelID(using: &random)
+        #expect(TunnelID(id.description) == id)
+        #expect(TunnelID(bytes: id.bytes) == id)
+        #expect(id.description == hex(id.bytes))
+        for text in ["", "00", String(repeating: "0", count: 31) + "g", String(repeating: "A", count: 32)] {
+            #expect(TunnelID(text) == nil)
+        }
+        #expect(TunnelID(bytes: [1, 2]) == nil)
+    }
+
+    @Test func launchURIsHaveASchemeAndOnlyAllowedCharacters() throws {
+        for text in ["https://films.example/42?t=1200#a", "film:42", "HTTP://x", "mailto:a@b.c", "x-app+1.2:", "https://[::1]/'();,~"] {
+            #expect(try LaunchURI(text).text == text)
+        }
+        #expect(try LaunchURI("HTTPS://x").scheme == "https")
+        #expect(try LaunchURI(#require(URL(string: "https://example.org/ä"))).text == "https://example.org/%C3%A4")
+        func refusal(_ text: String) -> LaunchURIError? { error(of: LaunchURIError.self) { try LaunchURI(text) } }
+        for text in ["", "films.example/42", "//films.example", ":x", "1x:y", "ht tp://x", "é:x"] { #expect(refusal(text) == .noScheme) }
+        #expect(refusal("film:a b") == .invalidCharacter(offset: 6))
+        #expect(refusal("film:\n") == .invalidCharacter(offset: 5))
+        #expect(refusal("film:é") == .invalidCharacter(offset: 5))
+        #expect(refusal("film:a\u{0}") == .invalidCharacter(offset: 6))
+        let longest = "film:" + String(repeating: "a", count: 8_192 - 5)
+        #expect(refusal(longest) == nil)
+        #expect(refusal(longest + "a") == .tooLong(LimitExceeded(limit: .uriBytes, allowed: 8_192, requested: 8_193)))
+        #expect(refusal("secret\n:x")?.description.contains("secret") == false)
+    }
+
+    @Test func limitsNameThemselvesAndCanBeSet() throws {
+        var limits = Limits()
+        #expect(limits[.messageBytes] == 16 << 20)
+        try limits.check(.messageBytes, 16 << 20)
+        let exceeded = error(of: LimitExceeded.self) { try limits.check(.messageBytes, 16 << 20 + 1) }
+        #expect(exceeded?.description == "messageBytes is limited to 16777216 bytes, 16777217 was asked for")
+        limits[.messageBytes] = 5
+        #expect(error(of: LimitExceeded.self) { try limits.check(.messageBytes, 6) }?.allowed == 5)
+        limits[.messageBytes] = -1
+        #expect(limits[.messageBytes] == 1)
+        let data = try JSONEncoder().encode(limits)
+        let read = try JSONDecoder().decode(Limits.self, from: data)
+        for limit in Limit.allCases { #expect(read[limit] == limits[limit]) }
+        #expect(try JSONDecoder().decode(Limits.self, from: Data(#"{"uriBytes": 7, "unheardOf": 1}"#.utf8))[.uriBytes] == 7)
+    }
+}
+
+extension CommandIDGenerator {
+    static func first(now: UInt64) -> CommandID {
+        var generator = CommandIDGenerator()
+        var random = SeededGenerator(seed: 1)
+        return generator.next(now: now, using: &random)
+    }
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import Testing
+
+@testable import RelayProtocol
+
+@Suite struct RecordTests {
+    @Test func aSignedRecordComesBack() throws {
+        let endpoint = TestEndpoint()
+        let signed = try endpoint.signedRecord(version: 7)
+        let read = try Signed<EndpointRecord>(verifying: signed.encoded)
+        #expect(read == signed)
+        #expect(read.payload.endpointID == endpoint.id)
+        #expect(read.payload.systemID == SystemID(endpoint.systemKey.publicKey))
+        #expect(read.payload.version == 7)
+        #expect(read.payload.name == "Living room")
+        #expect(read.payload.agreementKey == endpoint.agreementKey.publicKey)
+    }
+
+    /// Flips each bit of something signed and says which flips were taken for valid.
+    private func accepted(_ encoded: [UInt8], by check: ([UInt8]) throws -> Void) -> [Int] {
+        (0..<encoded.count * 8).filter { bit in
+            var changed = encoded
+            changed[bit / 8] ^= 1 << (bit % 8)
+            return (try? check(changed)) != nil
+        }
+    }
+
+    @Test func anyChangedBitOfARecordIsRefused() throws {
+        let endpoint = TestEndpoint()
+        let record = try endpoint.signedRecord()
+        #expect(accepted(record.encoded) { _ = try Signed<EndpointRecord>(verifying: $0) } == [])
+    }
+
+    @Test func anyChangedBitOfARegistrationOrVoucherIsRefused() throws {
+        let endpoint = TestEndpoint()
+        let other = TestEndpoint()
+        let record = try endpoint.record()
+        let registration = try Signed(endpoint.registration(), key: endpoint.identityKey)
+        #expect(try Signed<AppRegistration>(verifying: registration.encoded, from: record) == registration)
+        #expect(accepted(registration.encoded) { _ = try Signed<AppRegistration>(verifying: $0, from: record) } == [])
+        let newcomer = try other.signedRecord()
+        let voucher = try Signed(Voucher(by: endpoint.id, for: newcomer, time: 1), key: endpoint.identityKey)
+        #expect(try Signed<Voucher>(verifying: voucher.encoded, by: record, for: newcomer) == voucher)
+        #expect(accepted(voucher.encoded) { _ = try Signed<Voucher>(verifying: $0, by: record, for: newcomer) } == [])
+    }
+
+    @Test func anotherKeysSignatureIsRefused() throws {
+        let (endpoint, other) = (TestEndpoint(), TestEndpoint())
+        let forged = try Signed(try endpoint.record(), key: other.identityKey)
+        #expect(error(of: RecordError.self) { try Signed<EndpointRecord>(verifying: forged.encoded) } == .badSignature)
+        let registration = try Signed(endpoint.registration(), key: other.identityKey)
+        #expect(
+            error(of: RecordError.self) { try Signed<AppRegistration>(verifying: registration.encoded, from: endpoint.record()) }
+                == .badSignature
+        )
+        let foreign = try Signed(other.registration(), key: endpoint.identityKey)
+        #expect(
+            error(of: RecordError.self) { try Signed<AppRegistration>(verifying: foreign.encoded, from: endpoint.record()) }
+                == .wrongEndpoint
+        )
+    }
+
+    @Test func aDeviceCannotBeJoinedWithoutItsKey() throws {
+        let (owner, intruder) = (TestEndpoint(), TestEndpoint())
+        var record = try intruder.record()
+        let genuine = try owner.record()
+        // The intruder's record with the owner's device key and signature: it signs another endpoint.
+        let set = try ValueSetEncoder().encode(record)
+        var forged = set
+        forged["systemKey"] = .data(genuine.systemKey.spki)
+        forged["systemSignature"] = .data(genuine.systemSignature)
+        record = try ValueSetDecoder().decode(EndpointRecord.self, from: forged)
+        #expect(error(of: RecordError.self) { try Signed(record, key: intruder.identityKey) } == .notPartOfSystem)
+        // The owner's signature for another account does not serve either.
+        forged = try ValueSetEncoder().encode(genuine)
+        forged["account"] = "account-2"
+        record = try ValueSetDecoder().decode(EndpointRecord.self, from: forged)
+        #expect(error(of: RecordError.self) { try record.validate(limits: Limits()) } == .notPartOfSystem)
+    }
+
+    @Test func aSignatureForOnePurposeServesNoOther() throws {
+        let key = P256SigningKey()
+        for purpose in Purpose.allCases {
+            let signature = try key.sign([1, 2, 3], for: purpose)
+            for other in Purpose.allCases {
+                #expect(key.publicKey.isValid(signature, over: [1, 2, 3], for: other) == (purpose == other))
+            }
+        }
+        #expect(Set(Purpose.allCases.map(\.rawValue)).count == Purpose.allCases.count)
+    }
+
+    @Test func versionsOnlyGrow() throws {
+        let endpoint = TestEndpoint()
+        var book = RecordBook(account: endpoint.account)
+        let first = try endpoint.signedRecord(version: 5)
+        let second = try endpoint.signedRecord(version: 6, name: "Kitchen")
+        try book.add(endpointRecord: first.encoded)
+        try book.add(endpointRecord: second.encoded, of: endpoint.id)
+        try book.add(endpointRecord: second.encoded, of: endpoint.id)
+        #expect(book[endpoint.id]?.payload.name == "Kitchen")
+        #expect(error(of: RecordError.self) { try book.add(endpointRecord: first.encoded) } == .outdated(known: 6, offered: 5))
+        let same = try endpoint.signedRecord(version: 6, name: "Cellar")
+        #expect(error(of: RecordError.self) { try book.add(endpointRecord: same.encoded) } == .versionReused(6))
+        #expect(book[endpoint.id]?.payload.name == "Kitchen")
+
+        let older = try Signed(endpoint.registration(version: 1), key: endpoint.identityKey)
+        let newer = try Signed(endpoint.registration(version: 2), key: endpoint.identityKey)
+        try book.add(appRegistration: newer.encoded, of: endpoint.id)
+        #expect(
+            error(of: RecordError.self) { try book.add(appRegistration: older.encoded, of: endpoint.id) } == .outdated(known: 2, offered: 1)
+        )
+        try book.add(appRegistration: newer.encoded, of: endpoint.id)
+        book.remove(endpoint.id)
+        #expect(book[endpoint.id] == nil)
+        #expect(error(of: RecordError.self) { try book.add(appRegistration: newer.encoded, of: endpoint.id) } == .wrongEndpoint)
+    }
+
+    @Test func aBookTakesOnlyItsAccountAndTheEndpointThatWasMeant() throws {
+        let endpoint = TestEndpoint()
+        var stranger = TestEndpoint()
+        stranger.account = "account-2"
+        var book = RecordBook(account: endpoint.account)
+        let record = try endpoint.signedRecord()
+        #expect(error(of: RecordError.self) { try book.add(endpointRecord: stranger.signedRecord().encoded) } == .wrongAccount)
+        #expect(error(of: RecordError.self) { try book.add(endpointRecord: record.encoded, of: stranger.id) } == .wrongEndpoint)
+        #expect(error(of: RecordError.self) { try book.add(endpointRecord: [1, 2, 3]) } == .malformed)
+        #expect(error(of: RecordError.self) { try book.add(endpointRecord: []) } == .malformed)
+    }
+
+    @Test func aBookIsBounded() throws {
+        var limits = Limits()
+        limits[.endpointsPerAccount] = 2
+        limits[.appRegistrationsBytes] = 1_500
+        var book = RecordBook(account: "account-1", limits: limits)
+        let endpoint = TestEndpoint()
+        try book.add(endpointRecord: endpoint.signedRecord().encoded)
+        try book.add(endpointRecord: TestEndpoint().signedRecord().encoded)
+        #expect(
+            error(of: RecordError.self) { try book.add(endpointRecord: TestEndpoint().signedRecord().encoded) }
+                == .limitExceeded(LimitExceeded(limit: .endpointsPerAccount, allowed: 2, requested: 3))
+        )
+        var refused: RecordError?
+        for app in 0..<10 {
+            let registration = try Signed(endpoint.registration(appID: "app-\(app)"), key: endpoint.identityKey)
+            refused = error(of: RecordError.self) { try book.add(appRegistration: registration.encoded, of: endpoint.id) }
+            if refused != nil { break }
+        }
+        guard case .limitExceeded(let exceeded) = refused else {
+            Issue.record("ten registrations were taken")
+            return
+        }
+        #expect(exceeded.limit == .appRegistrationsBytes)
+    }
+
+    @Test(arguments: [
+        "", "   ", "a\u{0}b", "a\u{1B}[2J", "a\u{202E}b", "a\u{2066}b", "a\u{200B}b", "a\nb", String(repeating: "x", count: 65),
+    ])
+    func namesThatCouldMisleadAreRefused(_ name: String) throws {
+        let endpoint = TestEndpoint()
+        #expect(error(of: RecordError.self) { try endpoint.signedRecord(name: name) } != nil)
+    }
+
+    @Test(arguments: ["Böser Rechner", "居間", "👩‍👩‍👧 TV", String(repeating: "x", count: 64), "می‌خواهم"])
+    func ordinaryNamesAreTaken(_ name: String) throws {
+        #expect(try TestEndpoint().signedRecord(name: name).payload.name == name)
+    }
+
+    @Test func namesFromElsewhereCanBeShown() {
+        #expect(DisplayText.sanitized("a\u{1B}[31mb\u{202E}") == "a\u{FFFD}[31mb\u{FFFD}")
+        #expect(DisplayText.sanitized("plain 👩‍👩‍👧") == "plain 👩‍👩‍👧")
+    }
+
+    @Test func registrationsAreCheckedAgainstTheLimits() throws {
+        let endpoint = TestEndpoint()
+        func refusal(_ change: (inout AppRegistration) -> Void) -> RecordError? {
+            var registration = endpoint.registration()
+            change(&registration)
+            return error(of: RecordError.self) { try Signed(registration, key: endpoint.identityKey) }
+        }
+        #expect(refusal { _ in } == nil)
+        #expect(refusal { $0.schemes = [.init(name: "HTTP")] } == .invalidField("schemes"))
+        #expect(refusal { $0.schemes = [.init(name: "a"), .init(name: "a")] } == .invalidField("schemes"))
+        #expect(refusal { $0.schemes = (0..<33).map { .init(name: "s\($0)") } } != nil)
+        #expect(refusal { $0.services = (0..<33).map { .init(name: "s\($0)") } } != nil)
+        #expect(refusal { $0.services = [.init(name: String(repeating: "x", count: 129))] } != nil)
+        #expect(refusal { $0.services = [.init(name: "x"), .init(name: "x")] } == .invalidField("services"))
+        #expect(refusal { $0.attributes = Dictionary(uniqueKeysWithValues: (0..<33).map { ("k\($0)", "v") }) } != nil)
+        #expect(refusal { $0.appID = "" } == .invalidField("appID"))
+        #expect(refusal { $0.displayName = "a\u{7}" } == .invalidField("displayName"))
+    }
+
+    @Test func aVoucherSpeaksOfOneRecordOnly() throws {
+        let (known, newcomer, other) = (TestEndpoint(), TestEndpoint(), TestEndpoint())
+        let record = try newcomer.signedRecord()
+        let voucher = try Signed(Voucher(by: known.id, for: record, time: 1), key: known.identityKey)
+        let changed = try newcomer.signedRecord(version: 2, name: "Other name")
+        #expect(
+            error(of: RecordError.self) { try Signed<Voucher>(verifying: voucher.encoded, by: known.record(), for: changed) }
+                == .wrongEndpoint
+        )
+        #expect(
+            error(of: RecordError.self) { try Signed<Voucher>(verifying: voucher.encoded, by: other.record(), for: record) }
+                == .badSignature
+        )
+        #expect(
+            error(of: RecordError.self) { try Signed(Voucher(by: newcomer.id, for: record, time: 1), key: newcomer.identityKey) } != nil
+        )
+    }
+
+    @Test func anInvitationIsProvedOnlyWithItsSecret() {
+        let (endpoint, other) = (TestEndpoint(), TestEndpoint())
+        let proof = InvitationProof.make(secret: [1, 2, 3], endpoint: endpoint.id)
+        #expect(proof.count == 32)
+        #expect(InvitationProof.isValid(proof, secret: [1, 2, 3], endpoint: endpoint.id))
+        #expect(!InvitationProof.isValid(proof, secret: [1, 2, 4], endpoint: endpoint.id))
+        #expect(!InvitationProof.isValid(proof, secret: [1, 2, 3], endpoint: other.id))
+        #expect(!InvitationProof.isValid([], secret: [1, 2, 3], endpoint: endpoint.id))
+    }
+
+    @Test func aHelloServesOnceAndHereOnly() throws {
+        let endpoint = TestEndpoint()
+        let relay = RelayID(P256SigningKey().publicKey)
+        let statement = HelloStatement(relay: relay, origin: "https://relay.example", nonce: [1, 2], token: "token", record: [9])
+        let signature = try statement.sign(with: endpoint.identityKey)
+        #expect(statement.isSigned(signature, by: endpoint.identityKey.publicKey))
+        #expect(!statement.isSigned(signature, by: P256SigningKey().publicKey))
+        var others = [statement, statement, statement, statement, statement]
+        others[0].relay = RelayID(P256SigningKey().publicKey)
+        others[1].origin = "https://relay.example:444"
+        others[2].nonce = [1, 3]
+        others[3].token = Digest256(hashing: Array("other".utf8))
+        others[4].record = Digest256(hashing: [8])
+        for other in others { #expect(!other.isSigned(signature, by: endpoint.identityKey.publicKey)) }
+    }
+
+    @Test func keysAreRefusedInAnyOtherForm() throws {
+        let spki = P256SigningKey().publicKey.spki
+        #expect(error(of: KeyError.self) { try SigningPublicKey(spki: []) } != nil)
+        #expect(error(of: KeyError.self) { try SigningPublicKey(spki: spki + [0]) } != nil)
+        #expect(error(of: KeyError.self) { try SigningPublicKey(spki: Array(spki.dropLast())) } != nil)
+        var offCurve = spki
+        offCurve[90] ^= 1
+        #expect(error(of: KeyError.self) { try SigningPublicKey(spki: offCurve) } != nil)
+        #expect(error(of: KeyError.self) { try AgreementPublicKey(bytes: [UInt8](repeating: 4, count: 65)) } != nil)
+        let stored = P256SigningKey()
+        #expect(try P256SigningKey(rawRepresentation: stored.rawRepresentation).publicKey == stored.publicKey)
+        #expect(throws: (any Error).self) { try P256SigningKey(rawRepresentation: [1]) }
+        let agreement = P256AgreementKey()
+        #expect(try P256AgreementKey(rawRepresentation: agreement.rawRepresentation).publicKey == agreement.publicKey)
+    }
+}

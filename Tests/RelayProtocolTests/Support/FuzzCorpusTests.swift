@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import NIOCore
+import Testing
+
+@testable import RelayProtocol
+
+/// The fuzzers' seeds and every input that once failed, through the decoders as they are built for users.
+@Suite struct FuzzCorpusTests {
+    private static let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../FuzzTesting")
+        .standardizedFileURL
+
+    private func inputs(_ target: String) throws -> [(name: String, bytes: [UInt8])] {
+        try ["Corpus", "FailCases"].flatMap { kind in
+            let folder = Self.folder.appending(path: "\(kind)/\(target)")
+            let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
+            return try names.sorted().map { (name: $0, bytes: [UInt8](try Data(contentsOf: folder.appending(path: $0)))) }
+        }
+    }
+
+    @Test func cborInputsAreReadOrRefused() throws {
+        let inputs = try inputs("FuzzCBOR")
+        let messages = inputs.compactMap { try? ValueSet(decoding: $0.bytes) }
+        for message in messages { #expect(try ValueSet(decoding: message.encodedBytes()).encodedBytes() == message.encodedBytes()) }
+        #expect(!messages.isEmpty)
+    }
+
+    @Test func jsonInputsAreReadOrRefused() throws {
+        let messages = try inputs("FuzzJSON").compactMap { try? ValueSet(json: $0.bytes) }
+        for message in messages { #expect(try ValueSet(json: message.json()).json() == message.json()) }
+        #expect(!messages.isEmpty)
+    }
+
+    @Test func sealedInputsAreReadOrRefused() throws {
+        let inputs = try inputs("FuzzSealed").map(\.bytes)
+        #expect(inputs.contains { (try? SealedCommand(decoding: $0)) != nil })
+        #expect(inputs.contains { (try? SealedReply(decoding: $0)) != nil })
+        #expect(inputs.contains { (try? Signed<EndpointRecord>(verifying: $0)) != nil })
+    }
+
+    /// Writes the seeds anew, when their form has changed: `DEVICE_RELAY_WRITE_CORPUS=1 swift test --filter FuzzCorpusTests`.
+    @Test(.enabled(if: ProcessInfo.processInfo.environment["DEVICE_RELAY_WRITE_CORPUS"] != nil, "only when the seeds are wanted anew"))
+    func writeSeeds() throws {
+        for seed in 0..<12 as Range<UInt64> {
+            var random = SeededGenerator(seed: seed)
+            let message = ValueSet.random(depth: 3, using: &random)
+            try write(try message.encodedBytes(), "FuzzCBOR", "message-\(seed)")
+            try write(Array(try message.json().utf8), "FuzzJSON", "message-\(seed)")
+        }
+        let (sender, target) = (TestEndpoint(), TestEndpoint())
+        for kind in [CommandHeader.Kind.launch, .message] {
+            let header = CommandHeader(
+                id: CommandIDGenerator.first(now: 1_793_000_000_000),
+                account: "account-1",
+                relay: RelayID(P256SigningKey().publicKey),
+                sender: sender.id,
+                target: target.id,
+                senderApp: nil,
+                targetApp: "app",
+                keyID: target.agreementKey.publicKey.keyID,
+                kind: kind,
+                number: 1,
+                created: 1_793_000_000_000,
+                expires: 1_793_000_300_000
+            )
+            let body: CommandBody = kind == .launch ? .launch(.init(uri: try LaunchURI("film:42"))) : .message(service: "a", ["b": 1])
+            let command = try SealedCommand(body, header: header, target: target.agreementKey.publicKey, key: sender.identityKey)
+            try write(command.encoded, "FuzzSealed", "command-\(kind)")
+            try write(try body.encodedBytes(), "FuzzSealed", "body-\(kind)")
+            let reply = try SealedReply(["a": 1], to: command, sender: sender.agreementKey.publicKey)
+            try write(reply.encoded, "FuzzSealed", "reply-\(kind)")
+            let receipt = try Signed(CommandReceipt(for: command, outcome: .succeeded, reply: reply, time: 1), key: target.identityKey)
+            try write(receipt.encoded, "FuzzSealed", "receipt-\(kind)")
+        }
+        try write(try sender.signedRecord().encoded, "FuzzSealed", "record")
+        try write(try Signed(sender.registration(), key: sender.identityKey).encoded, "FuzzSealed", "registration")
+    }
+
+    private func write(_ bytes: [UInt8], _ target: String, _ name: String) throws {
+        let folder = Self.folder.appending(path: "Corpus/\(target)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        try Data(bytes).write(to: folder.appending(path: name))
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import Testing
+
+@testable import RelayProtocol
+
+/// Python's cbor2 reads what we write, and we read what it writes.
+@Suite struct CBORExchangeTests {
+    private static let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_CBOR2_PYTHON"]
+
+    @Test(.enabled(if: python != nil, "scripts/test sets DEVICE_RELAY_CBOR2_PYTHON to a Python that has cbor2"))
+    func anIndependentImplementationAgrees() throws {
+        let messages = (0..<1_000 as Range<UInt64>).map { seed in
+            var random = SeededGenerator(seed: seed)
+            return ValueSet.random(using: &random)
+        }
+        let encodings = try messages.map { hex(try $0.encodedBytes()) }
+        let input = try zip(messages, encodings).map { "\($1)\t\(try $0.json())\n" }.joined()
+        let lines = try exchange(input)
+        try #require(lines.count > messages.count)
+        for (index, line) in lines.prefix(messages.count).enumerated() {
+            #expect(line == encodings[index], "seed \(index)")
+        }
+        for line in lines.dropFirst(messages.count) {
+            let parts = line.split(separator: "\t", maxSplits: 1)
+            try #require(parts.count == 2)
+            let message = try ValueSet(decoding: hex(String(parts[0])))
+            let expected = try ValueSet(json: String(parts[1]))
+            // Compared as JSON, where NaN equals itself.
+            #expect(try message.json() == expected.json())
+            #expect(try message.encodedBytes() == hex(String(parts[0])))
+        }
+    }
+
+    private func exchange(_ input: String) throws -> [Substring] {
+        let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../scripts/cbor2-exchange.py")
+        let inputFile = FileManager.default.temporaryDirectory.appending(path: "cbor2-exchange-\(UUID().uuidString)")
+        try Data(input.utf8).write(to: inputFile)
+        defer { try? FileManager.default.removeItem(at: inputFile) }
+        let process = Process()
+        process.executableURL = URL(filePath: try #require(Self.python))
+        process.arguments = [script.standardizedFileURL.path]
+        let standardOutput = Pipe()
+        process.standardInput = try FileHandle(forReadingFrom: inputFile)
+        process.standardOutput = standardOutput
+        try process.run()
+        let output = try standardOutput.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0)
+        return String(decoding: output, as: UTF8.self).split(separator: "\n")
+    }
+}

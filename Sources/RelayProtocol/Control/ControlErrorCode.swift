@@ -24,6 +24,8 @@ extension ControlErrorCode {
     package static let notFound = Self(rawValue: "notFound")
     /// This channel's role, or the scopes of its token, do not allow it.
     package static let notAuthorized = Self(rawValue: "notAuthorized")
+    /// This relay does not do it, such as a push channel that it has no credentials for.
+    package static let unsupported = Self(rawValue: "unsupported")
     /// The relay cannot do it now; again after `retryAfter`.
     package static let unavailable = Self(rawValue: "unavailable")
     /// A fault of the relay.

@@ -50,6 +50,8 @@ package enum PushRegistration: Hashable, Sendable {
     case webPush(endpoint: Secret<String>, publicKey: Blob<BlobKinds.PushPublicKey>, secret: Secret<Blob<BlobKinds.PushAuthSecret>>)
     /// None: the app asks by itself.
     case polling
+    /// A channel that is not known here, or not any more such as `gcm`; the answer is `unsupported`.
+    case unknown(type: String)
 
     /// The service that issued an Apple device token.
     package enum APNsEnvironment: String, Codable, Sendable {
@@ -69,6 +71,9 @@ extension PushRegistration: Codable {
         case apns, fcm, wns, webPush, polling
     }
 
+    /// Enough for the name of a channel that is not known.
+    static let maximumTypeBytes = 32
+
     package init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         func token() throws -> Secret<String> {
@@ -78,7 +83,15 @@ extension PushRegistration: Codable {
             }
             return Secret(token)
         }
-        switch try container.decode(Kind.self, forKey: .type) {
+        let type = try container.decode(String.self, forKey: .type)
+        guard let kind = Kind(rawValue: type) else {
+            guard type.utf8.count <= Self.maximumTypeBytes else {
+                throw DecodingError.dataCorruptedError(forKey: .type, in: container, debugDescription: "too long")
+            }
+            self = .unknown(type: type)
+            return
+        }
+        switch kind {
         case .apns:
             self = .apns(token: try token(), environment: try container.decode(APNsEnvironment.self, forKey: .environment))
         case .fcm: self = .fcm(token: try token())
@@ -112,6 +125,7 @@ extension PushRegistration: Codable {
             try container.encode(publicKey, forKey: .publicKey)
             try container.encode(secret, forKey: .secret)
         case .polling: try container.encode(Kind.polling, forKey: .type)
+        case .unknown(let type): try container.encode(type, forKey: .type)
         }
     }
 }
@@ -128,14 +142,20 @@ extension RelayMessage {
             self.state = state
         }
 
-        /// Whether a wake would arrive.
-        package enum State: String, Codable, Sendable {
-            case unregistered
-            case registered
-            /// Should be registered anew.
-            case expiring
-            /// Must be registered anew.
-            case expired
+        /// Whether a wake would arrive. A string on the wire, so that a newer relay may tell more.
+        package struct State: RawRepresentable, Hashable, Sendable, Codable {
+            package let rawValue: String
+
+            package init(rawValue: String) { self.rawValue = rawValue }
+
+            /// The provider does not take it any more.
+            package static let unregistered = Self(rawValue: "unregistered")
+            /// It would.
+            package static let registered = Self(rawValue: "registered")
+            /// It should be registered anew.
+            package static let expiring = Self(rawValue: "expiring")
+            /// It must be registered anew.
+            package static let expired = Self(rawValue: "expired")
         }
     }
 }

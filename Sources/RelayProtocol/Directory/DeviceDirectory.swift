@@ -83,16 +83,31 @@ package struct DeviceDirectory: Sendable {
 
 // What happens.
 extension DeviceDirectory {
+    /// What became of an endpoint that was added.
+    package enum Admission: Hashable, Sendable {
+        case admitted
+        /// Another one had to go: forget that one's records too.
+        case admittedInsteadOf(EndpointID)
+        /// The directory is full: forget its records.
+        case refused
+    }
+
     /// An endpoint is there: new, or with everything about it as it is now.
-    package mutating func add(_ endpoint: Endpoint) {
-        let id = endpoint.id
-        unnamed.remove(id)
-        if endpoints[id] == nil, endpoints.count >= maximumEndpoints, !makeRoom(for: endpoint) {
+    @discardableResult
+    package mutating func add(_ endpoint: Endpoint) -> Admission {
+        unnamed.remove(endpoint.id)
+        guard endpoints[endpoint.id] == nil, endpoints.count >= maximumEndpoints else {
+            set(endpoint, for: endpoint.id)
+            return .admitted
+        }
+        guard let victim = victim(for: endpoint) else {
             let exceeded = LimitExceeded(limit: .endpointsPerAccount, allowed: maximumEndpoints, requested: maximumEndpoints + 1)
             report(RemoteSystemWatcherError(.limitExceeded, message: "\(exceeded); remove devices that are not used"))
-            return
+            return .refused
         }
-        set(endpoint, for: id)
+        remove(victim)
+        set(endpoint, for: endpoint.id)
+        return .admittedInsteadOf(victim)
     }
 
     /// Something about an endpoint changed; one that is not known is passed over.
@@ -117,12 +132,17 @@ extension DeviceDirectory {
     }
 
     /// The relay has told all endpoints: those it did not name are gone.
-    package mutating func completeEnumeration() {
-        for id in unnamed { set(nil, for: id) }
+    /// - Returns: their ids, in order.
+    @discardableResult
+    package mutating func completeEnumeration() -> [EndpointID] {
+        let gone = unnamed.sorted()
+        for id in gone { set(nil, for: id) }
         unnamed = []
-        guard !isEnumerated else { return }
-        isEnumerated = true
-        revision &+= 1
+        if !isEnumerated {
+            isEnumerated = true
+            revision &+= 1
+        }
+        return gone
     }
 
     /// The connection to the relay is lost: nobody knows of any endpoint how it is.
@@ -140,12 +160,10 @@ extension DeviceDirectory {
         self.error = (error, revision)
     }
 
-    /// Makes room for an endpoint that is confirmed, or for a new one if the enumeration has not named another new one.
-    private mutating func makeRoom(for endpoint: Endpoint) -> Bool {
+    /// Who makes room: a new endpoint that the enumeration has not named; for a confirmed one any new one.
+    private func victim(for endpoint: Endpoint) -> EndpointID? {
         let new = endpoints.filter { !$0.value.isConfirmed }.keys
-        guard let victim = new.filter(unnamed.contains).max() ?? (endpoint.isConfirmed ? new.max() : nil) else { return false }
-        remove(victim)
-        return true
+        return new.filter(unnamed.contains).max() ?? (endpoint.isConfirmed ? new.max() : nil)
     }
 
     private mutating func set(_ endpoint: Endpoint?, for id: EndpointID) {

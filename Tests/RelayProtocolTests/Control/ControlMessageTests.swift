@@ -107,7 +107,7 @@ import Testing
         #"{"type":"tunnel.open","ref":5,"target":"\#(ControlSamples.endpoint)","timeout":9007199254740992}"#,
         #"{"type":"endpoint.update","ref":5,"record":""}"#,
         #"{"type":"notifications.register","ref":5,"appID":"a","displayName":"a\u202eb","channel":{"type":"polling"}}"#,
-        #"{"type":"notifications.register","ref":5,"appID":"a","displayName":"b","channel":{"type":"gcm","token":"t"}}"#,
+        #"{"type":"notifications.register","ref":5,"appID":"a","displayName":"b","channel":{"type":"0123456789012345678901234567890123"}}"#,
         #"{"type":"notifications.register","ref":5,"appID":"a","displayName":"b","channel":{"type":"fcm","token":""}}"#,
     ])
     func aRequestWithAWrongFieldCanBeAnswered(text: String) throws {

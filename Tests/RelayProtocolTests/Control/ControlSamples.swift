@@ -23,7 +23,7 @@ enum ControlSamples {
         let secret = Secret(Blob<BlobKinds.PushAuthSecret>(bytes(16)))
         let channels: [PushRegistration] = [
             .apns(token: Secret("a0"), environment: .sandbox), .fcm(token: Secret("f")), .wns(channelURI: Secret("https://w")),
-            .webPush(endpoint: Secret("https://p"), publicKey: Blob(bytes(65)), secret: secret), .polling,
+            .webPush(endpoint: Secret("https://p"), publicKey: Blob(bytes(65)), secret: secret), .polling, .unknown(type: "gcm"),
         ]
         return [
             .hello(

@@ -14,7 +14,8 @@ import Testing
 
     @Test func aNewEndpointIsTurnedAwayWhenFullAndWatchersAreTold() throws {
         var directory = limited(to: 2)
-        for number: UInt8 in 1...3 { directory.add(try DirectorySamples.endpoint(number, on: number, trust: .new)) }
+        let admissions = try (1...3).map { directory.add(try DirectorySamples.endpoint($0, on: $0, trust: .new)) }
+        #expect(admissions == [.admitted, .admitted, .refused])
         #expect(directory.systems().map(\.displayName) == ["System 1", "System 2"])
         var listener = Listener()
         try listener.drain(directory)
@@ -29,7 +30,8 @@ import Testing
             var directory = limited(to: 2)
             directory.add(try DirectorySamples.endpoint(1, on: 1, trust: .new))
             directory.add(try DirectorySamples.endpoint(2, on: 2, trust: .pinned))
-            directory.add(try DirectorySamples.endpoint(3, on: 3, trust: trust))
+            let victim = try DirectorySamples.record(1, on: 1).endpointID
+            #expect(directory.add(try DirectorySamples.endpoint(3, on: 3, trust: trust)) == .admittedInsteadOf(victim))
             #expect(directory.systems().map(\.displayName) == ["System 2", "System 3"])
             directory.add(try DirectorySamples.endpoint(4, on: 4, trust: trust))
             #expect(directory.systems().map(\.displayName) == ["System 2", "System 3"])

@@ -3,7 +3,7 @@
 
 extension RelayMessage {
     /// A request was served.
-    package struct OK: ControlRequest {
+    package struct OK: NumberedControlMessage {
         package static let type = "ok"
         package var ref: RequestRef
         package var result: Result?
@@ -36,7 +36,7 @@ extension RelayMessage {
     }
 
     /// A request was not served. On the wire its type is `error`.
-    package struct Failure: ControlRequest, Error {
+    package struct Failure: NumberedControlMessage, Error {
         package static let type = "error"
         package var ref: RequestRef
         package var code: ControlErrorCode

@@ -3,7 +3,7 @@
 
 extension EndpointMessage {
     /// A new token of the same account, for this channel to live on.
-    package struct AuthRefresh: ControlRequest {
+    package struct AuthRefresh: NumberedControlMessage {
         package static let type = "auth.refresh"
         package var ref: RequestRef
         package var token: Secret<String>

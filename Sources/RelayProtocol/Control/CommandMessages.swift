@@ -6,7 +6,7 @@
 
 extension EndpointMessage {
     /// Hands a command to the relay. `ok` means that it is stored.
-    package struct CommandSend: ControlRequest {
+    package struct CommandSend: NumberedControlMessage {
         package static let type = "command.send"
         package var ref: RequestRef
         package var command: Blob<BlobKinds.Command>
@@ -18,7 +18,7 @@ extension EndpointMessage {
     }
 
     /// Asks that a command this endpoint sent be not handled any more.
-    package struct CommandCancel: ControlRequest {
+    package struct CommandCancel: NumberedControlMessage {
         package static let type = "command.cancel"
         package var ref: RequestRef
         package var id: CommandID
@@ -42,7 +42,7 @@ extension EndpointMessage {
     }
 
     /// The target says how the command ended. Answered by `command.settled`, not by `ok`.
-    package struct CommandResult: ControlRequest {
+    package struct CommandResult: NumberedControlMessage {
         package static let type = "command.result"
         package var ref: RequestRef
         package var sender: EndpointID
@@ -101,7 +101,7 @@ extension RelayMessage {
     }
 
     /// The result is stored: the target may forget the reply.
-    package struct CommandSettled: ControlRequest {
+    package struct CommandSettled: NumberedControlMessage {
         package static let type = "command.settled"
         package var ref: RequestRef
         package var sender: EndpointID

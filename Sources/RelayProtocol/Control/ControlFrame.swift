@@ -14,8 +14,8 @@ package protocol ControlMessage: Codable, Hashable, Sendable {
     static var type: String { get }
 }
 
-/// A message that asks for something: its `ref` is in the answer.
-package protocol ControlRequest: ControlMessage {
+/// A request, or its answer: both bear the request's `ref`.
+package protocol NumberedControlMessage: ControlMessage {
     var ref: RequestRef { get }
 }
 

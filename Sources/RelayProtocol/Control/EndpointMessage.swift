@@ -49,7 +49,7 @@ package enum EndpointMessage: Hashable, Sendable {
     }
 
     /// The request's number; `nil` for what is not answered by `ok` or `error`.
-    package var ref: RequestRef? { (content as? any ControlRequest)?.ref }
+    package var ref: RequestRef? { (content as? any NumberedControlMessage)?.ref }
 
     /// `nil` for a type that is not known.
     private init?(type: String, from decoder: any Decoder) throws {

@@ -3,7 +3,7 @@
 
 extension EndpointMessage {
     /// Says how an app of this endpoint is woken; replaces what was registered for it before.
-    package struct NotificationsRegister: ControlRequest {
+    package struct NotificationsRegister: NumberedControlMessage {
         package static let type = "notifications.register"
         package var ref: RequestRef
         package var appID: String

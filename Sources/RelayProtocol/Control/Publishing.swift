@@ -3,7 +3,7 @@
 
 extension EndpointMessage {
     /// Publishes an app, or the newer version of one.
-    package struct Publish: ControlRequest {
+    package struct Publish: NumberedControlMessage {
         package static let type = "publish"
         package var ref: RequestRef
         package var registration: Blob<BlobKinds.AppRegistration>
@@ -15,7 +15,7 @@ extension EndpointMessage {
     }
 
     /// Withdraws an app; also one that is not published.
-    package struct Unpublish: ControlRequest {
+    package struct Unpublish: NumberedControlMessage {
         package static let type = "unpublish"
         package var ref: RequestRef
         package var appID: String
@@ -27,7 +27,7 @@ extension EndpointMessage {
     }
 
     /// Replaces the endpoint's own record: the device was renamed, or the agreement key changed.
-    package struct EndpointUpdate: ControlRequest {
+    package struct EndpointUpdate: NumberedControlMessage {
         package static let type = "endpoint.update"
         package var ref: RequestRef
         package var record: Blob<BlobKinds.EndpointRecord>
@@ -39,7 +39,7 @@ extension EndpointMessage {
     }
 
     /// Vouches for another endpoint. The relay passes it on; only endpoints check it.
-    package struct EndpointApprove: ControlRequest {
+    package struct EndpointApprove: NumberedControlMessage {
         package static let type = "endpoint.approve"
         package var ref: RequestRef
         /// Whom the voucher is for.
@@ -54,7 +54,7 @@ extension EndpointMessage {
     }
 
     /// Shuts another endpoint of the account, or this one, out for ever.
-    package struct EndpointRevoke: ControlRequest {
+    package struct EndpointRevoke: NumberedControlMessage {
         package static let type = "endpoint.revoke"
         package var ref: RequestRef
         package var endpoint: EndpointID
@@ -66,7 +66,7 @@ extension EndpointMessage {
     }
 
     /// The endpoint is about to close its channel, and says why; so nobody waits for silence to tell.
-    package struct Leaving: ControlRequest {
+    package struct Leaving: NumberedControlMessage {
         package static let type = "leaving"
         package var ref: RequestRef
         package var reason: Reason

@@ -55,7 +55,7 @@ package enum RelayMessage: Hashable, Sendable {
     }
 
     /// The request that this answers, for `ok`, `error` and `command.settled`.
-    package var ref: RequestRef? { (content as? any ControlRequest)?.ref }
+    package var ref: RequestRef? { (content as? any NumberedControlMessage)?.ref }
 
     /// `nil` for a type that is not known.
     private init?(type: String, from decoder: any Decoder) throws {
@@ -88,8 +88,7 @@ package enum RelayMessage: Hashable, Sendable {
 
 extension RelayMessage {
     /// Reads a frame; `nil` for a message of an unknown type, which is to be ignored.
-    /// - Parameter isWelcome: whether the relay has said `welcome`; until then frames are smaller, save `welcome` itself
-    ///   which is small too.
+    /// - Parameter isWelcome: whether `welcome` has arrived; until then, and it too, frames are smaller.
     package static func decode(
         from frame: ByteBuffer,
         limits: Limits,

@@ -3,7 +3,7 @@
 
 extension EndpointMessage {
     /// Asks for a tunnel to another endpoint. `ok` brings its id at once; `tunnel.ready` or `tunnel.failed` follows.
-    package struct TunnelOpen: ControlRequest {
+    package struct TunnelOpen: NumberedControlMessage {
         package static let type = "tunnel.open"
         package var ref: RequestRef
         package var target: EndpointID

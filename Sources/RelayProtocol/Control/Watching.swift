@@ -3,7 +3,7 @@
 
 extension EndpointMessage {
     /// Begins discovery on this channel, or begins it anew: all endpoints follow, then `enumeration.completed`.
-    package struct Watch: ControlRequest {
+    package struct Watch: NumberedControlMessage {
         package static let type = "watch"
         package var ref: RequestRef
 
@@ -11,7 +11,7 @@ extension EndpointMessage {
     }
 
     /// Ends discovery on this channel.
-    package struct Unwatch: ControlRequest {
+    package struct Unwatch: NumberedControlMessage {
         package static let type = "unwatch"
         package var ref: RequestRef
 

@@ -51,7 +51,7 @@ package struct DeviceDirectory: Sendable {
         case pinned
     }
 
-    /// A device in one of its two views, and when it last changed.
+    /// A device in one of its two views, with or without the own endpoint, and when something about it last changed.
     struct Device: Sendable {
         let system: RemoteSystem
         let revision: UInt64
@@ -176,13 +176,8 @@ extension DeviceDirectory {
 
     private mutating func refresh(_ id: SystemID) {
         revision &+= 1
-        func refreshed(_ old: Device?, _ system: RemoteSystem?) -> Device? {
-            guard let system else { return nil }
-            if let old, old.system == system { return old }
-            return Device(system: system, revision: revision)
-        }
-        allDevices[id] = refreshed(allDevices[id], aggregate(id, hidesLocalApp: false))
-        remoteDevices[id] = refreshed(remoteDevices[id], aggregate(id, hidesLocalApp: true))
+        allDevices[id] = aggregate(id, hidesLocalApp: false).map { Device(system: $0, revision: revision) }
+        remoteDevices[id] = aggregate(id, hidesLocalApp: true).map { Device(system: $0, revision: revision) }
     }
 }
 

@@ -37,7 +37,7 @@ extension DeviceDirectory {
             let changed = devices.values.filter { told[$0.system.id]?.revision != $0.revision }
             for device in changed.sorted(by: { $0.revision < $1.revision }) {
                 let before = told.updateValue(device, forKey: device.system.id)
-                // It may have changed and changed back.
+                // It may have changed and changed back, or in something that nobody sees.
                 if before?.system != device.system { return before == nil ? .added(device.system) : .updated(device.system) }
             }
             return nil

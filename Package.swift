@@ -61,7 +61,7 @@ if ProcessInfo.processInfo.environment["DEVICE_RELAY_BENCHMARKS"] != nil {
 }
 
 if ProcessInfo.processInfo.environment["DEVICE_RELAY_FUZZING"] != nil {
-    for name in ["FuzzCBOR", "FuzzJSON", "FuzzSealed"] {
+    for name in ["FuzzCBOR", "FuzzControl", "FuzzJSON", "FuzzSealed", "FuzzSession"] {
         package.targets.append(
             .executableTarget(
                 name: name,

@@ -122,7 +122,11 @@ public struct Limits: Hashable, Sendable {
     /// A limit's value; a value below 1 is taken as 1.
     public subscript(limit: Limit) -> Int {
         get { overrides[limit] ?? limit.defaultValue }
-        set { overrides[limit] = max(1, newValue) }
+        set {
+            let value = max(1, newValue)
+            // Only what differs is kept, so that equal limits are equal values.
+            overrides[limit] = value == limit.defaultValue ? nil : value
+        }
     }
 
     /// Passes if no more than the limit was asked for.

@@ -2,15 +2,19 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// The newest records of an account's endpoints: checks that a version never goes back, and that one version has
-/// one content. A record seen before costs no signature check again.
+/// one content. A record seen before costs no signature check again. Holds at most `endpointsPerAccount` endpoints, and pinned
+/// ones first: a relay that invents endpoints keeps no known one out.
 package struct RecordBook: Sendable {
     package let account: String
+    /// The endpoints that the account's own have seen and confirmed.
+    package var pinned: Set<EndpointID>
     private let limits: Limits
     private var endpoints: [EndpointID: Signed<EndpointRecord>] = [:]
     private var registrations: [EndpointID: [String: Signed<AppRegistration>]] = [:]
 
-    package init(account: String, limits: Limits = Limits()) {
+    package init(account: String, pinned: Set<EndpointID> = [], limits: Limits = Limits()) {
         self.account = account
+        self.pinned = pinned
         self.limits = limits
     }
 
@@ -33,10 +37,19 @@ package struct RecordBook: Sendable {
         if let known = endpoints[id] {
             try Self.checkGrowth(of: record, over: known, version: \.version)
         } else {
-            try limits.checkField(.endpointsPerAccount, endpoints.count + 1)
+            try makeRoom(for: id)
         }
         endpoints[id] = record
         return record
+    }
+
+    /// A pinned endpoint takes the place of one that is not, when the book is full.
+    private mutating func makeRoom(for endpoint: EndpointID) throws(RecordError) {
+        guard endpoints.count >= limits[.endpointsPerAccount] else { return }
+        guard pinned.contains(endpoint), let other = endpoints.keys.filter({ !pinned.contains($0) }).min() else {
+            return try limits.checkField(.endpointsPerAccount, endpoints.count + 1)
+        }
+        remove(other)
     }
 
     /// Takes in an app registration of a known endpoint.

@@ -142,6 +142,13 @@ import Testing
             error(of: RecordError.self) { try book.add(endpointRecord: TestEndpoint().signedRecord().encoded) }
                 == .limitExceeded(LimitExceeded(limit: .endpointsPerAccount, allowed: 2, requested: 3))
         )
+        // Two strangers are there; a pinned endpoint takes the place of one of them, and of no pinned one.
+        let pinned = [TestEndpoint(), TestEndpoint(), TestEndpoint()]
+        book.pinned = Set(pinned.map(\.id) + [endpoint.id])
+        try book.add(endpointRecord: pinned[0].signedRecord().encoded)
+        #expect(book[endpoint.id] != nil)
+        #expect(book[pinned[0].id] != nil)
+        #expect(error(of: RecordError.self) { try book.add(endpointRecord: pinned[1].signedRecord().encoded) } != nil)
         var refused: RecordError?
         for app in 0..<10 {
             let registration = try Signed(endpoint.registration(appID: "app-\(app)"), key: endpoint.identityKey)

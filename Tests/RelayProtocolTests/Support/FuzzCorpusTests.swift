@@ -33,6 +33,13 @@ import Testing
         #expect(!messages.isEmpty)
     }
 
+    @Test func controlInputsAreReadOrRefused() throws {
+        let frames = try inputs("FuzzControl").map { ByteBuffer(bytes: $0.bytes) }
+        let said = frames.compactMap { try? EndpointMessage.decode(from: $0, limits: Limits()) }
+        let heard = frames.compactMap { try? RelayMessage.decode(from: $0, limits: Limits()) }
+        #expect(!said.isEmpty && !heard.isEmpty)
+    }
+
     @Test func sealedInputsAreReadOrRefused() throws {
         let inputs = try inputs("FuzzSealed").map(\.bytes)
         #expect(inputs.contains { (try? SealedCommand(decoding: $0)) != nil })
@@ -48,6 +55,12 @@ import Testing
             let message = ValueSet.random(depth: 3, using: &random)
             try write(try message.encodedBytes(), "FuzzCBOR", "message-\(seed)")
             try write(Array(try message.json().utf8), "FuzzJSON", "message-\(seed)")
+        }
+        for (index, message) in ControlSamples.fromEndpoint.enumerated() {
+            try write(Array(buffer: try message.encode()), "FuzzControl", "endpoint-\(index)")
+        }
+        for (index, message) in ControlSamples.fromRelay.enumerated() {
+            try write(Array(buffer: try message.encode()), "FuzzControl", "relay-\(index)")
         }
         let (sender, target) = (TestEndpoint(), TestEndpoint())
         for kind in [CommandHeader.Kind.launch, .message] {

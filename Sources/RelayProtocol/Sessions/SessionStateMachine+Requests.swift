@@ -109,6 +109,12 @@ extension SessionStateMachine {
 
     // MARK: Ending
 
+    /// Tells the peer that a request of ours is over, unless it has not heard of it.
+    func sendCancel(_ request: SessionRequestID, into actions: inout [SessionAction]) {
+        if case .sending(.queued) = connections[request.connection]?.ours[request.number] { return }
+        actions.append(.send(SessionFrame(.cancel, request)))
+    }
+
     /// A request of ours is over without a response.
     mutating func dropOurs(_ request: SessionRequestID, _ failure: SessionRequestFailure, into actions: inout [SessionAction]) {
         guard let index = connections.index(forKey: request.connection),

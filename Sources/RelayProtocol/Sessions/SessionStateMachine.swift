@@ -218,15 +218,18 @@ package struct SessionStateMachine: Sendable {
         case .open:
             connections.values[index].phase = .closing(closure, until: now + SessionWire.closingInterval)
             closingCount += 1
-            for number in connections.values[index].ours.keys.sorted() {
-                dropOurs(SessionRequestID(connection: id, number: number), .connectionClosed(closure), into: &actions)
-            }
             for number in connections.values[index].theirs.keys.sorted() {
-                let request = SessionRequestID(connection: id, number: number)
                 switch connections.values[index].theirs[number] {
-                case .awaitingResponse, .receiving: dropTheirs(request, into: &actions)
+                case .awaitingResponse, .receiving: dropTheirs(SessionRequestID(connection: id, number: number), into: &actions)
                 case .sending, .rejecting, nil: break
                 }
+            }
+            // If the peer is not told at once, it is at least not to wait, nor hold its budget, for what will not come.
+            let isLingering = !connections.values[index].theirs.isEmpty
+            for number in connections.values[index].ours.keys.sorted() {
+                let request = SessionRequestID(connection: id, number: number)
+                if isLingering { sendCancel(request, into: &actions) }
+                dropOurs(request, .connectionClosed(closure), into: &actions)
             }
             requestGrants(into: &actions)
             finishClosing(id, at: now, into: &actions)
@@ -267,12 +270,8 @@ package struct SessionStateMachine: Sendable {
 
     /// Takes back a request; if it is not finished, `requestFailed` says that it was cancelled.
     package mutating func cancelRequest(_ request: SessionRequestID, into actions: inout [SessionAction]) {
-        guard let exchange = connections[request.connection]?.ours[request.number] else { return }
-        if case .sending(.queued) = exchange {
-            // The peer has not heard of it.
-        } else {
-            actions.append(.send(SessionFrame(.cancel, request)))
-        }
+        guard connections[request.connection]?.ours[request.number] != nil else { return }
+        sendCancel(request, into: &actions)
         dropOurs(request, .cancelled, into: &actions)
         requestGrants(into: &actions)
     }

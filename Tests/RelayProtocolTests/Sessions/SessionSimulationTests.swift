@@ -17,7 +17,7 @@ import Testing
         return limits
     }()
 
-    @Test(arguments: 0..<60 as Range<UInt64>) func nothingIsLostOrHeldBetweenHonestSides(seed: UInt64) {
+    @Test(arguments: 0..<45 as Range<UInt64>) func nothingIsLostOrHeldBetweenHonestSides(seed: UInt64) {
         var simulation = SessionSimulation(seed: seed, limits: seed % 3 == 0 ? Limits() : Self.narrow)
         for _ in 0..<1_500 { simulation.step() }
         simulation.settle()

@@ -37,7 +37,7 @@ extension SessionStateMachine {
     package mutating func reserved(at now: Duration, into actions: inout [SessionAction]) {
         guard let reservation else { return }
         self.reservation = nil
-        guard end == nil, let ticket = reservation.ticket, let announcement = announcements.remove(ticket),
+        guard end == nil, let announcement = announcements.remove(reservation.ticket),
             let index = connections.index(forKey: announcement.body.request.connection),
             case .receiving(_, let windowBytes, let timeLeft) =
                 connections.values[index][announcement.body.request.number, isOurs: announcement.body.isOurs]

@@ -157,7 +157,6 @@ extension SessionStateMachine {
             granted.remove(ticket)
         case .receiving(.announced(_, let ticket), _, _):
             announcements.remove(ticket)
-            if reservation?.ticket == ticket { reservation?.ticket = nil }
         case .receiving(.assembling(_, let length), _, _):
             assemblingCount -= 1
             releaseAssembly(length, into: &actions)

@@ -66,7 +66,7 @@ package struct SessionStateMachine: Sendable {
 
     struct Reservation {
         let bytes: Int
-        var ticket: WaitingLine<SessionConnection.Announcement>.Ticket?
+        let ticket: WaitingLine<SessionConnection.Announcement>.Ticket
     }
 
     package init(role: Role, limits: Limits = Limits()) {

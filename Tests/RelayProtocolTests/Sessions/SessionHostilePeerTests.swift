@@ -189,6 +189,7 @@ import Testing
             #expect(untaken.values.allSatisfy { $0 <= SessionWire.windowBytes }, "seed \(seed) step \(step)")
             #expect(machine.assemblyBytes <= budget, "seed \(seed) step \(step)")
             #expect(machine.assemblyBytes == setAside + pendingReservation, "seed \(seed) step \(step)")
+            #expect(machine.countsAreRight, "seed \(seed) step \(step)")
             #expect(machine.connectionCount <= 6, "seed \(seed) step \(step)")
             #expect(machine.announcements.count <= 6 * 100, "seed \(seed) step \(step)")
             if machine.end != nil {

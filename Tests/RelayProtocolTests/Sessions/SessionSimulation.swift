@@ -84,6 +84,7 @@ struct SessionSimulation {
         #expect(machine.assemblyBytes <= budget, note)
         #expect(machine.heldBytes <= budget + machine.connectionCount * SessionWire.windowBytes, note)
         #expect(machine.connectionCount <= limits[.connectionsPerSession], note)
+        #expect(machine.countsAreRight, note)
         #expect(sides[side].setAside + (sides[side].reservation ?? 0) == machine.assemblyBytes, note)
     }
 
@@ -362,5 +363,29 @@ struct SessionSimulation {
             #expect(side.hasEnded, note)
             #expect(side.machine.connectionCount == 0, note)
         }
+    }
+}
+
+extension SessionStateMachine {
+    /// Whether what the machine counts as it goes is what is there.
+    var countsAreRight: Bool {
+        var (awaited, closing, assembling, queued) = (0, 0, 0, 0)
+        for connection in connections.values {
+            switch connection.phase {
+            case .opening: awaited += 1
+            case .closing: closing += 1
+            case .offered, .open, .abandoned: break
+            }
+            awaited += connection.ours.count
+            for exchange in [connection.ours, connection.theirs].flatMap(\.values) {
+                switch exchange {
+                case .receiving(.assembling, _, _): assembling += 1
+                case .sending(.queued), .rejecting: queued += 1
+                default: break
+                }
+            }
+            queued -= connection.line.count
+        }
+        return awaited == awaitedCount && closing == closingCount && assembling == assemblingCount && queued == 0
     }
 }

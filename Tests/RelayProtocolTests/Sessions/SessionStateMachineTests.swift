@@ -389,6 +389,32 @@ private let echo = SessionOpening(
         )
     }
 
+    @Test func responsesThatWaitForTheWindowLeaveBeforeTheConnectionCloses() throws {
+        var side = SessionSide.withOpenConnection()
+        for number: UInt32 in 1...8 {
+            side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, number)
+            #expect(try side.respond(number, sessionBytes(32_768)).0 == (number < 8 ? .sent : .waiting))
+        }
+        #expect(side.run { $0.closeConnection(one, at: .zero, into: &$1) } == [])
+        #expect(
+            side.receive(.window(65_536), 1) == [
+                sentFrame(.response(.inline(sessionBytes(32_768))), 1, 8), .responseFinished(sessionRequest(8), wasSent: true),
+                sentFrame(.close(SessionClosure(.completed)), 1),
+            ]
+        )
+    }
+
+    @Test func aConnectionThatWaitsToCloseEndsWhenThePeerCancels() throws {
+        var side = SessionSide.withOpenConnection()
+        side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 1)
+        _ = try side.respond(1, sessionBytes(40_000))
+        side.run { $0.closeConnection(one, at: .zero, into: &$1) }
+        #expect(
+            side.receive(.cancel, 1, 1)
+                == [.responseFinished(sessionRequest(1), wasSent: false), sentFrame(.close(SessionClosure(.completed)), 1)]
+        )
+    }
+
     @Test func aConnectionThatWaitsToCloseGivesUpItsRequests() throws {
         var side = SessionSide.withOpenConnection()
         let (id, _) = try side.request(sessionBytes(40_000))
@@ -514,6 +540,20 @@ private let echo = SessionOpening(
         #expect(side.time(15) == [sentFrame(.ping(1))])
         #expect(side.time(30) == [sentFrame(.ping(2))])
         #expect(side.time(45).contains(.requestFailed(id, .sessionEnded(.failed(.timedOut)))))
+    }
+
+    @Test func whoNoLongerWaitsPingsLater() throws {
+        var side = SessionSide(.client)
+        try side.run { _ = try $0.openConnection(echo, into: &$1) }
+        #expect(side.machine.nextDeadline == .seconds(15))
+        side.receive(.opened, 1)
+        #expect(side.machine.nextDeadline == .seconds(45))
+        for answer: SessionFrame.Payload in [.response(.inline(sessionBytes(1))), .error(SessionFailure(.failure))] {
+            let (id, _) = try side.request(sessionBytes(1))
+            #expect(side.machine.nextDeadline == .seconds(15))
+            side.receive(answer, 1, id.number)
+            #expect(side.machine.nextDeadline == .seconds(45))
+        }
     }
 
     @Test func aPingIsAnswered() {

@@ -73,6 +73,17 @@ private let one = SessionConnectionID(1)
         #expect(side.receive(.request(.inline(sessionBytes(32_768)), timeLeft: nil), 1, 8).brokenRule == .windowExceeded)
     }
 
+    @Test func creditCountsOnlyOnceItWasReturned() {
+        var side = SessionSide.withOpenConnection()
+        for receipt in side.receive(.request(.inline(sessionBytes(32_768)), timeLeft: nil), 1, 1).receipts {
+            #expect(side.run { $0.consumed(receipt, into: &$1) } == [])
+        }
+        for number: UInt32 in 2...7 {
+            #expect(side.receive(.request(.inline(sessionBytes(32_768)), timeLeft: nil), 1, number).end == nil)
+        }
+        #expect(side.receive(.request(.inline(sessionBytes(32_768)), timeLeft: nil), 1, 8).brokenRule == .windowExceeded)
+    }
+
     @Test func creditForMoreThanWasUsedEndsTheSession() throws {
         var side = SessionSide.withOpenConnection()
         _ = try side.request(sessionBytes(100))

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import NIOCore
+
+/// Puts frames on the wire.
+package enum SessionFrameEncoder {
+    /// Appends the frame.
+    package static func write(_ frame: SessionFrame, to buffer: inout ByteBuffer) {
+        guard var bytes = writeHead(of: frame, to: &buffer) else { return }
+        buffer.writeBuffer(&bytes)
+    }
+
+    /// Appends the frame without the message bytes it ends with, and returns those: they can follow as a buffer of their
+    /// own, uncopied. `nil` if the frame is complete.
+    package static func writeHead(of frame: SessionFrame, to buffer: inout ByteBuffer) -> ByteBuffer? {
+        let payload = frame.payload
+        buffer.writeMultipleIntegers(
+            UInt32(truncatingIfNeeded: payload.encodedSize),
+            payload.type.rawValue,
+            payload.flags.rawValue,
+            frame.connection.rawValue,
+            frame.number
+        )
+        switch payload {
+        case .request(let message, let timeLeft):
+            return writeHead(of: message, SessionMessageMetadata(message, timeLeft: timeLeft), to: &buffer)
+        case .response(let message):
+            return writeHead(of: message, SessionMessageMetadata(message, timeLeft: nil), to: &buffer)
+        case .data(let bytes, of: _, isLast: _):
+            return bytes
+        case .settings(let settings):
+            buffer.writeBytes(settings.map.encodedMetadata)
+        case .open(let opening):
+            let metadata = opening.map.encodedMetadata
+            buffer.writeInteger(UInt16(truncatingIfNeeded: metadata.count))
+            buffer.writeBytes(metadata)
+        case .refused(let refusal): write(refusal, to: &buffer)
+        case .error(let failure): write(failure, to: &buffer)
+        case .close(let closure): write(closure, to: &buffer)
+        case .window(let credit): buffer.writeInteger(credit)
+        case .ping(let value), .pong(let value): buffer.writeInteger(value)
+        case .goaway(let goaway):
+            buffer.writeMultipleIntegers(goaway.lastConnection.rawValue, goaway.code)
+            buffer.writeString(goaway.message)
+        case .opened, .grant, .cancel: break
+        }
+        return nil
+    }
+
+    private static func writeHead(
+        of message: SessionFrame.Message,
+        _ metadata: SessionMessageMetadata,
+        to buffer: inout ByteBuffer
+    ) -> ByteBuffer? {
+        buffer.writeInteger(UInt16(truncatingIfNeeded: metadata.encodedSize))
+        metadata.write(to: &buffer)
+        if case .inline(let bytes) = message { return bytes }
+        return nil
+    }
+
+    private static func write<Code>(_ reason: SessionReason<Code>, to buffer: inout ByteBuffer) {
+        buffer.writeInteger(reason.code.rawValue)
+        buffer.writeString(reason.message)
+    }
+}
+
+extension SessionFrame.Payload {
+    /// The bytes after the header.
+    var encodedSize: Int {
+        switch self {
+        case .request(let message, let timeLeft):
+            2 + SessionMessageMetadata(message, timeLeft: timeLeft).encodedSize + message.inlineSize
+        case .response(let message): 2 + SessionMessageMetadata(message, timeLeft: nil).encodedSize + message.inlineSize
+        case .data(let bytes, of: _, isLast: _): bytes.readableBytes
+        case .opened, .grant, .cancel: 0
+        case .window: 4
+        case .ping, .pong: 8
+        case .refused(let refusal): refusal.encodedSize
+        case .error(let failure): failure.encodedSize
+        case .close(let closure): closure.encodedSize
+        case .goaway(let goaway): 6 + goaway.message.utf8.count
+        case .settings(let settings): settings.map.encodedMetadata.count
+        case .open(let opening): 2 + opening.map.encodedMetadata.count
+        }
+    }
+}
+
+extension SessionFrame.Message {
+    fileprivate var inlineSize: Int {
+        if case .inline(let bytes) = self { bytes.readableBytes } else { 0 }
+    }
+}
+
+extension ValueSet {
+    /// For maps of text and integers, which always encode.
+    var encodedMetadata: [UInt8] {
+        (try? encodedBytes()) ?? []
+    }
+}

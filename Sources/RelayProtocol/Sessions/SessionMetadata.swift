@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+
+/// What `open` asks for.
+package struct SessionOpening: Hashable, Sendable {
+    /// The app service's name.
+    package var serviceName: String
+    /// The app it belongs to; empty means any.
+    package var packageID: String
+    /// The app that asks, as it calls itself; empty if it does not.
+    package var callerAppID: String
+    /// How long the caller waits.
+    package var timeLeft: Duration?
+
+    package init(serviceName: String, packageID: String = "", callerAppID: String = "", timeLeft: Duration? = nil) {
+        self.serviceName = serviceName
+        self.packageID = packageID
+        self.callerAppID = callerAppID
+        self.timeLeft = timeLeft
+    }
+
+    init(_ map: ValueSet) throws(SessionError) {
+        guard let serviceName = map["service"]?.string else { throw .invalidMetadata }
+        self.init(
+            serviceName: serviceName,
+            packageID: try Self.text(map["package"]),
+            callerAppID: try Self.text(map["caller"]),
+            timeLeft: try SessionDeadline.timeLeft(map["deadline"])
+        )
+    }
+
+    private static func text(_ value: ValueSet.Value?) throws(SessionError) -> String {
+        guard let value else { return "" }
+        guard let text = value.string else { throw .invalidMetadata }
+        return text
+    }
+
+    var map: ValueSet {
+        var map: ValueSet = ["service": .string(serviceName)]
+        if !packageID.isEmpty { map["package"] = .string(packageID) }
+        if !callerAppID.isEmpty { map["caller"] = .string(callerAppID) }
+        if let timeLeft { map["deadline"] = .int(Int64(SessionDeadline.milliseconds(timeLeft))) }
+        return map
+    }
+}
+
+/// The time that is left travels as milliseconds: two devices' clocks differ.
+enum SessionDeadline {
+    static func milliseconds(_ timeLeft: Duration) -> UInt32 {
+        let (seconds, attoseconds) = timeLeft.components
+        guard seconds >= 0, attoseconds >= 0 else { return 0 }
+        guard seconds < Int64(UInt32.max) / 1_000 else { return UInt32.max }
+        return UInt32(seconds * 1_000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
+    }
+
+    static func timeLeft(_ value: ValueSet.Value?) throws(SessionError) -> Duration? {
+        guard let value else { return nil }
+        guard let milliseconds = value.int.flatMap(UInt32.init(exactly:)) else { throw .invalidMetadata }
+        return .milliseconds(milliseconds)
+    }
+}
+
+/// The metadata of `request` and `response`. Most have none, and those of a call should cost no more than their bytes:
+/// they are written without a `ValueSet`.
+struct SessionMessageMetadata {
+    var length: UInt64?
+    var milliseconds: UInt64?
+
+    init(_ message: SessionFrame.Message, timeLeft: Duration?) {
+        if case .announced(let length) = message { self.length = UInt64(clamping: length) }
+        if let timeLeft { self.milliseconds = UInt64(SessionDeadline.milliseconds(timeLeft)) }
+    }
+
+    private static let lengthKey: StaticString = "length"
+    private static let deadlineKey: StaticString = "deadline"
+
+    var encodedSize: Int {
+        guard length != nil || milliseconds != nil else { return 0 }
+        var size = 1
+        if let length { size += 1 + Self.lengthKey.utf8CodeUnitCount + CBOR.headSize(length) }
+        if let milliseconds { size += 1 + Self.deadlineKey.utf8CodeUnitCount + CBOR.headSize(milliseconds) }
+        return size
+    }
+
+    /// Writes the map; nothing if it would be empty.
+    func write(to buffer: inout ByteBuffer) {
+        guard length != nil || milliseconds != nil else { return }
+        buffer.writeInteger(CBOR.Major.map.rawValue << 5 | (length != nil && milliseconds != nil ? 2 : 1))
+        // In deterministic order: the shorter key first.
+        if let length { Self.write(Self.lengthKey, length, to: &buffer) }
+        if let milliseconds { Self.write(Self.deadlineKey, milliseconds, to: &buffer) }
+    }
+
+    private static func write(_ key: StaticString, _ value: UInt64, to buffer: inout ByteBuffer) {
+        buffer.writeInteger(CBOR.Major.text.rawValue << 5 | UInt8(key.utf8CodeUnitCount))
+        buffer.writeStaticString(key)
+        switch CBOR.headSize(value) {
+        case 1: buffer.writeInteger(UInt8(truncatingIfNeeded: value))
+        case 2: buffer.writeMultipleIntegers(24 as UInt8, UInt8(truncatingIfNeeded: value))
+        case 3: buffer.writeMultipleIntegers(25 as UInt8, UInt16(truncatingIfNeeded: value))
+        case 5: buffer.writeMultipleIntegers(26 as UInt8, UInt32(truncatingIfNeeded: value))
+        default: buffer.writeMultipleIntegers(27 as UInt8, value)
+        }
+    }
+}

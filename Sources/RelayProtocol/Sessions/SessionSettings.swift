@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// What a side says first: its version, what it can, and what it takes.
+package struct SessionSettings: Hashable, Sendable {
+    /// The highest version it speaks; it speaks all below.
+    package var version: Int
+    /// Names of what it can beyond the version; none is defined yet.
+    package var features: [String]
+    /// The longest message it takes.
+    package var messageBytes: Int
+    /// Connections, both directions together.
+    package var connectionsPerSession: Int
+    /// Requests in flight per connection and direction.
+    package var requestsPerConnection: Int
+
+    /// What a side with these limits says.
+    package init(limits: Limits = Limits()) {
+        self.version = SessionWire.version
+        self.features = []
+        // A message that no budget holds could never be granted.
+        self.messageBytes = min(limits[.messageBytes], limits[.assemblyBytesPerSession], limits[.assemblyBytesPerEndpoint])
+        self.connectionsPerSession = limits[.connectionsPerSession]
+        self.requestsPerConnection = limits[.requestsPerConnection]
+    }
+
+    /// What applies between two sides: of everything the less.
+    func agreed(with other: SessionSettings) -> SessionSettings {
+        var agreed = self
+        agreed.version = min(version, other.version)
+        agreed.features = features.filter(other.features.contains)
+        agreed.messageBytes = min(messageBytes, other.messageBytes)
+        agreed.connectionsPerSession = min(connectionsPerSession, other.connectionsPerSession)
+        agreed.requestsPerConnection = min(requestsPerConnection, other.requestsPerConnection)
+        return agreed
+    }
+
+    private static var limits: [(Limit, WritableKeyPath<SessionSettings, Int>)] {
+        [
+            (.messageBytes, \.messageBytes), (.connectionsPerSession, \.connectionsPerSession),
+            (.requestsPerConnection, \.requestsPerConnection),
+        ]
+    }
+
+    init(_ map: ValueSet) throws(SessionError) {
+        guard let version = map["version"]?.int, version >= 0 else { throw .invalidMetadata }
+        self.init()
+        self.version = version
+        if let features = map["features"] {
+            guard case .array(let names) = features else { throw .invalidMetadata }
+            for name in names {
+                guard let name = name.string else { throw .invalidMetadata }
+                self.features.append(name)
+            }
+        }
+        guard let limits = map["limits"] else { return }
+        guard case .valueSet(let values) = limits else { throw .invalidMetadata }
+        for (limit, path) in Self.limits {
+            guard let value = values[limit.rawValue] else { continue }
+            guard let number = value.int, number >= 1 else { throw .invalidMetadata }
+            self[keyPath: path] = number
+        }
+    }
+
+    var map: ValueSet {
+        let limits = ValueSet(Self.limits.map { (limit, path) in (limit.rawValue, .int(Int64(self[keyPath: path]))) })
+        return [
+            "version": .int(Int64(version)), "features": .array(features.map { .string($0) }), "limits": .valueSet(limits),
+        ]
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+
+// Announced bodies. Those of the peer get their grants in order, each for its whole length, from the session's budget and
+// the endpoint's. Ours leave in turns, slice by slice.
+
+extension SessionStateMachine {
+    // MARK: Receiving
+
+    mutating func announce(
+        _ length: Int,
+        _ request: SessionRequestID,
+        isOurs: Bool,
+        windowBytes: Int,
+        timeLeft: Duration?,
+        at index: ConnectionIndex,
+        into actions: inout [SessionAction]
+    ) {
+        let ticket = announcements.append(.init(body: .init(request: request, isOurs: isOurs), length: length))
+        connections.values[index][request.number, isOurs: isOurs] =
+            .receiving(.announced(length, ticket), windowBytes: windowBytes, timeLeft: timeLeft)
+        requestGrants(into: &actions)
+    }
+
+    /// Asks the endpoint's budget for the first that waits, if the session's has room.
+    mutating func requestGrants(into actions: inout [SessionAction]) {
+        guard end == nil, reservation == nil, let (ticket, next) = announcements.first else { return }
+        guard next.length <= assemblyLimit - assemblyBytes else { return }
+        assemblyBytes += next.length
+        reservation = Reservation(bytes: next.length, ticket: ticket)
+        actions.append(.reserve(next.length))
+    }
+
+    /// The bytes asked for by the last `reserve` are set aside.
+    package mutating func reserved(at now: Duration, into actions: inout [SessionAction]) {
+        guard let reservation else { return }
+        self.reservation = nil
+        guard end == nil, let announcement = announcements.remove(reservation.ticket),
+            let index = connections.index(forKey: announcement.body.request.connection),
+            case .receiving(_, let windowBytes, let timeLeft) =
+                connections.values[index][announcement.body.request.number, isOurs: announcement.body.isOurs]
+        else {
+            releaseAssembly(reservation.bytes, into: &actions)
+            return requestGrants(into: &actions)
+        }
+        let body = announcement.body
+        let buffer = ByteBufferAllocator().buffer(capacity: announcement.length)
+        connections.values[index][body.request.number, isOurs: body.isOurs] =
+            .receiving(.assembling(buffer, length: announcement.length), windowBytes: windowBytes, timeLeft: timeLeft)
+        assemblingCount += 1
+        lastBodyByte = now
+        reply(SessionFrame(.grant(body.isOurs ? .response : .request), body.request), into: &actions)
+        requestGrants(into: &actions)
+    }
+
+    mutating func releaseAssembly(_ bytes: Int, into actions: inout [SessionAction]) {
+        assemblyBytes -= bytes
+        actions.append(.release(bytes))
+    }
+
+    mutating func takeData(
+        _ bytes: ByteBuffer,
+        isLast: Bool,
+        _ request: SessionRequestID,
+        isOurs: Bool,
+        at now: Duration,
+        into actions: inout [SessionAction]
+    ) throws(SessionError) {
+        guard let index = try indexOfOpen(request.connection) else { return }
+        let step: BodyStep
+        if isOurs {
+            step = try Self.collect(bytes, isLast: isLast, in: &connections.values[index].ours[request.number])
+        } else {
+            step = try Self.collect(bytes, isLast: isLast, in: &connections.values[index].theirs[request.number])
+        }
+        switch step {
+        case .dropped:
+            try connections.values[index].checkUsed(request.number, isOurs: isOurs)
+        case .more:
+            lastBodyByte = now
+        case .complete(let message, let windowBytes, let timeLeft):
+            lastBodyByte = now
+            assemblingCount -= 1
+            let receipt = SessionReceipt(
+                connection: request.connection,
+                windowBytes: windowBytes,
+                assemblyBytes: message.readableBytes
+            )
+            if isOurs {
+                connections.values[index].ours[request.number] = nil
+                awaitedCount -= 1
+                actions.append(.responseReceived(request, message: message, receipt))
+            } else {
+                actions.append(.requestReceived(request, message: message, timeLeft: timeLeft, receipt))
+            }
+        }
+    }
+
+    private enum BodyStep {
+        case dropped
+        case more
+        case complete(ByteBuffer, windowBytes: Int, timeLeft: Duration?)
+    }
+
+    private static func collect(_ bytes: ByteBuffer, isLast: Bool, in exchange: inout Exchange?) throws(SessionError) -> BodyStep {
+        switch exchange {
+        case nil, .rejecting:
+            return .dropped
+        case .receiving(.announced, _, _):
+            throw .dataNotGranted
+        case .sending, .awaitingResponse:
+            throw .unexpectedFrame
+        case .receiving(.assembling(var buffer, let length), let windowBytes, let timeLeft):
+            let missing = length - buffer.readableBytes - bytes.readableBytes
+            guard missing >= 0, isLast == (missing == 0) else { throw .bodyLengthMismatch }
+            // The only reference, so that writing does not copy what is there.
+            exchange = .awaitingResponse
+            buffer.writeImmutableBuffer(bytes)
+            if isLast { return .complete(buffer, windowBytes: windowBytes, timeLeft: timeLeft) }
+            exchange = .receiving(.assembling(buffer, length: length), windowBytes: windowBytes, timeLeft: timeLeft)
+            return .more
+        }
+    }
+
+    // MARK: Sending
+
+    mutating func takeGrant(_ request: SessionRequestID, isOurs: Bool) throws(SessionError) {
+        guard let index = try indexOfOpen(request.connection) else { return }
+        switch connections.values[index][request.number, isOurs: isOurs] {
+        case nil:
+            try connections.values[index].checkUsed(request.number, isOurs: isOurs)
+        case .sending(.announced(let body)):
+            let ticket = granted.append(.init(request: request, isOurs: isOurs))
+            connections.values[index][request.number, isOurs: isOurs] = .sending(.granted(body, ticket))
+        case .sending, .awaitingResponse, .receiving, .rejecting:
+            throw .unexpectedFrame
+        }
+    }
+
+    /// Whether `nextData` has something to send. Look after every input.
+    package var hasData: Bool { !granted.isEmpty }
+
+    /// Sends the next slice of the granted bodies, which take turns. Call it whenever the stream takes more; all other frames
+    /// go out at once and so between two slices.
+    /// - Parameter maximumBytes: the most for this slice; never more than 32 KiB go at once.
+    /// - Returns: whether there was something to send.
+    @discardableResult
+    package mutating func nextData(
+        maximumBytes: Int = SessionWire.inlineBytes,
+        at now: Duration,
+        into actions: inout [SessionAction]
+    ) -> Bool {
+        guard maximumBytes > 0, let (ticket, key) = granted.first else { return false }
+        granted.remove(ticket)
+        let (request, isOurs) = (key.request, key.isOurs)
+        guard let index = connections.index(forKey: request.connection),
+            case .sending(.granted(var body, _)) = connections.values[index][request.number, isOurs: isOurs],
+            let slice = body.readSlice(length: min(maximumBytes, SessionWire.inlineBytes, body.readableBytes))
+        else { return false }
+        let isLast = body.readableBytes == 0
+        actions.append(.send(SessionFrame(.data(slice, of: isOurs ? .request : .response, isLast: isLast), request)))
+        if !isLast {
+            let ticket = granted.append(key)
+            connections.values[index][request.number, isOurs: isOurs] = .sending(.granted(body, ticket))
+        } else if isOurs {
+            connections.values[index].ours[request.number] = .awaitingResponse
+        } else {
+            connections.values[index].theirs[request.number] = nil
+            actions.append(.responseFinished(request, wasSent: true))
+            finishClosing(request.connection, at: now, into: &actions)
+        }
+        return true
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+
+extension SessionStateMachine {
+    typealias ConnectionIndex = Dictionary<SessionConnectionID, SessionConnection>.Index
+    typealias Exchange = SessionConnection.Exchange
+
+    func check(_ limit: Limit, _ requested: Int, _ allowed: Int) throws(SessionSendError) {
+        guard requested <= allowed else {
+            throw .limitExceeded(LimitExceeded(limit: limit, allowed: allowed, requested: requested))
+        }
+    }
+
+    /// An answer that the peer can provoke at will.
+    mutating func reply(_ frame: SessionFrame, into actions: inout [SessionAction]) {
+        repliesSent += 1
+        actions.append(.send(frame))
+    }
+
+    func indexAwaitingResponse(_ request: SessionRequestID) -> ConnectionIndex? {
+        guard let index = connections.index(forKey: request.connection),
+            case .awaitingResponse = connections.values[index].theirs[request.number]
+        else { return nil }
+        return index
+    }
+
+    // MARK: Sending
+
+    static func content(of message: ByteBuffer) -> (SessionFrame.Message, body: ByteBuffer?) {
+        message.readableBytes <= SessionWire.inlineBytes ? (.inline(message), nil) : (.announced(message.readableBytes), message)
+    }
+
+    /// Sends a frame that counts, or lets it wait behind others for the window.
+    @discardableResult
+    mutating func transmit(
+        _ frame: SessionFrame,
+        _ body: ByteBuffer?,
+        isOurs: Bool,
+        at index: ConnectionIndex,
+        into actions: inout [SessionAction]
+    ) -> SessionResponseProgress {
+        if connections.values[index].line.isEmpty, connections.values[index].charge(frame) {
+            actions.append(.send(frame))
+            return wasSent(frame, body, isOurs: isOurs, at: index)
+        }
+        let ticket = connections.values[index].line.append(.init(frame: frame, body: body, isOurs: isOurs))
+        connections.values[index][frame.number, isOurs: isOurs] = .sending(.queued(ticket))
+        return .waiting
+    }
+
+    /// The request's next step after a first frame has left.
+    private mutating func wasSent(
+        _ frame: SessionFrame,
+        _ body: ByteBuffer?,
+        isOurs: Bool,
+        at index: ConnectionIndex
+    ) -> SessionResponseProgress {
+        if let body {
+            connections.values[index][frame.number, isOurs: isOurs] = .sending(.announced(body))
+            return .waiting
+        }
+        if isOurs {
+            connections.values[index].ours[frame.number] = .awaitingResponse
+        } else {
+            connections.values[index].theirs[frame.number] = nil
+        }
+        return .sent
+    }
+
+    /// Sends what now fits into the window.
+    mutating func sendQueued(at index: ConnectionIndex, into actions: inout [SessionAction]) {
+        while let (ticket, queued) = connections.values[index].line.first, connections.values[index].charge(queued.frame) {
+            connections.values[index].line.remove(ticket)
+            actions.append(.send(queued.frame))
+            let frame = queued.frame
+            if !queued.isOurs, case .rejecting = connections.values[index].theirs[frame.number] {
+                connections.values[index].theirs[frame.number] = nil
+                continue
+            }
+            if wasSent(frame, queued.body, isOurs: queued.isOurs, at: index) == .sent, !queued.isOurs {
+                let request = SessionRequestID(connection: frame.connection, number: frame.number)
+                actions.append(.responseFinished(request, wasSent: true))
+            }
+        }
+    }
+
+    /// Refuses a request before the app has heard of it.
+    mutating func reject(
+        _ request: SessionRequestID,
+        _ excess: LimitExceeded,
+        at index: ConnectionIndex,
+        into actions: inout [SessionAction]
+    ) {
+        let frame = SessionFrame(.error(SessionFailure(.messageTooLarge, excess.description)), request)
+        if transmit(frame, nil, isOurs: false, at: index, into: &actions) == .waiting,
+            case .sending(.queued(let ticket)) = connections.values[index].theirs[request.number]
+        {
+            connections.values[index].theirs[request.number] = .rejecting(ticket)
+        }
+    }
+
+    /// Returns credit to the peer, in steps.
+    mutating func credit(_ bytes: Int, at index: ConnectionIndex, into actions: inout [SessionAction]) {
+        guard let credit = connections.values[index].consumed(bytes) else { return }
+        reply(SessionFrame(.window(credit), connection: connections.keys[index]), into: &actions)
+    }
+
+    // MARK: Ending
+
+    /// Tells the peer that a request of ours is over, unless it has not heard of it.
+    func sendCancel(_ request: SessionRequestID, into actions: inout [SessionAction]) {
+        if case .sending(.queued) = connections[request.connection]?.ours[request.number] { return }
+        actions.append(.send(SessionFrame(.cancel, request)))
+    }
+
+    /// A request of ours is over without a response.
+    mutating func dropOurs(_ request: SessionRequestID, _ failure: SessionRequestFailure, into actions: inout [SessionAction]) {
+        guard let index = connections.index(forKey: request.connection),
+            let exchange = connections.values[index].ours.removeValue(forKey: request.number)
+        else { return }
+        awaitedCount -= 1
+        if let line = discard(exchange, into: &actions) { connections.values[index].line.remove(line) }
+        if case .receiving(_, let windowBytes, _) = exchange { credit(windowBytes, at: index, into: &actions) }
+        actions.append(.requestFailed(request, failure))
+    }
+
+    /// A request of the peer is over without a response.
+    mutating func dropTheirs(_ request: SessionRequestID, into actions: inout [SessionAction]) {
+        guard let index = connections.index(forKey: request.connection),
+            let exchange = connections.values[index].theirs.removeValue(forKey: request.number)
+        else { return }
+        if let line = discard(exchange, into: &actions) { connections.values[index].line.remove(line) }
+        if case .receiving(_, let windowBytes, _) = exchange { credit(windowBytes, at: index, into: &actions) }
+        if let word = Self.lastWord(request, exchange) { actions.append(word) }
+    }
+
+    /// What the app is told of the end of a request of the peer.
+    private static func lastWord(_ request: SessionRequestID, _ exchange: Exchange) -> SessionAction? {
+        switch exchange {
+        case .awaitingResponse: .requestCancelled(request)
+        case .sending: .responseFinished(request, wasSent: false)
+        case .receiving, .rejecting: nil
+        }
+    }
+
+    /// Lets go of what a request occupies; returns its place in the connection's line.
+    private mutating func discard(
+        _ exchange: Exchange,
+        into actions: inout [SessionAction]
+    ) -> WaitingLine<SessionConnection.QueuedFrame>.Ticket? {
+        switch exchange {
+        case .sending(.queued(let ticket)), .rejecting(let ticket):
+            return ticket
+        case .sending(.granted(_, let ticket)):
+            granted.remove(ticket)
+        case .receiving(.announced(_, let ticket), _, _):
+            announcements.remove(ticket)
+        case .receiving(.assembling(_, let length), _, _):
+            assemblingCount -= 1
+            releaseAssembly(length, into: &actions)
+        case .sending(.announced), .awaitingResponse:
+            break
+        }
+        return nil
+    }
+
+    /// Removes a connection with all that it occupies; every request gets its last word, and then the connection.
+    mutating func remove(
+        _ id: SessionConnectionID,
+        requests failure: SessionRequestFailure,
+        into actions: inout [SessionAction],
+        connection lastWord: (SessionConnection.Phase) -> SessionAction? = { _ in nil }
+    ) {
+        guard let connection = connections.removeValue(forKey: id) else { return }
+        switch connection.phase {
+        case .opening: awaitedCount -= 1
+        case .closing: closingCount -= 1
+        case .offered, .open, .abandoned: break
+        }
+        awaitedCount -= connection.ours.count
+        for (number, exchange) in connection.ours.sorted(by: { $0.key < $1.key }) {
+            _ = discard(exchange, into: &actions)
+            actions.append(.requestFailed(SessionRequestID(connection: id, number: number), failure))
+        }
+        for (number, exchange) in connection.theirs.sorted(by: { $0.key < $1.key }) {
+            _ = discard(exchange, into: &actions)
+            if let word = Self.lastWord(SessionRequestID(connection: id, number: number), exchange) { actions.append(word) }
+        }
+        if let word = lastWord(connection.phase) { actions.append(word) }
+    }
+
+    /// Removes a connection that has no requests.
+    mutating func forget(_ id: SessionConnectionID, at now: Duration, into actions: inout [SessionAction]) {
+        remove(id, requests: .cancelled, into: &actions)
+        connectionWasRemoved(at: now, into: &actions)
+    }
+
+    mutating func connectionWasRemoved(at now: Duration, into actions: inout [SessionAction]) {
+        requestGrants(into: &actions)
+        if connections.isEmpty { idleSince = now }
+        endIfDrained(into: &actions)
+    }
+}

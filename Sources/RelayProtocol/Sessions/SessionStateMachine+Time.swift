@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+extension SessionStateMachine {
+    /// Something came from the peer, if only a part of a frame.
+    package mutating func heard(at now: Duration) {
+        lastHeard = now
+        unansweredPings = 0
+    }
+
+    private var pingInterval: Duration { awaitedCount > 0 ? SessionWire.busyInterval : SessionWire.quietInterval }
+
+    private var nextPing: Duration { (unansweredPings == 0 ? lastHeard : lastPing) + pingInterval }
+
+    private var closingDeadlines: [(id: SessionConnectionID, until: Duration)] {
+        guard closingCount > 0 else { return [] }
+        return connections.compactMap { (id, connection) in
+            if case .closing(_, let until) = connection.phase { (id, until) } else { nil }
+        }
+    }
+
+    /// When `timePassed` is to be called next; look after every input. `nil` once the session has ended.
+    package var nextDeadline: Duration? {
+        guard end == nil else { return nil }
+        var next = nextPing
+        if let idleSince { next = min(next, idleSince + SessionWire.idleInterval) }
+        if assemblingCount > 0 { next = min(next, lastBodyByte + SessionWire.stalledInterval) }
+        if let closing = closingDeadlines.map(\.until).min() { next = min(next, closing) }
+        return next
+    }
+
+    /// Does what is due.
+    package mutating func timePassed(at now: Duration, into actions: inout [SessionAction]) {
+        guard end == nil else { return }
+        if let idleSince, now >= idleSince + SessionWire.idleInterval {
+            actions.append(.send(SessionFrame(.goaway(SessionGoAway(lastConnection: lastTheirs)))))
+            return end(.idle, into: &actions)
+        }
+        if assemblingCount > 0, now >= lastBodyByte + SessionWire.stalledInterval {
+            return fail(.bodyStalled, into: &actions)
+        }
+        for (id, until) in closingDeadlines.sorted(by: { $0.id < $1.id }) where now >= until {
+            finishClosing(id, at: now, into: &actions)
+        }
+        guard end == nil, now >= nextPing else { return }
+        guard unansweredPings < SessionWire.unansweredPings else { return fail(.timedOut, into: &actions) }
+        unansweredPings += 1
+        lastPing = now
+        pingValue += 1
+        actions.append(.send(SessionFrame(.ping(pingValue))))
+    }
+}

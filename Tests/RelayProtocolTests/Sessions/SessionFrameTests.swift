@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(arguments: 0..<200 as Range<UInt64>) func anySplitsYieldTheSameFrames(seed: UInt64) throws {
-        var random = SessionSeededGenerator(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var frames: [SessionFrame] = []
         for _ in 0..<20 {
             frames.append(sampleSessionFrames.randomElement(using: &random) ?? sampleSessionFrames[0])
@@ -264,7 +264,7 @@ import Testing
     }
 
     @Test(arguments: 0..<300 as Range<UInt64>) func noiseNeverTraps(seed: UInt64) {
-        var random = SessionSeededGenerator(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var stream = encodedSession((0..<10).map { _ in sampleSessionFrames.randomElement(using: &random) ?? sampleSessionFrames[0] })
         for _ in 0..<Int.random(in: 1...8, using: &random) {
             let position = Int.random(in: 0..<stream.readableBytes, using: &random)

@@ -11,7 +11,7 @@ import Testing
     private struct Peer {
         typealias Frame = (payload: SessionFrame.Payload, connection: UInt32, number: UInt32)
 
-        var random: SessionSeededGenerator
+        var random: SeededGenerator
         /// One frame of so many breaks the rules on purpose.
         let tameness: Int
         var nextConnection: UInt32 = 1
@@ -24,7 +24,7 @@ import Testing
         var toGrant: [(request: SessionRequestID, kind: SessionFrame.MessageKind)] = []
 
         init(seed: UInt64) {
-            random = SessionSeededGenerator(seed: seed)
+            random = SeededGenerator(seed: seed)
             tameness = [3, 20, 100, 1_000_000][Int(seed % 4)]
         }
 

@@ -38,7 +38,7 @@ struct SessionSimulation {
     }
 
     private static let material: ByteBuffer = {
-        var random = SessionSeededGenerator(seed: 1)
+        var random = SeededGenerator(seed: 1)
         var buffer = ByteBuffer()
         for _ in 0..<(1 << 17) { buffer.writeInteger(random.next()) }
         // Long enough for the largest message at any start below 4,096.
@@ -51,7 +51,7 @@ struct SessionSimulation {
     }()
 
     let seed: UInt64
-    var random: SessionSeededGenerator
+    var random: SeededGenerator
     var sides: [Side]
     var now = Duration.zero
     var messages: [Sent: ByteBuffer] = [:]
@@ -62,7 +62,7 @@ struct SessionSimulation {
     init(seed: UInt64, limits: Limits) {
         self.seed = seed
         self.limits = limits
-        random = SessionSeededGenerator(seed: seed)
+        random = SeededGenerator(seed: seed)
         sides = [Side(machine: Machine(role: .client, limits: limits)), Side(machine: Machine(role: .server, limits: limits))]
         for side in 0...1 { run(side) { $0.start(at: .zero, into: &$1) } }
     }

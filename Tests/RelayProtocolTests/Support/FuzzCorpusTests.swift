@@ -40,6 +40,16 @@ import Testing
         #expect(!said.isEmpty && !heard.isEmpty)
     }
 
+    @Test func sessionInputsAreReadOrRefused() throws {
+        var frames = 0
+        for (_, bytes) in try inputs("FuzzSession") {
+            var decoder = SessionFrameDecoder()
+            decoder.append(ByteBuffer(bytes: bytes.dropFirst()))
+            while let frame = try? decoder.next() { frames += frame.size > 0 ? 1 : 0 }
+        }
+        #expect(frames > 0)
+    }
+
     @Test func sealedInputsAreReadOrRefused() throws {
         let inputs = try inputs("FuzzSealed").map(\.bytes)
         #expect(inputs.contains { (try? SealedCommand(decoding: $0)) != nil })
@@ -61,6 +71,14 @@ import Testing
         }
         for (index, message) in ControlSamples.fromRelay.enumerated() {
             try write(Array(buffer: try message.encode()), "FuzzControl", "relay-\(index)")
+        }
+        // The first byte is the role and the cut; after the settings, everything that a peer in either role may say.
+        for role in 0...1 as ClosedRange<UInt8> {
+            for (index, frame) in sampleSessionFrames.enumerated() {
+                let frames = [SessionFrame(.settings(SessionSettings())), frame]
+                try write([role] + Array(buffer: encodedSession(frames)), "FuzzSession", "frame-\(role)-\(index)")
+            }
+            try write([role] + Array(buffer: encodedSession(sampleSessionFrames)), "FuzzSession", "all-\(role)")
         }
         let (sender, target) = (TestEndpoint(), TestEndpoint())
         for kind in [CommandHeader.Kind.launch, .message] {

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import RelayProtocol
+
+/// Whatever bytes a peer sends after the handshake, in whatever pieces: no trap, and nobody made to hold more than windows
+/// and budgets allow. The first byte says which role we have and how the bytes are cut.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+    guard count > 1 else { return 0 }
+    var input = ByteBuffer(bytes: UnsafeBufferPointer(start: start + 1, count: count - 1))
+    var app = App(role: start[0] & 1 == 0 ? .server : .client, isSlow: start[0] & 2 != 0)
+    var decoder = SessionFrameDecoder()
+    let piece = start[0] & 4 == 0 ? input.readableBytes : 1 + Int(start[0] >> 3)
+    while let bytes = input.readSlice(length: min(piece, input.readableBytes)), bytes.readableBytes > 0 {
+        decoder.append(bytes)
+        do throws(SessionError) {
+            while let frame = try decoder.next() { app.receive(frame) }
+        } catch {
+            app.receive(error)
+            break
+        }
+    }
+    app.finish()
+    return 0
+}
+
+/// Both ends of what an owner does, in a few lines: opens and sends at once, accepts, echoes, consumes (or is slow to).
+private struct App {
+    private var machine: SessionStateMachine
+    private let isSlow: Bool
+    private var now = Duration.zero
+    private var receipts: [SessionReceipt] = []
+    private var open: Set<SessionConnectionID> = []
+    private var openOurs = 0
+    private var awaited: Set<SessionRequestID> = []
+
+    init(role: SessionStateMachine.Role, isSlow: Bool) {
+        var limits = Limits()
+        limits[.assemblyBytesPerSession] = 1 << 20
+        limits[.connectionsPerSession] = 8
+        limits[.requestsPerConnection] = 16
+        self.machine = SessionStateMachine(role: role, limits: limits)
+        self.isSlow = isSlow
+        run { machine, actions in machine.start(at: .zero, into: &actions) }
+        run { machine, actions in
+            _ = try? machine.openConnection(SessionOpening(serviceName: "echo"), into: &actions)
+        }
+        openOurs = 1
+    }
+
+    mutating func receive(_ frame: SessionFrame) {
+        now += .milliseconds(7)
+        run { [now] machine, actions in machine.receive(frame, at: now, into: &actions) }
+        if !isSlow { consumeAll() }
+        guard machine.heldBytes <= 8 * 256 * 1024 + 1 << 20 else { fatalError("holds \(machine.heldBytes) bytes") }
+        guard machine.connectionCount <= 8 else { fatalError("holds \(machine.connectionCount) connections") }
+    }
+
+    mutating func receive(_ error: SessionError) {
+        run { machine, actions in machine.receive(error, into: &actions) }
+    }
+
+    mutating func finish() {
+        consumeAll()
+        run { machine, actions in machine.connectionLost(into: &actions) }
+        consumeAll()
+        guard machine.heldBytes == 0, awaited.isEmpty, openOurs == 0, open.isEmpty else { fatalError("something got no last word") }
+    }
+
+    private mutating func consumeAll() {
+        let taken = receipts
+        receipts = []
+        for receipt in taken { run { machine, actions in machine.consumed(receipt, into: &actions) } }
+    }
+
+    private mutating func run(_ input: (inout SessionStateMachine, inout [SessionAction]) -> Void) {
+        var actions: [SessionAction] = []
+        input(&machine, &actions)
+        while !actions.isEmpty {
+            let batch = actions
+            actions = []
+            for action in batch { perform(action, &actions) }
+            while machine.nextData(at: now, into: &actions) {}
+        }
+    }
+
+    private mutating func perform(_ action: SessionAction, _ actions: inout [SessionAction]) {
+        switch action {
+        case .send:
+            machine.flushed(repliesUpTo: machine.repliesSent)
+        case .openReceived(let id, _):
+            if id.rawValue % 5 == 0 {
+                machine.refuse(id, SessionRefusal(.appUnavailable), at: now, into: &actions)
+            } else if machine.accept(id, at: now, into: &actions) {
+                open.insert(id)
+            }
+        case .openSucceeded(let id):
+            openOurs -= 1
+            open.insert(id)
+            let small = ByteBuffer(repeating: 1, count: 100)
+            let large = ByteBuffer(repeating: 2, count: 100_000)
+            for message in [small, large] {
+                if let request = try? machine.sendRequest(message, on: id, into: &actions) { awaited.insert(request) }
+            }
+        case .openFailed: openOurs -= 1
+        case .connectionClosed(let id, _): open.remove(id)
+        case .requestReceived(let request, let message, _, let receipt):
+            receipts.append(receipt)
+            if request.number % 3 == 0 {
+                machine.failRequest(request, SessionFailure(.messageTooLarge, "no"), into: &actions)
+            } else if request.number % 7 != 0 {
+                _ = try? machine.respond(to: request, message, into: &actions)
+            }
+        case .responseReceived(let request, _, let receipt):
+            receipts.append(receipt)
+            guard awaited.remove(request) != nil else { fatalError("a second last word") }
+        case .requestFailed(let request, _):
+            guard awaited.remove(request) != nil else { fatalError("a second last word") }
+        case .reserve: machine.reserved(at: now, into: &actions)
+        case .requestCancelled, .responseFinished, .release, .ended: break
+        }
+    }
+}

@@ -5,11 +5,14 @@
 /// does not.
 struct Measurement {
     let name: String
+    /// How many bytes it goes through, where that says more than the time.
+    let bytes: Int?
     /// Does the work once.
     let body: () throws -> Void
 
-    init(_ name: String, body: @escaping () throws -> Void) {
+    init(_ name: String, bytes: Int? = nil, body: @escaping () throws -> Void) {
         self.name = name
+        self.bytes = bytes
         self.body = body
     }
 

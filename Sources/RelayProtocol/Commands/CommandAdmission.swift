@@ -67,6 +67,8 @@ package struct MailboxUse: Hashable, Sendable {
         let (sum, overflow) = bytes.addingReportingOverflow(size)
         try limits.check(.mailboxBytes, overflow ? .max : sum)
     }
+
+    fileprivate var half: MailboxUse { MailboxUse(commands: commands / 2, bytes: bytes / 2) }
 }
 
 /// Whether the relay takes a command that it does not know. (One it knows by its key is answered by
@@ -110,7 +112,8 @@ package struct CommandAdmission: Sendable {
         if !doubt, let highestNumber, command.number <= highestNumber { throw refuse(.numberPassed) }
         do throws(LimitExceeded) {
             try limits.check(.commandBytes, command.size)
-            try mailbox.checkRoom(for: command.size, limits: limits)
+            // What a lost database had accepted has to find room beside what came since, or its lane's order is lost.
+            try (doubt ? mailbox.half : mailbox).checkRoom(for: command.size, limits: limits)
             try repliesWaiting.checkRoom(for: 0, limits: limits)
         } catch {
             throw refuse(.limit(error))

@@ -40,14 +40,23 @@ package struct SentCommand: Hashable, Sendable {
         case cancel
         /// Send the acknowledgement of the final outcome.
         case acknowledge
-        /// Sign a new blob under the same id, with the relay's time and the lane's next number, and call `signedAnew`.
-        case signAnew
+        /// Sign a new blob under the same id, with the relay's time, and call `signedAnew`.
+        case signAnew(SigningReason)
         /// Call `connected()` again when the relay said to, or after a minute, if the connection lasts.
         case retryLater
+        /// To the owner's `CommandSending`: the next command of the lane may be sent.
+        case answered
         /// Tell the app.
         case report(Report)
         /// The relay said what it may not say. Log it.
         case reject
+    }
+
+    package enum SigningReason: Hashable, Sendable {
+        /// The creation time was off. The number stays.
+        case clockSkew
+        /// The number takes the lane's next value.
+        case numberPassed
     }
 
     package enum Report: Hashable, Sendable {
@@ -74,10 +83,10 @@ package struct SentCommand: Hashable, Sendable {
     }
 
     /// A new command.
-    /// - Parameter connected: Whether it can be sent at once, which spares a write.
-    package static func prepare(_ command: CommandDescriptor, connected: Bool) -> (SentCommand, [Action]) {
-        let row = SentCommand(restoring: command, state: connected ? .sent : .prepared, cancelRequested: false, signings: 1)
-        return (row, connected ? [.persist(row), .send(again: false)] : [.persist(row)])
+    /// - Parameter sending: Whether it can be sent at once, as `CommandSending.add` said, which spares a write.
+    package static func prepare(_ command: CommandDescriptor, sending: Bool) -> (SentCommand, [Action]) {
+        let row = SentCommand(restoring: command, state: sending ? .sent : .prepared, cancelRequested: false, signings: 1)
+        return (row, sending ? [.persist(row), .send(again: false)] : [.persist(row)])
     }
 
     /// Whether the outcome is there, so that nothing is to be sent.
@@ -88,8 +97,7 @@ package struct SentCommand: Hashable, Sendable {
         }
     }
 
-    /// The relay said `welcome`, or `retryLater` is due. The owner calls this for all rows in the order of their numbers
-    /// before it sends new ones, and not while an answer to a send is outstanding on this connection.
+    /// It is the command's turn on a new connection (see `CommandSending`), or `retryLater` is due.
     package mutating func connected() -> [Action] {
         switch state {
         case .prepared:
@@ -99,14 +107,14 @@ package struct SentCommand: Hashable, Sendable {
         case .sent, .accepted:
             return cancelRequested ? [.send(again: true), .cancel] : [.send(again: true)]
         case .withdrawn, .refused, .final:
-            return []
+            return [.answered]
         }
     }
 
-    /// The relay answered `ok` to the send.
+    /// The relay answered `ok` to the send that went over the present connection.
     package mutating func accepted() -> [Action] {
-        guard case .sent = state else { return [] }
-        return advance(to: .accepted)
+        guard case .sent = state else { return [.answered] }
+        return advance(to: .accepted) + [.answered]
     }
 
     /// The relay told of the command's progress.
@@ -127,13 +135,15 @@ package struct SentCommand: Hashable, Sendable {
     /// brought belong to no request any more and are dropped by the owner.)
     package mutating func refused(_ refusal: CommandRefusal) -> [Action] {
         switch (state, refusal.reason) {
-        case (.sent, .clockSkew) where !refusal.mayHaveRun && signings < Self.mostSignings,
-            (.sent, .numberPassed) where !refusal.mayHaveRun && signings < Self.mostSignings:
+        case (.sent, .clockSkew) where !refusal.mayHaveRun && signings < Self.mostSignings:
             state = .prepared
-            return [.persist(self), .signAnew]
+            return [.persist(self), .signAnew(.clockSkew)]
+        case (.sent, .numberPassed) where !refusal.mayHaveRun && signings < Self.mostSignings:
+            state = .prepared
+            return [.persist(self), .signAnew(.numberPassed)]
         case (.sent, _) where !refusal.mayHaveRun:
             state = .refused(refusal)
-            return [.persist(self), .report(.refused(refusal))]
+            return [.persist(self), .report(.refused(refusal)), .answered]
         case (.sent, .expired), (.sent, .targetUnknown), (.sent, .idConflict),
             (.accepted, .expired), (.accepted, .targetUnknown), (.accepted, .idConflict):
             // It will not be accepted any more, but it may have been, and have run.
@@ -146,13 +156,14 @@ package struct SentCommand: Hashable, Sendable {
     }
 
     /// The owner signed the command anew: other bytes, the same id.
-    package mutating func signedAnew(_ command: CommandDescriptor, connected: Bool) -> [Action] {
+    /// - Parameter sending: Whether it can be sent at once, as `CommandSending.isCurrent` says.
+    package mutating func signedAnew(_ command: CommandDescriptor, sending: Bool) -> [Action] {
         // If the old bytes were sent meanwhile, the relay's answer to them decides.
         guard case .prepared = state, command.id == self.command.id, command.lane == self.command.lane else { return [] }
         self.command = command
         signings += 1
-        if connected { state = .sent }
-        return connected ? [.persist(self), .send(again: false)] : [.persist(self)]
+        if sending { state = .sent }
+        return sending ? [.persist(self), .send(again: false)] : [.persist(self)]
     }
 
     /// The app does not want it any more. The outcome tells whether that came in time.
@@ -160,7 +171,7 @@ package struct SentCommand: Hashable, Sendable {
         switch state {
         case .prepared:
             state = .withdrawn
-            return [.persist(self), .report(.withdrawn)]
+            return [.persist(self), .report(.withdrawn), .answered]
         case .sent where !cancelRequested, .accepted where !cancelRequested:
             cancelRequested = true
             return [.persist(self), .cancel]
@@ -187,6 +198,6 @@ package struct SentCommand: Hashable, Sendable {
 
     private mutating func end(_ final: CommandFinal) -> [Action] {
         state = .final(final)
-        return [.persist(self), .report(.status(final.status))]
+        return [.persist(self), .report(.status(final.status)), .answered]
     }
 }

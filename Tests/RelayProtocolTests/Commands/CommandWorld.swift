@@ -54,7 +54,7 @@ struct CommandWorld: Hashable {
 
     enum Task: Hashable {
         case persist(SentCommand)
-        case signAnew(CommandID)
+        case signAnew(CommandID, SentCommand.SigningReason)
         case report(CommandID, SentCommand.Report)
         case persistMailbox(MailboxCommand)
         case removeMailbox(CommandKey)
@@ -75,6 +75,7 @@ struct CommandWorld: Hashable {
         var storedNumbers: [CommandLane: UInt64] = [:]
         var rows: [CommandID: SentCommand] = [:]
         var numbers: [CommandLane: UInt64] = [:]
+        var sending: CommandSending?
         var queue: [Task] = []
     }
 
@@ -221,14 +222,15 @@ struct CommandWorld: Hashable {
     }
 
     mutating func resend(_ sender: Int) {
-        for row in senders[sender].rows.values.sorted(by: { ($0.command.number, $0.command.id) < ($1.command.number, $1.command.id) }) {
-            change(sender, row.command.id) { $0.connected() }
-        }
+        var sending = CommandSending(commands: senders[sender].rows.values.filter { !$0.isEnded }.map(\.command))
+        let first = sending.start()
+        senders[sender].sending = sending
+        for id in first { change(sender, id) { $0.connected() } }
     }
 
     private mutating func disconnect(_ node: Int) {
         links[node].isUp = false
-        if node >= senders.count { relay.deliveries[node - senders.count] = nil }
+        if node < senders.count { senders[node].sending = nil } else { relay.deliveries[node - senders.count] = nil }
     }
 
     private mutating func transmit(_ link: Int, _ epoch: Int, _ frame: Frame, up: Bool) {
@@ -311,23 +313,27 @@ struct CommandWorld: Hashable {
     // MARK: Sender
 
     private mutating func submit(_ sender: Int, _ lane: CommandLane, _ life: Int64) {
-        let command = signed(sender, ids.next(), lane, life)
-        let (row, actions) = SentCommand.prepare(command, connected: links[sender].isUp)
+        let number = nextNumber(sender, lane)
+        let command = signed(sender, ids.next(), lane, number, life)
+        let (row, actions) = SentCommand.prepare(command, sending: senders[sender].sending?.add(command) ?? false)
         senders[sender].rows[command.id] = row
         perform(sender, row, actions)
     }
 
-    private mutating func signed(_ sender: Int, _ id: CommandID, _ lane: CommandLane, _ life: Int64) -> CommandDescriptor {
+    private mutating func nextNumber(_ sender: Int, _ lane: CommandLane) -> UInt64 {
+        senders[sender].numbers[lane, default: 0] += 1
+        return senders[sender].numbers[lane] ?? 0
+    }
+
+    private func signed(_ sender: Int, _ id: CommandID, _ lane: CommandLane, _ number: UInt64, _ life: Int64) -> CommandDescriptor {
         let created = now + senders[sender].skew + senders[sender].offset
-        let number = (senders[sender].numbers[lane] ?? 0) + 1
-        senders[sender].numbers[lane] = number
         return CommandDescriptor(
             id: id,
             lane: lane,
             number: number,
             created: created,
             expires: created + life,
-            digest: CommandWorld.digest(id, number),
+            digest: CommandWorld.digest(id, created),
             size: 1_000
         )
     }
@@ -347,7 +353,9 @@ struct CommandWorld: Hashable {
             case .send(let again): senders[sender].queue.append(frame(.send(row.command, again: again)))
             case .cancel: senders[sender].queue.append(frame(.cancel(row.command.id)))
             case .acknowledge: senders[sender].queue.append(frame(.acknowledge(row.command.id)))
-            case .signAnew: senders[sender].queue.append(.signAnew(row.command.id))
+            case .signAnew(let reason): senders[sender].queue.append(.signAnew(row.command.id, reason))
+            case .answered:
+                if let next = senders[sender].sending?.answered(row.command) { change(sender, next) { $0.connected() } }
             case .report(let report): senders[sender].queue.append(.report(row.command.id, report))
             case .retryLater, .reject: break
             }
@@ -377,11 +385,12 @@ struct CommandWorld: Hashable {
                 senders[sender].storedNumbers[row.command.lane] ?? 0,
                 row.command.number
             )
-        case .signAnew(let id):
+        case .signAnew(let id, let reason):
             guard let old = senders[sender].rows[id]?.command else { return }
-            let command = signed(sender, id, old.lane, old.expires - old.created)
-            let isUp = links[sender].isUp
-            change(sender, id) { $0.signedAnew(command, connected: isUp) }
+            let number = reason == .numberPassed ? nextNumber(sender, old.lane) : old.number
+            let command = signed(sender, id, old.lane, number, old.expires - old.created)
+            let isCurrent = senders[sender].sending?.isCurrent(command) ?? false
+            change(sender, id) { $0.signedAnew(command, sending: isCurrent) }
         case .report(let id, let report):
             // Only what is committed may be told.
             guard let row = senders[sender].stored[id] else { return violations.append("told of what is not stored: \(report)") }
@@ -613,7 +622,7 @@ struct CommandWorld: Hashable {
 
     // MARK: Pieces
 
-    static func digest(_ id: CommandID, _ number: UInt64) -> [UInt8] {
+    static func digest(_ id: CommandID, _ number: Int64) -> [UInt8] {
         withUnsafeBytes(of: id.uuid.uuid) { Array($0) } + withUnsafeBytes(of: number) { Array($0) }
     }
 

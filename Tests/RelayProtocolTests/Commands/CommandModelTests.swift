@@ -252,7 +252,7 @@ struct CommandWalk {
 struct SplitMix64: RandomNumberGenerator {
     private var state: UInt64
 
-    init(seed: UInt64) { self.state = seed &* 0x9E37_79B9_7F4A_7C15 &+ 1 }
+    init(seed: UInt64) { self.state = (seed &+ 1) &* 0xD129_0D3B_B8C4_F7A5 }
 
     mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15

@@ -5,7 +5,8 @@
 /// would otherwise hold up everything else on that connection.
 ///
 /// A command is unanswered from its offer until the target has stored it, or until it has ended. Lanes take turns; within
-/// a lane the order is that of the numbers. The owner calls `MailboxCommand.offer` for what is returned, in that order.
+/// a lane the order is that of the numbers. After every input the owner calls `next` until there is none, and
+/// `MailboxCommand.offer` for each.
 package struct CommandDelivery: Hashable, Sendable {
     package struct Candidate: Hashable, Sendable {
         package let key: CommandKey
@@ -38,35 +39,33 @@ package struct CommandDelivery: Hashable, Sendable {
     }
 
     /// A command was stored.
-    package mutating func add(_ command: CommandDescriptor) -> [CommandKey] {
+    package mutating func add(_ command: CommandDescriptor) {
         enqueue(Candidate(command))
-        return next()
     }
 
     /// The command was stored by the target, or has ended; it may have been waiting still.
-    package mutating func answered(_ command: CommandDescriptor) -> [CommandKey] {
+    package mutating func answered(_ command: CommandDescriptor) {
         if let size = unanswered.removeValue(forKey: command.key) {
             unansweredBytes -= size
         } else if var candidates = waiting[command.lane] {
             candidates.removeAll { $0.key == command.key }
             set(candidates, in: command.lane)
         }
-        return next()
     }
 
-    /// What is to be offered now.
-    package mutating func next() -> [CommandKey] {
-        var offers: [CommandKey] = []
-        while let lane = turns.first, var candidates = waiting[lane], let candidate = candidates.first, hasRoom(for: candidate) {
-            turns.removeFirst()
-            candidates.removeFirst()
-            if !candidates.isEmpty { turns.append(lane) }
-            waiting[lane] = candidates.isEmpty ? nil : candidates
-            unanswered[candidate.key] = candidate.size
-            unansweredBytes += candidate.size
-            offers.append(candidate.key)
+    /// The one to be offered now, if there is room. One at a time: what offering it brings about may ask for the next, and
+    /// must not overtake any.
+    package mutating func next() -> CommandKey? {
+        guard let lane = turns.first, var candidates = waiting[lane], let candidate = candidates.first, hasRoom(for: candidate) else {
+            return nil
         }
-        return offers
+        turns.removeFirst()
+        candidates.removeFirst()
+        if !candidates.isEmpty { turns.append(lane) }
+        waiting[lane] = candidates.isEmpty ? nil : candidates
+        unanswered[candidate.key] = candidate.size
+        unansweredBytes += candidate.size
+        return candidate.key
     }
 
     /// One is always allowed, however large.

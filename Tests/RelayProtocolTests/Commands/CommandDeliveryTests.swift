@@ -9,49 +9,58 @@ import Testing
     @Test func sixteenAreUnansweredAtMost() {
         let commands = (1...20).map { CommandDescriptor.test(number: $0) }
         var delivery = CommandDelivery(mailbox: commands.shuffledBySeed())
-        #expect(delivery.next() == commands.prefix(16).map(\.key))
-        #expect(delivery.next() == [])
-        #expect(delivery.answered(commands[4]) == [commands[16].key])
-        #expect(delivery.answered(commands[4]) == [])
-        #expect(delivery.add(.test(number: 21)) == [])
+        #expect(delivery.all() == commands.prefix(16).map(\.key))
+        #expect(delivery.all() == [])
+        delivery.answered(commands[4])
+        #expect(delivery.all() == [commands[16].key])
+        delivery.answered(commands[4])
+        #expect(delivery.all() == [])
+        delivery.add(.test(number: 21))
+        #expect(delivery.all() == [])
     }
 
     @Test func mebibyteIsUnansweredAtMost() {
         let commands = (1...6).map { CommandDescriptor.test(number: $0, size: 256 << 10) }
         var delivery = CommandDelivery(mailbox: commands)
-        #expect(delivery.next() == commands.prefix(4).map(\.key))
-        #expect(delivery.answered(commands[0]) == [commands[4].key])
+        #expect(delivery.all() == commands.prefix(4).map(\.key))
+        delivery.answered(commands[0])
+        #expect(delivery.all() == [commands[4].key])
     }
 
     @Test func oneIsAlwaysAllowed() {
         let large = CommandDescriptor.test(number: 1, size: .max)
         let small = CommandDescriptor.test(number: 2, size: 1)
         var delivery = CommandDelivery(mailbox: [large, small])
-        #expect(delivery.next() == [large.key])
-        #expect(delivery.answered(large) == [small.key])
+        #expect(delivery.all() == [large.key])
+        delivery.answered(large)
+        #expect(delivery.all() == [small.key])
     }
 
     @Test func lanesTakeTurns() {
         let many = (1...20).map { CommandDescriptor.test(number: $0) }
         let other = CommandDescriptor.test(number: 1, app: "photos")
         var delivery = CommandDelivery(mailbox: many + [other])
-        #expect(delivery.next().prefix(2) == [many[0].key, other.key])
+        #expect(delivery.all().prefix(2) == [many[0].key, other.key])
     }
 
     @Test func whatEndsWhileItWaitsIsNotOffered() {
         let commands = (1...18).map { CommandDescriptor.test(number: $0) }
         var delivery = CommandDelivery(mailbox: commands)
-        _ = delivery.next()
-        #expect(delivery.answered(commands[16]) == [])
-        #expect(delivery.answered(commands[0]) == [commands[17].key])
-        #expect(delivery.answered(commands[1]) == [])
+        _ = delivery.all()
+        delivery.answered(commands[16])
+        #expect(delivery.all() == [])
+        delivery.answered(commands[0])
+        #expect(delivery.all() == [commands[17].key])
+        delivery.answered(commands[1])
+        #expect(delivery.all() == [])
     }
 
     @Test func nothingIsOfferedTwice() {
         let command = CommandDescriptor.test(number: 1)
         var delivery = CommandDelivery(mailbox: [command, command])
-        #expect(delivery.next() == [command.key])
-        #expect(delivery.add(command) == [])
+        #expect(delivery.all() == [command.key])
+        delivery.add(command)
+        #expect(delivery.all() == [])
     }
 
     /// Whatever comes and goes: the window is kept, lanes keep their order, and nothing is forgotten.
@@ -65,18 +74,17 @@ import Testing
         var last: [CommandLane: UInt64] = [:]
         var number: UInt64 = 0
         while offered.count < 150 {
-            var offers: [CommandKey] = []
             if number < 150, Bool.random(using: &random) {
                 number += 1
                 let app = ["player", "photos", "notes app"].randomElement(using: &random) ?? ""
                 let command = CommandDescriptor.test(number: number, app: app, size: Int.random(in: 1...300_000, using: &random))
                 all[command.key] = command
-                offers = delivery.add(command)
+                delivery.add(command)
             } else if let command = unanswered.values.min(by: { $0.number < $1.number }) {
                 unanswered[command.key] = nil
-                offers = delivery.answered(command)
+                delivery.answered(command)
             }
-            for key in offers {
+            for key in delivery.all() {
                 guard let command = all[key] else { continue }
                 #expect(command.number > last[command.lane, default: 0], "seed \(seed)")
                 last[command.lane] = command.number
@@ -87,6 +95,14 @@ import Testing
             #expect(unanswered.count <= 1 || (unanswered.count <= 16 && bytes <= 1 << 20), "seed \(seed)")
         }
         #expect(Set(offered).count == 150, "seed \(seed)")
+    }
+}
+
+extension CommandDelivery {
+    fileprivate mutating func all() -> [CommandKey] {
+        var keys: [CommandKey] = []
+        while let key = next() { keys.append(key) }
+        return keys
     }
 }
 

@@ -213,10 +213,8 @@ struct CommandWorld: Hashable {
                 .filter { $0.command.lane.target == targets[target].id && !$0.isFinal }
                 .map(\.command)
                 .sorted { CommandWorld.inOrder($0.key, $1.key) }
-            var delivery = CommandDelivery(mailbox: mailbox)
-            let offers = delivery.next()
-            relay.deliveries[target] = delivery
-            offer(offers)
+            relay.deliveries[target] = CommandDelivery(mailbox: mailbox)
+            offerNext(target)
             perform(target, targets[target].machine.connected())
         }
     }
@@ -442,7 +440,8 @@ struct CommandWorld: Hashable {
             let (row, actions) = MailboxCommand.store(command, inDoubt: inDoubt, targetIsConnected: isUp)
             relay.rows[command.key] = row
             perform(command, actions)
-            offer(relay.deliveries[target]?.add(command) ?? [])
+            relay.deliveries[target]?.add(command)
+            offerNext(target)
         } catch {
             relay.queue.append(.frame(link: link, epoch: epoch, .refused(command.id, error)))
         }
@@ -455,8 +454,8 @@ struct CommandWorld: Hashable {
         perform(row.command, actions)
     }
 
-    private mutating func offer(_ keys: [CommandKey]) {
-        for key in keys { changeMailbox(key) { $0.offer(now: $1) } }
+    private mutating func offerNext(_ target: Int) {
+        while let key = relay.deliveries[target]?.next() { changeMailbox(key) { $0.offer(now: $1) } }
     }
 
     private mutating func perform(_ command: CommandDescriptor, _ actions: [MailboxCommand.Action]) {
@@ -480,7 +479,9 @@ struct CommandWorld: Hashable {
             case .offer: relay.queue.append(toTarget(.offer(command)))
             case .requestCancel: relay.queue.append(toTarget(.requestCancel(command.key)))
             case .settle: relay.queue.append(toTarget(.settled(command.key)))
-            case .answered: offer(relay.deliveries[target]?.answered(command) ?? [])
+            case .answered:
+                relay.deliveries[target]?.answered(command)
+                offerNext(target)
             }
         }
     }

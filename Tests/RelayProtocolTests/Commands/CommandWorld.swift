@@ -103,7 +103,7 @@ struct CommandWorld: Hashable {
     struct History: Hashable {
         var handled: Set<CommandKey> = []
         var lastHandled: [CommandLane: UInt64] = [:]
-        /// A result of the target's, or "handling", was committed: afterwards it may say `interrupted`.
+        /// "Handling" or an outcome was committed, at the target or the relay: only then may the target say `interrupted`.
         var begun: Set<CommandKey> = []
         var timedOut: Set<CommandKey> = []
         var answers: [CommandKey: CommandOutcome] = [:]
@@ -489,7 +489,10 @@ struct CommandWorld: Hashable {
     private mutating func workAtRelay() {
         guard !relay.queue.isEmpty else { return }
         switch relay.queue.removeFirst() {
-        case .persistMailbox(let row): relay.stored[row.command.key] = row
+        case .persistMailbox(let row):
+            relay.stored[row.command.key] = row
+            // Should this be lost before the sender hears of it, the target can but say that it may have run.
+            if row.isFinal { history.begun.insert(row.command.key) }
         case .removeMailbox(let key): relay.stored[key] = nil
         case .frame(let link, let epoch, let frame):
             if case .accepted(let id) = frame {

@@ -105,6 +105,8 @@ struct CommandWorld: Hashable {
         var lastHandled: [CommandLane: UInt64] = [:]
         /// "Handling" or an outcome was committed, at the target or the relay: only then may the target say `interrupted`.
         var begun: Set<CommandKey> = []
+        /// What the target committed.
+        var results: [CommandKey: CommandOutcome] = [:]
         var timedOut: Set<CommandKey> = []
         var answers: [CommandKey: CommandOutcome] = [:]
         var accepted: Set<CommandKey> = []
@@ -557,13 +559,16 @@ struct CommandWorld: Hashable {
             targets[target].stored[row.command.key] = row
             if let highest { targets[target].storedHighest[row.command.lane] = highest }
             if row.state != .received { history.begun.insert(row.command.key) }
+            if case .answered(let outcome) = row.state { history.results[row.command.key] = outcome }
         case .removeTarget(let key): targets[target].stored[key] = nil
         case .sendResult(let key, let epoch):
             // Without a row it was settled while the message waited.
             guard let row = targets[target].stored[key] else { return }
             guard case .answered(let outcome) = row.state else { return violations.append("sent a result that is not stored") }
             transmit(senders.count + target, epoch, CommandWorld.result(row.command, outcome), up: true)
-        case .frame(let link, let epoch, let frame): transmit(link, epoch, frame, up: true)
+        case .frame(let link, let epoch, let frame):
+            if case .received(let key) = frame, targets[target].stored[key] == nil { violations.append("received, not stored") }
+            transmit(link, epoch, frame, up: true)
         case .handle(let command, let decidedAt): handle(command, decidedAt, target)
         case .stopHandler(let key): targets[target].handlers.removeAll { $0.key == key }
         case .disconnect: disconnect(senders.count + target)
@@ -610,6 +615,11 @@ struct CommandWorld: Hashable {
                 tellNotRun(key, "cancelled")
             case .indeterminate(.interrupted):
                 if !history.begun.contains(key) { violations.append("interrupted, never begun") }
+                // A committed result gets through, unless the relay has lost or removed what it knew.
+                let isForgotten = history.databaseWasLost || now >= row.command.created + CommandPeriod.retention
+                if let result = history.results[key], result != final.outcome, !isForgotten {
+                    violations.append("interrupted, but the result was \(result)")
+                }
             case .indeterminate(.timedOut):
                 if !history.timedOut.contains(key) { violations.append("timed out, but did not") }
             case .indeterminate(.targetLost):

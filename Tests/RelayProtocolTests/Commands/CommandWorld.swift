@@ -196,7 +196,7 @@ struct CommandWorld: Hashable {
 
     // MARK: Connections
 
-    private mutating func connect(_ node: Int) {
+    mutating func connect(_ node: Int) {
         guard !links[node].isUp, node < senders.count || !targets[node - senders.count].isRevoked else { return }
         links[node].isUp = true
         links[node].epoch += 1
@@ -228,12 +228,12 @@ struct CommandWorld: Hashable {
         for id in first { change(sender, id) { $0.connected() } }
     }
 
-    private mutating func disconnect(_ node: Int) {
+    mutating func disconnect(_ node: Int) {
         links[node].isUp = false
         if node < senders.count { senders[node].sending = nil } else { relay.deliveries[node - senders.count] = nil }
     }
 
-    private mutating func transmit(_ link: Int, _ epoch: Int, _ frame: Frame, up: Bool) {
+    mutating func transmit(_ link: Int, _ epoch: Int, _ frame: Frame, up: Bool) {
         guard links[link].isUp, links[link].epoch == epoch else { return }
         if up {
             links[link].up[links[link].up.count - 1].frames.append(frame)
@@ -242,7 +242,7 @@ struct CommandWorld: Hashable {
         }
     }
 
-    private mutating func deliverUp(_ link: Int, _ pipe: Int, _ twice: Bool) {
+    mutating func deliverUp(_ link: Int, _ pipe: Int, _ twice: Bool) {
         guard links[link].up.indices.contains(pipe), let frame = links[link].up[pipe].frames.first else { return }
         let epoch = links[link].up[pipe].epoch
         // The relay takes no command from a connection once a newer one of the same endpoint has said hello.
@@ -253,7 +253,7 @@ struct CommandWorld: Hashable {
         arriveAtRelay(frame, link, epoch)
     }
 
-    private mutating func deliverDown(_ link: Int, _ pipe: Int, _ twice: Bool) {
+    mutating func deliverDown(_ link: Int, _ pipe: Int, _ twice: Bool) {
         guard links[link].down.indices.contains(pipe), let frame = links[link].down[pipe].frames.first else { return }
         if !(twice && !frame.isAnswer) { links[link].down[pipe].frames.removeFirst() }
         if frame.isAnswer, links[link].down[pipe].epoch < links[link].epoch || !links[link].isUp { return }
@@ -262,7 +262,7 @@ struct CommandWorld: Hashable {
 
     // MARK: Crashes
 
-    private mutating func crash(_ node: Int) {
+    mutating func crash(_ node: Int) {
         disconnect(node)
         links[node].down = []
         if node < senders.count {
@@ -282,7 +282,7 @@ struct CommandWorld: Hashable {
         }
     }
 
-    private mutating func crashRelay(_ losingDatabase: Bool) {
+    mutating func crashRelay(_ losingDatabase: Bool) {
         for node in links.indices {
             disconnect(node)
             links[node].up = []
@@ -298,340 +298,16 @@ struct CommandWorld: Hashable {
         for target in targets where target.isRevoked { removeCommands(for: target.id) }
     }
 
-    private mutating func revoke(_ target: Int) {
+    mutating func revoke(_ target: Int) {
         targets[target].isRevoked = true
         disconnect(senders.count + target)
         removeCommands(for: targets[target].id)
     }
 
-    private mutating func removeCommands(for target: EndpointID) {
+    mutating func removeCommands(for target: EndpointID) {
         for key in relay.rows.keys.sorted(by: CommandWorld.inOrder) where relay.rows[key]?.command.lane.target == target {
             changeMailbox(key) { $0.targetRemoved(now: $1) }
         }
-    }
-
-    // MARK: Sender
-
-    private mutating func submit(_ sender: Int, _ lane: CommandLane, _ life: Int64) {
-        let number = nextNumber(sender, lane)
-        let command = signed(sender, ids.next(), lane, number, life)
-        let (row, actions) = SentCommand.prepare(command, sending: senders[sender].sending?.add(command) ?? false)
-        senders[sender].rows[command.id] = row
-        perform(sender, row, actions)
-    }
-
-    private mutating func nextNumber(_ sender: Int, _ lane: CommandLane) -> UInt64 {
-        senders[sender].numbers[lane, default: 0] += 1
-        return senders[sender].numbers[lane] ?? 0
-    }
-
-    private func signed(_ sender: Int, _ id: CommandID, _ lane: CommandLane, _ number: UInt64, _ life: Int64) -> CommandDescriptor {
-        let created = now + senders[sender].skew + senders[sender].offset
-        return CommandDescriptor(
-            id: id,
-            lane: lane,
-            number: number,
-            created: created,
-            expires: created + life,
-            digest: CommandWorld.digest(id, created),
-            size: 1_000
-        )
-    }
-
-    private mutating func change(_ sender: Int, _ id: CommandID, _ input: (inout SentCommand) -> [SentCommand.Action]) {
-        guard var row = senders[sender].rows[id] else { return }
-        let actions = input(&row)
-        senders[sender].rows[id] = row
-        perform(sender, row, actions)
-    }
-
-    private mutating func perform(_ sender: Int, _ row: SentCommand, _ actions: [SentCommand.Action]) {
-        func frame(_ frame: Frame) -> Task { .frame(link: sender, epoch: links[sender].epoch, frame) }
-        for action in actions {
-            switch action {
-            case .persist(let row): senders[sender].queue.append(.persist(row))
-            case .send(let again): senders[sender].queue.append(frame(.send(row.command, again: again)))
-            case .cancel: senders[sender].queue.append(frame(.cancel(row.command.id)))
-            case .acknowledge: senders[sender].queue.append(frame(.acknowledge(row.command.id)))
-            case .signAnew(let reason): senders[sender].queue.append(.signAnew(row.command.id, reason))
-            case .answered:
-                if let next = senders[sender].sending?.answered(row.command) { change(sender, next) { $0.connected() } }
-            case .report(let report): senders[sender].queue.append(.report(row.command.id, report))
-            case .retryLater, .reject: break
-            }
-        }
-    }
-
-    private mutating func arriveAtSender(_ frame: Frame, _ sender: Int) {
-        switch frame {
-        case .accepted(let id): change(sender, id) { $0.accepted() }
-        case .refused(let id, let refusal): change(sender, id) { $0.refused(refusal) }
-        case .progress(let id, let progress): change(sender, id) { $0.progressed(progress) }
-        case .final(let id, let final):
-            change(sender, id) { row in
-                row.ended(final, receiptIsValid: final.receipt == CommandWorld.receipt(row.command.digest, final.outcome))
-            }
-        default: violations.append("a sender got \(frame)")
-        }
-    }
-
-    private mutating func workAtSender(_ sender: Int) {
-        guard !senders[sender].queue.isEmpty else { return }
-        switch senders[sender].queue.removeFirst() {
-        case .persist(let row):
-            checkCommit(row, after: senders[sender].stored[row.command.id])
-            senders[sender].stored[row.command.id] = row
-            senders[sender].storedNumbers[row.command.lane] = max(
-                senders[sender].storedNumbers[row.command.lane] ?? 0,
-                row.command.number
-            )
-        case .signAnew(let id, let reason):
-            guard let old = senders[sender].rows[id]?.command else { return }
-            let number = reason == .numberPassed ? nextNumber(sender, old.lane) : old.number
-            let command = signed(sender, id, old.lane, number, old.expires - old.created)
-            let isCurrent = senders[sender].sending?.isCurrent(command) ?? false
-            change(sender, id) { $0.signedAnew(command, sending: isCurrent) }
-        case .report(let id, let report):
-            // Only what is committed may be told.
-            guard let row = senders[sender].stored[id] else { return violations.append("told of what is not stored: \(report)") }
-            switch (report, row.state) {
-            case (.status(.final(let outcome, _)), .final(let final)) where outcome == final.outcome: break
-            case (.status(.final), _), (.withdrawn, .sent), (.withdrawn, .accepted): violations.append("told, not stored: \(report)")
-            default: break
-            }
-        case .frame(_, let epoch, let frame): transmit(sender, epoch, frame, up: true)
-        case let task: violations.append("a sender has \(task)")
-        }
-    }
-
-    // MARK: Relay
-
-    private mutating func arriveAtRelay(_ frame: Frame, _ link: Int, _ epoch: Int) {
-        switch frame {
-        case .send(let command, let again): arrive(command, again, link, epoch)
-        case .cancel(let id): changeMailbox(CommandKey(sender: senders[link].id, id: id)) { $0.cancel(now: $1) }
-        case .acknowledge(let id): changeMailbox(CommandKey(sender: senders[link].id, id: id)) { row, _ in row.acknowledged() }
-        case .received(let key): changeMailbox(key) { row, _ in row.received() }
-        case .result(let key, let digest, let final):
-            if relay.rows[key] != nil {
-                changeMailbox(key) { $0.ended(final, digest: digest, now: $1) }
-            } else if CommandAdmission(limits: limits, databaseBegan: relay.began).settlesUnknownResult(now: now) {
-                relay.queue.append(.frame(link: link, epoch: epoch, .settled(key)))
-            }
-        default: violations.append("the relay got \(frame)")
-        }
-    }
-
-    private mutating func arrive(_ command: CommandDescriptor, _ again: Bool, _ link: Int, _ epoch: Int) {
-        if let row = relay.rows[command.key] { return perform(command, row.sentAgain(digest: command.digest)) }
-        guard let target = targets.firstIndex(where: { $0.id == command.lane.target }) else { return }
-        let mailbox = relay.rows.values.filter { $0.command.lane.target == command.lane.target && !$0.isFinal }
-        let waiting = relay.rows.values.filter { $0.command.lane.sender == command.lane.sender && $0.isFinal }
-        let inLane = relay.rows.values.filter { $0.command.lane == command.lane }
-        do throws(CommandRefusal) {
-            let inDoubt = try CommandAdmission(limits: limits, databaseBegan: relay.began).check(
-                command,
-                again: again,
-                now: now,
-                targetIsKnown: !targets[target].isRevoked,
-                highestNumber: inLane.map(\.command.number).max(),
-                mailbox: MailboxUse(commands: mailbox.count, bytes: mailbox.reduce(0) { $0 + $1.command.size }),
-                repliesWaiting: MailboxUse(commands: waiting.count, bytes: 0)
-            )
-            let isUp = links[senders.count + target].isUp
-            let (row, actions) = MailboxCommand.store(command, inDoubt: inDoubt, targetIsConnected: isUp)
-            relay.rows[command.key] = row
-            perform(command, actions)
-            relay.deliveries[target]?.add(command)
-            offerNext(target)
-        } catch {
-            relay.queue.append(.frame(link: link, epoch: epoch, .refused(command.id, error)))
-        }
-    }
-
-    private mutating func changeMailbox(_ key: CommandKey, _ input: (inout MailboxCommand, Int64) -> [MailboxCommand.Action]) {
-        guard var row = relay.rows[key] else { return }
-        let actions = input(&row, now)
-        relay.rows[key] = row
-        perform(row.command, actions)
-    }
-
-    private mutating func offerNext(_ target: Int) {
-        while let key = relay.deliveries[target]?.next() { changeMailbox(key) { $0.offer(now: $1) } }
-    }
-
-    private mutating func perform(_ command: CommandDescriptor, _ actions: [MailboxCommand.Action]) {
-        guard let sender = senders.firstIndex(where: { $0.id == command.lane.sender }),
-            let target = targets.firstIndex(where: { $0.id == command.lane.target })
-        else { return }
-        func toSender(_ frame: Frame) -> Task { .frame(link: sender, epoch: links[sender].epoch, frame) }
-        func toTarget(_ frame: Frame) -> Task {
-            .frame(link: senders.count + target, epoch: links[senders.count + target].epoch, frame)
-        }
-        for action in actions {
-            switch action {
-            case .persist(let row): relay.queue.append(.persistMailbox(row))
-            case .remove:
-                relay.rows[command.key] = nil
-                relay.queue.append(.removeMailbox(command.key))
-            case .accept: relay.queue.append(toSender(.accepted(command.id)))
-            case .refuse(let refusal): relay.queue.append(toSender(.refused(command.id, refusal)))
-            case .progress(let progress): relay.queue.append(toSender(.progress(command.id, progress)))
-            case .final(let final): relay.queue.append(toSender(.final(command.id, final)))
-            case .offer: relay.queue.append(toTarget(.offer(command)))
-            case .requestCancel: relay.queue.append(toTarget(.requestCancel(command.key)))
-            case .settle: relay.queue.append(toTarget(.settled(command.key)))
-            case .answered:
-                relay.deliveries[target]?.answered(command)
-                offerNext(target)
-            }
-        }
-    }
-
-    private mutating func workAtRelay() {
-        guard !relay.queue.isEmpty else { return }
-        switch relay.queue.removeFirst() {
-        case .persistMailbox(let row):
-            relay.stored[row.command.key] = row
-            // Should this be lost before the sender hears of it, the target can but say that it may have run.
-            if row.isFinal { history.begun.insert(row.command.key) }
-        case .removeMailbox(let key): relay.stored[key] = nil
-        case .frame(let link, let epoch, let frame):
-            if case .accepted(let id) = frame {
-                let key = CommandKey(sender: senders[link].id, id: id)
-                if relay.stored[key] == nil { violations.append("accepted, not stored") }
-            }
-            transmit(link, epoch, frame, up: false)
-        case let task: violations.append("the relay has \(task)")
-        }
-    }
-
-    // MARK: Target
-
-    func clock(_ target: Int) -> TargetClock {
-        let own = now + targets[target].skew
-        return TargetClock(own: own, relay: own + targets[target].offset)
-    }
-
-    private mutating func arriveAtTarget(_ frame: Frame, _ target: Int) {
-        switch frame {
-        case .offer(let command):
-            let check: CommandCheck = command.number % refusesEvery == 0 ? .refused(.failed(reason: "refused")) : .valid
-            if check != .valid { history.answers[command.key] = .failed(reason: "refused") }
-            perform(target, targets[target].machine.offered(command, check: check, clock(target)))
-        case .requestCancel(let key): perform(target, targets[target].machine.cancelled(key))
-        case .settled(let key): perform(target, targets[target].machine.settled(key))
-        default: violations.append("a target got \(frame)")
-        }
-    }
-
-    private mutating func perform(_ target: Int, _ actions: [CommandTarget.Action]) {
-        let link = senders.count + target
-        let epoch = links[link].epoch
-        for action in actions {
-            let task: Task? =
-                switch action {
-                case .persist(let row, let highest, _): .persistTarget(row, highest: highest)
-                case .remove(let key): .removeTarget(key)
-                case .sendReceived(let key): .frame(link: link, epoch: epoch, .received(key))
-                case .sendResult(let key): .sendResult(key, epoch: epoch)
-                case .sendUnstoredResult(let command, let outcome):
-                    .frame(link: link, epoch: epoch, CommandWorld.result(command, outcome))
-                case .handle(let command): .handle(command, decidedAt: now)
-                case .stopHandler(let key): .stopHandler(key)
-                case .disconnect: .disconnect
-                case .extendTime, .tellCancelled: nil
-                }
-            if let task { targets[target].queue.append(task) }
-        }
-    }
-
-    private mutating func answer(_ target: Int, _ key: CommandKey, _ outcome: CommandOutcome) {
-        targets[target].handlers.removeAll { $0.key == key }
-        history.answers[key] = outcome
-        perform(target, targets[target].machine.handlerEnded(key, outcome, reply: nil, clock(target)))
-    }
-
-    private mutating func workAtTarget(_ target: Int) {
-        guard !targets[target].queue.isEmpty else { return }
-        switch targets[target].queue.removeFirst() {
-        case .persistTarget(let row, let highest):
-            targets[target].stored[row.command.key] = row
-            if let highest { targets[target].storedHighest[row.command.lane] = highest }
-            if row.state != .received { history.begun.insert(row.command.key) }
-            if case .answered(let outcome) = row.state { history.results[row.command.key] = outcome }
-        case .removeTarget(let key): targets[target].stored[key] = nil
-        case .sendResult(let key, let epoch):
-            // Without a row it was settled while the message waited.
-            guard let row = targets[target].stored[key] else { return }
-            guard case .answered(let outcome) = row.state else { return violations.append("sent a result that is not stored") }
-            transmit(senders.count + target, epoch, CommandWorld.result(row.command, outcome), up: true)
-        case .frame(let link, let epoch, let frame):
-            if case .received(let key) = frame, targets[target].stored[key] == nil { violations.append("received, not stored") }
-            transmit(link, epoch, frame, up: true)
-        case .handle(let command, let decidedAt): handle(command, decidedAt, target)
-        case .stopHandler(let key): targets[target].handlers.removeAll { $0.key == key }
-        case .disconnect: disconnect(senders.count + target)
-        case let task: violations.append("a target has \(task)")
-        }
-    }
-
-    // MARK: Promises
-
-    private mutating func handle(_ command: CommandDescriptor, _ decidedAt: Int64, _ target: Int) {
-        targets[target].handlers.append(command)
-        if !history.handled.insert(command.key).inserted { violations.append("handled twice") }
-        if let last = history.lastHandled[command.lane], command.number <= last { violations.append("handled out of order") }
-        history.lastHandled[command.lane] = command.number
-        if decidedAt >= command.expires { violations.append("handled after its expiry") }
-        if history.toldNotRun.contains(command.key) { violations.append("handled after it was said that it will not be") }
-        if targets[target].stored[command.key]?.state != .handling { violations.append("handled without a word in the store") }
-    }
-
-    /// The sender's row is committed: this is what its app will be told, now or after a crash.
-    private mutating func checkCommit(_ row: SentCommand, after old: SentCommand?) {
-        let key = row.command.key
-        if let old, old.isEnded, old.state != row.state { violations.append("a second outcome: \(old.state), \(row.state)") }
-        guard old?.isEnded != true else { return }
-        switch row.state {
-        case .prepared, .sent: break
-        case .accepted: history.accepted.insert(key)
-        case .withdrawn: tellNotRun(key, "withdrawn")
-        case .refused(let refusal):
-            if history.accepted.contains(key) { violations.append("accepted, then refused") }
-            history.refusals[refusal.code, default: 0] += 1
-            tellNotRun(key, "refused")
-        case .final(let final):
-            history.outcomes[final.outcome, default: 0] += 1
-            switch final.outcome {
-            case .succeeded, .declined, .unsupported, .failed:
-                if history.answers[key] != final.outcome || final.attestedBy != .target {
-                    violations.append("told \(final.outcome), answered \(String(describing: history.answers[key]))")
-                }
-            case .expired:
-                if now < row.command.expires { violations.append("expired too early") }
-                tellNotRun(key, "expired")
-            case .cancelled:
-                tellNotRun(key, "cancelled")
-            case .indeterminate(.interrupted):
-                if !history.begun.contains(key) { violations.append("interrupted, never begun") }
-                // A committed result gets through, unless the relay has lost or removed what it knew.
-                let isForgotten = history.databaseWasLost || now >= row.command.created + CommandPeriod.retention
-                if let result = history.results[key], result != final.outcome, !isForgotten {
-                    violations.append("interrupted, but the result was \(result)")
-                }
-            case .indeterminate(.timedOut):
-                if !history.timedOut.contains(key) { violations.append("timed out, but did not") }
-            case .indeterminate(.targetLost):
-                let target = targets.first { $0.id == row.command.lane.target }
-                if target?.isRevoked != true, now < row.command.expires { violations.append("target lost too early") }
-            }
-        }
-    }
-
-    private mutating func tellNotRun(_ key: CommandKey, _ word: String) {
-        history.toldNotRun.insert(key)
-        if history.handled.contains(key) { violations.append("told \(word), but it ran") }
     }
 
     // MARK: Pieces

@@ -60,7 +60,7 @@ struct CommandWalk {
         var expectedRefusals: [String] { self == .everything ? ["mailboxFull", "expired", "targetUnknown"] : [] }
     }
 
-    static let seeds: UInt64 = 50
+    static let seeds: UInt64 = 40
     private(set) var world: CommandWorld
     private var random: SplitMix64
     private let trouble: Trouble

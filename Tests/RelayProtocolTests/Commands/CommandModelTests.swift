@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Testing
+
+@testable import RelayProtocol
+
+/// The promises of launch and message, with everything going wrong at random.
+@Suite struct CommandModelTests {
+    @Test(arguments: CommandWalk.Trouble.allCases)
+    func acceptedCommandsKeepTheirPromises(under trouble: CommandWalk.Trouble) {
+        var outcomes: [CommandOutcome: Int] = [:]
+        var refusals: [String: Int] = [:]
+        for seed in 0..<CommandWalk.seeds {
+            var walk = CommandWalk(seed: seed, trouble: trouble)
+            walk.run(steps: 2_500)
+            #expect(walk.world.violations.isEmpty, "seed \(seed): \(walk.world.violations)")
+            walk.drain()
+            #expect(walk.world.violations.isEmpty, "seed \(seed), draining: \(walk.world.violations)")
+            #expect(walk.unfinished.isEmpty, "seed \(seed): \(walk.unfinished)")
+            outcomes.merge(walk.world.history.outcomes, uniquingKeysWith: +)
+            refusals.merge(walk.world.history.refusals, uniquingKeysWith: +)
+        }
+        // The walk has to come everywhere, else it shows nothing.
+        for outcome in trouble.expectedOutcomes { #expect(outcomes[outcome, default: 0] > 0, "never \(outcome)") }
+        if trouble == .none || trouble == .connections {
+            let unknown = outcomes.filter { if case .indeterminate = $0.key { true } else { false } }
+            #expect(unknown.isEmpty, "nobody stopped, and yet nobody knows")
+        }
+        for code in trouble.expectedRefusals { #expect(refusals[code, default: 0] > 0, "never \(code)") }
+    }
+}
+
+/// A seeded walk through a `CommandWorld`.
+struct CommandWalk {
+    enum Trouble: String, CaseIterable, CustomTestStringConvertible {
+        /// Nobody fails: every command that is not cancelled or late has to get the handler's answer.
+        case none
+        /// Connections break.
+        case connections
+        /// Anybody stops, between any two actions.
+        case crashes
+        /// The relay's database is lost, too.
+        case lostDatabase
+        /// Time passes in leaps, targets are removed, mailboxes are full.
+        case everything
+
+        var testDescription: String { rawValue }
+
+        var expectedOutcomes: [CommandOutcome] {
+            let always: [CommandOutcome] = [.succeeded, .declined, .unsupported, .failed(reason: "no"), .expired, .cancelled]
+            return switch self {
+            case .none, .connections: always
+            case .crashes, .lostDatabase: always + [.indeterminate(.interrupted), .indeterminate(.timedOut)]
+            case .everything:
+                always + [.indeterminate(.interrupted), .indeterminate(.timedOut), .indeterminate(.targetLost), .failed(reason: "refused")]
+            }
+        }
+
+        var expectedRefusals: [String] { self == .everything ? ["mailboxFull", "expired", "targetUnknown"] : [] }
+    }
+
+    static let seeds: UInt64 = 40
+    private(set) var world: CommandWorld
+    private var random: SplitMix64
+    private let trouble: Trouble
+
+    init(seed: UInt64, trouble: Trouble) {
+        var random = SplitMix64(seed: seed)
+        self.trouble = trouble
+        let skews = (0..<4).map { _ in Int64.random(in: -3_600_000...3_600_000, using: &random) }
+        var limits = Limits()
+        if trouble == .everything { limits[.mailboxCommands] = 12 }
+        self.world = CommandWorld(
+            senders: 2,
+            targets: 2,
+            skews: skews,
+            limits: limits,
+            refusesEvery: trouble == .everything ? 7 : .max
+        )
+        self.random = random
+    }
+
+    mutating func run(steps: Int) {
+        for _ in 0..<steps {
+            world.apply(step())
+            if !world.violations.isEmpty { return }
+        }
+    }
+
+    private mutating func chance(_ percent: Double) -> Bool { Double.random(in: 0..<100, using: &random) < percent }
+
+    private mutating func step() -> CommandWorld.Step {
+        if chance(2.5) { return submission() }
+        if chance(1), let step = cancellation() { return step }
+        if chance(8) { return handlerStep() }
+        if trouble == .none {
+            if let down = world.links.firstIndex(where: { !$0.isUp }), chance(20) { return .connect(down) }
+        } else if chance(4), let step = troubleStep() {
+            return step
+        }
+        if chance(1.5) { return chance(50) ? .tick : .pass(Int64.random(in: 1...20_000, using: &random)) }
+        return progress()
+    }
+
+    private mutating func submission() -> CommandWorld.Step {
+        let sender = Int.random(in: 0..<2, using: &random)
+        let lane = CommandLane(
+            sender: world.senders[sender].id,
+            target: world.targets[Int.random(in: 0..<2, using: &random)].id,
+            appID: chance(70) ? "player" : "photos"
+        )
+        let lives: [Int64] = [15_000, 60_000, 300_000, 3_600_000, 86_400_000, 10 * 86_400_000]
+        return .submit(sender: sender, lane: lane, life: lives.randomElement(using: &random) ?? 0)
+    }
+
+    private mutating func cancellation() -> CommandWorld.Step? {
+        let sender = Int.random(in: 0..<2, using: &random)
+        let open = world.senders[sender].rows.values.filter { !$0.isEnded }.map(\.command.id).sorted()
+        return open.randomElement(using: &random).map { .cancel(sender: sender, $0) }
+    }
+
+    private mutating func handlerStep() -> CommandWorld.Step {
+        let target = Int.random(in: 0..<2, using: &random)
+        guard let command = world.targets[target].handlers.randomElement(using: &random) else { return progress() }
+        if trouble != .none, trouble != .connections, chance(5) { return .timeOut(target: target, command.key) }
+        let outcomes: [CommandOutcome] = [.succeeded, .succeeded, .declined, .unsupported, .failed(reason: "no")]
+        return .answer(target: target, command.key, outcomes.randomElement(using: &random) ?? .succeeded)
+    }
+
+    private mutating func troubleStep() -> CommandWorld.Step? {
+        let node = Int.random(in: 0..<4, using: &random)
+        switch Int.random(in: 0..<100, using: &random) {
+        case 0..<45: return .connect(node)
+        case 45..<62: return .disconnect(node)
+        case 62..<68: return .losePipes(node)
+        case 68..<80: return trouble == .connections ? nil : .crash(node)
+        case 80..<85: return trouble == .connections ? nil : .crashRelay(losingDatabase: false)
+        case 85..<87: return trouble == .lostDatabase || trouble == .everything ? .crashRelay(losingDatabase: true) : nil
+        case 87..<92:
+            guard trouble == .everything else { return nil }
+            let leaps: [Int64] = [600_000, 600_000, 3_600_000, 90_000_000, 8 * 86_400_000]
+            return leaps.randomElement(using: &random).map { .pass($0) }
+        case 92: return trouble == .everything && chance(30) ? .revoke(target: 1) : nil
+        case 93..<97: return forgery()
+        default: return lie()
+        }
+    }
+
+    /// A number that would close the lane for good.
+    private mutating func forgery() -> CommandWorld.Step? {
+        let target = Int.random(in: 0..<2, using: &random)
+        let lane = CommandLane(sender: world.senders[0].id, target: world.targets[target].id, appID: "player")
+        var ids = world.ids
+        let command = CommandDescriptor(
+            id: ids.next(),
+            lane: lane,
+            number: .max,
+            created: world.now,
+            expires: .max,
+            digest: [0],
+            size: 1
+        )
+        return .forge(target: target, command)
+    }
+
+    /// The relay says what it may not say.
+    private mutating func lie() -> CommandWorld.Step? {
+        let sender = Int.random(in: 0..<2, using: &random)
+        let open = world.senders[sender].rows.values.filter { !$0.isEnded }.map(\.command.id).sorted()
+        guard let id = open.randomElement(using: &random) else { return nil }
+        let final =
+            chance(50)
+            ? CommandFinal(attestedByRelay: .succeeded) : CommandFinal(outcome: .cancelled, receipt: [1, 2, 3], reply: nil)
+        return .lie(sender: sender, id, final)
+    }
+
+    /// Something that is due: an action, or a frame.
+    private mutating func progress() -> CommandWorld.Step {
+        let all = due
+        guard let step = all.randomElement(using: &random) else { return .tick }
+        guard trouble != .none, chance(3) else { return step }
+        switch step {
+        case .deliverUp(let link, let pipe, _): return .deliverUp(link: link, pipe: pipe, twice: true)
+        case .deliverDown(let link, let pipe, _): return .deliverDown(link: link, pipe: pipe, twice: true)
+        default: return step
+        }
+    }
+
+    private var due: [CommandWorld.Step] {
+        var steps: [CommandWorld.Step] = []
+        if !world.relay.queue.isEmpty { steps += [.workAtRelay, .workAtRelay] }
+        for node in world.links.indices {
+            let queue = node < 2 ? world.senders[node].queue : world.targets[node - 2].queue
+            if !queue.isEmpty { steps.append(.work(node)) }
+            for (index, pipe) in world.links[node].up.enumerated() where !pipe.frames.isEmpty {
+                steps.append(.deliverUp(link: node, pipe: index, twice: false))
+            }
+            for (index, pipe) in world.links[node].down.enumerated() where !pipe.frames.isEmpty {
+                steps.append(.deliverDown(link: node, pipe: index, twice: false))
+            }
+        }
+        return steps
+    }
+
+    // MARK: The end
+
+    /// Lets everybody come back and finish: first at once, then after all periods have passed.
+    mutating func drain() {
+        settle()
+        // A full mailbox makes senders wait for longer.
+        if trouble != .everything { noteUnfinished("at once") }
+        for _ in 0..<3 {
+            world.apply(.pass(20 * 86_400_000))
+            world.apply(.tick)
+            settle()
+        }
+        noteUnfinished("in the end")
+        if !world.relay.rows.isEmpty || !world.relay.stored.isEmpty { unfinished.append("the relay keeps rows") }
+        for target in world.targets where !target.isRevoked && !target.stored.isEmpty { unfinished.append("a target keeps rows") }
+    }
+
+    private(set) var unfinished: [String] = []
+
+    private mutating func noteUnfinished(_ when: String) {
+        for sender in world.senders {
+            for row in sender.stored.values where !row.isEnded { unfinished.append("\(when): \(row.command.number) is \(row.state)") }
+        }
+    }
+
+    private mutating func settle() {
+        for _ in 0..<3 {
+            for node in world.links.indices {
+                if world.links[node].isUp { world.apply(.disconnect(node)) }
+                world.apply(.losePipes(node))
+                world.apply(.connect(node))
+            }
+            while world.violations.isEmpty {
+                if let step = due.first {
+                    world.apply(step)
+                } else if let target = world.targets.firstIndex(where: { !$0.handlers.isEmpty && !$0.isRevoked }) {
+                    world.apply(.answer(target: target, world.targets[target].handlers[0].key, .succeeded))
+                } else {
+                    break
+                }
+            }
+        }
+    }
+}
+
+/// A small seeded generator (Steele, Lea and Flood, 2014).
+struct SplitMix64: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { self.state = (seed &+ 1) &* 0xD129_0D3B_B8C4_F7A5 }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
+        return z ^ (z >> 31)
+    }
+}

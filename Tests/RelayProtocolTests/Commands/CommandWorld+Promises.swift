@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+@testable import RelayProtocol
+
+/// What must hold, checked where it could break.
+extension CommandWorld {
+    mutating func handle(_ command: CommandDescriptor, _ decidedAt: Int64, _ target: Int) {
+        targets[target].handlers.append(command)
+        if !history.handled.insert(command.key).inserted { violations.append("handled twice") }
+        if let last = history.lastHandled[command.lane], command.number <= last { violations.append("handled out of order") }
+        history.lastHandled[command.lane] = command.number
+        if decidedAt >= command.expires { violations.append("handled after its expiry") }
+        if history.toldNotRun.contains(command.key) { violations.append("handled after it was said that it will not be") }
+        if targets[target].stored[command.key]?.state != .handling { violations.append("handled without a word in the store") }
+    }
+
+    /// The sender's row is committed: this is what its app will be told, now or after a crash.
+    mutating func checkCommit(_ row: SentCommand, after old: SentCommand?) {
+        let key = row.command.key
+        if let old, old.isEnded, old.state != row.state { violations.append("a second outcome: \(old.state), \(row.state)") }
+        guard old?.isEnded != true else { return }
+        switch row.state {
+        case .prepared, .sent: break
+        case .accepted: history.accepted.insert(key)
+        case .withdrawn: tellNotRun(key, "withdrawn")
+        case .refused(let refusal):
+            if history.accepted.contains(key) { violations.append("accepted, then refused") }
+            history.refusals[refusal.code, default: 0] += 1
+            tellNotRun(key, "refused")
+        case .final(let final):
+            history.outcomes[final.outcome, default: 0] += 1
+            switch final.outcome {
+            case .succeeded, .declined, .unsupported, .failed:
+                if history.answers[key] != final.outcome || final.attestedBy != .target {
+                    violations.append("told \(final.outcome), answered \(String(describing: history.answers[key]))")
+                }
+            case .expired:
+                if now < row.command.expires { violations.append("expired too early") }
+                tellNotRun(key, "expired")
+            case .cancelled:
+                tellNotRun(key, "cancelled")
+            case .indeterminate(.interrupted):
+                if !history.begun.contains(key) { violations.append("interrupted, never begun") }
+                // A committed result gets through, unless the relay has lost or removed what it knew.
+                let isForgotten = history.databaseWasLost || now >= row.command.created + CommandPeriod.retention
+                if let result = history.results[key], result != final.outcome, !isForgotten {
+                    violations.append("interrupted, but the result was \(result)")
+                }
+            case .indeterminate(.timedOut):
+                if !history.timedOut.contains(key) { violations.append("timed out, but did not") }
+            case .indeterminate(.targetLost):
+                let target = targets.first { $0.id == row.command.lane.target }
+                if target?.isRevoked != true, now < row.command.expires { violations.append("target lost too early") }
+            }
+        }
+    }
+
+    mutating func tellNotRun(_ key: CommandKey, _ word: String) {
+        history.toldNotRun.insert(key)
+        if history.handled.contains(key) { violations.append("told \(word), but it ran") }
+    }
+}

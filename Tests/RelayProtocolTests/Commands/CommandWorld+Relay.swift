@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+@testable import RelayProtocol
+
+/// The relay.
+extension CommandWorld {
+    mutating func arriveAtRelay(_ frame: Frame, _ link: Int, _ epoch: Int) {
+        switch frame {
+        case .send(let command, let again): arrive(command, again, link, epoch)
+        case .cancel(let id): changeMailbox(CommandKey(sender: senders[link].id, id: id)) { $0.cancel(now: $1) }
+        case .acknowledge(let id): changeMailbox(CommandKey(sender: senders[link].id, id: id)) { row, _ in row.acknowledged() }
+        case .received(let key): changeMailbox(key) { row, _ in row.received() }
+        case .result(let key, let digest, let final):
+            if relay.rows[key] != nil {
+                changeMailbox(key) { $0.ended(final, digest: digest, now: $1) }
+            } else if CommandAdmission(limits: limits, databaseBegan: relay.began).settlesUnknownResult(now: now) {
+                relay.queue.append(.frame(link: link, epoch: epoch, .settled(key)))
+            }
+        default: violations.append("the relay got \(frame)")
+        }
+    }
+
+    mutating func arrive(_ command: CommandDescriptor, _ again: Bool, _ link: Int, _ epoch: Int) {
+        if let row = relay.rows[command.key] { return perform(command, row.sentAgain(digest: command.digest)) }
+        guard let target = targets.firstIndex(where: { $0.id == command.lane.target }) else { return }
+        let mailbox = relay.rows.values.filter { $0.command.lane.target == command.lane.target && !$0.isFinal }
+        let waiting = relay.rows.values.filter { $0.command.lane.sender == command.lane.sender && $0.isFinal }
+        let inLane = relay.rows.values.filter { $0.command.lane == command.lane }
+        do throws(CommandRefusal) {
+            let inDoubt = try CommandAdmission(limits: limits, databaseBegan: relay.began).check(
+                command,
+                again: again,
+                now: now,
+                targetIsKnown: !targets[target].isRevoked,
+                highestNumber: inLane.map(\.command.number).max(),
+                mailbox: MailboxUse(commands: mailbox.count, bytes: mailbox.reduce(0) { $0 + $1.command.size }),
+                repliesWaiting: MailboxUse(commands: waiting.count, bytes: 0)
+            )
+            let isUp = links[senders.count + target].isUp
+            let (row, actions) = MailboxCommand.store(command, inDoubt: inDoubt, targetIsConnected: isUp)
+            relay.rows[command.key] = row
+            perform(command, actions)
+            relay.deliveries[target]?.add(command)
+            offerNext(target)
+        } catch {
+            relay.queue.append(.frame(link: link, epoch: epoch, .refused(command.id, error)))
+        }
+    }
+
+    mutating func changeMailbox(_ key: CommandKey, _ input: (inout MailboxCommand, Int64) -> [MailboxCommand.Action]) {
+        guard var row = relay.rows[key] else { return }
+        let actions = input(&row, now)
+        relay.rows[key] = row
+        perform(row.command, actions)
+    }
+
+    mutating func offerNext(_ target: Int) {
+        while let key = relay.deliveries[target]?.next() { changeMailbox(key) { $0.offer(now: $1) } }
+    }
+
+    mutating func perform(_ command: CommandDescriptor, _ actions: [MailboxCommand.Action]) {
+        guard let sender = senders.firstIndex(where: { $0.id == command.lane.sender }),
+            let target = targets.firstIndex(where: { $0.id == command.lane.target })
+        else { return }
+        func toSender(_ frame: Frame) -> Task { .frame(link: sender, epoch: links[sender].epoch, frame) }
+        func toTarget(_ frame: Frame) -> Task {
+            .frame(link: senders.count + target, epoch: links[senders.count + target].epoch, frame)
+        }
+        for action in actions {
+            switch action {
+            case .persist(let row): relay.queue.append(.persistMailbox(row))
+            case .remove:
+                relay.rows[command.key] = nil
+                relay.queue.append(.removeMailbox(command.key))
+            case .accept: relay.queue.append(toSender(.accepted(command.id)))
+            case .refuse(let refusal): relay.queue.append(toSender(.refused(command.id, refusal)))
+            case .progress(let progress): relay.queue.append(toSender(.progress(command.id, progress)))
+            case .final(let final): relay.queue.append(toSender(.final(command.id, final)))
+            case .offer: relay.queue.append(toTarget(.offer(command)))
+            case .requestCancel: relay.queue.append(toTarget(.requestCancel(command.key)))
+            case .settle: relay.queue.append(toTarget(.settled(command.key)))
+            case .answered:
+                relay.deliveries[target]?.answered(command)
+                offerNext(target)
+            }
+        }
+    }
+
+    mutating func workAtRelay() {
+        guard !relay.queue.isEmpty else { return }
+        switch relay.queue.removeFirst() {
+        case .persistMailbox(let row):
+            relay.stored[row.command.key] = row
+            // Should this be lost before the sender hears of it, the target can but say that it may have run.
+            if row.isFinal { history.begun.insert(row.command.key) }
+        case .removeMailbox(let key): relay.stored[key] = nil
+        case .frame(let link, let epoch, let frame):
+            if case .accepted(let id) = frame {
+                let key = CommandKey(sender: senders[link].id, id: id)
+                if relay.stored[key] == nil { violations.append("accepted, not stored") }
+            }
+            transmit(link, epoch, frame, up: false)
+        case let task: violations.append("the relay has \(task)")
+        }
+    }
+}

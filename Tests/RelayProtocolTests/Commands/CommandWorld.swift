@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+@testable import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Senders, a relay and targets around the command state machines, with what a crash takes (memory, queues of actions,
+/// handlers, frames on the way) apart from what it leaves (committed rows). Every change is one `Step`, so that a test can
+/// choose them at random or try them all. What must never happen ends up in `violations`.
+struct CommandWorld: Hashable {
+    enum Frame: Hashable {
+        // Between sender and relay.
+        case send(CommandDescriptor, again: Bool)
+        case cancel(CommandID)
+        case acknowledge(CommandID)
+        case accepted(CommandID)
+        case refused(CommandID, CommandRefusal)
+        case progress(CommandID, CommandProgress)
+        case final(CommandID, CommandFinal)
+        // Between relay and target.
+        case offer(CommandDescriptor)
+        case requestCancel(CommandKey)
+        case settled(CommandKey)
+        case received(CommandKey)
+        case result(CommandKey, digest: [UInt8], CommandFinal)
+
+        /// Belongs to a request of its connection and means nothing on another.
+        var isAnswer: Bool {
+            switch self {
+            case .accepted, .refused: true
+            default: false
+            }
+        }
+    }
+
+    /// One direction of one connection: first in, first out.
+    struct Pipe: Hashable {
+        var epoch: Int
+        var frames: [Frame] = []
+    }
+
+    /// An endpoint's connection to the relay, and what is left on the way of the one before.
+    struct Link: Hashable {
+        var epoch = 0
+        var isUp = false
+        var up: [Pipe] = []
+        var down: [Pipe] = []
+    }
+
+    enum Task: Hashable {
+        case persist(SentCommand)
+        case signAnew(CommandID, SentCommand.SigningReason)
+        case report(CommandID, SentCommand.Report)
+        case persistMailbox(MailboxCommand)
+        case removeMailbox(CommandKey)
+        case persistTarget(CommandTarget.Row, highest: UInt64?)
+        case removeTarget(CommandKey)
+        case handle(CommandDescriptor, decidedAt: Int64)
+        case stopHandler(CommandKey)
+        case sendResult(CommandKey, epoch: Int)
+        case disconnect
+        case frame(link: Int, epoch: Int, Frame)
+    }
+
+    struct Sender: Hashable {
+        let id: EndpointID
+        var skew: Int64
+        var offset: Int64 = 0
+        var stored: [CommandID: SentCommand] = [:]
+        var storedNumbers: [CommandLane: UInt64] = [:]
+        var rows: [CommandID: SentCommand] = [:]
+        var numbers: [CommandLane: UInt64] = [:]
+        var sending: CommandSending?
+        var queue: [Task] = []
+    }
+
+    struct Target: Hashable {
+        let id: EndpointID
+        var skew: Int64
+        var offset: Int64 = 0
+        var stored: [CommandKey: CommandTarget.Row] = [:]
+        var storedHighest: [CommandLane: UInt64] = [:]
+        var machine: CommandTarget
+        var queue: [Task] = []
+        var handlers: [CommandDescriptor] = []
+        var isRevoked = false
+    }
+
+    struct Relay: Hashable {
+        var began: Int64
+        var stored: [CommandKey: MailboxCommand] = [:]
+        var rows: [CommandKey: MailboxCommand] = [:]
+        var deliveries: [Int: CommandDelivery] = [:]
+        var queue: [Task] = []
+    }
+
+    /// What happened, as nobody in the system knows it.
+    struct History: Hashable {
+        var handled: Set<CommandKey> = []
+        var lastHandled: [CommandLane: UInt64] = [:]
+        /// "Handling" or an outcome was committed, at the target or the relay: only then may the target say `interrupted`.
+        var begun: Set<CommandKey> = []
+        /// What the target committed.
+        var results: [CommandKey: CommandOutcome] = [:]
+        var timedOut: Set<CommandKey> = []
+        var answers: [CommandKey: CommandOutcome] = [:]
+        var accepted: Set<CommandKey> = []
+        /// The sender was told that it has not run and will not.
+        var toldNotRun: Set<CommandKey> = []
+        var databaseWasLost = false
+        var outcomes: [CommandOutcome: Int] = [:]
+        var refusals: [String: Int] = [:]
+    }
+
+    enum Step: Hashable {
+        case submit(sender: Int, lane: CommandLane, life: Int64)
+        case cancel(sender: Int, CommandID)
+        case work(Int)
+        case workAtRelay
+        case deliverUp(link: Int, pipe: Int, twice: Bool)
+        case deliverDown(link: Int, pipe: Int, twice: Bool)
+        case connect(Int)
+        case disconnect(Int)
+        case losePipes(Int)
+        case crash(Int)
+        case crashRelay(losingDatabase: Bool)
+        case pass(Int64)
+        case tick
+        case answer(target: Int, CommandKey, CommandOutcome)
+        case timeOut(target: Int, CommandKey)
+        case revoke(target: Int)
+        case forge(target: Int, CommandDescriptor)
+        case lie(sender: Int, CommandID, CommandFinal)
+    }
+
+    /// The creation time is part of the digest here, so that bytes signed anew differ.
+    var now: Int64 = 1_800_000_000_000
+    let limits: Limits
+    var senders: [Sender]
+    var targets: [Target]
+    var relay: Relay
+    /// Of the senders, then of the targets.
+    var links: [Link]
+    var ids = Identifiers()
+    var history = History()
+    var violations: [String] = []
+    /// The owner's check turns down every so manieth command, by its number.
+    var refusesEvery: UInt64
+
+    init(senders: Int, targets: Int, skews: [Int64], limits: Limits = Limits(), refusesEvery: UInt64 = .max) {
+        self.limits = limits
+        self.refusesEvery = refusesEvery
+        self.senders = (0..<senders).map { Sender(id: .test($0), skew: skews[$0]) }
+        self.targets = (0..<targets).map {
+            Target(id: .test(100 + $0), skew: skews[senders + $0], machine: CommandTarget(limits: limits))
+        }
+        self.relay = Relay(began: 1_800_000_000_000 - 100 * 86_400_000)
+        self.links = Array(repeating: Link(), count: senders + targets)
+    }
+
+    mutating func apply(_ step: Step) {
+        switch step {
+        case .submit(let sender, let lane, let life): submit(sender, lane, life)
+        case .cancel(let sender, let id): change(sender, id) { $0.cancel() }
+        case .work(let node) where node < senders.count: workAtSender(node)
+        case .work(let node): workAtTarget(node - senders.count)
+        case .workAtRelay: workAtRelay()
+        case .deliverUp(let link, let pipe, let twice): deliverUp(link, pipe, twice)
+        case .deliverDown(let link, let pipe, let twice): deliverDown(link, pipe, twice)
+        case .connect(let node): connect(node)
+        case .disconnect(let node): disconnect(node)
+        case .losePipes(let node):
+            let link = links[node]
+            links[node].up.removeAll { !link.isUp || $0.epoch != link.epoch }
+            links[node].down.removeAll { !link.isUp || $0.epoch != link.epoch }
+        case .crash(let node): crash(node)
+        case .crashRelay(let losingDatabase): crashRelay(losingDatabase)
+        case .pass(let time): now += time
+        case .tick:
+            for key in relay.rows.keys.sorted(by: CommandWorld.inOrder) { changeMailbox(key) { $0.timePassed(now: $1) } }
+        case .answer(let target, let key, let outcome): answer(target, key, outcome)
+        case .timeOut(let target, let key):
+            history.timedOut.insert(key)
+            perform(target, targets[target].machine.handlerTimedOut(key, clock(target)))
+        case .revoke(let target): revoke(target)
+        case .forge(let target, let command):
+            perform(target, targets[target].machine.offered(command, check: .forged(reason: "forged"), clock(target)))
+        case .lie(let sender, let id, let final): change(sender, id) { $0.ended(final, receiptIsValid: false) }
+        }
+    }
+
+    // MARK: Connections
+
+    mutating func connect(_ node: Int) {
+        guard !links[node].isUp, node < senders.count || !targets[node - senders.count].isRevoked else { return }
+        links[node].isUp = true
+        links[node].epoch += 1
+        links[node].up = links[node].up.suffix(1) + [Pipe(epoch: links[node].epoch)]
+        links[node].down = links[node].down.suffix(1) + [Pipe(epoch: links[node].epoch)]
+        if node < senders.count {
+            senders[node].offset = -senders[node].skew
+            for key in relay.rows.keys.sorted(by: CommandWorld.inOrder) where key.sender == senders[node].id {
+                changeMailbox(key) { row, _ in row.senderConnected() }
+            }
+            resend(node)
+        } else {
+            let target = node - senders.count
+            targets[target].offset = -targets[target].skew
+            let mailbox = relay.rows.values
+                .filter { $0.command.lane.target == targets[target].id && !$0.isFinal }
+                .map(\.command)
+                .sorted { CommandWorld.inOrder($0.key, $1.key) }
+            relay.deliveries[target] = CommandDelivery(mailbox: mailbox)
+            offerNext(target)
+            perform(target, targets[target].machine.connected())
+        }
+    }
+
+    mutating func resend(_ sender: Int) {
+        var sending = CommandSending(commands: senders[sender].rows.values.filter { !$0.isEnded }.map(\.command))
+        let first = sending.start()
+        senders[sender].sending = sending
+        for id in first { change(sender, id) { $0.connected() } }
+    }
+
+    mutating func disconnect(_ node: Int) {
+        links[node].isUp = false
+        if node < senders.count { senders[node].sending = nil } else { relay.deliveries[node - senders.count] = nil }
+    }
+
+    mutating func transmit(_ link: Int, _ epoch: Int, _ frame: Frame, up: Bool) {
+        guard links[link].isUp, links[link].epoch == epoch else { return }
+        if up {
+            links[link].up[links[link].up.count - 1].frames.append(frame)
+        } else {
+            links[link].down[links[link].down.count - 1].frames.append(frame)
+        }
+    }
+
+    mutating func deliverUp(_ link: Int, _ pipe: Int, _ twice: Bool) {
+        guard links[link].up.indices.contains(pipe), let frame = links[link].up[pipe].frames.first else { return }
+        let epoch = links[link].up[pipe].epoch
+        // The relay takes no command from a connection once a newer one of the same endpoint has said hello.
+        let isSend = if case .send = frame { true } else { false }
+        if !(twice && !isSend) { links[link].up[pipe].frames.removeFirst() }
+        if isSend, epoch < links[link].epoch { return }
+        if link >= senders.count, targets[link - senders.count].isRevoked { return }
+        arriveAtRelay(frame, link, epoch)
+    }
+
+    mutating func deliverDown(_ link: Int, _ pipe: Int, _ twice: Bool) {
+        guard links[link].down.indices.contains(pipe), let frame = links[link].down[pipe].frames.first else { return }
+        if !(twice && !frame.isAnswer) { links[link].down[pipe].frames.removeFirst() }
+        if frame.isAnswer, links[link].down[pipe].epoch < links[link].epoch || !links[link].isUp { return }
+        if link < senders.count { arriveAtSender(frame, link) } else { arriveAtTarget(frame, link - senders.count) }
+    }
+
+    // MARK: Crashes
+
+    mutating func crash(_ node: Int) {
+        disconnect(node)
+        links[node].down = []
+        if node < senders.count {
+            senders[node].queue = []
+            senders[node].rows = senders[node].stored
+            senders[node].numbers = senders[node].storedNumbers
+        } else {
+            let target = node - senders.count
+            targets[target].queue = []
+            targets[target].handlers = []
+            targets[target].machine = CommandTarget(
+                limits: limits,
+                highestNumbers: targets[target].storedHighest,
+                rows: Array(targets[target].stored.values)
+            )
+            perform(target, targets[target].machine.start(clock(target)))
+        }
+    }
+
+    mutating func crashRelay(_ losingDatabase: Bool) {
+        for node in links.indices {
+            disconnect(node)
+            links[node].up = []
+        }
+        relay.queue = []
+        if losingDatabase {
+            relay.stored = [:]
+            relay.began = now
+            history.databaseWasLost = true
+        }
+        relay.rows = relay.stored
+        // Who was removed while the relay was down or in the middle of it.
+        for target in targets where target.isRevoked { removeCommands(for: target.id) }
+    }
+
+    mutating func revoke(_ target: Int) {
+        targets[target].isRevoked = true
+        disconnect(senders.count + target)
+        removeCommands(for: targets[target].id)
+    }
+
+    mutating func removeCommands(for target: EndpointID) {
+        for key in relay.rows.keys.sorted(by: CommandWorld.inOrder) where relay.rows[key]?.command.lane.target == target {
+            changeMailbox(key) { $0.targetRemoved(now: $1) }
+        }
+    }
+
+    // MARK: Pieces
+
+    static func digest(_ id: CommandID, _ number: Int64) -> [UInt8] {
+        withUnsafeBytes(of: id.uuid.uuid) { Array($0) } + withUnsafeBytes(of: number) { Array($0) }
+    }
+
+    static func receipt(_ digest: [UInt8], _ outcome: CommandOutcome) -> [UInt8] { digest + Array("\(outcome)".utf8) }
+
+    static func result(_ command: CommandDescriptor, _ outcome: CommandOutcome) -> Frame {
+        let final = CommandFinal(outcome: outcome, receipt: receipt(command.digest, outcome), reply: nil)
+        return .result(command.key, digest: command.digest, final)
+    }
+
+    static func inOrder(_ left: CommandKey, _ right: CommandKey) -> Bool { left.id < right.id }
+}
+
+extension MailboxCommand {
+    var isFinal: Bool { if case .final = state { true } else { false } }
+}
+
+/// Ids in the order in which they were made.
+struct Identifiers: Hashable {
+    private var count: UInt8 = 0
+    private var high: UInt8 = 0
+
+    mutating func next() -> CommandID {
+        count &+= 1
+        if count == 0 { high += 1 }
+        guard let id = CommandID(uuid: UUID(uuid: (0, 0, 0, 0, 0, 0, 0x70, 0, 0x80, 0, 0, 0, 0, 0, high, count))) else {
+            preconditionFailure("a UUID of version 7")
+        }
+        return id
+    }
+}
+
+extension EndpointID {
+    static func test(_ number: Int) -> EndpointID {
+        guard let digest = KeyDigest(bytes: Array(repeating: UInt8(number), count: 32)) else { preconditionFailure("32 bytes") }
+        return EndpointID(digest: digest)
+    }
+}

@@ -37,11 +37,11 @@ package struct CommandDescriptor: Hashable, Sendable {
     package let created: Int64
     /// In relay time.
     package let expires: Int64
-    package let digest: [UInt8]
+    package let digest: Digest256
     /// Of the blob, in bytes.
     package let size: Int
 
-    package init(id: CommandID, lane: CommandLane, number: UInt64, created: Int64, expires: Int64, digest: [UInt8], size: Int) {
+    package init(id: CommandID, lane: CommandLane, number: UInt64, created: Int64, expires: Int64, digest: Digest256, size: Int) {
         self.id = id
         self.lane = lane
         self.number = number

@@ -29,6 +29,4 @@ package enum CommandError: Error, Hashable, Sendable {
     case malformedBody
     /// Its time is over.
     case expired
-    /// It is not newer than what its lane has seen.
-    case numberNotGrown(highest: UInt64)
 }

@@ -5,26 +5,11 @@
 package struct CommandHeader: Codable, Hashable, Sendable {
     /// The only suite there is: HPKE with P-256, HKDF-SHA256, AES-256-GCM; ECDSA with P-256 and SHA-256.
     package static let currentSuite = 1
-    /// The longest time to live in milliseconds: 28 days.
-    package static let maximumTimeToLive: Int64 = 28 * 86_400_000
 
     /// What is sent.
     package enum Kind: String, Codable, Sendable {
         case launch
         case message
-    }
-
-    /// A sequence of commands that are handled in order.
-    package struct Lane: Codable, Hashable, Sendable {
-        package var sender: EndpointID
-        package var target: EndpointID
-        package var targetApp: String
-
-        package init(sender: EndpointID, target: EndpointID, targetApp: String) {
-            self.sender = sender
-            self.target = target
-            self.targetApp = targetApp
-        }
     }
 
     package var suite: Int
@@ -74,7 +59,7 @@ package struct CommandHeader: Codable, Hashable, Sendable {
         self.expires = expires
     }
 
-    package var lane: Lane { Lane(sender: sender, target: target, targetApp: targetApp) }
+    package var lane: CommandLane { CommandLane(sender: sender, target: target, appID: targetApp) }
 
     /// Checks what the types alone do not.
     func validate() throws(CommandError) {
@@ -82,7 +67,7 @@ package struct CommandHeader: Codable, Hashable, Sendable {
         let identifiers = [account, targetApp] + (senderApp.map { [$0] } ?? [])
         for text in identifiers where !(1...256).contains(text.utf8.count) || !DisplayText.isPlain(text) { throw .malformed }
         let (timeToLive, overflow) = expires.subtractingReportingOverflow(created)
-        guard keyID.count == 16, number > 0, created >= 0, !overflow, timeToLive > 0, timeToLive <= Self.maximumTimeToLive else {
+        guard keyID.count == 16, number > 0, created >= 0, !overflow, timeToLive > 0, timeToLive <= CommandPeriod.longestLife else {
             throw .malformed
         }
     }

@@ -68,7 +68,7 @@ package struct MailboxCommand: Hashable, Sendable {
     // MARK: The sender
 
     /// The sender sent something under the key: the same bytes get the same answer.
-    package func sentAgain(digest: [UInt8]) -> [Action] {
+    package func sentAgain(digest: Digest256) -> [Action] {
         guard digest == command.digest else { return [.refuse(CommandRefusal(.idConflict, mayHaveRun: true))] }
         switch state {
         case .stored, .offered(received: false, _): return [.accept]
@@ -134,7 +134,7 @@ package struct MailboxCommand: Hashable, Sendable {
     }
 
     /// The target told its result. Whether its receipt holds is for the sender to check.
-    package mutating func ended(_ final: CommandFinal, digest: [UInt8], now: Int64) -> [Action] {
+    package mutating func ended(_ final: CommandFinal, digest: Digest256, now: Int64) -> [Action] {
         switch state {
         case .stored where digest == command.digest, .offered where digest == command.digest:
             return end(final, now: now) + [.settle]

@@ -76,6 +76,19 @@ package struct SealedCommand: Hashable, Sendable {
         self.signature = signature
     }
 
+    /// What the state machines go by.
+    package var descriptor: CommandDescriptor {
+        CommandDescriptor(
+            id: header.id,
+            lane: header.lane,
+            number: header.number,
+            created: header.created,
+            expires: header.expires,
+            digest: digest,
+            size: encoded.count
+        )
+    }
+
     /// Whose mailbox this is: what a command must be meant for to be taken.
     package struct Recipient: Sendable {
         package var account: String

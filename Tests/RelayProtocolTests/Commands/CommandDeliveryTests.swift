@@ -66,7 +66,7 @@ import Testing
     /// Whatever comes and goes: the window is kept, lanes keep their order, and nothing is forgotten.
     @Test(arguments: 0..<20 as Range<UInt64>)
     func windowHolds(seed: UInt64) {
-        var random = SplitMix64(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var delivery = CommandDelivery(mailbox: [])
         var unanswered: [CommandKey: CommandDescriptor] = [:]
         var all: [CommandKey: CommandDescriptor] = [:]
@@ -108,7 +108,7 @@ extension CommandDelivery {
 
 extension Array {
     fileprivate func shuffledBySeed() -> [Element] {
-        var random = SplitMix64(seed: 1)
+        var random = SeededGenerator(seed: 1)
         return shuffled(using: &random)
     }
 }

@@ -62,11 +62,11 @@ struct CommandWalk {
 
     static let seeds: UInt64 = 40
     private(set) var world: CommandWorld
-    private var random: SplitMix64
+    private var random: SeededGenerator
     private let trouble: Trouble
 
     init(seed: UInt64, trouble: Trouble) {
-        var random = SplitMix64(seed: seed)
+        var random = SeededGenerator(seed: seed)
         self.trouble = trouble
         let skews = (0..<4).map { _ in Int64.random(in: -3_600_000...3_600_000, using: &random) }
         var limits = Limits()
@@ -158,7 +158,7 @@ struct CommandWalk {
             number: .max,
             created: world.now,
             expires: .max,
-            digest: [0],
+            digest: Digest256(hashing: [0]),
             size: 1
         )
         return .forge(target: target, command)
@@ -245,20 +245,5 @@ struct CommandWalk {
                 }
             }
         }
-    }
-}
-
-/// A small seeded generator (Steele, Lea and Flood, 2014).
-struct SplitMix64: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { self.state = (seed &+ 1) &* 0xD129_0D3B_B8C4_F7A5 }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
     }
 }

@@ -27,7 +27,7 @@ struct CommandWorld: Hashable {
         case requestCancel(CommandKey)
         case settled(CommandKey)
         case received(CommandKey)
-        case result(CommandKey, digest: [UInt8], CommandFinal)
+        case result(CommandKey, digest: Digest256, CommandFinal)
 
         /// Belongs to a request of its connection and means nothing on another.
         var isAnswer: Bool {
@@ -312,11 +312,11 @@ struct CommandWorld: Hashable {
 
     // MARK: Pieces
 
-    static func digest(_ id: CommandID, _ number: Int64) -> [UInt8] {
-        withUnsafeBytes(of: id.uuid.uuid) { Array($0) } + withUnsafeBytes(of: number) { Array($0) }
+    static func digest(_ id: CommandID, _ number: Int64) -> Digest256 {
+        Digest256(hashing: withUnsafeBytes(of: id.uuid.uuid) { Array($0) } + withUnsafeBytes(of: number) { Array($0) })
     }
 
-    static func receipt(_ digest: [UInt8], _ outcome: CommandOutcome) -> [UInt8] { digest + Array("\(outcome)".utf8) }
+    static func receipt(_ digest: Digest256, _ outcome: CommandOutcome) -> [UInt8] { digest.bytes + Array("\(outcome)".utf8) }
 
     static func result(_ command: CommandDescriptor, _ outcome: CommandOutcome) -> Frame {
         let final = CommandFinal(outcome: outcome, receipt: receipt(command.digest, outcome), reply: nil)
@@ -347,7 +347,7 @@ struct Identifiers: Hashable {
 
 extension EndpointID {
     static func test(_ number: Int) -> EndpointID {
-        guard let digest = KeyDigest(bytes: Array(repeating: UInt8(number), count: 32)) else { preconditionFailure("32 bytes") }
+        guard let digest = Digest256(bytes: Array(repeating: UInt8(number), count: 32)) else { preconditionFailure("32 bytes") }
         return EndpointID(digest: digest)
     }
 }

@@ -40,7 +40,7 @@ import Testing
     @Test func sameBytesGetTheSameAnswer() {
         var row = offered()
         #expect(row.sentAgain(digest: command.digest) == [.accept])
-        #expect(row.sentAgain(digest: [7, 7]) == [.refuse(CommandRefusal(.idConflict, mayHaveRun: true))])
+        #expect(row.sentAgain(digest: Digest256(hashing: [7, 7])) == [.refuse(CommandRefusal(.idConflict, mayHaveRun: true))])
         _ = row.received()
         #expect(row.sentAgain(digest: command.digest) == [.accept, .progress(.delivered)])
         _ = row.ended(done, digest: command.digest, now: early)
@@ -58,7 +58,7 @@ import Testing
 
     @Test func resultAboutOtherBytesChangesNothing() {
         var row = offered()
-        #expect(row.ended(done, digest: [7, 7], now: early) == [.answered, .settle])
+        #expect(row.ended(done, digest: Digest256(hashing: [7, 7]), now: early) == [.answered, .settle])
         #expect(row == offered())
     }
 

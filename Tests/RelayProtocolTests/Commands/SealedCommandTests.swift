@@ -109,7 +109,7 @@ import Testing
         #expect(refusal { ($0.created, $0.expires) = (now - 1, now) } == .expired)
         #expect(refusal { $0.expires = now + 1 } == nil)
         #expect(refusal { $0.expires = $0.created } == .malformed)
-        #expect(refusal { $0.expires = $0.created + CommandHeader.maximumTimeToLive + 1 } == .malformed)
+        #expect(refusal { $0.expires = $0.created + CommandPeriod.longestLife + 1 } == .malformed)
         #expect(refusal { $0.created = .min } == .malformed)
         #expect(refusal { $0.number = 0 } == .malformed)
         #expect(refusal { $0.suite = 2 } == .unknownSuite(2))

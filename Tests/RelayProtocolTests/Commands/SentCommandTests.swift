@@ -194,7 +194,7 @@ extension CommandDescriptor {
             number: number,
             created: created,
             expires: expires,
-            digest: digest ?? [UInt8(truncatingIfNeeded: number)],
+            digest: Digest256(hashing: digest ?? [UInt8(truncatingIfNeeded: number)]),
             size: size
         )
     }

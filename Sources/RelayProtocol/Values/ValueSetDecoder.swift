@@ -21,7 +21,7 @@ public struct ValueSetDecoder: Sendable {
 
     /// The value that a message stands for.
     public func decode<T: Decodable>(_ type: T.Type = T.self, from set: ValueSet) throws -> T {
-        try ValueDecoder(value: .valueSet(set), codingPath: [], userInfoValues: userInfo).decode(type)
+        try ValueDecoder(value: .valueSet(set), parentPath: [], key: nil, userInfoValues: userInfo).decode(type)
     }
 }
 
@@ -29,9 +29,12 @@ public struct ValueSetDecoder: Sendable {
 /// for every type: a scalar decodes itself through here.
 private struct ValueDecoder: Decoder {
     let value: ValueSet.Value
-    let codingPath: [any CodingKey]
+    /// The path is put together only when somebody asks for it: most values are never complained of.
+    let parentPath: [any CodingKey]
+    let key: (any CodingKey)?
     let userInfoValues: [CodingUserInfoKey: any Sendable]
 
+    var codingPath: [any CodingKey] { key.map { parentPath + [$0] } ?? parentPath }
     var userInfo: [CodingUserInfoKey: Any] { userInfoValues }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
@@ -47,10 +50,6 @@ private struct ValueDecoder: Decoder {
     }
 
     func singleValueContainer() -> any SingleValueDecodingContainer { self }
-
-    func nested(_ value: ValueSet.Value, key: any CodingKey) -> ValueDecoder {
-        ValueDecoder(value: value, codingPath: codingPath + [key], userInfoValues: userInfoValues)
-    }
 
     func unwrap<T>(_ content: T?, as type: Any.Type) throws -> T {
         guard let content else {
@@ -114,16 +113,17 @@ extension ValueDecoder: SingleValueDecodingContainer {
 }
 
 private struct UnkeyedValueContainer: UnkeyedDecodingContainer {
-    let decoder: ValueDecoder
-    let values: [ValueSet.Value]
+    let codingPath: [any CodingKey]
+    private let userInfoValues: [CodingUserInfoKey: any Sendable]
+    private let values: [ValueSet.Value]
     private(set) var currentIndex = 0
 
     init(decoder: ValueDecoder, values: [ValueSet.Value]) {
-        self.decoder = decoder
+        self.codingPath = decoder.codingPath
+        self.userInfoValues = decoder.userInfoValues
         self.values = values
     }
 
-    var codingPath: [any CodingKey] { decoder.codingPath }
     var count: Int? { values.count }
     var isAtEnd: Bool { currentIndex >= values.count }
 
@@ -134,7 +134,7 @@ private struct UnkeyedValueContainer: UnkeyedDecodingContainer {
             throw DecodingError.valueNotFound(type, .init(codingPath: codingPath + [key], debugDescription: reason))
         }
         defer { currentIndex += 1 }
-        return decoder.nested(values[currentIndex], key: key)
+        return ValueDecoder(value: values[currentIndex], parentPath: codingPath, key: key, userInfoValues: userInfoValues)
     }
 
     func decodeNil() throws -> Bool { false }
@@ -149,17 +149,23 @@ private struct UnkeyedValueContainer: UnkeyedDecodingContainer {
 }
 
 private struct KeyedValueContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
-    let decoder: ValueDecoder
-    let valueSet: ValueSet
+    let codingPath: [any CodingKey]
+    private let userInfoValues: [CodingUserInfoKey: any Sendable]
+    private let valueSet: ValueSet
 
-    var codingPath: [any CodingKey] { decoder.codingPath }
+    init(decoder: ValueDecoder, valueSet: ValueSet) {
+        self.codingPath = decoder.codingPath
+        self.userInfoValues = decoder.userInfoValues
+        self.valueSet = valueSet
+    }
+
     var allKeys: [Key] { valueSet.keys.compactMap(Key.init(stringValue:)) }
 
     private func place(_ key: any CodingKey) throws -> ValueDecoder {
         guard let value = valueSet[key.stringValue] else {
             throw DecodingError.keyNotFound(key, .init(codingPath: codingPath, debugDescription: "The message does not have this key."))
         }
-        return decoder.nested(value, key: key)
+        return ValueDecoder(value: value, parentPath: codingPath, key: key, userInfoValues: userInfoValues)
     }
 
     func contains(_ key: Key) -> Bool { valueSet[key.stringValue] != nil }

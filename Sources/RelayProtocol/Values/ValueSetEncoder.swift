@@ -22,7 +22,7 @@ public struct ValueSetEncoder: Sendable {
     /// The message that stands for a value.
     public func encode(_ value: some Encodable) throws -> ValueSet {
         let node = EncodedNode()
-        try node.encode(value, codingPath: [], userInfo: userInfo)
+        try NodeEncoder(node: node, codingPath: [], userInfoValues: userInfo).encode(value)
         guard case .valueSet(let set)? = try node.value(codingPath: []) else {
             throw EncodingError.invalidValue(value, .init(codingPath: [], debugDescription: "A message has keys at its top level."))
         }
@@ -35,8 +35,21 @@ private final class EncodedNode {
     private enum Content {
         case nothing
         case value(ValueSet.Value)
-        case keyed([String: EncodedNode])
-        case unkeyed([EncodedNode])
+        case keyed([(key: String, place: Place)])
+        case unkeyed([Place])
+    }
+
+    /// Where a value stands; one that is known at once needs no node.
+    enum Place {
+        case value(ValueSet.Value)
+        case node(EncodedNode)
+
+        func value(codingPath: [any CodingKey], _ key: PathKey) throws -> ValueSet.Value? {
+            switch self {
+            case .value(let value): value
+            case .node(let node): try node.value(codingPath: codingPath + [key])
+            }
+        }
     }
 
     private var content: Content = .nothing
@@ -46,26 +59,26 @@ private final class EncodedNode {
         switch content {
         case .nothing: return nil
         case .value(let value): return value
-        case .keyed(let nodes):
-            let pairs = try nodes.compactMap { key, node in
-                try node.value(codingPath: codingPath + [PathKey(stringValue: key)]).map { (key: key, value: $0) }
+        case .keyed(let places):
+            var pairs: [ValueSet.Element] = []
+            pairs.reserveCapacity(places.count)
+            for (key, place) in places {
+                if let value = try place.value(codingPath: codingPath, PathKey(stringValue: key)) { pairs.append((key, value)) }
             }
             return .valueSet(ValueSet(pairs))
-        case .unkeyed(let nodes):
+        case .unkeyed(let places):
             var values: [ValueSet.Value] = []
-            values.reserveCapacity(nodes.count)
-            for (index, node) in nodes.enumerated() {
-                let path = codingPath + [PathKey(intValue: index)]
-                guard let value = try node.value(codingPath: path) else {
-                    throw EncodingError.invalidValue(
-                        index,
-                        .init(codingPath: path, debugDescription: "An array in a message holds no nil.")
-                    )
+            values.reserveCapacity(places.count)
+            for (index, place) in places.enumerated() {
+                func refuse(_ reason: String) -> EncodingError {
+                    let path = codingPath + [PathKey(intValue: index)]
+                    return .invalidValue(index, .init(codingPath: path, debugDescription: reason))
                 }
-                guard value.kind == (values.first ?? value).kind else {
-                    let reason =
-                        "An array in a message holds values of one kind; this is \(value.kind), the first is \((values.first ?? value).kind)."
-                    throw EncodingError.invalidValue(index, .init(codingPath: path, debugDescription: reason))
+                guard let value = try place.value(codingPath: codingPath, PathKey(intValue: index)) else {
+                    throw refuse("An array in a message holds no nil.")
+                }
+                if let first = values.first, first.kind != value.kind {
+                    throw refuse("An array in a message holds values of one kind; this is \(value.kind), the first is \(first.kind).")
                 }
                 values.append(value)
             }
@@ -77,7 +90,7 @@ private final class EncodedNode {
 
     func becomeKeyed() {
         if case .keyed = content { return }
-        content = .keyed([:])
+        content = .keyed([])
     }
 
     func becomeUnkeyed() {
@@ -85,56 +98,51 @@ private final class EncodedNode {
         content = .unkeyed([])
     }
 
-    func child(_ key: String) -> EncodedNode {
-        let node = EncodedNode()
-        if case .keyed(var nodes) = content {
-            content = .nothing  // keeps the dictionary unshared
-            nodes[key] = node
-            content = .keyed(nodes)
-        }
-        return node
+    func append(_ place: Place, key: String) {
+        guard case .keyed(var places) = content else { return }
+        content = .nothing  // keeps the array unshared
+        places.append((key, place))
+        content = .keyed(places)
     }
 
-    func appendChild() -> EncodedNode {
-        let node = EncodedNode()
-        if case .unkeyed(var nodes) = content {
-            content = .nothing
-            nodes.append(node)
-            content = .unkeyed(nodes)
-        }
-        return node
+    func append(_ place: Place) {
+        guard case .unkeyed(var places) = content else { return }
+        content = .nothing
+        places.append(place)
+        content = .unkeyed(places)
     }
 
-    var childCount: Int {
-        if case .unkeyed(let nodes) = content { nodes.count } else { 0 }
-    }
-
-    func encode<T: Encodable>(_ value: T, codingPath: [any CodingKey], userInfo: [CodingUserInfoKey: any Sendable]) throws {
-        // Comparing types is much cheaper than casting each value.
-        let special: ValueSet.Value? =
-            if T.self == Date.self {
-                (value as? Date).map { .date($0) }
-            } else if T.self == UUID.self {
-                (value as? UUID).map { .uuid($0) }
-            } else if T.self == Data.self {
-                (value as? Data).map { .data([UInt8]($0)) }
-            } else if T.self == [UInt8].self {
-                (value as? [UInt8]).map { .data($0) }
-            } else if T.self == URL.self {
-                (value as? URL).map { .string($0.absoluteString) }
-            } else {
-                nil
-            }
-        if let special {
-            set(special)
-        } else {
-            try value.encode(to: NodeEncoder(node: self, codingPath: codingPath, userInfoValues: userInfo))
-        }
+    var placeCount: Int {
+        if case .unkeyed(let places) = content { places.count } else { 0 }
     }
 }
 
-/// An encoder at one place; it is its own single value container. The generic `encode` of the other containers
-/// stands for every type: a scalar encodes itself through here.
+/// The value of a type that a message has a kind for; `nil` for all others. Comparing types is much cheaper than casting.
+private func directValue<T: Encodable>(_ value: T) -> ValueSet.Value? {
+    if T.self == Date.self {
+        (value as? Date).map { .date($0) }
+    } else if T.self == UUID.self {
+        (value as? UUID).map { .uuid($0) }
+    } else if T.self == Data.self {
+        (value as? Data).map { .data([UInt8]($0)) }
+    } else if T.self == [UInt8].self {
+        (value as? [UInt8]).map { .data($0) }
+    } else if T.self == URL.self {
+        (value as? URL).map { .string($0.absoluteString) }
+    } else {
+        nil
+    }
+}
+
+private func integerValue(_ value: some BinaryInteger, _ codingPath: @autoclosure () -> [any CodingKey]) throws -> ValueSet.Value {
+    guard let value = ValueSet.Value(exactly: value) else {
+        let reason = "An integer in a message lies within -2^63 and 2^64 - 1."
+        throw EncodingError.invalidValue(value, .init(codingPath: codingPath(), debugDescription: reason))
+    }
+    return value
+}
+
+/// An encoder at one place; it is its own single value container.
 private struct NodeEncoder: Encoder {
     let node: EncodedNode
     let codingPath: [any CodingKey]
@@ -165,35 +173,53 @@ extension NodeEncoder: SingleValueEncodingContainer {
     func encode(_ value: String) throws { node.set(.string(value)) }
     func encode(_ value: Double) throws { node.set(.double(value)) }
     func encode(_ value: Float) throws { node.set(.double(Double(value))) }
-    func encode(_ value: some BinaryInteger & Encodable) throws { try setInteger(value) }
+    func encode(_ value: some BinaryInteger & Encodable) throws { node.set(try integerValue(value, codingPath)) }
     // The standard library's own default for these refuses every number.
-    func encode(_ value: Int128) throws { try setInteger(value) }
-    func encode(_ value: UInt128) throws { try setInteger(value) }
+    func encode(_ value: Int128) throws { node.set(try integerValue(value, codingPath)) }
+    func encode(_ value: UInt128) throws { node.set(try integerValue(value, codingPath)) }
 
-    private func setInteger(_ value: some BinaryInteger) throws {
-        guard let value = ValueSet.Value(exactly: value) else {
-            let reason = "An integer in a message lies within -2^63 and 2^64 - 1."
-            throw EncodingError.invalidValue(value, .init(codingPath: codingPath, debugDescription: reason))
+    func encode(_ value: some Encodable) throws {
+        if let value = directValue(value) {
+            node.set(value)
+        } else {
+            try value.encode(to: self)
         }
-        node.set(value)
     }
-    func encode(_ value: some Encodable) throws { try node.encode(value, codingPath: codingPath, userInfo: userInfoValues) }
 }
+
+// The containers put scalars where they belong at once. The generic `encode` stands for every type that has no method of its
+// own: such a value encodes itself into a node.
 
 private struct UnkeyedNodeContainer: UnkeyedEncodingContainer {
     let encoder: NodeEncoder
     var codingPath: [any CodingKey] { encoder.codingPath }
-    var count: Int { encoder.node.childCount }
+    var count: Int { encoder.node.placeCount }
+
+    private func append(_ value: ValueSet.Value) { encoder.node.append(.value(value)) }
 
     private func next() -> NodeEncoder {
-        let key = PathKey(intValue: count)
-        return encoder.nested(encoder.node.appendChild(), key: key)
+        let (node, key) = (EncodedNode(), PathKey(intValue: count))
+        encoder.node.append(.node(node))
+        return encoder.nested(node, key: key)
     }
 
     func encodeNil() throws { _ = next() }
-    func encode(_ value: some Encodable) throws { try next().encode(value) }
+    func encode(_ value: Bool) throws { append(.bool(value)) }
+    func encode(_ value: String) throws { append(.string(value)) }
+    func encode(_ value: Double) throws { append(.double(value)) }
+    func encode(_ value: Float) throws { append(.double(Double(value))) }
+    func encode(_ value: some BinaryInteger & Encodable) throws {
+        append(try integerValue(value, codingPath + [PathKey(intValue: count)]))
+    }
     func encode(_ value: Int128) throws { try next().encode(value) }
     func encode(_ value: UInt128) throws { try next().encode(value) }
+    func encode(_ value: some Encodable) throws {
+        if let value = directValue(value) {
+            append(value)
+        } else {
+            try next().encode(value)
+        }
+    }
     func nestedContainer<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> { next().container(keyedBy: type) }
     func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { next().unkeyedContainer() }
     func superEncoder() -> any Encoder { next() }
@@ -203,14 +229,29 @@ private struct KeyedNodeContainer<Key: CodingKey>: KeyedEncodingContainerProtoco
     let encoder: NodeEncoder
     var codingPath: [any CodingKey] { encoder.codingPath }
 
+    private func set(_ value: ValueSet.Value, _ key: Key) { encoder.node.append(.value(value), key: key.stringValue) }
+
     private func place(_ key: any CodingKey) -> NodeEncoder {
-        encoder.nested(encoder.node.child(key.stringValue), key: key)
+        let node = EncodedNode()
+        encoder.node.append(.node(node), key: key.stringValue)
+        return encoder.nested(node, key: key)
     }
 
     func encodeNil(forKey key: Key) throws {}
-    func encode(_ value: some Encodable, forKey key: Key) throws { try place(key).encode(value) }
+    func encode(_ value: Bool, forKey key: Key) throws { set(.bool(value), key) }
+    func encode(_ value: String, forKey key: Key) throws { set(.string(value), key) }
+    func encode(_ value: Double, forKey key: Key) throws { set(.double(value), key) }
+    func encode(_ value: Float, forKey key: Key) throws { set(.double(Double(value)), key) }
+    func encode(_ value: some BinaryInteger & Encodable, forKey key: Key) throws { set(try integerValue(value, codingPath + [key]), key) }
     func encode(_ value: Int128, forKey key: Key) throws { try place(key).encode(value) }
     func encode(_ value: UInt128, forKey key: Key) throws { try place(key).encode(value) }
+    func encode(_ value: some Encodable, forKey key: Key) throws {
+        if let value = directValue(value) {
+            set(value, key)
+        } else {
+            try place(key).encode(value)
+        }
+    }
     func nestedContainer<NestedKey: CodingKey>(keyedBy type: NestedKey.Type, forKey key: Key) -> KeyedEncodingContainer<NestedKey> {
         place(key).container(keyedBy: type)
     }

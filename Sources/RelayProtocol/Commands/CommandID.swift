@@ -8,7 +8,7 @@ public import Foundation
 #endif
 
 /// Names a command: a UUID of version 7 (RFC 9562 §5.7), so that ids sort by the time they were made.
-public struct CommandID: Hashable, Sendable, Codable, Comparable, LosslessStringConvertible {
+public struct CommandID: TextIdentifier {
     /// The UUID.
     public let uuid: UUID
 
@@ -32,21 +32,6 @@ public struct CommandID: Hashable, Sendable, Codable, Comparable, LosslessString
         withUnsafeBytes(of: left.uuid.uuid) { left in
             withUnsafeBytes(of: right.uuid.uuid) { right in left.lexicographicallyPrecedes(right) }
         }
-    }
-
-    /// Reads the text form.
-    public init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        guard let id = CommandID(try container.decode(String.self)) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a command id is a UUID of version 7")
-        }
-        self = id
-    }
-
-    /// Writes the text form.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(description)
     }
 }
 

@@ -3,7 +3,7 @@
 
 /// The SHA-256 of a public key's SubjectPublicKeyInfo in DER. An identifier of this kind certifies itself: only the
 /// holder of the key can prove it.
-public protocol KeyFingerprint: Hashable, Sendable, Codable, Comparable, LosslessStringConvertible {
+public protocol KeyFingerprint: TextIdentifier {
     /// The 256 bits.
     var digest: Digest256 { get }
     /// An identifier of the given bits.
@@ -35,23 +35,6 @@ extension KeyFingerprint {
 
     /// In the order of the bytes, so that two peers agree on which of them is the smaller.
     public static func < (left: Self, right: Self) -> Bool { left.digest < right.digest }
-
-    /// Reads the text form.
-    public init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        let text = try container.decode(String.self)
-        do throws(IdentifierError) {
-            try self.init(parsing: text)
-        } catch {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: error.description)
-        }
-    }
-
-    /// Writes the text form.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(description)
-    }
 }
 
 /// Names an endpoint: the fingerprint of its identity key.

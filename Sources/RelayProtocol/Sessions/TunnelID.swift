@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// Names a tunnel: 16 random bytes. As text, 32 lower-case hexadecimal digits.
-public struct TunnelID: Hashable, Sendable, Codable, LosslessStringConvertible {
+public struct TunnelID: TextIdentifier {
     private let high: UInt64
     private let low: UInt64
 
@@ -52,18 +52,6 @@ public struct TunnelID: Hashable, Sendable, Codable, LosslessStringConvertible {
         return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
-    /// Reads the text form.
-    public init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        guard let id = TunnelID(try container.decode(String.self)) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a tunnel id is 32 hexadecimal digits")
-        }
-        self = id
-    }
-
-    /// Writes the text form.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(description)
-    }
+    /// By the bytes.
+    public static func < (left: Self, right: Self) -> Bool { (left.high, left.low) < (right.high, right.low) }
 }

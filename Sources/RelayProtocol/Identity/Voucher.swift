@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// A known endpoint's word that a new one belongs to the account, signed by its identity key. Endpoints check it, the relay
-/// does not.
+/// does not. It holds for the record that was looked at and for what the same endpoint, on the same device, says later.
 package struct Voucher: SignedPayload {
     package static let purpose = Purpose.voucher
 
@@ -11,7 +11,11 @@ package struct Voucher: SignedPayload {
     package let voucher: EndpointID
     /// Who is vouched for.
     package let endpoint: EndpointID
-    /// The digest of the record that was looked at.
+    /// The device it is part of.
+    package let system: SystemID
+    /// The version of the record that was looked at.
+    package let recordVersion: UInt64
+    /// The digest of that record.
     package let record: Digest256
     /// Milliseconds since 1970, in relay time.
     package let time: Int64
@@ -20,6 +24,8 @@ package struct Voucher: SignedPayload {
         self.account = record.payload.account
         self.voucher = voucher
         self.endpoint = record.payload.endpointID
+        self.system = record.payload.systemID
+        self.recordVersion = record.payload.version
         self.record = Digest256(hashing: record.encoded)
         self.time = time
     }
@@ -31,18 +37,19 @@ package struct Voucher: SignedPayload {
 }
 
 extension Signed<Voucher> {
-    /// Reads a voucher by a known endpoint for the record at hand.
+    /// Reads a voucher by a known endpoint for the newest record of a new one.
+    /// - Throws: `outdated` for a record that is older than the one that was vouched for.
     package init(
         verifying encoded: [UInt8],
         by voucher: EndpointRecord,
         for record: Signed<EndpointRecord>
     ) throws(RecordError) {
         try self.init(verifying: encoded) { (_) throws(RecordError) in voucher.identityKey }
-        guard payload.voucher == voucher.endpointID, payload.endpoint == record.payload.endpointID,
-            payload.record == Digest256(hashing: record.encoded)
-        else {
-            throw .wrongEndpoint
-        }
+        let (offered, vouched) = (record.payload.version, payload.recordVersion)
+        guard payload.voucher == voucher.endpointID, payload.endpoint == record.payload.endpointID else { throw .wrongEndpoint }
         guard payload.account == voucher.account, payload.account == record.payload.account else { throw .wrongAccount }
+        guard payload.system == record.payload.systemID else { throw .notPartOfSystem }
+        guard offered >= vouched else { throw .outdated(known: vouched, offered: offered) }
+        guard offered > vouched || payload.record == Digest256(hashing: record.encoded) else { throw .versionReused(offered) }
     }
 }

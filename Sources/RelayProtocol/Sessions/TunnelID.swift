@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// Names a tunnel: 16 random bytes. As text, 32 lower-case hexadecimal digits.
-public struct TunnelID: TextIdentifier {
+package struct TunnelID: TextIdentifier {
     private let high: UInt64
     private let low: UInt64
 
@@ -20,7 +20,7 @@ public struct TunnelID: TextIdentifier {
     }
 
     /// Reads the text form; `nil` if it is none.
-    public init?(_ description: String) {
+    package init?(_ description: String) {
         let digits = Array(description.utf8)
         guard digits.count == 32 else { return nil }
         var bytes: [UInt8] = []
@@ -47,11 +47,11 @@ public struct TunnelID: TextIdentifier {
     }
 
     /// 32 lower-case hexadecimal digits.
-    public var description: String {
+    package var description: String {
         let digits = Array("0123456789abcdef".utf8)
         return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
     /// By the bytes.
-    public static func < (left: Self, right: Self) -> Bool { (left.high, left.low) < (right.high, right.low) }
+    package static func < (left: Self, right: Self) -> Bool { (left.high, left.low) < (right.high, right.low) }
 }

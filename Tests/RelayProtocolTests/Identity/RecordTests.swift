@@ -199,19 +199,32 @@ import Testing
         #expect(refusal { $0.displayName = "a\u{7}" } == .invalidField("displayName"))
     }
 
-    @Test func aVoucherSpeaksOfOneRecordOnly() throws {
+    @Test func aVoucherHoldsForOneEndpointOnItsDevice() throws {
         let (known, newcomer, other) = (TestEndpoint(), TestEndpoint(), TestEndpoint())
-        let record = try newcomer.signedRecord()
+        let record = try newcomer.signedRecord(version: 2)
         let voucher = try Signed(Voucher(by: known.id, for: record, time: 1), key: known.identityKey)
-        let changed = try newcomer.signedRecord(version: 2, name: "Other name")
-        #expect(
-            error(of: RecordError.self) { try Signed<Voucher>(verifying: voucher.encoded, by: known.record(), for: changed) }
-                == .wrongEndpoint
+        func refusal(by endpoint: TestEndpoint, for record: Signed<EndpointRecord>) -> RecordError? {
+            error(of: RecordError.self) { try Signed<Voucher>(verifying: voucher.encoded, by: endpoint.record(), for: record) }
+        }
+        #expect(refusal(by: known, for: record) == nil)
+        // A device that was renamed later is still the one that was vouched for.
+        #expect(try refusal(by: known, for: newcomer.signedRecord(version: 3, name: "Other name")) == nil)
+        #expect(try refusal(by: known, for: newcomer.signedRecord(version: 2, name: "Other name")) == .versionReused(2))
+        #expect(try refusal(by: known, for: newcomer.signedRecord(version: 1)) == .outdated(known: 2, offered: 1))
+        #expect(refusal(by: other, for: record) == .badSignature)
+        #expect(try refusal(by: known, for: other.signedRecord(version: 2)) == .wrongEndpoint)
+        // The endpoint's key on another device.
+        let moved = try EndpointRecord(
+            version: 3,
+            account: newcomer.account,
+            identityKey: newcomer.identityKey.publicKey,
+            systemKey: other.systemKey,
+            agreementKey: newcomer.agreementKey.publicKey,
+            name: "Moved",
+            kind: "desktop",
+            platform: "linux"
         )
-        #expect(
-            error(of: RecordError.self) { try Signed<Voucher>(verifying: voucher.encoded, by: other.record(), for: record) }
-                == .badSignature
-        )
+        #expect(try refusal(by: known, for: Signed(moved, key: newcomer.identityKey)) == .notPartOfSystem)
         #expect(
             error(of: RecordError.self) { try Signed(Voucher(by: newcomer.id, for: record, time: 1), key: newcomer.identityKey) } != nil
         )

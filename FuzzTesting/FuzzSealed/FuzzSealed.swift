@@ -15,7 +15,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     _ = try? CommandBody(decoding: bytes, kind: .message, limits: Limits())
     var book = RecordBook(account: "account-1")
     if let record = try? book.add(endpointRecord: bytes) {
-        _ = try? book.add(appRegistration: bytes, of: record.payload.endpointID)
+        _ = try? book.set(appRegistrations: [bytes], of: record.payload.endpointID)
     }
     return 0
 }

@@ -119,11 +119,14 @@ public struct Limits: Hashable, Sendable {
         self.overrides = [:]
     }
 
-    /// A limit's value; a value below 1 is taken as 1.
+    /// The highest value a limit can have. Some come from a relay: sums and multiples of them must not overflow.
+    package static let ceiling = 1 << 30
+
+    /// A limit's value, from 1 to 2^30; what is set beyond is taken as the nearest.
     public subscript(limit: Limit) -> Int {
         get { overrides[limit] ?? limit.defaultValue }
         set {
-            let value = max(1, newValue)
+            let value = min(max(1, newValue), Self.ceiling)
             // Only what differs is kept, so that equal limits are equal values.
             overrides[limit] = value == limit.defaultValue ? nil : value
         }

@@ -45,6 +45,9 @@ package enum CommandBody: Hashable, Sendable {
             else {
                 throw .malformedBody
             }
+            for uri in [request.uri, request.fallbackURI] where uri.map({ $0.text.utf8.count > limits[.uriBytes] }) ?? false {
+                throw .malformedBody
+            }
             self = .launch(request)
         case .message:
             guard let service = set["service"]?.string, (1...limits[.serviceNameBytes]).contains(service.utf8.count),

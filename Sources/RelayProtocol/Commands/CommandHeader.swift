@@ -65,9 +65,11 @@ package struct CommandHeader: Codable, Hashable, Sendable {
     func validate() throws(CommandError) {
         guard suite == Self.currentSuite else { throw .unknownSuite(suite) }
         let identifiers = [account, targetApp] + (senderApp.map { [$0] } ?? [])
-        for text in identifiers where !(1...256).contains(text.utf8.count) || !DisplayText.isPlain(text) { throw .malformed }
+        for text in identifiers where !ProgramText.isValid(text) { throw .malformed }
         let (timeToLive, overflow) = expires.subtractingReportingOverflow(created)
-        guard keyID.count == 16, number > 0, created >= 0, !overflow, timeToLive > 0, timeToLive <= CommandPeriod.longestLife else {
+        guard keyID.count == 16, WireNumber.range.contains(number), created >= 0, expires < 1 << 53, !overflow, timeToLive > 0,
+            timeToLive <= CommandPeriod.longestLife
+        else {
             throw .malformed
         }
     }

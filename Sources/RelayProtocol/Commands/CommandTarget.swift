@@ -23,8 +23,10 @@ package struct TargetClock: Hashable, Sendable {
 package enum CommandCheck: Hashable, Sendable {
     /// The signature is the sender's, and the command may run.
     case valid
-    /// The signature is the sender's, but the command will not run: a policy, an unknown app, an unreadable body.
+    /// The signature is the sender's, but the command will not run: a policy, an unreadable body.
     case refused(CommandOutcome)
+    /// The signature is the sender's, but there is no such app here.
+    case appUnknown
     /// The signature is not the sender's, and never can be.
     case forged(reason: String)
     /// There is no record that shows the sender's key. With one, the same bytes might be valid, so nothing is said.
@@ -70,6 +72,8 @@ package struct CommandTarget: Hashable, Sendable {
         case persist(Row, highest: UInt64?, reply: [UInt8]?)
         /// Delete the row with all that belongs to it.
         case remove(CommandKey)
+        /// Delete the lane's highest number.
+        case removeLane(CommandLane)
         /// Send `command.received`.
         case sendReceived(CommandKey)
         /// Send `command.result` with the stored receipt and reply.
@@ -161,7 +165,7 @@ package struct CommandTarget: Hashable, Sendable {
         case .forged(let reason):
             // A forger must reach neither the store nor the lane's number.
             return [.sendUnstoredResult(command, .failed(reason: reason))]
-        case .valid, .refused:
+        case .valid, .refused, .appUnknown:
             break
         }
         let highest = lanes[command.lane]?.highest
@@ -178,7 +182,11 @@ package struct CommandTarget: Hashable, Sendable {
         }
         held.commands += 1
         held.bytes += command.size
-        if case .refused(let outcome) = check { return refuse(command, outcome) }
+        switch check {
+        case .refused(let outcome): return refuse(command, outcome, opensLane: true)
+        case .appUnknown: return refuse(command, .unsupported, opensLane: false)
+        case .valid, .forged, .unverifiable: break
+        }
         rows[command.key] = Row(restoring: command, state: .received)
         lanes[command.lane, default: Lane()].highest = command.number
         lanes[command.lane, default: Lane()].waiting.append(command.key)
@@ -187,13 +195,13 @@ package struct CommandTarget: Hashable, Sendable {
         return [stored, .sendReceived(command.key)] + work(clock)
     }
 
-    /// Answered without handling. It must be stored: the check may come out otherwise the next time. It opens no lane,
-    /// though: senders could invent apps without end.
-    private mutating func refuse(_ command: CommandDescriptor, _ outcome: CommandOutcome) -> [Action] {
+    /// Answered without handling. It must be stored, and its number must count: the check may come out otherwise the next time.
+    /// For an app that is not here no lane is opened: senders could invent apps without end.
+    private mutating func refuse(_ command: CommandDescriptor, _ outcome: CommandOutcome, opensLane: Bool) -> [Action] {
         let row = Row(restoring: command, state: .answered(outcome))
         rows[command.key] = row
-        let highest = lanes[command.lane]?.highest.map { _ in command.number }
-        if let highest { lanes[command.lane]?.highest = highest }
+        let highest = opensLane || lanes[command.lane]?.highest != nil ? command.number : nil
+        if let highest { lanes[command.lane, default: Lane()].highest = highest }
         return [.persist(row, highest: highest, reply: nil), .sendResult(command.key)]
     }
 
@@ -218,6 +226,14 @@ package struct CommandTarget: Hashable, Sendable {
         held.commands -= 1
         held.bytes -= row.command.size
         return [.remove(key)]
+    }
+
+    /// A sender has left the account for good: nothing of it can be verified any more, so its lanes need not be kept. What
+    /// it has sent before goes on.
+    package mutating func senderRemoved(_ sender: EndpointID) -> [Action] {
+        let unused = lanes.filter { $0.key.sender == sender && $0.value.waiting.isEmpty && $0.value.handling == nil }.map(\.key)
+        for lane in unused { lanes[lane] = nil }
+        return unused.sorted { $0.appID < $1.appID }.map { .removeLane($0) }
     }
 
     // MARK: The handler

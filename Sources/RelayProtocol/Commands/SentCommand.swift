@@ -11,7 +11,7 @@
 /// ```
 /// prepared ──▶ sent ──▶ accepted(progress) ──▶ final
 ///    │  ▲       │  └──────────────────────────▶ final
-///    │  └───────┤ clockSkew, numberPassed: signed anew
+///    │  └───────┤ clockSkew: signed anew
 ///    ▼          ▼
 /// withdrawn   refused
 /// ```
@@ -41,7 +41,7 @@ package struct SentCommand: Hashable, Sendable {
         /// Send the acknowledgement of the final outcome.
         case acknowledge
         /// Sign a new blob under the same id, with the relay's time, and call `signedAnew`.
-        case signAnew(SigningReason)
+        case signAnew
         /// Call `connected()` again when the relay said to, or after a minute, if the connection lasts.
         case retryLater
         /// To the owner's `CommandSending`: the next command of the lane may be sent.
@@ -51,14 +51,6 @@ package struct SentCommand: Hashable, Sendable {
         /// The relay said what it may not say. Log it.
         case reject
     }
-
-    package enum SigningReason: Hashable, Sendable {
-        /// The creation time was off. The number stays.
-        case clockSkew
-        /// The number takes the lane's next value.
-        case numberPassed
-    }
-
     package enum Report: Hashable, Sendable {
         case status(CommandStatus)
         case withdrawn
@@ -137,10 +129,7 @@ package struct SentCommand: Hashable, Sendable {
         switch (state, refusal.reason) {
         case (.sent, .clockSkew) where !refusal.mayHaveRun && signings < Self.mostSignings:
             state = .prepared
-            return [.persist(self), .signAnew(.clockSkew)]
-        case (.sent, .numberPassed) where !refusal.mayHaveRun && signings < Self.mostSignings:
-            state = .prepared
-            return [.persist(self), .signAnew(.numberPassed)]
+            return [.persist(self), .signAnew]
         case (.sent, _) where !refusal.mayHaveRun:
             state = .refused(refusal)
             return [.persist(self), .report(.refused(refusal)), .answered]
@@ -192,6 +181,10 @@ package struct SentCommand: Hashable, Sendable {
             return [.reject]
         case .sent, .accepted:
             guard final.isWithinAuthority, final.attestedBy == .relay || receiptIsValid else { return [.reject] }
+            // A relay that has said "delivered" has offered it: it cannot know any more that it has not run.
+            if final.attestedBy == .relay, state == .accepted(.delivered) {
+                return end(CommandFinal(attestedByRelay: .indeterminate(.targetLost))) + [.acknowledge]
+            }
             return end(final) + [.acknowledge]
         }
     }

@@ -35,7 +35,7 @@ package enum BlobKinds {
     /// A signed app registration.
     package enum AppRegistration: BlobKind { package static let bound = BlobBound.limit(.appRegistrationBytes) }
     /// One endpoint's signature over another's record.
-    package enum Voucher: BlobKind { package static let bound = BlobBound.bytes(1...4 << 10) }
+    package enum Voucher: BlobKind { package static let bound = BlobBound.bytes(1...1 << 10) }
     /// A command: header and sealed body.
     package enum Command: BlobKind { package static let bound = BlobBound.limit(.commandBytes) }
     /// The target's signed word on a command's outcome.

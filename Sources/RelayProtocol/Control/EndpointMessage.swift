@@ -105,6 +105,8 @@ extension EndpointMessage {
     }
 
     private struct Reader: Decodable {
+        private static let unanswered: Set<String> = [Hello.type, CommandReceived.type, CommandAcknowledge.type, TunnelDecline.type]
+
         let received: Received
 
         init(from decoder: any Decoder) throws {
@@ -123,7 +125,8 @@ extension EndpointMessage {
                     self.received = .ignored
                 }
             } catch {
-                guard let ref else { throw error }
+                // What is no request is not answered, whatever fields it has.
+                guard let ref, !Self.unanswered.contains(type) else { throw error }
                 switch ControlFrameError(error) {
                 case .tooLarge(let exceeded): self.received = .refused(RelayMessage.Failure(ref: ref, exceeding: exceeded))
                 case .malformed(let reason):

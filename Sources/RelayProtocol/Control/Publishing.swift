@@ -24,6 +24,19 @@ extension EndpointMessage {
             self.ref = ref
             self.appID = appID
         }
+
+        package init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            self.ref = try container.decode(RequestRef.self, forKey: .ref)
+            self.appID = try container.decode(String.self, forKey: .appID)
+            guard ProgramText.isValid(appID) else {
+                throw DecodingError.dataCorruptedError(forKey: .appID, in: container, debugDescription: "no app id")
+            }
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case ref, appID
+        }
     }
 
     /// Replaces the endpoint's own record: the device was renamed, or the agreement key changed.

@@ -65,6 +65,7 @@ package struct AppRegistration: SignedPayload {
     }
 
     package func validate(limits: Limits) throws(RecordError) {
+        try limits.checkVersion(version)
         try limits.checkIdentifier(account, field: "account")
         try limits.checkIdentifier(appID, field: "appID")
         try limits.checkDisplayName(displayName, field: "displayName", mayBeEmpty: true)
@@ -86,11 +87,7 @@ package struct AppRegistration: SignedPayload {
 extension Signed<AppRegistration> {
     /// Reads a registration that an endpoint signed.
     package init(verifying encoded: [UInt8], from record: EndpointRecord, limits: Limits = Limits()) throws(RecordError) {
-        do throws(LimitExceeded) {
-            try limits.check(.appRegistrationBytes, encoded.count)
-        } catch {
-            throw .limitExceeded(error)
-        }
+        try limits.checkField(.appRegistrationBytes, encoded.count)
         try self.init(verifying: encoded, limits: limits) { (_) throws(RecordError) in record.identityKey }
         guard payload.endpoint == record.endpointID else { throw .wrongEndpoint }
         guard payload.account == record.account else { throw .wrongAccount }

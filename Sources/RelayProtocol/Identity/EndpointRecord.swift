@@ -60,6 +60,7 @@ package struct EndpointRecord: SignedPayload {
     package var systemID: SystemID { SystemID(systemKey) }
 
     package func validate(limits: Limits) throws(RecordError) {
+        try limits.checkVersion(version)
         try limits.checkIdentifier(account, field: "account")
         try limits.checkDisplayName(name, field: "name")
         try limits.checkIdentifier(kind, field: "kind")

@@ -2,27 +2,43 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// The newest records of an account's endpoints: checks that a version never goes back, and that one version has
-/// one content. A record seen before costs no signature check again. Holds at most `endpointsPerAccount` endpoints, and pinned
-/// ones first: a relay that invents endpoints keeps no known one out.
+/// one content. A record seen before costs no signature check again.
+///
+/// How many endpoints there are is for the `DeviceDirectory` to bound: what it does not admit is to be forgotten here.
 package struct RecordBook: Sendable {
+    /// The versions that an endpoint has reached. They outlive its removal, so that a relay that removes an endpoint and brings
+    /// it back cannot bring an older record with it.
+    package struct Floor: Hashable, Sendable {
+        package var record: UInt64
+        package var apps: [String: UInt64]
+
+        package init(record: UInt64 = 0, apps: [String: UInt64] = [:]) {
+            self.record = record
+            self.apps = apps
+        }
+    }
+
+    /// The most apps of one endpoint whose versions are remembered.
+    package static let mostApps = 256
+
     package let account: String
-    /// The endpoints that the account's own have seen and confirmed.
-    package var pinned: Set<EndpointID>
+    /// To be kept for the endpoints that are pinned.
+    package private(set) var floors: [EndpointID: Floor]
     private let limits: Limits
     private var endpoints: [EndpointID: Signed<EndpointRecord>] = [:]
-    private var registrations: [EndpointID: [String: Signed<AppRegistration>]] = [:]
+    private var registrations: [EndpointID: [Signed<AppRegistration>]] = [:]
 
-    package init(account: String, pinned: Set<EndpointID> = [], limits: Limits = Limits()) {
+    package init(account: String, floors: [EndpointID: Floor] = [:], limits: Limits = Limits()) {
         self.account = account
-        self.pinned = pinned
+        self.floors = floors
         self.limits = limits
     }
 
     /// The newest record of an endpoint.
     package subscript(endpoint: EndpointID) -> Signed<EndpointRecord>? { endpoints[endpoint] }
 
-    /// The newest registration of an endpoint's app.
-    package subscript(endpoint: EndpointID, appID: String) -> Signed<AppRegistration>? { registrations[endpoint]?[appID] }
+    /// The registrations of an endpoint.
+    package func registrations(of endpoint: EndpointID) -> [Signed<AppRegistration>] { registrations[endpoint] ?? [] }
 
     /// Takes in an endpoint's record.
     /// - Parameter endpoint: whose record it must be, where that is known.
@@ -34,52 +50,60 @@ package struct RecordBook: Sendable {
         let id = record.payload.endpointID
         guard endpoint.map({ $0 == id }) ?? true else { throw .wrongEndpoint }
         guard record.payload.account == account else { throw .wrongAccount }
-        if let known = endpoints[id] {
-            try Self.checkGrowth(of: record, over: known, version: \.version)
-        } else {
-            try makeRoom(for: id)
-        }
+        let floor = floors[id]?.record ?? 0
+        try Self.checkGrowth(record.payload.version, over: floor, isSame: endpoints[id].map { $0.payload == record.payload } ?? true)
         endpoints[id] = record
+        floors[id, default: Floor()].record = record.payload.version
         return record
     }
 
-    /// A pinned endpoint takes the place of one that is not, when the book is full.
-    private mutating func makeRoom(for endpoint: EndpointID) throws(RecordError) {
-        guard endpoints.count >= limits[.endpointsPerAccount] else { return }
-        guard pinned.contains(endpoint), let other = endpoints.keys.filter({ !pinned.contains($0) }).min() else {
-            return try limits.checkField(.endpointsPerAccount, endpoints.count + 1)
-        }
-        remove(other)
-    }
-
-    /// Takes in an app registration of a known endpoint.
+    /// Takes in all app registrations of a known endpoint, in place of those before.
     @discardableResult
-    package mutating func add(appRegistration encoded: [UInt8], of endpoint: EndpointID) throws(RecordError) -> Signed<AppRegistration> {
+    package mutating func set(
+        appRegistrations encoded: [[UInt8]],
+        of endpoint: EndpointID
+    ) throws(RecordError) -> [Signed<AppRegistration>] {
         guard let record = endpoints[endpoint] else { throw .wrongEndpoint }
-        let known = registrations[endpoint] ?? [:]
-        if let same = known.values.first(where: { $0.encoded == encoded }) { return same }
-        let registration = try Signed<AppRegistration>(verifying: encoded, from: record.payload, limits: limits)
-        let appID = registration.payload.appID
-        if let older = known[appID] { try Self.checkGrowth(of: registration, over: older, version: \.version) }
-        let others = known.reduce(0) { $1.key == appID ? $0 : $0 + $1.value.encoded.count }
-        try limits.checkField(.appRegistrationsBytes, others + encoded.count)
-        registrations[endpoint, default: [:]][appID] = registration
-        return registration
+        try limits.checkField(.appRegistrationsBytes, encoded.reduce(0) { $0 + $1.count })
+        let known = registrations[endpoint] ?? []
+        var floor = floors[endpoint] ?? Floor()
+        var taken: [Signed<AppRegistration>] = []
+        for bytes in encoded {
+            if let same = known.first(where: { $0.encoded == bytes }) {
+                taken.append(same)
+                continue
+            }
+            let registration = try Signed<AppRegistration>(verifying: bytes, from: record.payload, limits: limits)
+            let (appID, version) = (registration.payload.appID, registration.payload.version)
+            let older = known.first { $0.payload.appID == appID }
+            try Self.checkGrowth(version, over: floor.apps[appID] ?? 0, isSame: older.map { $0.payload == registration.payload } ?? true)
+            floor.apps[appID] = version
+            taken.append(registration)
+        }
+        let apps = Set(taken.map(\.payload.appID))
+        guard apps.count == taken.count else { throw .invalidField("appID") }
+        if floor.apps.count > Self.mostApps { floor.apps = floor.apps.filter { apps.contains($0.key) } }
+        floors[endpoint] = floor
+        registrations[endpoint] = taken
+        return taken
     }
 
-    /// Forgets an endpoint that left the account, with its apps.
+    /// An endpoint is not there any more. It may come back, with no older record.
     package mutating func remove(_ endpoint: EndpointID) {
         endpoints[endpoint] = nil
         registrations[endpoint] = nil
     }
 
-    private static func checkGrowth<Payload>(
-        of offered: Signed<Payload>,
-        over known: Signed<Payload>,
-        version: (Payload) -> UInt64
-    ) throws(RecordError) {
-        let (knownVersion, offeredVersion) = (version(known.payload), version(offered.payload))
-        guard offeredVersion >= knownVersion else { throw .outdated(known: knownVersion, offered: offeredVersion) }
-        guard offeredVersion > knownVersion || offered.encoded == known.encoded else { throw .versionReused(offeredVersion) }
+    /// Removes an endpoint without a trace: one that the directory did not admit, or that was never pinned.
+    package mutating func forget(_ endpoint: EndpointID) {
+        remove(endpoint)
+        floors[endpoint] = nil
+    }
+
+    /// - Parameter isSame: whether what is known under this version, if anything, says the same. A signature made anew over the
+    ///   same content is no other content.
+    private static func checkGrowth(_ offered: UInt64, over known: UInt64, isSame: Bool) throws(RecordError) {
+        guard offered >= known else { throw .outdated(known: known, offered: offered) }
+        guard offered > known || isSame else { throw .versionReused(offered) }
     }
 }

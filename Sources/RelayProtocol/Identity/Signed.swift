@@ -76,15 +76,20 @@ extension Limits {
         }
     }
 
+    /// A version: from 1 to what every JSON reader and database holds exactly.
+    func checkVersion(_ version: UInt64) throws(RecordError) {
+        guard WireNumber.range.contains(version) else { throw .invalidField("version") }
+    }
+
     /// A name for people: some visible characters, no control or bidirectional ones, not too long.
     func checkDisplayName(_ name: String, field: String, mayBeEmpty: Bool = false) throws(RecordError) {
         // Bytes first: counting the characters of an endless name is work a stranger must not order.
         try checkField(.displayNameCharacters, name.utf8.count > 16 * self[.displayNameCharacters] ? name.utf8.count : name.count)
-        guard DisplayText.isPlain(name), mayBeEmpty || !name.allSatisfy(\.isWhitespace) else { throw .invalidField(field) }
+        guard DisplayText.isPlain(name), DisplayText.isVisible(name) || mayBeEmpty && name.isEmpty else { throw .invalidField(field) }
     }
 
-    /// A text for programs: 1 to 256 bytes without control characters.
+    /// A text for programs.
     func checkIdentifier(_ text: String, field: String) throws(RecordError) {
-        guard (1...256).contains(text.utf8.count), DisplayText.isPlain(text) else { throw .invalidField(field) }
+        guard ProgramText.isValid(text) else { throw .invalidField(field) }
     }
 }

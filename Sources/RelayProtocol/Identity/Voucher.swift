@@ -31,6 +31,7 @@ package struct Voucher: SignedPayload {
     }
 
     package func validate(limits: Limits) throws(RecordError) {
+        try limits.checkVersion(recordVersion)
         try limits.checkIdentifier(account, field: "account")
         guard voucher != endpoint else { throw .invalidField("voucher") }
     }

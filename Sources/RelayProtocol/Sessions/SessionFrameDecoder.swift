@@ -6,8 +6,8 @@ package import NIOCore
 /// Takes frames out of a stream of bytes that arrives in any pieces.
 ///
 /// A frame that lies in one received buffer shares that buffer's memory; one that does not is collected in memory of
-/// its own. Between two calls the decoder holds less than one frame. Who keeps a small body for long should copy it, as it
-/// keeps the whole received buffer.
+/// its own. Between two calls the decoder holds less than one frame. A message that is much smaller than the buffer it
+/// came in is copied, so that it does not keep the whole of it.
 package struct SessionFrameDecoder: Sendable {
     /// What is read next.
     private enum State {
@@ -61,7 +61,7 @@ package struct SessionFrameDecoder: Sendable {
                 case .body(let header):
                     guard let body = readBody(header.length) else { return nil }
                     state = .header
-                    return try SessionFrame(header, body)
+                    return try SessionFrame(header, header.type == .data ? body : Self.compact(body))
                 case .skipping(let count):
                     guard let rest = skip(count) else {
                         state = .header
@@ -121,6 +121,12 @@ package struct SessionFrameDecoder: Sendable {
                 length: Int(raw.length)
             )
         )
+    }
+
+    /// A small message that waits for its app must not keep all that was received with it. (The bytes of `data` do not wait.)
+    private static func compact(_ body: ByteBuffer) -> ByteBuffer {
+        guard body.readableBytes < body.storageCapacity / 2 else { return body }
+        return ByteBuffer(bytes: body.readableBytesView)
     }
 
     private mutating func readBody(_ length: Int) -> ByteBuffer? {

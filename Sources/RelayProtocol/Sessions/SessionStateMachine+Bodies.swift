@@ -50,7 +50,7 @@ extension SessionStateMachine {
         connections.values[index][body.request.number, isOurs: body.isOurs] =
             .receiving(.assembling(buffer, length: announcement.length), windowBytes: windowBytes, timeLeft: timeLeft)
         assemblingCount += 1
-        lastBodyByte = now
+        if assemblingCount == 1 { bodyDeadline = now + SessionWire.stalledInterval }
         reply(SessionFrame(.grant(body.isOurs ? .response : .request), body.request), into: &actions)
         requestGrants(into: &actions)
     }
@@ -79,9 +79,9 @@ extension SessionStateMachine {
         case .dropped:
             try connections.values[index].checkUsed(request.number, isOurs: isOurs)
         case .more:
-            lastBodyByte = now
+            bodyProgressed(bytes.readableBytes, at: now)
         case .complete(let message, let windowBytes, let timeLeft):
-            lastBodyByte = now
+            bodyProgressed(bytes.readableBytes, at: now)
             assemblingCount -= 1
             let receipt = SessionReceipt(
                 connection: request.connection,
@@ -96,6 +96,12 @@ extension SessionStateMachine {
                 actions.append(.requestReceived(request, message: message, timeLeft: timeLeft, receipt))
             }
         }
+    }
+
+    /// Bytes buy time: a peer that trickles them must not hold the budget for ever.
+    private mutating func bodyProgressed(_ bytes: Int, at now: Duration) {
+        let bought = SessionWire.bodyKiBTime * bytes / 1_024
+        bodyDeadline = min(bodyDeadline + bought, now + SessionWire.stalledInterval)
     }
 
     private enum BodyStep {

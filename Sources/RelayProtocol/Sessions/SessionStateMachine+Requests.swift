@@ -94,6 +94,8 @@ extension SessionStateMachine {
         into actions: inout [SessionAction]
     ) {
         let frame = SessionFrame(.error(SessionFailure(.messageTooLarge, excess.description)), request)
+        // The peer can provoke it at will, like a `pong`.
+        repliesSent += 1
         if transmit(frame, nil, isOurs: false, at: index, into: &actions) == .waiting,
             case .sending(.queued(let ticket)) = connections.values[index].theirs[request.number]
         {
@@ -121,7 +123,7 @@ extension SessionStateMachine {
             let exchange = connections.values[index].ours.removeValue(forKey: request.number)
         else { return }
         awaitedCount -= 1
-        if let line = discard(exchange, into: &actions) { connections.values[index].line.remove(line) }
+        leaveLine(discard(exchange, into: &actions), at: index, into: &actions)
         if case .receiving(_, let windowBytes, _) = exchange { credit(windowBytes, at: index, into: &actions) }
         actions.append(.requestFailed(request, failure))
     }
@@ -131,9 +133,20 @@ extension SessionStateMachine {
         guard let index = connections.index(forKey: request.connection),
             let exchange = connections.values[index].theirs.removeValue(forKey: request.number)
         else { return }
-        if let line = discard(exchange, into: &actions) { connections.values[index].line.remove(line) }
+        leaveLine(discard(exchange, into: &actions), at: index, into: &actions)
         if case .receiving(_, let windowBytes, _) = exchange { credit(windowBytes, at: index, into: &actions) }
         if let word = Self.lastWord(request, exchange) { actions.append(word) }
+    }
+
+    /// What waits behind a frame that is no longer sent may fit.
+    private mutating func leaveLine(
+        _ ticket: WaitingLine<SessionConnection.QueuedFrame>.Ticket?,
+        at index: ConnectionIndex,
+        into actions: inout [SessionAction]
+    ) {
+        guard let ticket else { return }
+        connections.values[index].line.remove(ticket)
+        sendQueued(at: index, into: &actions)
     }
 
     /// What the app is told of the end of a request of the peer.

@@ -24,7 +24,7 @@ extension SessionStateMachine {
         guard end == nil else { return nil }
         var next = nextPing
         if let idleSince { next = min(next, idleSince + SessionWire.idleInterval) }
-        if assemblingCount > 0 { next = min(next, lastBodyByte + SessionWire.stalledInterval) }
+        if assemblingCount > 0 { next = min(next, bodyDeadline) }
         if let closing = closingDeadlines.map(\.until).min() { next = min(next, closing) }
         return next
     }
@@ -36,7 +36,7 @@ extension SessionStateMachine {
             actions.append(.send(SessionFrame(.goaway(SessionGoAway(lastConnection: lastTheirs)))))
             return end(.idle, into: &actions)
         }
-        if assemblingCount > 0, now >= lastBodyByte + SessionWire.stalledInterval {
+        if assemblingCount > 0, now >= bodyDeadline {
             return fail(.bodyStalled, into: &actions)
         }
         for (id, until) in closingDeadlines.sorted(by: { $0.id < $1.id }) where now >= until {

@@ -46,9 +46,9 @@ package struct SessionStateMachine: Sendable {
     var reservation: Reservation?
     /// Bytes of announced messages, from the reservation until the app has taken the message.
     package internal(set) var assemblyBytes = 0
-    /// Bodies that are being received, and when the last byte of any came.
+    /// Bodies that are being received, and until when more bytes of them must come.
     var assemblingCount = 0
-    var lastBodyByte = Duration.zero
+    var bodyDeadline = Duration.zero
     /// Bodies of ours that the peer granted, in turn.
     var granted = WaitingLine<SessionConnection.BodyKey>()
 

@@ -34,6 +34,8 @@ package enum SessionWire {
     package static let idleInterval = Duration.seconds(60)
     /// How long a closed connection waits for the peer to fetch the last responses.
     package static let closingInterval = Duration.seconds(60)
-    /// How long granted bodies may wait for their next byte, all of a session together.
+    /// How far ahead granted bodies may be paid for, all of a session together.
     package static let stalledInterval = Duration.seconds(60)
+    /// What a KiB of them pays for: 4 KiB/s are enough to go on.
+    package static let bodyKiBTime = Duration.milliseconds(250)
 }

@@ -83,8 +83,9 @@ private struct CBORReader {
         guard depth <= ValueSet.maximumDepth else { throw ValueSetError(.tooDeep, at: position) }
         // An entry takes at least two bytes: an empty key and a one-byte value.
         guard count <= UInt64(remaining / 2) else { throw ValueSetError(.truncated, at: bytes.count) }
+        guard count <= UInt64(ValueSet.maximumValueCount - valueCount) else { throw ValueSetError(.tooManyValues, at: position) }
         var entries: [ValueSet.Entry] = []
-        entries.reserveCapacity(Int(count))
+        entries.reserveCapacity(Self.reservation(count))
         var previous: UnsafeRawBufferPointer?
         for _ in 0..<count {
             let start = position
@@ -109,12 +110,15 @@ private struct CBORReader {
         return ValueSet(sortedEntries: entries)
     }
 
+    /// A claimed count is believed only so far: the claims of 32 nested levels would add up.
+    private static func reservation(_ count: UInt64) -> Int { Int(min(count, 1_024)) }
+
     private mutating func array(count: UInt64, depth: Int, start: Int) throws(ValueSetError) -> [ValueSet.Value] {
         guard depth <= ValueSet.maximumDepth else { throw ValueSetError(.tooDeep, at: start) }
         guard count <= UInt64(remaining) else { throw ValueSetError(.truncated, at: bytes.count) }
         guard count <= UInt64(ValueSet.maximumValueCount - valueCount) else { throw ValueSetError(.tooManyValues, at: start) }
         var values: [ValueSet.Value] = []
-        values.reserveCapacity(Int(count))
+        values.reserveCapacity(Self.reservation(count))
         for index in 0..<Int(count) {
             let start = position
             do throws(ValueSetError) {

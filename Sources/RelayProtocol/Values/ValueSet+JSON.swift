@@ -48,15 +48,33 @@ enum JSONTag: String {
     /// What the tag's object stands for, if its content fits.
     func value(of content: ValueSet.Value) -> ValueSet.Value? {
         switch (self, content) {
-        case (.int, .string(let text)): Int64(text).map { .int($0) } ?? UInt64(text).map { .uint($0) }
+        case (.int, .string(let text)): Self.integer(text)
         case (.double, .string("NaN")): .double(.nan)
         case (.double, .string("Infinity")): .double(.infinity)
         case (.double, .string("-Infinity")): .double(-.infinity)
-        case (.date, _): content.double.map { .date(Date(timeIntervalSince1970: $0)) }
+        case (.date, .int), (.date, .double): Self.date(content)
         case (.uuid, .string(let text)): UUID(uuidString: text).map { .uuid($0) }
-        case (.data, .string(let text)): Data(base64Encoded: text).map { .data([UInt8]($0)) }
+        case (.data, .string(let text)): Self.data(text)
         default: nil
         }
+    }
+
+    // One value has one text: no sign or zero in front, no stray bits behind.
+
+    private static func integer(_ text: String) -> ValueSet.Value? {
+        guard let value: ValueSet.Value = Int64(text).map({ .int($0) }) ?? UInt64(text).map({ .uint($0) }) else { return nil }
+        let canonical = value.int64.map { "\($0)" } ?? value.uint64.map { "\($0)" }
+        return canonical == text ? value : nil
+    }
+
+    private static func date(_ content: ValueSet.Value) -> ValueSet.Value? {
+        guard let seconds = content.double, seconds.isFinite else { return nil }
+        return .date(Date(timeIntervalSince1970: seconds))
+    }
+
+    private static func data(_ text: String) -> ValueSet.Value? {
+        guard let data = Data(base64Encoded: text), data.base64EncodedString() == text else { return nil }
+        return .data([UInt8](data))
     }
 
     /// Whether a key, as it is written, is that of a tag and not of a set.

@@ -44,9 +44,10 @@ private struct ValueDecoder: Decoder {
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
         // A type that reads its bytes one by one finds them in data too.
         if case .data(let bytes) = value {
-            return UnkeyedValueContainer(decoder: self, values: bytes.map { .int(Int64($0)) })
+            return UnkeyedValueContainer(decoder: self, count: bytes.count) { .int(Int64(bytes[$0])) }
         }
-        return UnkeyedValueContainer(decoder: self, values: try unwrap(value.array, as: [Any].self))
+        let values = try unwrap(value.array, as: [Any].self)
+        return UnkeyedValueContainer(decoder: self, count: values.count) { values[$0] }
     }
 
     func singleValueContainer() -> any SingleValueDecodingContainer { self }
@@ -115,26 +116,28 @@ extension ValueDecoder: SingleValueDecodingContainer {
 private struct UnkeyedValueContainer: UnkeyedDecodingContainer {
     let codingPath: [any CodingKey]
     private let userInfoValues: [CodingUserInfoKey: any Sendable]
-    private let values: [ValueSet.Value]
+    private let end: Int
+    private let valueAt: (Int) -> ValueSet.Value
     private(set) var currentIndex = 0
 
-    init(decoder: ValueDecoder, values: [ValueSet.Value]) {
+    init(decoder: ValueDecoder, count: Int, valueAt: @escaping (Int) -> ValueSet.Value) {
         self.codingPath = decoder.codingPath
         self.userInfoValues = decoder.userInfoValues
-        self.values = values
+        self.end = count
+        self.valueAt = valueAt
     }
 
-    var count: Int? { values.count }
-    var isAtEnd: Bool { currentIndex >= values.count }
+    var count: Int? { end }
+    var isAtEnd: Bool { currentIndex >= end }
 
     private mutating func next(_ type: Any.Type) throws -> ValueDecoder {
         let key = PathKey(intValue: currentIndex)
         guard !isAtEnd else {
-            let reason = "The array has no more than \(values.count) values."
+            let reason = "The array has no more than \(end) values."
             throw DecodingError.valueNotFound(type, .init(codingPath: codingPath + [key], debugDescription: reason))
         }
         defer { currentIndex += 1 }
-        return ValueDecoder(value: values[currentIndex], parentPath: codingPath, key: key, userInfoValues: userInfoValues)
+        return ValueDecoder(value: valueAt(currentIndex), parentPath: codingPath, key: key, userInfoValues: userInfoValues)
     }
 
     func decodeNil() throws -> Bool { false }

@@ -78,10 +78,29 @@ import Testing
         #expect(target == before)
     }
 
-    @Test func refusalIsStoredAndOpensNoLane() {
+    @Test func refusalIsStoredAndItsNumberCounts() {
         let command = CommandDescriptor.test(number: 7)
         var target = CommandTarget()
-        let actions = target.offered(command, check: .refused(.unsupported), clock)
+        let actions = target.offered(command, check: .refused(.declined), clock)
+        #expect(actions == [.persist(row(command, .answered(.declined)), highest: 7, reply: nil), .sendResult(command.key)])
+        _ = target.settled(command.key)
+        // Offered once more, and allowed meanwhile: the sender holds "declined", so it must not run.
+        #expect(target.offered(command, check: .valid, clock) == [.sendUnstoredResult(command, .indeterminate(.interrupted))])
+    }
+
+    @Test func lanesOfARemovedSenderAreForgottenOnceTheyAreDone() {
+        let command = CommandDescriptor.test(number: 1)
+        var target = target(with: command)
+        #expect(target.senderRemoved(command.lane.sender) == [])
+        _ = target.handlerEnded(command.key, .succeeded, reply: nil, clock)
+        #expect(target.senderRemoved(command.lane.target) == [])
+        #expect(target.senderRemoved(command.lane.sender) == [.removeLane(command.lane)])
+    }
+
+    @Test func unknownAppIsAnsweredAndOpensNoLane() {
+        let command = CommandDescriptor.test(number: 7)
+        var target = CommandTarget()
+        let actions = target.offered(command, check: .appUnknown, clock)
         #expect(actions == [.persist(row(command, .answered(.unsupported)), highest: nil, reply: nil), .sendResult(command.key)])
         // The next check may come out otherwise; the answer stays.
         #expect(target.offered(command, check: .valid, clock) == [.sendResult(command.key)])

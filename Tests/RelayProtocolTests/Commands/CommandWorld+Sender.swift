@@ -46,7 +46,7 @@ extension CommandWorld {
             case .send(let again): senders[sender].queue.append(frame(.send(row.command, again: again)))
             case .cancel: senders[sender].queue.append(frame(.cancel(row.command.id)))
             case .acknowledge: senders[sender].queue.append(frame(.acknowledge(row.command.id)))
-            case .signAnew(let reason): senders[sender].queue.append(.signAnew(row.command.id, reason))
+            case .signAnew: senders[sender].queue.append(.signAnew(row.command.id))
             case .answered:
                 if let next = senders[sender].sending?.answered(row.command) { change(sender, next) { $0.connected() } }
             case .report(let report): senders[sender].queue.append(.report(row.command.id, report))
@@ -78,10 +78,9 @@ extension CommandWorld {
                 senders[sender].storedNumbers[row.command.lane] ?? 0,
                 row.command.number
             )
-        case .signAnew(let id, let reason):
+        case .signAnew(let id):
             guard let old = senders[sender].rows[id]?.command else { return }
-            let number = reason == .numberPassed ? nextNumber(sender, old.lane) : old.number
-            let command = signed(sender, id, old.lane, number, old.expires - old.created)
+            let command = signed(sender, id, old.lane, old.number, old.expires - old.created)
             let isCurrent = senders[sender].sending?.isCurrent(command) ?? false
             change(sender, id) { $0.signedAnew(command, sending: isCurrent) }
         case .report(let id, let report):

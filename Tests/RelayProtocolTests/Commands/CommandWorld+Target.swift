@@ -30,6 +30,7 @@ extension CommandWorld {
                 switch action {
                 case .persist(let row, let highest, _): .persistTarget(row, highest: highest)
                 case .remove(let key): .removeTarget(key)
+                case .removeLane: nil
                 case .sendReceived(let key): .frame(link: link, epoch: epoch, .received(key))
                 case .sendResult(let key): .sendResult(key, epoch: epoch)
                 case .sendUnstoredResult(let command, let outcome):

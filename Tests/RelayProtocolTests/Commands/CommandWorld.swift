@@ -54,7 +54,7 @@ struct CommandWorld: Hashable {
 
     enum Task: Hashable {
         case persist(SentCommand)
-        case signAnew(CommandID, SentCommand.SigningReason)
+        case signAnew(CommandID)
         case report(CommandID, SentCommand.Report)
         case persistMailbox(MailboxCommand)
         case removeMailbox(CommandKey)

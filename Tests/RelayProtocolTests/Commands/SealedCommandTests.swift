@@ -112,6 +112,7 @@ import Testing
         #expect(refusal { $0.expires = $0.created + CommandPeriod.longestLife + 1 } == .malformed)
         #expect(refusal { $0.created = .min } == .malformed)
         #expect(refusal { $0.number = 0 } == .malformed)
+        #expect(refusal { $0.number = 1 << 53 } == .malformed)
         #expect(refusal { $0.suite = 2 } == .unknownSuite(2))
         #expect(refusal { $0.targetApp = "" } == .malformed)
         #expect(refusal { $0.senderApp = "a\u{1}" } == .malformed)

@@ -110,9 +110,26 @@ import Testing
         }
     }
 
+    /// A relay that has delivered a command and says that its number was passed would get it handled twice under a new one.
+    @Test func passedNumberIsNotSignedAnew() {
+        var row = sent()
+        let refusal = certain(.numberPassed)
+        #expect(row.refused(refusal) == [.persist(row), .report(.refused(refusal)), .answered])
+    }
+
+    @Test func relayThatHasDeliveredCannotSayThatItNeverRan() {
+        for outcome in [CommandOutcome.expired, .cancelled] {
+            var row = accepted()
+            _ = row.progressed(.delivered)
+            let actions = row.ended(CommandFinal(attestedByRelay: outcome), receiptIsValid: false)
+            #expect(row.state == .final(CommandFinal(attestedByRelay: .indeterminate(.targetLost))))
+            #expect(actions.last == .acknowledge)
+        }
+    }
+
     @Test func clockSkewIsSignedAnewUnderTheSameNumber() {
         var row = sent()
-        #expect(row.refused(certain(.clockSkew)) == [.persist(row), .signAnew(.clockSkew)])
+        #expect(row.refused(certain(.clockSkew)) == [.persist(row), .signAnew])
         #expect(row.state == .prepared)
         let anew = CommandDescriptor.test(number: 1, digest: [9])
         #expect(row.signedAnew(anew, sending: true) == [.persist(row), .send(again: false)])
@@ -122,7 +139,7 @@ import Testing
     @Test func relayThatAlwaysWantsAnotherSignatureIsGivenUp() {
         var row = sent()
         var signings = 0
-        while row.refused(certain(.clockSkew)).contains(.signAnew(.clockSkew)), signings < 10 {
+        while row.refused(certain(.clockSkew)).contains(.signAnew), signings < 10 {
             signings += 1
             _ = row.signedAnew(.test(number: 1, digest: [9]), sending: true)
         }

@@ -133,6 +133,8 @@ import Testing
         #expect(exceeded?.description == "messageBytes is limited to 16777216 bytes, 16777217 was asked for")
         limits[.messageBytes] = 5
         #expect(error(of: LimitExceeded.self) { try limits.check(.messageBytes, 6) }?.allowed == 5)
+        limits[.messageBytes] = .max
+        #expect(limits[.messageBytes] == Limits.ceiling)
         limits[.messageBytes] = -1
         #expect(limits[.messageBytes] == 1)
         let data = try JSONEncoder().encode(limits)

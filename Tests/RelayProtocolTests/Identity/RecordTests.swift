@@ -106,16 +106,48 @@ import Testing
         #expect(error(of: RecordError.self) { try book.add(endpointRecord: same.encoded) } == .versionReused(6))
         #expect(book[endpoint.id]?.payload.name == "Kitchen")
 
+        // Signed anew, it has another signature and the same content.
+        try book.add(endpointRecord: Signed(second.payload, key: endpoint.identityKey).encoded)
+
         let older = try Signed(endpoint.registration(version: 1), key: endpoint.identityKey)
         let newer = try Signed(endpoint.registration(version: 2), key: endpoint.identityKey)
-        try book.add(appRegistration: newer.encoded, of: endpoint.id)
+        try book.set(appRegistrations: [newer.encoded], of: endpoint.id)
         #expect(
-            error(of: RecordError.self) { try book.add(appRegistration: older.encoded, of: endpoint.id) } == .outdated(known: 2, offered: 1)
+            error(of: RecordError.self) { try book.set(appRegistrations: [older.encoded], of: endpoint.id) }
+                == .outdated(known: 2, offered: 1)
         )
-        try book.add(appRegistration: newer.encoded, of: endpoint.id)
+        try book.set(appRegistrations: [newer.encoded], of: endpoint.id)
+        #expect(book.registrations(of: endpoint.id) == [newer])
+        try book.set(appRegistrations: [], of: endpoint.id)
+        #expect(
+            error(of: RecordError.self) { try book.set(appRegistrations: [older.encoded], of: endpoint.id) }
+                == .outdated(known: 2, offered: 1)
+        )
+        #expect(error(of: RecordError.self) { try book.set(appRegistrations: [newer.encoded, newer.encoded], of: endpoint.id) } != nil)
+    }
+
+    @Test func whatWasRemovedComesBackNoOlder() throws {
+        let endpoint = TestEndpoint()
+        var book = RecordBook(account: endpoint.account)
+        let older = try endpoint.signedRecord(version: 1)
+        let newer = try endpoint.signedRecord(version: 2)
+        let registrations = try (1...2).map { try Signed(endpoint.registration(version: $0), key: endpoint.identityKey) }
+        try book.add(endpointRecord: newer.encoded)
+        try book.set(appRegistrations: [registrations[1].encoded], of: endpoint.id)
         book.remove(endpoint.id)
         #expect(book[endpoint.id] == nil)
-        #expect(error(of: RecordError.self) { try book.add(appRegistration: newer.encoded, of: endpoint.id) } == .wrongEndpoint)
+        #expect(error(of: RecordError.self) { try book.set(appRegistrations: [], of: endpoint.id) } == .wrongEndpoint)
+        #expect(error(of: RecordError.self) { try book.add(endpointRecord: older.encoded) } == .outdated(known: 2, offered: 1))
+        // After a restart too.
+        var next = RecordBook(account: endpoint.account, floors: book.floors)
+        #expect(error(of: RecordError.self) { try next.add(endpointRecord: older.encoded) } == .outdated(known: 2, offered: 1))
+        try next.add(endpointRecord: newer.encoded)
+        #expect(
+            error(of: RecordError.self) { try next.set(appRegistrations: [registrations[0].encoded], of: endpoint.id) }
+                == .outdated(known: 2, offered: 1)
+        )
+        next.forget(endpoint.id)
+        try next.add(endpointRecord: older.encoded)
     }
 
     @Test func aBookTakesOnlyItsAccountAndTheEndpointThatWasMeant() throws {
@@ -130,40 +162,33 @@ import Testing
         #expect(error(of: RecordError.self) { try book.add(endpointRecord: []) } == .malformed)
     }
 
-    @Test func aBookIsBounded() throws {
+    @Test func aBookBoundsWhatAnEndpointRegisters() throws {
         var limits = Limits()
-        limits[.endpointsPerAccount] = 2
         limits[.appRegistrationsBytes] = 1_500
         var book = RecordBook(account: "account-1", limits: limits)
         let endpoint = TestEndpoint()
         try book.add(endpointRecord: endpoint.signedRecord().encoded)
-        try book.add(endpointRecord: TestEndpoint().signedRecord().encoded)
-        #expect(
-            error(of: RecordError.self) { try book.add(endpointRecord: TestEndpoint().signedRecord().encoded) }
-                == .limitExceeded(LimitExceeded(limit: .endpointsPerAccount, allowed: 2, requested: 3))
-        )
-        // Two strangers are there; a pinned endpoint takes the place of one of them, and of no pinned one.
-        let pinned = [TestEndpoint(), TestEndpoint(), TestEndpoint()]
-        book.pinned = Set(pinned.map(\.id) + [endpoint.id])
-        try book.add(endpointRecord: pinned[0].signedRecord().encoded)
-        #expect(book[endpoint.id] != nil)
-        #expect(book[pinned[0].id] != nil)
-        #expect(error(of: RecordError.self) { try book.add(endpointRecord: pinned[1].signedRecord().encoded) } != nil)
-        var refused: RecordError?
-        for app in 0..<10 {
-            let registration = try Signed(endpoint.registration(appID: "app-\(app)"), key: endpoint.identityKey)
-            refused = error(of: RecordError.self) { try book.add(appRegistration: registration.encoded, of: endpoint.id) }
-            if refused != nil { break }
-        }
-        guard case .limitExceeded(let exceeded) = refused else {
-            Issue.record("ten registrations were taken")
+        let registrations = try (0..<4).map { try Signed(endpoint.registration(appID: "app-\($0)"), key: endpoint.identityKey).encoded }
+        guard
+            case .limitExceeded(let exceeded) = error(
+                of: RecordError.self,
+                from: { try book.set(appRegistrations: registrations, of: endpoint.id) }
+            )
+        else {
+            Issue.record("four registrations were taken")
             return
         }
         #expect(exceeded.limit == .appRegistrationsBytes)
+        // What an app published before does not count against what it publishes now.
+        for version in 1...20 as ClosedRange<UInt64> {
+            let one = try Signed(endpoint.registration(version: version), key: endpoint.identityKey)
+            try book.set(appRegistrations: [one.encoded], of: endpoint.id)
+        }
     }
 
     @Test(arguments: [
-        "", "   ", "a\u{0}b", "a\u{1B}[2J", "a\u{202E}b", "a\u{2066}b", "a\u{200B}b", "a\nb", String(repeating: "x", count: 65),
+        "", "   ", "a\u{0}b", "a\u{1B}[2J", "a\u{202E}b", "a\u{2066}b", "a\u{200B}b", "a\nb", "\u{3164}", "\u{2800}\u{200D}",
+        String(repeating: "x", count: 65),
     ])
     func namesThatCouldMisleadAreRefused(_ name: String) throws {
         let endpoint = TestEndpoint()
@@ -195,7 +220,11 @@ import Testing
         #expect(refusal { $0.services = [.init(name: String(repeating: "x", count: 129))] } != nil)
         #expect(refusal { $0.services = [.init(name: "x"), .init(name: "x")] } == .invalidField("services"))
         #expect(refusal { $0.attributes = Dictionary(uniqueKeysWithValues: (0..<33).map { ("k\($0)", "v") }) } != nil)
-        #expect(refusal { $0.appID = "" } == .invalidField("appID"))
+        #expect(refusal { $0.version = 0 } == .invalidField("version"))
+        #expect(refusal { $0.version = .max } == .invalidField("version"))
+        for appID in ["", " ", "com.example.\u{212A}odi", "com.example.player\u{200D}", String(repeating: "a", count: 257)] {
+            #expect(refusal { $0.appID = appID } == .invalidField("appID"))
+        }
         #expect(refusal { $0.displayName = "a\u{7}" } == .invalidField("displayName"))
     }
 

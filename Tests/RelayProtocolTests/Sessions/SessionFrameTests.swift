@@ -283,4 +283,19 @@ import Testing
         #expect(SessionFailure(.failure, "a" + String(repeating: "é", count: 1_000)).message.utf8.count == 1_023)
         #expect(SessionFailure(.failure, "short").message == "short")
     }
+
+    @Test func smallMessageDoesNotKeepWhatCameWithIt() throws {
+        var decoder = SessionFrameDecoder()
+        var stream = encodedSession([
+            SessionFrame(.request(.inline(sessionBytes(100)), timeLeft: nil), connection: SessionConnectionID(1), number: 1)
+        ])
+        stream.writeImmutableBuffer(rawSessionFrame(0x80, [UInt8](repeating: 0, count: 60_000)))
+        decoder.append(stream)
+        guard case .request(.inline(let message), timeLeft: _) = try decoder.next()?.payload else {
+            Issue.record("no request")
+            return
+        }
+        #expect(message == sessionBytes(100))
+        #expect(message.storageCapacity < 1_024)
+    }
 }

@@ -579,11 +579,49 @@ private let echo = SessionOpening(
         var side = SessionSide.withOpenConnection()
         side.receive(.request(.announced(40_000), timeLeft: nil), 1, 1)
         side.run { $0.reserved(at: .zero, into: &$1) }
-        side.now = .seconds(30)
-        side.receive(.data(sessionBytes(1), of: .request, isLast: false), 1, 1)
-        side.machine.heard(at: .seconds(89))
-        #expect(side.machine.nextDeadline == .seconds(90))
-        #expect(side.time(90).brokenRule == .bodyStalled)
+        // 4 KiB buy a second, and never more than a minute ahead.
+        side.now = .seconds(10)
+        side.receive(.data(sessionBytes(4_096), of: .request, isLast: false), 1, 1)
+        side.machine.heard(at: .seconds(60))
+        #expect(side.machine.nextDeadline == .seconds(61))
+        side.now = .seconds(60)
+        side.receive(.data(sessionBytes(32_768), of: .request, isLast: false), 1, 1)
+        side.machine.heard(at: .seconds(68))
+        #expect(side.machine.nextDeadline == .seconds(69))
+        #expect(side.time(69).brokenRule == .bodyStalled)
         #expect(side.machine.heldBytes == 0)
+    }
+
+    @Test func trickledBodiesDoNotHoldTheBudget() {
+        var side = SessionSide.withOpenConnection()
+        side.receive(.request(.announced(16 << 20), timeLeft: nil), 1, 1)
+        side.run { $0.reserved(at: .zero, into: &$1) }
+        var seconds: Int64 = 0
+        var isOver = false
+        while seconds < 3_600, !isOver {
+            seconds += 20
+            isOver = side.time(seconds).brokenRule == .bodyStalled
+            side.receive(.data(sessionBytes(1), of: .request, isLast: false), 1, 1)
+        }
+        #expect(seconds <= 80)
+    }
+
+    @Test func whatWaitsBehindACancelledRequestLeaves() throws {
+        var side = SessionSide.withOpenConnection()
+        // Seven of these fit into the window, the eighth waits.
+        for _ in 0..<7 { _ = try side.request(sessionBytes(32_768)) }
+        let (large, _) = try side.request(sessionBytes(32_768))
+        let (_, waiting) = try side.request(sessionBytes(10))
+        #expect(waiting == [])
+        let actions = side.run { $0.cancelRequest(large, into: &$1) }
+        #expect(actions.contains { if case .send(let frame) = $0, case .request = frame.payload { true } else { false } })
+    }
+
+    @Test func refusalsThatAPeerProvokesAreCounted() {
+        var limits = Limits()
+        limits[.messageBytes] = 40_000
+        var side = SessionSide.withOpenConnection(limits: limits)
+        for number in 1...100 as ClosedRange<UInt32> { side.receive(.request(.announced(50_000), timeLeft: nil), 1, number) }
+        #expect(side.machine.repliesSent >= 100)
     }
 }

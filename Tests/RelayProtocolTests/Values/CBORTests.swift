@@ -134,6 +134,17 @@ import Testing
         }
     }
 
+    /// Each level claims more than there is; were the claims believed, they would add up to gigabytes.
+    @Test func claimedCountsReserveNothing() {
+        let levels = String(repeating: "b9ffff60", count: 31)
+        let bytes = hex(levels) + [UInt8](repeating: 0x60, count: 200_000)
+        #expect(throws: ValueSetError.self) { try ValueSet(decoding: bytes) }
+        #expect(refusal("ba0020000060" + String(repeating: "00", count: 100))?.code == .truncated)
+        #expect(throws: ValueSetError(.tooManyValues, at: 5)) {
+            try ValueSet(decoding: hex("ba00200001") + [UInt8](repeating: 0x60, count: 5 << 20))
+        }
+    }
+
     @Test func whatCannotBeSentIsNamed() {
         func refusal(_ message: ValueSet) -> ValueSetError? {
             do throws(ValueSetError) {

@@ -48,6 +48,9 @@ extension RelayMessage {
         package var retryAfter: Milliseconds?
         /// The relay's clock, where the code is `clockSkew`.
         package var time: Milliseconds?
+        /// Of `command.send`: the relay cannot rule out that it accepted the same bytes in the past. Absent on the wire when
+        /// false.
+        package var mayHaveRun: Bool
 
         package init(
             ref: RequestRef,
@@ -55,7 +58,8 @@ extension RelayMessage {
             message: String,
             limit: ExceededLimit? = nil,
             retryAfter: Milliseconds? = nil,
-            time: Milliseconds? = nil
+            time: Milliseconds? = nil,
+            mayHaveRun: Bool = false
         ) {
             self.ref = ref
             self.code = code
@@ -63,10 +67,37 @@ extension RelayMessage {
             self.limit = limit
             self.retryAfter = retryAfter
             self.time = time
+            self.mayHaveRun = mayHaveRun
         }
 
         package init(ref: RequestRef, exceeding exceeded: LimitExceeded) {
             self.init(ref: ref, code: .limitExceeded, message: exceeded.description, limit: ExceededLimit(exceeded))
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case ref, code, message, limit, retryAfter, time, mayHaveRun
+        }
+
+        package init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            self.ref = try container.decode(RequestRef.self, forKey: .ref)
+            self.code = try container.decode(ControlErrorCode.self, forKey: .code)
+            self.message = try container.decode(String.self, forKey: .message)
+            self.limit = try container.decodeIfPresent(ExceededLimit.self, forKey: .limit)
+            self.retryAfter = try container.decodeIfPresent(Milliseconds.self, forKey: .retryAfter)
+            self.time = try container.decodeIfPresent(Milliseconds.self, forKey: .time)
+            self.mayHaveRun = try container.decodeIfPresent(Bool.self, forKey: .mayHaveRun) ?? false
+        }
+
+        package func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(ref, forKey: .ref)
+            try container.encode(code, forKey: .code)
+            try container.encode(message, forKey: .message)
+            try container.encodeIfPresent(limit, forKey: .limit)
+            try container.encodeIfPresent(retryAfter, forKey: .retryAfter)
+            try container.encodeIfPresent(time, forKey: .time)
+            if mayHaveRun { try container.encode(true, forKey: .mayHaveRun) }
         }
     }
 }

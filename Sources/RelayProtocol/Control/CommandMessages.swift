@@ -10,10 +10,31 @@ extension EndpointMessage {
         package static let type = "command.send"
         package var ref: RequestRef
         package var command: Blob<BlobKinds.Command>
+        /// These bytes may have been sent before. Absent on the wire when false.
+        package var again: Bool
 
-        package init(ref: RequestRef, command: Blob<BlobKinds.Command>) {
+        package init(ref: RequestRef, command: Blob<BlobKinds.Command>, again: Bool = false) {
             self.ref = ref
             self.command = command
+            self.again = again
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case ref, command, again
+        }
+
+        package init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            self.ref = try container.decode(RequestRef.self, forKey: .ref)
+            self.command = try container.decode(Blob<BlobKinds.Command>.self, forKey: .command)
+            self.again = try container.decodeIfPresent(Bool.self, forKey: .again) ?? false
+        }
+
+        package func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(ref, forKey: .ref)
+            try container.encode(command, forKey: .command)
+            if again { try container.encode(true, forKey: .again) }
         }
     }
 

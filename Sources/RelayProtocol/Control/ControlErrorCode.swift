@@ -40,6 +40,14 @@ extension ControlErrorCode {
     package static let mailboxFull = Self(rawValue: "mailboxFull")
     /// The command's time of creation is too far from the relay's clock, whose time the error carries.
     package static let clockSkew = Self(rawValue: "clockSkew")
+    /// The lane has a command with this number or a higher one; the sender signs anew with a higher number.
+    package static let numberPassed = Self(rawValue: "numberPassed")
+    /// The command would live for longer than 28 days.
+    package static let livesTooLong = Self(rawValue: "livesTooLong")
+    /// The command is larger than the relay takes; the error names the limit.
+    package static let commandTooLarge = Self(rawValue: "commandTooLarge")
+    /// There is no such endpoint in the account, or not any more.
+    package static let targetUnknown = Self(rawValue: "targetUnknown")
     /// The command's time was over when it arrived.
     package static let expired = Self(rawValue: "expired")
     /// A signature does not hold, or the blob is not for this account, relay or sender.

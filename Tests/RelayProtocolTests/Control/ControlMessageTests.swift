@@ -66,6 +66,29 @@ import Testing
         )
     }
 
+    @Test func whatMayHaveHappenedBeforeIsSaidOnlyIfSo() throws {
+        let again = EndpointMessage.commandSend(.init(ref: .first, command: Blob([1]), again: true))
+        #expect(controlText(try again.encode()) == #"{"again":true,"command":"AQ==","ref":1,"type":"command.send"}"#)
+        let once = EndpointMessage.commandSend(.init(ref: .first, command: Blob([1])))
+        #expect(controlText(try once.encode()) == #"{"command":"AQ==","ref":1,"type":"command.send"}"#)
+        let certain = RelayMessage.failure(.init(ref: .first, code: .targetUnknown, message: "m"))
+        #expect(controlText(try certain.encode()) == #"{"code":"targetUnknown","message":"m","ref":1,"type":"error"}"#)
+        let doubtful = RelayMessage.failure(.init(ref: .first, code: .idConflict, message: "m", mayHaveRun: true))
+        #expect(controlText(try doubtful.encode()) == #"{"code":"idConflict","mayHaveRun":true,"message":"m","ref":1,"type":"error"}"#)
+    }
+
+    @Test func everyRefusalOfACommandHasItsCode() {
+        let exceeded = { LimitExceeded(limit: $0, allowed: 1, requested: 2) }
+        let reasons: [(CommandRefusal.Reason, ControlErrorCode)] = [
+            (.idConflict, .idConflict), (.clockSkew, .clockSkew), (.numberPassed, .numberPassed), (.expired, .expired),
+            (.livesTooLong, .livesTooLong), (.targetUnknown, .targetUnknown), (.limit(exceeded(.commandBytes)), .commandTooLarge),
+            (.limit(exceeded(.mailboxCommands)), .mailboxFull), (.limit(exceeded(.mailboxBytes)), .mailboxFull),
+        ]
+        for (reason, code) in reasons {
+            #expect(ControlErrorCode(rawValue: CommandRefusal(reason, mayHaveRun: false).code) == code)
+        }
+    }
+
     @Test func unknownFieldsAreIgnoredAndUnknownNamesKept() throws {
         let watch = try EndpointMessage.decode(from: controlFrame(#"{"type":"watch","ref":3,"news":{"a":[1,{}]}}"#), limits: Limits())
         #expect(watch == .message(.watch(.init(ref: ControlSamples.ref(3)))))

@@ -46,6 +46,7 @@ enum ControlSamples {
             .watch(.init(ref: ref())),
             .unwatch(.init(ref: ref(RequestRef.first.number))),
             .commandSend(.init(ref: ref(), command: Blob(bytes(300)))),
+            .commandSend(.init(ref: ref(), command: Blob(bytes(300)), again: true)),
             .commandCancel(.init(ref: ref(), id: command)),
             .commandReceived(.init(sender: endpoint, id: command)),
             .commandResult(.init(ref: ref(), sender: endpoint, id: command, receipt: Blob([1]), reply: Blob([]))),
@@ -83,6 +84,7 @@ enum ControlSamples {
             .ok(.init(ref: ref(), result: .init(state: .waking))),
             .ok(.init(ref: ref(), result: .init(tunnel: tunnel, isWaking: true))),
             .failure(.init(ref: ref(), code: .clockSkew, message: "m", retryAfter: 1, time: 2)),
+            .failure(.init(ref: ref(), code: .numberPassed, message: "m", mayHaveRun: true)),
             .failure(.init(ref: ref(), exceeding: exceeded)),
             .endpointAdded(
                 .init(endpoint: endpoint, introduction: introduction, registrations: [Blob([7]), Blob([8])], presence: presence)

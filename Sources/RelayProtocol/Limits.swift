@@ -160,6 +160,14 @@ public struct LimitExceeded: Error, Hashable, Sendable, CustomStringConvertible 
     }
 }
 
+extension Limits {
+    /// Passes if no more than the limit was asked for; else the error that an area has for this.
+    package func check<Failure: Error>(_ limit: Limit, _ requested: Int, as failure: (LimitExceeded) -> Failure) throws(Failure) {
+        let allowed = self[limit]
+        guard requested <= allowed else { throw failure(LimitExceeded(limit: limit, allowed: allowed, requested: requested)) }
+    }
+}
+
 extension Limits: Codable {
     /// An object from limit name to value; unknown names are ignored, so that a newer peer may have more.
     public init(from decoder: any Decoder) throws {

@@ -29,6 +29,13 @@ public enum CommandOutcome: Hashable, Sendable {
     }
 }
 
+extension CommandOutcome {
+    /// Whether a relay can know it: that a command was never offered, or that its target is gone.
+    package var canBeAttestedByRelay: Bool {
+        self == .expired || self == .cancelled || self == .indeterminate(.targetLost)
+    }
+}
+
 /// Who says how a command ended.
 public enum CommandAttestation: String, Hashable, Sendable, Codable {
     /// The target, by a receipt it signed.

@@ -57,10 +57,9 @@ package struct CommandFinal: Hashable, Sendable {
 
     /// Whether this outcome is one that its witness may attest. What a handler did, the target alone can say.
     package var isWithinAuthority: Bool {
-        switch (attestedBy, outcome) {
-        case (.target, _): receipt != nil
-        case (.relay, .expired), (.relay, .cancelled), (.relay, .indeterminate(.targetLost)): true
-        case (.relay, _): false
+        switch attestedBy {
+        case .target: receipt != nil
+        case .relay: outcome.canBeAttestedByRelay
         }
     }
 

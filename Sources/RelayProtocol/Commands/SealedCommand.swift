@@ -48,11 +48,7 @@ package struct SealedCommand: Hashable, Sendable {
 
     /// Reads a command without believing it: the relay's part. Checks form and size, not the signature.
     package init(decoding encoded: [UInt8], limits: Limits = Limits()) throws(CommandError) {
-        do throws(LimitExceeded) {
-            try limits.check(.commandBytes, encoded.count)
-        } catch {
-            throw .limitExceeded(error)
-        }
+        try limits.check(.commandBytes, encoded.count, as: CommandError.limitExceeded)
         guard let envelope = try? ValueSet(decoding: encoded), envelope.count == 4,
             let headerBytes = envelope["header"]?.data,
             let encapsulatedKey = envelope["key"]?.data, encapsulatedKey.count == 65,

@@ -25,11 +25,7 @@ package struct SealedReply: Hashable, Sendable {
 
     /// Reads a reply without believing it.
     package init(decoding encoded: [UInt8], limits: Limits = Limits()) throws(CommandError) {
-        do throws(LimitExceeded) {
-            try limits.check(.replyBytes, encoded.count)
-        } catch {
-            throw .limitExceeded(error)
-        }
+        try limits.check(.replyBytes, encoded.count, as: CommandError.limitExceeded)
         guard let envelope = try? ValueSet(decoding: encoded), envelope.count == 3,
             let keyID = envelope["keyID"]?.data, keyID.count == 16,
             let encapsulatedKey = envelope["key"]?.data, encapsulatedKey.count == 65,

@@ -173,13 +173,6 @@ extension RelayMessage {
     }
 }
 
-extension CommandOutcome {
-    /// Whether a relay can know it: that a command was never offered, or that its target is gone.
-    package var canBeAttestedByRelay: Bool {
-        self == .expired || self == .cancelled || self == .indeterminate(.targetLost)
-    }
-}
-
 extension RelayMessage.CommandStatus {
     private enum CodingKeys: String, CodingKey {
         case id, state, attestedBy, receipt, reply, outcome

@@ -69,11 +69,7 @@ package enum RecordError: Error, Hashable, Sendable {
 extension Limits {
     /// `check` for records.
     func checkField(_ limit: Limit, _ requested: Int) throws(RecordError) {
-        do throws(LimitExceeded) {
-            try check(limit, requested)
-        } catch {
-            throw .limitExceeded(error)
-        }
+        try check(limit, requested, as: RecordError.limitExceeded)
     }
 
     /// A version: from 1 to what every JSON reader and database holds exactly.

@@ -57,7 +57,7 @@ extension RelayMessage {
     }
 
     /// The endpoint is not let in; the relay closes.
-    package struct Rejected: ControlMessage {
+    package struct Rejected: ControlMessage, Error {
         package static let type = "rejected"
         package var code: ControlErrorCode
         /// For people.

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Crypto
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Proof that a request comes from the holder of a key (RFC 9449): made anew for each request, by the key an access token is
+/// or will be bound to.
+package struct DPoPProof: Hashable, Sendable {
+    package static let type = "dpop+jwt"
+    /// How far the maker's clock may be off. A proof works no longer than twice this.
+    package static let leeway: Int64 = 60_000
+
+    /// The key that made the proof.
+    package let key: SigningPublicKey
+    /// Names the proof, so that it works once: the same for the same key and `jti`.
+    package let id: Digest256
+    /// From when on the proof is too old to be taken, so that its id may be forgotten.
+    package let ends: Milliseconds
+
+    private struct Claims: Codable {
+        var jti: String
+        var htm: String
+        var htu: String
+        var iat: NumericDate
+        var ath: String?
+    }
+
+    /// Makes a proof for one request; `jti` is random, and `accessToken` is what the request presents.
+    package static func make(
+        method: String,
+        url: String,
+        jti: [UInt8],
+        now: Milliseconds,
+        accessToken: String? = nil,
+        with key: some SigningKey
+    ) throws -> String {
+        let claims = Claims(
+            jti: Base64URL.encode(jti),
+            htm: method,
+            htu: url,
+            iat: NumericDate(now),
+            ath: accessToken.map(hash)
+        )
+        return try SignedJSON.sign(claims, header: .init(alg: "ES256", typ: type, jwk: JSONWebKey(key.publicKey)), with: key)
+    }
+
+    /// Checks everything but whether the proof was used before.
+    /// - Parameters:
+    ///   - urls: the addresses under which the resource that was asked for is known, without query and fragment.
+    ///   - accessToken: the token that the request presents, if it does.
+    package init(
+        checking text: String,
+        method: String,
+        urls: some Sequence<String>,
+        now: Milliseconds,
+        accessToken: String? = nil
+    ) throws(DPoPError) {
+        let proof: SignedJSON
+        let claims: Claims
+        do throws(SignedJSONError) {
+            proof = try SignedJSON(parsing: text)
+            guard proof.header.typ?.lowercased() == DPoPProof.type else { throw SignedJSONError.malformed }
+            claims = try proof.claims(Claims.self)
+        } catch {
+            throw .malformed
+        }
+        guard proof.header.alg == "ES256" else { throw .algorithm }
+        guard let key = proof.header.jwk?.signingKey else { throw .malformed }
+        guard key.isValid(proof.signature, for: proof.signed) else { throw .signature }
+        guard (1...256).contains(claims.jti.utf8.count) else { throw .malformed }
+        guard claims.htm == method else { throw .method }
+        guard urls.contains(claims.htu) else { throw .url }
+        guard abs(claims.iat.time.count - now.count) <= DPoPProof.leeway else { throw .time }
+        if let accessToken {
+            guard claims.ath == DPoPProof.hash(accessToken) else { throw .accessToken }
+        }
+        self.key = key
+        self.id = Digest256(hashing: key.spki + Array(claims.jti.utf8))
+        self.ends = Milliseconds(clamping: claims.iat.time.count + DPoPProof.leeway + 1)
+    }
+
+    private static func hash(_ accessToken: String) -> String {
+        Base64URL.encode(SHA256.hash(data: [UInt8](accessToken.utf8)))
+    }
+}
+
+/// Why a proof is not taken. Holds nothing of the proof.
+package enum DPoPError: Error, Hashable, Sendable, CustomStringConvertible {
+    case malformed
+    case algorithm
+    case signature
+    case method
+    case url
+    case time
+    case accessToken
+
+    package var description: String {
+        switch self {
+        case .malformed: "the DPoP proof is no dpop+jwt with a P-256 key in `jwk`, and jti, htm, htu and iat"
+        case .algorithm: "the DPoP proof must be signed with ES256"
+        case .signature: "the DPoP proof is not signed by the key in its header"
+        case .method: "the DPoP proof's htm is not this request's method"
+        case .url: "the DPoP proof's htu is none of this server's addresses for what was asked"
+        case .time: "the DPoP proof's iat is more than 60 s from this server's clock; the Date header has the time to use"
+        case .accessToken: "the DPoP proof's ath is not the hash of the access token"
+        }
+    }
+}

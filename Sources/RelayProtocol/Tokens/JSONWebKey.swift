@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Crypto
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// A public key as issuers publish it (RFC 7517). Members of kinds of key this project does not use are ignored.
+package struct JSONWebKey: Codable, Hashable, Sendable {
+    package var kty: String
+    package var kid: String?
+    package var use: String?
+    package var alg: String?
+    package var crv: String?
+    package var x: String?
+    package var y: String?
+    package var n: String?
+    package var e: String?
+
+    package init(
+        kty: String,
+        kid: String? = nil,
+        use: String? = nil,
+        alg: String? = nil,
+        crv: String? = nil,
+        x: String? = nil,
+        y: String? = nil,
+        n: String? = nil,
+        e: String? = nil
+    ) {
+        self.kty = kty
+        self.kid = kid
+        self.use = use
+        self.alg = alg
+        self.crv = crv
+        self.x = x
+        self.y = y
+        self.n = n
+        self.e = e
+    }
+
+    /// A P-256 key.
+    package init(_ key: SigningPublicKey) {
+        let point = key.spki.suffix(64)
+        self.init(kty: "EC", crv: "P-256", x: Base64URL.encode(point.prefix(32)), y: Base64URL.encode(point.suffix(32)))
+    }
+
+    /// The P-256 key this is; `nil` if it is none.
+    package var signingKey: SigningPublicKey? {
+        guard kty == "EC", crv == "P-256", let x = x.flatMap(Base64URL.decode), let y = y.flatMap(Base64URL.decode), x.count == 32,
+            y.count == 32,
+            let key = try? P256.Signing.PublicKey(rawRepresentation: x + y)
+        else { return nil }
+        return SigningPublicKey(key)
+    }
+}
+
+/// What an issuer publishes (RFC 7517 §5).
+package struct JSONWebKeySet: Codable, Hashable, Sendable {
+    package var keys: [JSONWebKey]
+
+    package init(keys: [JSONWebKey]) { self.keys = keys }
+
+    /// Passes over what is no key to us: a set may hold kinds that are yet to be invented.
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.keys = try container.decode([Entry].self, forKey: .keys).compactMap(\.key)
+    }
+
+    private enum CodingKeys: CodingKey { case keys }
+
+    private struct Entry: Decodable {
+        let key: JSONWebKey?
+        init(from decoder: any Decoder) throws { self.key = try? JSONWebKey(from: decoder) }
+    }
+}
+
+extension SigningPublicKey {
+    /// The thumbprint by which tokens name the key they are bound to (RFC 7638, RFC 9449 §6.1): the SHA-256 of its required
+    /// members in lexical order, as base64url.
+    package var jwkThumbprint: String {
+        let point = spki.suffix(64)
+        let members =
+            #"{"crv":"P-256","kty":"EC","x":"\#(Base64URL.encode(point.prefix(32)))","y":"\#(Base64URL.encode(point.suffix(32)))"}"#
+        return Base64URL.encode(SHA256.hash(data: [UInt8](members.utf8)))
+    }
+}

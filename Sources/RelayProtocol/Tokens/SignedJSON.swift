@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// A signed JSON text in compact form (RFC 7515 §7.1), taken apart. That its signature holds is for its reader to check.
+package struct SignedJSON: Sendable {
+    /// No token or proof this project takes is longer.
+    package static let maximumBytes = 16 << 10
+
+    package struct Header: Codable, Hashable, Sendable {
+        package var alg: String
+        package var typ: String?
+        package var kid: String?
+        package var jwk: JSONWebKey?
+        /// Extensions that a reader must understand. We understand none.
+        package var crit: [String]?
+
+        package init(alg: String, typ: String? = nil, kid: String? = nil, jwk: JSONWebKey? = nil) {
+            self.alg = alg
+            self.typ = typ
+            self.kid = kid
+            self.jwk = jwk
+        }
+    }
+
+    package let header: Header
+    package let payload: [UInt8]
+    package let signature: [UInt8]
+    /// What the signature is over.
+    package let signed: [UInt8]
+
+    package init(parsing text: String) throws(SignedJSONError) {
+        guard text.utf8.count <= SignedJSON.maximumBytes else { throw .tooLarge }
+        let parts = text.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
+        guard parts.count == 3, let header = Base64URL.decode(parts[0]), let payload = Base64URL.decode(parts[1]),
+            let signature = Base64URL.decode(parts[2]), let parsed = try? JSONDecoder().decode(Header.self, from: Data(header))
+        else { throw .malformed }
+        guard parsed.crit == nil else { throw .unknownExtension }
+        self.header = parsed
+        self.payload = payload
+        self.signature = signature
+        self.signed = Array(text.utf8.prefix(parts[0].utf8.count + 1 + parts[1].utf8.count))
+    }
+
+    /// The payload's members.
+    package func claims<Claims: Decodable>(_: Claims.Type) throws(SignedJSONError) -> Claims {
+        guard let claims = try? JSONDecoder().decode(Claims.self, from: Data(payload)) else { throw .malformed }
+        return claims
+    }
+
+    /// Signs claims with ES256, the only algorithm this project signs tokens with.
+    package static func sign(_ claims: some Encodable, header: Header, with key: some SigningKey) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        let signed = try Base64URL.encode(encoder.encode(header)) + "." + Base64URL.encode(encoder.encode(claims))
+        return try signed + "." + Base64URL.encode(key.signature(for: [UInt8](signed.utf8)))
+    }
+}
+
+/// Why a text is no signed JSON.
+package enum SignedJSONError: Error, Hashable, Sendable {
+    case tooLarge
+    case malformed
+    case unknownExtension
+}
+
+/// A point in time as tokens have it: seconds since 1970, perhaps with a fraction (RFC 7519 §2).
+package struct NumericDate: Codable, Hashable, Sendable {
+    package let time: Milliseconds
+
+    /// Cut to whole seconds, as every reader can take them.
+    package init(_ time: Milliseconds) { self.time = Milliseconds(clamping: time.count / 1_000 * 1_000) }
+
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        let seconds = try container.decode(Double.self)
+        guard let count = Int64(exactly: (seconds * 1_000).rounded(.down)), count >= 0, count < Milliseconds.end else {
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "not a time")
+        }
+        self.time = Milliseconds(clamping: count)
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(time.count / 1_000)
+    }
+}

@@ -13,19 +13,37 @@ let settings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
+/// A product that only the service needs.
+func server(_ name: String, _ package: String) -> Target.Dependency {
+    .product(name: name, package: package, condition: .when(traits: ["Server"]))
+}
+
 let package = Package(
     name: "device-relay",
     platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
-        .library(name: "RelayProtocol", targets: ["RelayProtocol"])
+        .library(name: "RelayProtocol", targets: ["RelayProtocol"]),
+        .executable(name: "relayd", targets: ["relayd"]),
     ],
     traits: [
         .default(enabledTraits: ["Server"]),
         .trait(name: "Server", description: "The relay service; without it only the SDK's dependencies are resolved."),
     ],
     dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-asn1", from: "1.7.0"),
+        .package(url: "https://github.com/apple/swift-certificates", from: "1.21.0"),
+        .package(url: "https://github.com/apple/swift-configuration", from: "1.4.0"),
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.0"),
+        .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
+        .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.0"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
         .target(
@@ -36,12 +54,109 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        .target(
+            name: "RelayIssuer",
+            dependencies: [
+                "RelayProtocol",
+                server("Crypto", "swift-crypto"),
+                server("GRDB", "GRDB.swift"),
+                server("Hummingbird", "hummingbird"),
+                server("Logging", "swift-log"),
+                server("NIOCore", "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "RelayServer",
+            dependencies: [
+                "RelayProtocol",
+                server("Configuration", "swift-configuration"),
+                server("CoreMetrics", "swift-metrics"),
+                server("Crypto", "swift-crypto"),
+                server("CryptoExtras", "swift-crypto"),
+                server("GRDB", "GRDB.swift"),
+                server("HTTPTypes", "swift-http-types"),
+                server("Hummingbird", "hummingbird"),
+                server("HummingbirdCore", "hummingbird"),
+                server("Logging", "swift-log"),
+                server("NIOCore", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
+                server("NIOHTTPTypes", "swift-nio-extras"),
+                server("NIOHTTPTypesHTTP1", "swift-nio-extras"),
+                server("NIOPosix", "swift-nio"),
+                server("NIOSSL", "swift-nio-ssl"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+                server("SwiftASN1", "swift-asn1"),
+                server("UnixSignals", "swift-service-lifecycle"),
+                server("X509", "swift-certificates"),
+            ],
+            swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "relayd",
+            dependencies: [
+                "RelayIssuer",
+                "RelayProtocol",
+                "RelayServer",
+                server("ArgumentParser", "swift-argument-parser"),
+                server("Configuration", "swift-configuration"),
+                server("Hummingbird", "hummingbird"),
+                server("Logging", "swift-log"),
+                server("NIOCore", "swift-nio"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+                server("UnixSignals", "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "RelayProtocolTests",
             dependencies: [
                 "RelayProtocol",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "RelayIssuerTests",
+            dependencies: [
+                "RelayIssuer",
+                "RelayProtocol",
+                "RelayServer",
+                server("GRDB", "GRDB.swift"),
+                server("Hummingbird", "hummingbird"),
+                server("HummingbirdTesting", "hummingbird"),
+                server("Logging", "swift-log"),
+                server("NIOCore", "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "RelayServerTests",
+            dependencies: [
+                "RelayProtocol",
+                "RelayServer",
+                server("Configuration", "swift-configuration"),
+                server("CoreMetrics", "swift-metrics"),
+                server("Crypto", "swift-crypto"),
+                server("CryptoExtras", "swift-crypto"),
+                server("GRDB", "GRDB.swift"),
+                server("Logging", "swift-log"),
+                server("NIOCore", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
+                server("NIOSSL", "swift-nio-ssl"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "RelaydTests",
+            dependencies: [
+                "RelayProtocol",
+                "RelayServer",
+                "relayd",
+                server("ArgumentParser", "swift-argument-parser"),
+                server("Logging", "swift-log"),
             ],
             swiftSettings: settings
         ),

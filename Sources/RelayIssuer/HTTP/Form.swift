@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// The fields of a form (`application/x-www-form-urlencoded`).
+struct Form {
+    static let maximumBytes = 16 << 10
+    static let maximumFields = 32
+
+    private var fields: [String: String] = [:]
+
+    init(parsing body: [UInt8]) throws(OAuthError) {
+        guard body.count <= Form.maximumBytes else {
+            throw OAuthError(.invalidRequest, "the form has more than \(Form.maximumBytes) bytes", status: 413)
+        }
+        let pairs = body.split(separator: UInt8(ascii: "&"), maxSplits: Form.maximumFields)
+        guard pairs.count <= Form.maximumFields else {
+            throw OAuthError(.invalidRequest, "the form has more than \(Form.maximumFields) fields")
+        }
+        for pair in pairs {
+            let halves = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = halves.first.flatMap(Form.decoded), let value = halves.count == 2 ? Form.decoded(halves[1]) : "" else {
+                throw OAuthError(.invalidRequest, "the form is not application/x-www-form-urlencoded in UTF-8")
+            }
+            guard fields.updateValue(value, forKey: name) == nil else {
+                throw OAuthError(.invalidRequest, "a field of the form appears twice")
+            }
+        }
+    }
+
+    /// An empty field counts as left out (RFC 6749 §3.2).
+    subscript(name: String) -> String? {
+        fields[name].flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    func required(_ name: String) throws(OAuthError) -> String {
+        guard let value = self[name] else { throw OAuthError(.invalidRequest, "the form lacks \(name)") }
+        return value
+    }
+
+    private static func decoded(_ bytes: ArraySlice<UInt8>) -> String? {
+        var decoded: [UInt8] = []
+        var rest = bytes.makeIterator()
+        while let byte = rest.next() {
+            switch byte {
+            case UInt8(ascii: "+"): decoded.append(UInt8(ascii: " "))
+            case UInt8(ascii: "%"):
+                guard let high = rest.next().flatMap(hexDigit), let low = rest.next().flatMap(hexDigit) else { return nil }
+                decoded.append(high << 4 | low)
+            default: decoded.append(byte)
+            }
+        }
+        return String(validating: decoded, as: UTF8.self)
+    }
+
+    private static func hexDigit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import Hummingbird
+import NIOCore
+import RelayProtocol
+import Synchronization
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+extension Issuer {
+    /// Adds the issuer's routes, below `Issuer.path` and at the address that RFC 8414 §3.1 gives its metadata.
+    /// - Parameter clientAddress: what the client is counted under; for IPv6 best its /64, behind a proxy what that one says.
+    package func addRoutes<Context: RequestContext>(
+        to router: some RouterMethods<Context>,
+        clientAddress: @escaping @Sendable (Request, Context) -> String
+    ) {
+        let path = Issuer.path
+        for address in [
+            "\(path)/.well-known/openid-configuration",
+            "\(path)/.well-known/oauth-authorization-server",
+            "/.well-known/oauth-authorization-server\(path)",
+        ] {
+            router.get(RouterPath(address)) { [self] request, _ in
+                Issuer.response(Metadata(issuer: url(for: request)), cacheControl: "public, max-age=300")
+            }
+        }
+        router.get(RouterPath("\(path)/jwks")) { [self] _, _ in
+            await Issuer.answer { () async throws(OAuthError) -> Response in
+                let keys = try await answering { () async throws(IssuerError) -> JSONWebKeySet in try await publishedKeys() }
+                return Issuer.response(keys, cacheControl: "public, max-age=3600")
+            }
+        }
+        router.post(RouterPath("\(path)/token")) { [self] request, context in
+            await Issuer.answer { () async throws(OAuthError) -> Response in
+                let form = try await form(of: request, from: clientAddress(request, context))
+                let proofs = request.headers.filter { $0.name.canonicalName == "dpop" }.map(\.value)
+                guard proofs.count <= 1 else { throw OAuthError(.invalidDPoPProof, "there is more than one DPoP header") }
+                let response = try await exchange(TokenRequest(form), proof: proofs.first, at: url(for: request))
+                return Issuer.response(response)
+            }
+        }
+        router.post(RouterPath("\(path)/revoke")) { [self] request, context in
+            await Issuer.answer { () async throws(OAuthError) -> Response in
+                let form = try await form(of: request, from: clientAddress(request, context))
+                try await revoke(form.required("token"), client: TokenRequest.client(form))
+                return Response(status: .ok, headers: [.cacheControl: "no-store"])
+            }
+        }
+    }
+
+    /// The issuer under the address the client used. The client's word only picks one of the configured addresses.
+    func url(for request: Request) -> String {
+        let authority = request.head.authority?.lowercased()
+        let origin = settings.origins.first { $0.lowercased().split(separator: "/").last.map(String.init) == authority }
+        return (origin ?? settings.origins.first ?? "") + Issuer.path
+    }
+
+    private func form(of request: Request, from address: String) async throws(OAuthError) -> Form {
+        let now = now()
+        if let wait = bounds.withLock({ $0.requests.admit(address, now: now) }) {
+            throw OAuthError(.temporarilyUnavailable, "too many requests; wait as Retry-After says", status: 429, retryAfter: wait)
+        }
+        let type = request.headers[.contentType]?.prefix { $0 != ";" && $0 != " " }.lowercased()
+        guard type == "application/x-www-form-urlencoded" else {
+            throw OAuthError(.invalidRequest, "the request must be application/x-www-form-urlencoded")
+        }
+        let body: ByteBuffer
+        do {
+            body = try await request.body.collect(upTo: Form.maximumBytes)
+        } catch is NIOTooManyBytesError {
+            throw OAuthError(.invalidRequest, "the form has more than \(Form.maximumBytes) bytes", status: 413)
+        } catch {
+            throw OAuthError(.invalidRequest, "the request broke off")
+        }
+        return try Form(parsing: Array(body.readableBytesView))
+    }
+
+    private static func answer(_ body: () async throws(OAuthError) -> Response) async -> Response {
+        do throws(OAuthError) {
+            return try await body()
+        } catch {
+            var response = response(ErrorBody(error), status: .init(code: error.status))
+            if let wait = error.retryAfter { response.headers[.retryAfter] = "\(max(1, (wait.count + 999) / 1_000))" }
+            return response
+        }
+    }
+
+    private struct ErrorBody: Encodable {
+        var error: String
+        var description: String
+
+        init(_ error: OAuthError) {
+            self.error = error.code.rawValue
+            self.description = error.description
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case error
+            case description = "error_description"
+        }
+    }
+
+    private static func response(_ body: some Encodable, status: HTTPResponse.Status = .ok, cacheControl: String = "no-store") -> Response {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        guard let bytes = try? encoder.encode(body) else { return Response(status: .internalServerError) }
+        return Response(
+            status: status,
+            headers: [.contentType: "application/json", .cacheControl: cacheControl],
+            body: .init(byteBuffer: ByteBuffer(bytes: bytes))
+        )
+    }
+}

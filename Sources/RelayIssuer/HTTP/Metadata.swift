@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// What the issuer says of itself (RFC 8414, OpenID Connect Discovery). It grows with what the issuer can do.
+struct Metadata: Encodable {
+    var issuer: String
+    var tokenEndpoint: String
+    var revocationEndpoint: String
+    var jwksURI: String
+    var grantTypesSupported = [TokenRequest.preAuthorizedCode, "refresh_token"]
+    var responseTypesSupported: [String] = []
+    var scopesSupported = Scopes.all.names
+    var subjectTypesSupported = ["public"]
+    var tokenEndpointAuthMethodsSupported = ["none"]
+    var revocationEndpointAuthMethodsSupported = ["none"]
+    var idTokenSigningAlgValuesSupported = ["ES256"]
+    var dpopSigningAlgValuesSupported = ["ES256"]
+    var preAuthorizedGrantAnonymousAccessSupported = false
+
+    init(issuer: String) {
+        self.issuer = issuer
+        self.tokenEndpoint = issuer + "/token"
+        self.revocationEndpoint = issuer + "/revoke"
+        self.jwksURI = issuer + "/jwks"
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case issuer
+        case tokenEndpoint = "token_endpoint"
+        case revocationEndpoint = "revocation_endpoint"
+        case jwksURI = "jwks_uri"
+        case grantTypesSupported = "grant_types_supported"
+        case responseTypesSupported = "response_types_supported"
+        case scopesSupported = "scopes_supported"
+        case subjectTypesSupported = "subject_types_supported"
+        case tokenEndpointAuthMethodsSupported = "token_endpoint_auth_methods_supported"
+        case revocationEndpointAuthMethodsSupported = "revocation_endpoint_auth_methods_supported"
+        case idTokenSigningAlgValuesSupported = "id_token_signing_alg_values_supported"
+        case dpopSigningAlgValuesSupported = "dpop_signing_alg_values_supported"
+        case preAuthorizedGrantAnonymousAccessSupported = "pre-authorized_grant_anonymous_access_supported"
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+/// An error of the token endpoint (RFC 6749 §5.2). Its description says what to do, and nothing of what was sent.
+package struct OAuthError: Error, Hashable, Sendable {
+    package enum Code: String, Sendable {
+        case invalidRequest = "invalid_request"
+        case invalidClient = "invalid_client"
+        case invalidGrant = "invalid_grant"
+        case unauthorizedClient = "unauthorized_client"
+        case unsupportedGrantType = "unsupported_grant_type"
+        case invalidScope = "invalid_scope"
+        /// RFC 9449 §5.
+        case invalidDPoPProof = "invalid_dpop_proof"
+        /// RFC 7009 §2.2.1.
+        case unsupportedTokenType = "unsupported_token_type"
+        /// As RFC 6749 §4.1.2.1 names it.
+        case temporarilyUnavailable = "temporarily_unavailable"
+        case serverError = "server_error"
+    }
+
+    package var code: Code
+    package var description: String
+    package var status: Int
+    package var retryAfter: Milliseconds?
+
+    package init(_ code: Code, _ description: String, status: Int = 400, retryAfter: Milliseconds? = nil) {
+        self.code = code
+        self.description = description
+        self.status = status
+        self.retryAfter = retryAfter
+    }
+}

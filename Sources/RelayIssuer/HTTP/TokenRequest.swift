@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// What is asked of the token endpoint.
+struct TokenRequest: Sendable {
+    static let preAuthorizedCode = "urn:ietf:params:oauth:grant-type:pre-authorized_code"
+
+    enum Grant: Sendable {
+        case invitation(InvitationCode)
+        case refresh(RefreshToken)
+    }
+
+    var grant: Grant
+    var client: String
+    /// `nil` for all that the grant allows.
+    var scopes: Scopes?
+
+    init(_ form: Form) throws(OAuthError) {
+        switch try form.required("grant_type") {
+        case TokenRequest.preAuthorizedCode:
+            guard let code = InvitationCode(parsing: try form.required("pre-authorized_code")) else { throw TokenRequest.unknownCode }
+            self.grant = .invitation(code)
+        case "refresh_token":
+            guard let token = RefreshToken(parsing: try form.required("refresh_token")) else { throw TokenRequest.unknownToken }
+            self.grant = .refresh(token)
+        default:
+            throw OAuthError(.unsupportedGrantType, "grant_type must be \(TokenRequest.preAuthorizedCode) or refresh_token")
+        }
+        self.client = try TokenRequest.client(form)
+        if let text = form["scope"] {
+            guard let scopes = Scopes(parsing: text) else {
+                throw OAuthError(.invalidScope, "scope may hold \(Scopes.all)")
+            }
+            self.scopes = scopes
+        }
+    }
+
+    /// A public client names itself as its platform names apps; nobody registers it.
+    static func client(_ form: Form) throws(OAuthError) -> String {
+        let client = try form.required("client_id")
+        let labels = client.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        let isName =
+            labels.count >= 2 && client.utf8.count <= 255
+            && labels.allSatisfy { label in
+                !label.isEmpty
+                    && label.allSatisfy {
+                        switch $0 {
+                        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                            UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                            true
+                        default: false
+                        }
+                    }
+            }
+        guard isName else {
+            throw OAuthError(.invalidClient, "client_id must be a name in reverse DNS form, such as com.example.app")
+        }
+        return client
+    }
+
+    // The same words whether a code or token never was, was used, or is over: a guesser learns nothing.
+    static let unknownCode = OAuthError(.invalidGrant, "the invitation is unknown, used or over; ask for a new one")
+    static let unknownToken = OAuthError(.invalidGrant, "the refresh token is unknown, replaced, revoked or over; join again")
+}
+
+/// What the token endpoint answers (RFC 6749 §5.1).
+struct TokenResponse: Sendable {
+    var accessToken: Secret<String>
+    var isBound: Bool
+    var refreshToken: Secret<String>?
+    var scopes: Scopes
+}
+
+extension TokenResponse: Encodable {
+    private enum CodingKeys: String, CodingKey {
+        case scope
+        case accessToken = "access_token"
+        case tokenType = "token_type"
+        case expiresIn = "expires_in"
+        case refreshToken = "refresh_token"
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(accessToken.exposed, forKey: .accessToken)
+        try container.encode(isBound ? "DPoP" : "Bearer", forKey: .tokenType)
+        try container.encode(AccessToken.life / 1_000, forKey: .expiresIn)
+        try container.encodeIfPresent(refreshToken?.exposed, forKey: .refreshToken)
+        try container.encode(scopes.description, forKey: .scope)
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// Why the issuer cannot be opened, or cannot do what its operator asked for.
+package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The database is there, its key is not.
+    case masterKeyMissing(path: String)
+    case masterKeyUnreadable(path: String, code: Int32)
+    /// Others than the owner may read the file.
+    case masterKeyExposed(path: String)
+    case masterKeyDamaged(path: String)
+    /// The database was sealed with another key.
+    case wrongMasterKey
+    /// The database cannot be opened or used; SQLite's result code.
+    case database(code: Int32)
+    /// The database would not keep what was committed through a loss of power.
+    case notDurable
+    case noIssuerURL
+    case unknownUser
+    case tooManyInvitations
+    case nameInvalid
+
+    package var description: String {
+        switch self {
+        case .masterKeyMissing(let path):
+            "the issuer's key file \(path) is missing; restore it, or remove issuer.sqlite to begin anew (all must join again)"
+        case .masterKeyUnreadable(let path, let code): "the issuer's key file \(path) cannot be read or written (errno \(code))"
+        case .masterKeyExposed(let path): "others may read the issuer's key file \(path); run: chmod 600 \(path)"
+        case .masterKeyDamaged(let path): "the issuer's key file \(path) does not hold \(MasterKey.byteCount) bytes; restore it"
+        case .wrongMasterKey: "the issuer's key file is not the one that its database was sealed with; restore it"
+        case .database(let code): "the issuer's database cannot be used (SQLite result \(code)); see that its directory is writable"
+        case .notDurable: "the issuer's database does not take synchronous=FULL and WAL; its directory's file system does not serve"
+        case .noIssuerURL: "the issuer needs at least one public URL"
+        case .unknownUser: "there is no such user"
+        case .tooManyInvitations: "there are already \(Invitation.maximumOpen) open invitations; let some be used or run out"
+        case .nameInvalid: "a user's name has 1 to \(IssuerUser.maximumNameCharacters) characters and no control characters"
+        }
+    }
+}
+
+/// Somebody with an account at the issuer.
+package struct IssuerUser: Hashable, Sendable {
+    package static let maximumNameCharacters = 64
+
+    /// What tokens call the user: random, never changed.
+    package let subject: String
+    package let name: String
+}

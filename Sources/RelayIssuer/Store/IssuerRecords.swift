@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What the database holds, within one transaction.
+struct IssuerRecords {
+    let db: Database
+
+    // MARK: Users
+
+    func insert(_ user: IssuerUser, now: Milliseconds) throws {
+        try db.execute(sql: "INSERT INTO user (subject, name, created) VALUES (?, ?, ?)", arguments: [user.subject, user.name, now.count])
+    }
+
+    func users() throws -> [IssuerUser] {
+        try Row.fetchAll(db, sql: "SELECT subject, name FROM user ORDER BY created, subject")
+            .map { IssuerUser(subject: $0["subject"], name: $0["name"]) }
+    }
+
+    func hasUser(_ subject: String) throws -> Bool {
+        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM user WHERE subject = ?)", arguments: [subject]) ?? false
+    }
+
+    // MARK: Invitations
+
+    func insert(_ invitation: Invitation) throws {
+        try db.execute(
+            sql: "INSERT INTO invitation (code, subject, expires) VALUES (?, ?, ?)",
+            arguments: [Data(invitation.code.bytes), invitation.subject, invitation.expires.count]
+        )
+    }
+
+    func openInvitations(of subject: String, now: Milliseconds) throws -> Int {
+        try Int.fetchOne(
+            db,
+            sql: "SELECT count(*) FROM invitation WHERE subject = ? AND redeemed = 0 AND expires > ?",
+            arguments: [subject, now.count]
+        ) ?? 0
+    }
+
+    func invitation(_ code: Digest256) throws -> Invitation? {
+        let sql = "SELECT subject, expires, redeemed, key, login FROM invitation WHERE code = ?"
+        guard let row = try Row.fetchOne(db, sql: sql, arguments: [Data(code.bytes)]) else { return nil }
+        var invitation = Invitation(code: code, subject: row["subject"], expires: Milliseconds(clamping: row["expires"] as Int64))
+        if row["redeemed"] {
+            invitation.redemption = .init(key: row["key"], family: (row["login"] as Data?).map { FamilyID([UInt8]($0)) })
+        }
+        return invitation
+    }
+
+    func redeem(_ code: Digest256, _ redemption: Invitation.Redemption) throws {
+        try db.execute(
+            sql: "UPDATE invitation SET redeemed = 1, key = ?, login = ? WHERE code = ?",
+            arguments: [redemption.key, redemption.family.map { Data($0.bytes) }, Data(code.bytes)]
+        )
+    }
+
+    // MARK: Logins
+
+    func insert(_ family: RefreshFamily) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO login (id, subject, client, scopes, key, created, rotated, current, previous, revoked)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                Data(family.id.bytes), family.subject, family.client, family.scopes.description, family.key, family.created.count,
+                family.rotated.count, Data(family.current.bytes), family.previous.map { Data($0.bytes) }, family.revoked?.count,
+            ]
+        )
+    }
+
+    func family(_ id: FamilyID) throws -> RefreshFamily? {
+        guard let row = try Row.fetchOne(db, sql: "SELECT * FROM login WHERE id = ?", arguments: [Data(id.bytes)]),
+            let scopes = Scopes(parsing: row["scopes"]), let current = Digest256(bytes: [UInt8](row["current"] as Data))
+        else { return nil }
+        return RefreshFamily(
+            id: id,
+            subject: row["subject"],
+            client: row["client"],
+            scopes: scopes,
+            key: row["key"],
+            created: Milliseconds(clamping: row["created"] as Int64),
+            rotated: Milliseconds(clamping: row["rotated"] as Int64),
+            current: current,
+            previous: (row["previous"] as Data?).flatMap { Digest256(bytes: [UInt8]($0)) },
+            revoked: (row["revoked"] as Int64?).map { Milliseconds(clamping: $0) }
+        )
+    }
+
+    /// The logins that were revoked since.
+    func revoked(since time: Milliseconds) throws -> [RefreshFamily] {
+        try Data.fetchAll(db, sql: "SELECT id FROM login WHERE revoked > ?", arguments: [time.count])
+            .compactMap { try family(FamilyID([UInt8]($0))) }
+    }
+
+    func update(_ family: RefreshFamily) throws {
+        try db.execute(
+            sql: "UPDATE login SET rotated = ?, current = ?, previous = ?, revoked = ? WHERE id = ?",
+            arguments: [
+                family.rotated.count, Data(family.current.bytes), family.previous.map { Data($0.bytes) }, family.revoked?.count,
+                Data(family.id.bytes),
+            ]
+        )
+    }
+
+    /// Forgets what can no longer matter. A revoked login stays until its time is over, so that its tokens stay known as revoked.
+    func forget(before now: Milliseconds) throws {
+        try db.execute(sql: "DELETE FROM invitation WHERE expires < ?", arguments: [now.count - Invitation.memory])
+        try db.execute(
+            sql: "DELETE FROM login WHERE rotated <= ? OR created <= ?",
+            arguments: [now.count - RefreshFamily.idleLife, now.count - RefreshFamily.wholeLife]
+        )
+    }
+
+    // MARK: Keys
+
+    func insert(_ key: P256SigningKey, activates: Milliseconds, sealedBy master: MasterKey) throws {
+        let id = key.publicKey.jwkThumbprint
+        let sealed = try master.seal(key.rawRepresentation, label: id)
+        try db.execute(
+            sql: "INSERT INTO signing_key (id, sealed, activates) VALUES (?, ?, ?)",
+            arguments: [id, Data(sealed), activates.count]
+        )
+    }
+
+    func removeKey(_ id: String) throws {
+        try db.execute(sql: "DELETE FROM signing_key WHERE id = ?", arguments: [id])
+    }
+
+    func keys(openedBy master: MasterKey) throws -> [(entry: SigningKeyRing.Entry, key: P256SigningKey)] {
+        try Row.fetchAll(db, sql: "SELECT id, sealed, activates FROM signing_key").map { row in
+            let entry = SigningKeyRing.Entry(id: row["id"], activates: Milliseconds(clamping: row["activates"] as Int64))
+            let bytes = try master.open([UInt8](row["sealed"] as Data), label: entry.id)
+            return (entry, try P256SigningKey(rawRepresentation: bytes))
+        }
+    }
+
+    /// That the key is the one this database was made with, before anything is done with another.
+    func checkSeal(by master: MasterKey) throws {
+        let label = "seal"
+        if let sealed = try Data.fetchOne(db, sql: "SELECT sealed FROM seal") {
+            _ = try master.open([UInt8](sealed), label: label)
+        } else {
+            try db.execute(sql: "INSERT INTO seal (one, sealed) VALUES (1, ?)", arguments: [Data(try master.seal([], label: label))])
+        }
+    }
+}

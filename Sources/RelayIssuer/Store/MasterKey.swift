@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Crypto
+import RelayProtocol
+
+/// The secret beside the database: without it the database gives away neither the signing keys nor the refresh tokens to come.
+struct MasterKey: Sendable {
+    static let byteCount = 32
+
+    private let key: SymmetricKey
+
+    init(_ bytes: [UInt8]) { self.key = SymmetricKey(data: bytes) }
+
+    /// For successors of refresh tokens.
+    var successorKey: SymmetricKey { derived("device-relay issuer refresh-successor") }
+
+    private var sealingKey: SymmetricKey { derived("device-relay issuer seal") }
+
+    private func derived(_ purpose: String) -> SymmetricKey {
+        HKDF<SHA256>.deriveKey(inputKeyMaterial: key, info: Array(purpose.utf8), outputByteCount: 32)
+    }
+
+    /// - Parameter label: what it is; opened only under the same.
+    func seal(_ bytes: [UInt8], label: String) throws -> [UInt8] {
+        let box = try AES.GCM.seal(bytes, using: sealingKey, authenticating: Array(label.utf8))
+        return Array(box.nonce) + box.ciphertext + box.tag
+    }
+
+    func open(_ sealed: [UInt8], label: String) throws(IssuerError) -> [UInt8] {
+        guard let box = try? AES.GCM.SealedBox(combined: sealed),
+            let bytes = try? AES.GCM.open(box, using: sealingKey, authenticating: Array(label.utf8))
+        else { throw .wrongMasterKey }
+        return [UInt8](bytes)
+    }
+}
+
+extension MasterKey {
+    /// The key in the file. Makes both if there is no file, unless there is something that was sealed with the lost one.
+    init(path: String, mayCreate: Bool) throws(IssuerError) {
+        let bytes: [UInt8]?
+        do throws(PrivateFile.Failure) {
+            var found = try PrivateFile.contents(of: path, upTo: MasterKey.byteCount + 1)
+            if found == nil, mayCreate {
+                // Whatever stands in the file then is the key, whether it is ours or another process was faster.
+                _ = try PrivateFile.create(path, with: randomBytes(MasterKey.byteCount))
+                found = try PrivateFile.contents(of: path, upTo: MasterKey.byteCount + 1)
+            }
+            bytes = found
+        } catch {
+            switch error {
+            case .system(let code): throw .masterKeyUnreadable(path: path, code: code)
+            case .exposed: throw .masterKeyExposed(path: path)
+            }
+        }
+        guard let bytes else { throw .masterKeyMissing(path: path) }
+        guard bytes.count == MasterKey.byteCount else { throw .masterKeyDamaged(path: path) }
+        self.init(bytes)
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// What a token allows at the relay.
+struct Scopes: Hashable, Sendable, CustomStringConvertible {
+    static let offlineAccess = "offline_access"
+    static let all = Scopes([offlineAccess, "relay.device.read", "relay.device.register", "relay.command", "relay.push"])
+
+    /// In order and without repetition.
+    let names: [String]
+
+    private init(_ names: some Sequence<String>) { self.names = Set(names).sorted() }
+
+    /// A list with spaces between (RFC 6749 §3.3); `nil` if it is empty or names a scope there is not.
+    init?(parsing text: String) {
+        let names = text.split(separator: " ").map(String.init)
+        guard !names.isEmpty, names.allSatisfy(Scopes.all.names.contains) else { return nil }
+        self.init(names)
+    }
+
+    var canRefresh: Bool { names.contains(Scopes.offlineAccess) }
+
+    func isSubset(of other: Scopes) -> Bool { Set(names).isSubset(of: other.names) }
+
+    var description: String { names.joined(separator: " ") }
+}
+
+/// The claims of an access token (RFC 9068).
+struct AccessToken: Codable, Hashable, Sendable {
+    static let life: Int64 = 900_000
+
+    var iss: String
+    var sub: String
+    var aud: String
+    var exp: NumericDate
+    var iat: NumericDate
+    var jti: String
+    var clientID: String
+    var scope: String
+    /// The login it comes from, if that can be refreshed and thus revoked.
+    var sid: String?
+    var cnf: Confirmation?
+
+    struct Confirmation: Codable, Hashable, Sendable {
+        var jkt: String
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case iss, sub, aud, exp, iat, jti, scope, sid, cnf
+        case clientID = "client_id"
+    }
+
+    /// - Parameter key: the thumbprint of the key it is bound to.
+    init(
+        issuer: String,
+        audience: String,
+        subject: String,
+        client: String,
+        scopes: Scopes,
+        session: String?,
+        key: String?,
+        id: [UInt8],
+        now: Milliseconds
+    ) {
+        self.iss = issuer
+        self.sub = subject
+        self.aud = audience
+        self.iat = NumericDate(now)
+        self.exp = NumericDate(Milliseconds(clamping: now.count + AccessToken.life))
+        self.jti = Base64URL.encode(id)
+        self.clientID = client
+        self.scope = scopes.description
+        self.sid = session
+        self.cnf = key.map(Confirmation.init)
+    }
+
+    func signed(by key: P256SigningKey, id: String) throws -> Secret<String> {
+        Secret(try SignedJSON.sign(self, header: .init(alg: "ES256", typ: "at+jwt", kid: id), with: key))
+    }
+}

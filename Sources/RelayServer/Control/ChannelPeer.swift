@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import RelayProtocol
+import Synchronization
+
+/// A control channel as the core holds it. What is said in one turn of the core leaves in one go.
+final class ChannelPeer: ControlPeer {
+    enum Item: Sendable {
+        case message(RelayMessage)
+        case close(code: UInt16, reason: String)
+    }
+
+    private let handler: NIOLoopBound<ControlChannelHandler>
+    private let eventLoop: any EventLoop
+    private let waiting = Mutex<[Item]>([])
+
+    /// Called on the event loop.
+    init(handler: ControlChannelHandler, eventLoop: any EventLoop) {
+        self.handler = NIOLoopBound(handler, eventLoop: eventLoop)
+        self.eventLoop = eventLoop
+    }
+
+    func send(_ message: RelayMessage) { enqueue(.message(message)) }
+
+    func close(code: UInt16, reason: String) { enqueue(.close(code: code, reason: reason)) }
+
+    /// Always by way of the loop's queue, from the loop too: two threads' messages keep their order.
+    private func enqueue(_ item: Item) {
+        let isFirst = waiting.withLock { waiting in
+            waiting.append(item)
+            return waiting.count == 1
+        }
+        guard isFirst else { return }
+        eventLoop.execute {
+            let items = self.waiting.withLock { waiting in
+                defer { waiting = [] }
+                return waiting
+            }
+            self.handler.value.peerSays(items)
+        }
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+package import NIOCore
+import RelayProtocol
+
+/// The control channel on its event loop: bytes and time into the state machine, its actions out.
+package final class ControlChannelHandler: ChannelInboundHandler {
+    package typealias InboundIn = ByteBuffer
+    package typealias OutboundOut = ByteBuffer
+
+    /// How long a client may take to close after a close frame.
+    private static let closingTime = TimeAmount.seconds(2)
+
+    private let services: ControlServices
+    private let welcomed: () -> Void
+    private var machine: ControlChannelStateMachine
+    private var reader: WebSocketReader
+    /// The client's bytes make no sense any more.
+    private var isReaderBroken = false
+    private var hasPeerClosed = false
+    private var isCounted = false
+    /// While more may come that leaves with the same flush.
+    private var isHoldingFlush = false
+    private var mustFlush = false
+    private var outboundBytes = 0
+    private var context: ChannelHandlerContext?
+    private var timer: (deadline: Milliseconds, task: Scheduled<Void>)?
+
+    /// - Parameter welcomed: called when the endpoint is known.
+    package init(services: ControlServices, channel: any Channel, welcomed: @escaping () -> Void) {
+        self.services = services
+        self.welcomed = welcomed
+        self.machine = services.makeStateMachine(on: channel.localAddress)
+        self.reader = WebSocketReader(maximumMessageBytes: services.settings.limits[.controlFrameBytesBeforeWelcome])
+    }
+
+    private var now: ControlChannelStateMachine.Moment { services.clock.now() }
+
+    package func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        run(machine.opened(now))
+    }
+
+    package func handlerRemoved(context: ChannelHandlerContext) {
+        run(machine.disconnected())
+        timer?.task.cancel()
+        timer = nil
+        self.context = nil
+    }
+
+    package func channelInactive(context: ChannelHandlerContext) {
+        run(machine.disconnected())
+        context.fireChannelInactive()
+    }
+
+    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isReaderBroken else { return }
+        isHoldingFlush = true
+        machine.bytesArrived(now)
+        reader.append(Self.unwrapInboundIn(data))
+        do throws(WebSocketReader.Violation) {
+            while let event = try reader.next() {
+                received(event)
+                if hasPeerClosed { break }
+            }
+        } catch {
+            isReaderBroken = true
+            run(machine.violated(error))
+        }
+    }
+
+    package func channelReadComplete(context: ChannelHandlerContext) {
+        isHoldingFlush = false
+        flushIfNeeded()
+        context.fireChannelReadComplete()
+    }
+
+    package func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case ChannelEvent.inputClosed:
+            run(machine.disconnected())
+            context.close(promise: nil)
+        case is ChannelShouldQuiesceEvent:
+            run(machine.relayStops())
+        default:
+            context.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    package func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        run(machine.disconnected())
+        context.close(promise: nil)
+    }
+
+    /// What the core has said, in order.
+    func peerSays(_ items: [ChannelPeer.Item]) {
+        isHoldingFlush = true
+        defer {
+            isHoldingFlush = false
+            flushIfNeeded()
+        }
+        for item in items {
+            switch item {
+            case .message(let message): run(machine.peerSends(message, now))
+            case .close(let code, let reason): run(machine.peerCloses(code: code, reason: reason))
+            }
+        }
+    }
+
+    private func received(_ event: WebSocketReader.Event) {
+        switch event {
+        case .text(let frame):
+            services.metrics.receivedMessage()
+            run(machine.received(frame, now))
+        case .ping(let payload):
+            if !machine.isClosed { write(opcode: .pong, payload) }
+            flushIfNeeded()
+        case .pong:
+            break
+        case .close(let code):
+            hasPeerClosed = true
+            if machine.isClosed { context?.close(promise: nil) } else { run(machine.receivedClose(code: code)) }
+        }
+    }
+}
+
+// What the machine wants done.
+extension ControlChannelHandler {
+    private func run(_ actions: [ControlChannelStateMachine.Action]) {
+        for action in actions { perform(action) }
+        if outboundBytes > services.outboundBytes, !machine.isClosed {
+            for action in machine.outboundOverflowed() { perform(action) }
+            // Nobody reads the close frame either.
+            context?.close(promise: nil)
+        }
+        flushIfNeeded()
+        setTimer()
+    }
+
+    private func perform(_ action: ControlChannelStateMachine.Action) {
+        switch action {
+        case .send(let message): send(message)
+        case .ping: write(opcode: .ping, ByteBuffer())
+        case .checkToken(let token, let endpointKey): checkToken(token.exposed, endpointKey: endpointKey)
+        case .connect(let hello): connect(hello)
+        case .welcomed:
+            reader.maximumMessageBytes = services.settings.limits[.controlFrameBytes]
+            isCounted = true
+            services.metrics.welcomed()
+            welcomed()
+        case .forward(let message, let channel): services.core.receive(message, on: channel)
+        case .disconnected(let channel, let isSilent):
+            if isCounted {
+                isCounted = false
+                services.metrics.left()
+            }
+            services.core.disconnected(channel, isSilent: isSilent)
+        case .close(let code, let reason): close(code: code, reason: reason)
+        }
+    }
+
+    private func checkToken(_ token: String, endpointKey: SigningPublicKey) {
+        guard let eventLoop = context?.eventLoop else { return }
+        let handler = NIOLoopBound(self, eventLoop: eventLoop)
+        services.tokens.verify(token: token, endpointKey: endpointKey) { result in
+            eventLoop.execute {
+                let handler = handler.value
+                handler.run(handler.machine.tokenChecked(result, handler.now))
+            }
+        }
+    }
+
+    private func connect(_ hello: ProvedHello) {
+        guard let eventLoop = context?.eventLoop else { return }
+        let handler = NIOLoopBound(self, eventLoop: eventLoop)
+        services.core.connect(hello, peer: ChannelPeer(handler: self, eventLoop: eventLoop)) { result in
+            eventLoop.execute {
+                let handler = handler.value
+                handler.run(handler.machine.coreAnswered(result, handler.now))
+            }
+        }
+    }
+
+    private func setTimer() {
+        guard let context, let deadline = machine.deadline else {
+            if !machine.isClosed { timer?.task.cancel() }
+            return
+        }
+        // A deadline that moved away is met early once, which costs less than a new timer for every message.
+        if let timer, timer.deadline <= deadline { return }
+        timer?.task.cancel()
+        let wait = TimeAmount.milliseconds((deadline - now.uptime).count)
+        let task = context.eventLoop.assumeIsolated().scheduleTask(in: wait) {
+            self.timer = nil
+            self.run(self.machine.timePassed(self.now))
+        }
+        timer = (deadline, task)
+    }
+}
+
+// What leaves.
+extension ControlChannelHandler {
+    private enum Opcode: UInt8 {
+        case text = 1
+        case close = 8
+        case ping = 9
+        case pong = 10
+    }
+
+    private func send(_ message: RelayMessage) {
+        do throws(ControlFrameError) {
+            write(opcode: .text, try message.encode(limits: services.settings.limits))
+            services.metrics.sentMessage()
+            if case .rejected(let rejected) = message { services.metrics.rejected(code: rejected.code.rawValue) }
+        } catch {
+            services.logger.error("a message cannot be sent", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    private func write(opcode: Opcode, _ payload: ByteBuffer, then done: (() -> Void)? = nil) {
+        guard let context else { return }
+        var frame = ByteBuffer()
+        frame.reserveCapacity(payload.readableBytes + 10)
+        frame.writeWebSocketFrame(opcode: opcode.rawValue, payload: payload)
+        let count = frame.readableBytes
+        outboundBytes += count
+        mustFlush = true
+        let written = context.eventLoop.makePromise(of: Void.self)
+        written.futureResult.assumeIsolated().whenComplete { _ in
+            self.outboundBytes -= count
+            done?()
+        }
+        context.write(Self.wrapOutboundOut(frame), promise: written)
+    }
+
+    /// One flush for all that one read, or one turn of the core, brought.
+    private func flushIfNeeded() {
+        guard mustFlush, !isHoldingFlush else { return }
+        mustFlush = false
+        context?.flush()
+    }
+
+    private func close(code: UInt16, reason: String) {
+        guard let context else { return }
+        services.metrics.closed(code: code)
+        services.logger.debug("control channel closes", metadata: ["code": "\(code)", "reason": "\(reason)"])
+        var payload = ByteBuffer(integer: code)
+        payload.writeSubstring(reason.prefix(bytes: 123))
+        write(opcode: .close, payload) {
+            if self.hasPeerClosed { context.close(promise: nil) }
+        }
+        timer?.task.cancel()
+        // A client that leaves its close frame out, or reads nothing, is not waited for. To close at once could destroy what
+        // it has not read yet.
+        let task = context.eventLoop.assumeIsolated().scheduleTask(in: Self.closingTime) { context.close(promise: nil) }
+        timer = (0, task)
+    }
+}
+
+extension String {
+    /// As much as fits, without half a character.
+    fileprivate func prefix(bytes: Int) -> Substring {
+        var end = startIndex
+        var count = 0
+        for index in indices {
+            count += self[index].utf8.count
+            guard count <= bytes else { break }
+            end = self.index(after: index)
+        }
+        return self[..<end]
+    }
+}

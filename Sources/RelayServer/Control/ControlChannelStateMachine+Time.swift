@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+extension ControlChannelStateMachine {
+    /// When `timePassed` is to be called next.
+    package var deadline: Milliseconds? {
+        switch state {
+        case .new, .closed: nil
+        case .greeting, .verifying, .connecting: greetingEnds
+        case .open(let open): min(pingDue, deadDue, open.token.isWarned ? open.token.ends : warningDue(open.token))
+        }
+    }
+
+    /// Does what is due.
+    package mutating func timePassed(_ now: Moment) -> [Action] {
+        switch state {
+        case .new, .closed: return []
+        case .greeting:
+            guard now.uptime >= greetingEnds else { return [] }
+            return close(code: 1008, reason: "no hello within \(settings.limits[.helloSeconds]) s")
+        case .verifying, .connecting:
+            guard now.uptime >= greetingEnds else { return [] }
+            let isToken = if case .verifying = state { true } else { false }
+            let rejected = RelayMessage.Rejected(
+                code: isToken ? .issuerUnavailable : .unavailable,
+                message: isToken ? "the token could not be checked in time" : "the relay is busy",
+                retry: true
+            )
+            return reject(rejected, now)
+        case .open(let open):
+            return timePassed(open, now)
+        }
+    }
+
+    private mutating func timePassed(_ open: Open, _ now: Moment) -> [Action] {
+        if now.uptime >= open.token.ends {
+            let invalidated = RelayMessage.AuthInvalidated(code: .tokenExpired, message: "the token's time is over")
+            return say(.authInvalidated(invalidated), now) + close(code: 1008, reason: ControlErrorCode.tokenExpired.rawValue)
+        }
+        if now.uptime >= deadDue { return close(code: 1001, reason: "silent for too long", isSilent: true) }
+        var actions: [Action] = []
+        if !open.token.isWarned, now.uptime >= warningDue(open.token) {
+            var open = open
+            open.token.isWarned = true
+            state = .open(open)
+            actions += say(.authExpiring(RelayMessage.AuthExpiring(expires: open.token.expires)), now)
+        }
+        if now.uptime >= pingDue {
+            pinged = now.uptime
+            sent = now.uptime
+            actions.append(.ping)
+        }
+        return actions
+    }
+
+    private func warningDue(_ token: TokenLife) -> Milliseconds { token.ends - Self.expiringWarning }
+
+    /// Either side's silence is a reason: the endpoint gives up a relay that says nothing.
+    private var pingDue: Milliseconds { max(min(heard, sent), pinged) + pingAfter }
+    private var deadDue: Milliseconds { heard + settings.intervals.dead }
+}

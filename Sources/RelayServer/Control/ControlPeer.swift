@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+/// One control channel, as the relay's core sees it. Calls come from any thread; what is sent leaves in order.
+package protocol ControlPeer: Sendable {
+    /// Sends a message, if the channel is still open.
+    func send(_ message: RelayMessage)
+    /// Closes the channel after what was sent has left (RFC 6455 §7.4 codes).
+    func close(code: UInt16, reason: String)
+}
+
+/// Names a control channel for the time it is open.
+package struct ChannelID: Hashable, Sendable {
+    package let rawValue: UInt64
+    package init(_ rawValue: UInt64) { self.rawValue = rawValue }
+}
+
+/// Who somebody is at an issuer.
+package struct Identity: Hashable, Sendable {
+    /// The issuer's URL; `embedded` for the issuer in this process, whatever its URL is today.
+    package var issuer: String
+    package var subject: String
+
+    package init(issuer: String, subject: String) {
+        self.issuer = issuer
+        self.subject = subject
+    }
+}
+
+/// What a `hello` has proved: the token is valid, the signature is the endpoint's, the record is signed by its key. Whether
+/// the account, the directory and the store take the endpoint is for the core to say.
+package struct ProvedHello: Hashable, Sendable {
+    package var identity: Identity
+    /// Whether an identity seen for the first time makes an account.
+    package var mayMakeAccount: Bool
+    package var record: Signed<EndpointRecord>
+    package var role: EndpointMessage.Hello.Role
+    /// Milliseconds since 1970.
+    package var tokenExpires: Milliseconds
+
+    package init(
+        identity: Identity,
+        mayMakeAccount: Bool,
+        record: Signed<EndpointRecord>,
+        role: EndpointMessage.Hello.Role,
+        tokenExpires: Milliseconds
+    ) {
+        self.identity = identity
+        self.mayMakeAccount = mayMakeAccount
+        self.record = record
+        self.role = role
+        self.tokenExpires = tokenExpires
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+/// The relay's core, as the control channels see it.
+package protocol RelayCoreProtocol: Sendable {
+    /// Takes an endpoint that has proved who it is. Calls back once, from any thread.
+    func connect(
+        _ hello: ProvedHello,
+        peer: any ControlPeer,
+        completion: @escaping @Sendable (Result<ChannelID, RelayMessage.Rejected>) -> Void
+    )
+    /// A message on a connected channel, in order. Answers and events go through the peer.
+    func receive(_ message: EndpointMessage, on channel: ChannelID)
+    /// The channel is closed, or fell silent. Comes once for every channel that was connected.
+    func disconnected(_ channel: ChannelID, isSilent: Bool)
+    /// Comes about once a second.
+    func timePassed()
+    /// Comes before the first connection.
+    func start() async throws
+    /// Tells all channels `restarting`. The transport closes them then.
+    func stop() async
+}
+
+/// Checks access tokens.
+package protocol TokenVerifying: Sendable {
+    /// Calls back once, from any thread.
+    /// - Parameter endpointKey: what a bound token must be bound to.
+    func verify(
+        token: String,
+        endpointKey: SigningPublicKey,
+        completion: @escaping @Sendable (Result<AcceptedToken, TokenRefusal>) -> Void
+    )
+}
+
+/// What a good token says.
+package struct AcceptedToken: Hashable, Sendable {
+    package var identity: Identity
+    /// Whether an identity seen for the first time makes an account.
+    package var mayMakeAccount: Bool
+    /// Milliseconds since 1970.
+    package var expires: Milliseconds
+
+    package init(identity: Identity, mayMakeAccount: Bool, expires: Milliseconds) {
+        self.identity = identity
+        self.mayMakeAccount = mayMakeAccount
+        self.expires = expires
+    }
+}
+
+/// Why a token does not count.
+package struct TokenRefusal: Error, Hashable, Sendable {
+    package var code: ControlErrorCode
+    /// For people; never the token.
+    package var message: String
+
+    package init(code: ControlErrorCode, message: String) {
+        self.code = code
+        self.message = message
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import Logging
+import NIOCore
+import RelayProtocol
+
+/// What every control channel of a relay works with.
+package struct ControlServices: Sendable {
+    package var core: any RelayCoreProtocol
+    package var tokens: any TokenVerifying
+    package var settings: ControlChannelStateMachine.Settings
+    package var origins: OwnOrigins
+    package var rates: EndpointRates
+    package var metrics: TransportMetrics
+    package var logger: Logger
+    package var clock: RelayClock
+    /// How much may wait for an endpoint to read it.
+    package var outboundBytes: Int
+
+    package init(
+        core: any RelayCoreProtocol,
+        tokens: any TokenVerifying,
+        settings: ControlChannelStateMachine.Settings,
+        origins: OwnOrigins,
+        metrics: TransportMetrics,
+        logger: Logger,
+        clock: RelayClock = .system,
+        outboundBytes: Int
+    ) {
+        self.core = core
+        self.tokens = tokens
+        self.settings = settings
+        self.origins = origins
+        self.rates = EndpointRates(limits: settings.limits)
+        self.metrics = metrics
+        self.logger = logger
+        self.clock = clock
+        self.outboundBytes = outboundBytes
+    }
+
+    /// The machine of a new channel whose local end is at an address.
+    func makeStateMachine(on address: SocketAddress?) -> ControlChannelStateMachine {
+        var generator = SystemRandomNumberGenerator()
+        let nonce = (0..<32).map { _ in UInt8.random(in: 0...255, using: &generator) }
+        return ControlChannelStateMachine(
+            settings: settings,
+            nonce: nonce,
+            jitter: .random(in: 0.9...1.1, using: &generator),
+            isOwnOrigin: { [origins] in origins.allows(origin: $0, on: address) },
+            take: { [rates] limit, endpoint, uptime in rates.take(limit, of: endpoint, uptime: uptime) }
+        )
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// What endpoints say of themselves and of each other. Signatures are checked before the transaction: an endpoint's key and
+/// account never change.
+extension RelayCore {
+    /// What is kept of vouchers for one endpoint. With them an introduction still fits into a control frame beside a command
+    /// of the largest size.
+    private static let mostVoucherBytes = 64 << 10
+
+    func publish(_ request: EndpointMessage.Publish, on channel: Channel) {
+        let registration: Signed<AppRegistration>
+        do throws(RecordError) {
+            registration = try Signed(verifying: request.registration.bytes, from: channel.record, limits: limits)
+        } catch {
+            return refuse(Refusal(error), request.ref, on: channel.id)
+        }
+        let limits = limits
+        serveRegistrations(request.ref, on: channel) { store in
+            let appID = registration.payload.appID
+            let rows = try store.registrations(of: channel.endpoint)
+            if let known = rows.first(where: { $0.appID == appID }) {
+                if known.registration == registration.encoded { return false }
+                guard registration.payload.version > known.version else { throw Refusal.outdated }
+            }
+            let others = rows.reduce(0) { $1.appID == appID ? $0 : $0 + $1.registration.count }
+            do throws(LimitExceeded) {
+                try limits.check(.appRegistrationsBytes, others + registration.encoded.count)
+            } catch {
+                throw Refusal(exceeding: error)
+            }
+            let row = RegistrationRow(appID: appID, version: registration.payload.version, registration: registration.encoded)
+            try store.put(row, of: channel.endpoint)
+            return true
+        }
+    }
+
+    func unpublish(_ request: EndpointMessage.Unpublish, on channel: Channel) {
+        serveRegistrations(request.ref, on: channel) { store in
+            guard try store.registrations(of: channel.endpoint).contains(where: { $0.appID == request.appID }) else { return false }
+            try store.removeRegistration(request.appID, of: channel.endpoint)
+            return true
+        }
+    }
+
+    /// - Parameter body: Says whether anything has changed.
+    private func serveRegistrations(
+        _ ref: RequestRef,
+        on channel: Channel,
+        _ body: @escaping @Sendable (any StoreTransaction) throws -> Bool
+    ) {
+        serve(ref, on: channel) { store in
+            _ = try store.endpoint(channel.endpoint, of: channel.account)
+            return try body(store) ? try store.registrations(of: channel.endpoint).map { Blob($0.registration) } : nil
+        } then: { (state, registrations: [Blob<BlobKinds.AppRegistration>]?) in
+            guard let registrations else { return }
+            let event = RelayMessage.EndpointUpdated(endpoint: channel.endpoint, registrations: registrations)
+            state.tell(.endpointUpdated(event), watchersOf: channel.account)
+        }
+    }
+
+    func update(_ request: EndpointMessage.EndpointUpdate, on channel: Channel) {
+        let record: Signed<EndpointRecord>
+        do throws(RecordError) {
+            record = try Signed(verifying: request.record.bytes, limits: limits)
+            guard record.payload.endpointID == channel.endpoint else { throw .wrongEndpoint }
+            guard record.payload.account == channel.account.rawValue else { throw .wrongAccount }
+        } catch {
+            return refuse(Refusal(error), request.ref, on: channel.id)
+        }
+        serveIntroduction(of: channel.endpoint, request.ref, on: channel) { store, row in
+            if row.record == record.encoded { return false }
+            guard record.payload.version > row.version else { throw Refusal.outdated }
+            row.version = record.payload.version
+            row.record = record.encoded
+            try store.put(row)
+            return true
+        }
+    }
+
+    func approve(_ request: EndpointMessage.EndpointApprove, on channel: Channel) {
+        serveIntroduction(of: request.endpoint, request.ref, on: channel) { store, row in
+            try store.putVoucher(request.voucher.bytes, for: row.id, by: channel.endpoint, of: channel.account)
+            let bytes = try store.vouchers(for: row.id).reduce(0) { $0 + $1.count }
+            guard bytes <= Self.mostVoucherBytes else {
+                throw Refusal(.limitExceeded, "vouchers for one endpoint are limited to \(Self.mostVoucherBytes) bytes")
+            }
+            return true
+        }
+    }
+
+    /// - Parameter body: Says whether anything has changed.
+    private func serveIntroduction(
+        of endpoint: EndpointID,
+        _ ref: RequestRef,
+        on channel: Channel,
+        _ body: @escaping @Sendable (any StoreTransaction, inout EndpointRow) throws -> Bool
+    ) {
+        serve(ref, on: channel) { store in
+            _ = try store.endpoint(channel.endpoint, of: channel.account)
+            var row = try store.endpoint(endpoint, of: channel.account)
+            return try body(store, &row) ? try store.introduction(of: row) : nil
+        } then: { (state, introduction: Introduction?) in
+            guard let introduction else { return }
+            let event = RelayMessage.EndpointUpdated(endpoint: endpoint, introduction: introduction)
+            state.tell(.endpointUpdated(event), watchersOf: channel.account)
+        }
+    }
+
+    func leave(_ request: EndpointMessage.Leaving, on channel: Channel) {
+        let reason: Presence.Reason =
+            switch request.reason {
+            case .suspended: .suspended
+            case .signedOut: .signedOut
+            case .shutdown: .shutdown
+            }
+        let time = now()
+        serve(request.ref, on: channel) { store in
+            var row = try store.endpoint(channel.endpoint, of: channel.account)
+            row.departure = .init(reason: reason, time: time.count)
+            try store.put(row)
+        } then: { state, _ in
+            // A newer host channel may have come meanwhile: then the endpoint has not left.
+            guard state.channels[channel.id] != nil else { return }
+            state.channels[channel.id]?.hasLeft = true
+            state.channels[channel.id]?.delivery = nil
+            let presence = Presence(.unavailable, reason, since: time)
+            state.accounts[channel.account]?.presences[channel.endpoint] = presence
+            state.tell(.endpointUpdated(.init(endpoint: channel.endpoint, presence: presence)), watchersOf: channel.account)
+        }
+    }
+
+    func revoke(_ request: EndpointMessage.EndpointRevoke, on channel: Channel) {
+        let (account, endpoint, time) = (channel.account, request.endpoint, now().count)
+        serve(request.ref, on: channel) { store in
+            _ = try store.endpoint(channel.endpoint, of: account)
+            // Once is for ever, and twice the same.
+            if try store.revoker(of: endpoint) == account { return nil }
+            _ = try store.endpoint(endpoint, of: account)
+            try store.removeEndpoint(endpoint, of: account)
+            try store.revoke(endpoint, of: account, time: time)
+            return try Self.endCommands(of: endpoint, in: account, store, now: time)
+        } then: { [self] (state, changes: [CommandChange]?) in
+            guard let changes else { return }
+            for revoked in state.channels(of: endpoint, in: account) {
+                let invalidated = RelayMessage.AuthInvalidated(code: .endpointRevoked, message: "this endpoint was shut out")
+                state.close(revoked, saying: .authInvalidated(invalidated), code: 1008, reason: "revoked")
+            }
+            state.accounts[account]?.presences[endpoint] = nil
+            state.tell(.endpointRemoved(.init(endpoint: endpoint, isRevoked: true)), watchersOf: account)
+            for change in changes { perform(change, in: account, &state) }
+        }
+    }
+}
+
+extension StoreTransaction {
+    /// An endpoint of the account; there is no other for it.
+    func endpoint(_ id: EndpointID, of account: AccountID) throws -> EndpointRow {
+        guard let row = try endpoint(id), row.account == account else {
+            throw Refusal(.notFound, "there is no such endpoint in this account")
+        }
+        return row
+    }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// Why an address cannot be listened on. Says what to do.
+package struct ListenError: Error, Hashable, Sendable, CustomStringConvertible {
+    package var address: ListenAddress
+    package var errnoCode: CInt
+
+    init(address: ListenAddress, errnoCode: CInt) {
+        self.address = address
+        self.errnoCode = errnoCode
+    }
+
+    /// `nil` if the error is about something else.
+    init?(_ error: any Error, address: ListenAddress) {
+        switch error {
+        case let error as IOError: self.init(address: address, errnoCode: error.errnoCode)
+        case is SocketAddressError: self.init(address: address, errnoCode: EADDRNOTAVAIL)
+        default: return nil
+        }
+    }
+
+    package var description: String {
+        switch errnoCode {
+        case EADDRINUSE: "\(address) is in use by another program; stop it, or choose another port with --listen"
+        case EADDRNOTAVAIL: "\(address) is no address of this machine; choose another with --listen"
+        case EACCES, EPERM: "\(address) may not be listened on by this user; choose a port from 1024 up with --listen"
+        default: "\(address) cannot be listened on (error \(errnoCode)); choose another with --listen"
+        }
+    }
+}

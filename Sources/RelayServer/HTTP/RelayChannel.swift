@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import HummingbirdCore
+package import Logging
+package import NIOCore
+import NIOHTTP1
+import NIOHTTPTypes
+import NIOHTTPTypesHTTP1
+import NIOSSL
+
+/// One accepted connection: TLS if there is any, HTTP, and what its first request makes of it. Hummingbird's own channel
+/// knows no WebSocket, so this one stands in its place.
+package struct RelayChannel: HTTPChannelHandler {
+    /// A connection that may become HTTP, once its first request is here.
+    package struct Value: ServerChildChannelValue {
+        package let channel: any Channel
+        /// `nil` for a connection that needs no HTTP server.
+        let http: EventLoopFuture<NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>?>
+    }
+
+    package let responder: Responder
+    let origins: OwnOrigins
+    let tls: TLSContext?
+    let strangers: StrangerCount
+    let connections: OpenConnections
+    let metrics: TransportMetrics
+    /// How long the first request may take, the TLS handshake included.
+    let patience: TimeAmount
+    /// How long a connection may be without a request.
+    let idleTimeout: Duration
+    let makeControlChannel: @Sendable (any Channel, StrangerCount.Ticket) -> ControlChannelHandler
+
+    package func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
+        let promise = channel.eventLoop.makePromise(of: NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>?.self)
+        let value = Value(channel: channel, http: promise.futureResult)
+        connections.opened(channel)
+        // A connection that fails here fails alone: an error would reach the listening socket.
+        if let ticket = strangers.admit(channel.remoteAddress) {
+            channel.closeFuture.whenComplete { _ in ticket.release() }
+            do {
+                try addHandlers(to: channel, ticket: ticket, decided: promise, logger: logger)
+            } catch {
+                promise.succeed(nil)
+                channel.close(promise: nil)
+            }
+        } else {
+            metrics.turnedAway()
+            promise.succeed(nil)
+            channel.close(promise: nil)
+        }
+        return channel.eventLoop.makeSucceededFuture(value)
+    }
+
+    private func addHandlers(
+        to channel: any Channel,
+        ticket: StrangerCount.Ticket,
+        decided: EventLoopPromise<NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>?>,
+        logger: Logger
+    ) throws {
+        let pipeline = channel.pipeline.syncOperations
+        if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls.current)) }
+        let encoder = HTTPResponseEncoder()
+        var decoderLimits = NIOHTTPDecoderLimitConfiguration()
+        decoderLimits.maxHeaderFieldSize = 16 << 10
+        decoderLimits.maxHeaderListSize = 32 << 10
+        decoderLimits.maxHeaderFieldCount = 128
+        let decoder = ByteToMessageHandler(
+            HTTPRequestDecoder(
+                leftOverBytesStrategy: .forwardBytes,
+                informationalResponseStrategy: .drop,
+                limitConfiguration: decoderLimits
+            )
+        )
+        let outcomes = UpgradeHandler.Outcomes(
+            serveHTTP: { context in
+                let pipeline = context.pipeline.syncOperations
+                try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: tls != nil))
+                try pipeline.addHandler(HTTPConnectionStateHandler(idleTimeout: idleTimeout, logger: logger))
+                decided.succeed(
+                    try NIOAsyncChannel(
+                        wrappingChannelSynchronously: context.channel,
+                        configuration: .init(isOutboundHalfClosureEnabled: true)
+                    )
+                )
+            },
+            serveControlChannel: { context in
+                try context.pipeline.syncOperations.addHandler(makeControlChannel(context.channel, ticket))
+            },
+            finished: { decided.succeed(nil) }
+        )
+        try pipeline.addHandlers([encoder, decoder])
+        try pipeline.addHandler(
+            UpgradeHandler(origins: origins, patience: patience, codec: [encoder, decoder], metrics: metrics, outcomes: outcomes)
+        )
+    }
+
+    package func handle(value: Value, logger: Logger) async {
+        guard let http = try? await value.http.get() else { return }
+        await handleHTTP(asyncChannel: http, logger: logger)
+    }
+}

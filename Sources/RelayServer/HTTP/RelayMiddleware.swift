@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import HTTPTypes
+package import Hummingbird
+
+/// Every error answer is problem JSON.
+package struct ProblemMiddleware: RouterMiddleware {
+    package typealias Context = RelayRequestContext
+
+    package func handle(
+        _ request: Request,
+        context: RelayRequestContext,
+        next: (Request, RelayRequestContext) async throws -> Response
+    ) async throws -> Response {
+        do {
+            return try await next(request, context)
+        } catch let error as ProblemDetails {
+            return error.response(from: request, context: context)
+        } catch let error as HTTPError {
+            let detail = error.body ?? (error.status == .notFound ? "There is nothing here." : error.status.reasonPhrase)
+            return ProblemDetails(error.status, detail, headers: error.headers).response(from: request, context: context)
+        } catch let error as any HTTPResponseError {
+            return try error.response(from: request, context: context)
+        }
+    }
+}
+
+/// Refuses requests for somebody else's name: a page whose name was rebound to this address must not reach the relay.
+package struct HostMiddleware: RouterMiddleware {
+    package typealias Context = RelayRequestContext
+
+    let origins: OwnOrigins
+
+    package func handle(
+        _ request: Request,
+        context: RelayRequestContext,
+        next: (Request, RelayRequestContext) async throws -> Response
+    ) async throws -> Response {
+        guard let host = request.head.authority, origins.allows(host: host, on: context.localAddress) else {
+            throw ProblemDetails.wrongHost
+        }
+        return try await next(request, context)
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import HTTPTypes
+package import Hummingbird
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What the relay answers over plain requests, besides what is added to it.
+package struct RelayRoutes: Sendable {
+    package var origins: OwnOrigins
+    /// The issuers whose tokens count, for clients to find.
+    package var issuers: [String]
+    package var metrics: PrometheusMetrics
+    /// Whether requests can be served now.
+    package var isReady: @Sendable () async -> Bool
+
+    package init(
+        origins: OwnOrigins,
+        issuers: [String],
+        metrics: PrometheusMetrics,
+        isReady: @escaping @Sendable () async -> Bool
+    ) {
+        self.origins = origins
+        self.issuers = issuers
+        self.metrics = metrics
+        self.isReady = isReady
+    }
+
+    /// - Parameter adding: adds more routes, such as the issuer's.
+    package func makeRouter(adding: (Router<RelayRequestContext>) -> Void = { _ in }) -> Router<RelayRequestContext> {
+        let router = Router(context: RelayRequestContext.self)
+        router.add(middleware: ProblemMiddleware())
+        router.add(middleware: HostMiddleware(origins: origins))
+        router.get("/healthz") { _, _ in Self.text("ok\n") }
+        router.get("/readyz") { _, _ in
+            guard await isReady() else { throw ProblemDetails(.serviceUnavailable, "The relay is starting or stopping.") }
+            return Self.text("ready\n")
+        }
+        router.get("/metrics") { _, _ in Self.text(metrics.text, type: "text/plain; version=0.0.4; charset=utf-8") }
+        router.get("/.well-known/oauth-protected-resource") { request, _ in try protectedResource(request) }
+        router.get("/v1/connect") { _, _ -> Response in
+            throw ProblemDetails(
+                .upgradeRequired,
+                "This is a WebSocket: the first request of a connection must ask for it.",
+                headers: [.upgrade: "websocket", .connection: "upgrade"]
+            )
+        }
+        adding(router)
+        return router
+    }
+
+    /// RFC 9728.
+    private func protectedResource(_ request: Request) throws -> Response {
+        struct Metadata: Encodable {
+            var resource: String
+            var issuers: [String]
+            var methods = ["header"]
+
+            enum CodingKeys: String, CodingKey {
+                case resource
+                case issuers = "authorization_servers"
+                case methods = "bearer_methods_supported"
+            }
+        }
+        let dialled = WebOrigin(scheme: origins.isTLS ? "https" : "http", authority: request.head.authority ?? "")
+        guard let resource = origins.urls.first ?? dialled else { throw ProblemDetails.wrongHost }
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        let data = try encoder.encode(Metadata(resource: resource.description, issuers: issuers))
+        return Self.text(String(decoding: data, as: UTF8.self), type: "application/json")
+    }
+
+    private static func text(_ text: String, type: String = "text/plain; charset=utf-8") -> Response {
+        Response(
+            status: .ok,
+            headers: [.contentType: type, .cacheControl: "no-store"],
+            body: ResponseBody(byteBuffer: ByteBuffer(string: text))
+        )
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import HTTPTypes
+import NIOCore
+import NIOHTTP1
+
+/// Decides, after the HTTP decoder, what a connection's first request makes of it, and then leaves the pipeline. NIO's own
+/// upgrade handlers lose the request that no upgrader takes.
+final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    private enum State {
+        case awaitingRequest
+        /// The head of an upgrade is here, its end is not.
+        case awaitingEnd(accept: String)
+        /// The codec is asked to leave.
+        case upgraded
+        /// The decoder hands over what it still holds: bytes behind the request.
+        case receivingLeftovers
+        case done
+    }
+
+    /// What the handler does to the pipeline around it.
+    struct Outcomes {
+        /// Adds the HTTP server's handlers behind this one.
+        var serveHTTP: (ChannelHandlerContext) throws -> Void
+        /// Adds the control channel's handlers behind this one.
+        var serveControlChannel: (ChannelHandlerContext) throws -> Void
+        /// Nothing came of the connection.
+        var finished: () -> Void
+    }
+
+    private let origins: OwnOrigins
+    private let patience: TimeAmount
+    private let codec: [any RemovableChannelHandler]
+    private let metrics: TransportMetrics
+    private let outcomes: Outcomes
+    private var state = State.awaitingRequest
+    private var timeout: Scheduled<Void>?
+
+    /// - Parameters:
+    ///   - patience: how long the first request's head may take, the TLS handshake before it included.
+    ///   - codec: encoder and decoder, in the order in which they leave.
+    init(
+        origins: OwnOrigins,
+        patience: TimeAmount,
+        codec: [any RemovableChannelHandler],
+        metrics: TransportMetrics,
+        outcomes: Outcomes
+    ) {
+        self.origins = origins
+        self.patience = patience
+        self.codec = codec
+        self.metrics = metrics
+        self.outcomes = outcomes
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        timeout = context.eventLoop.assumeIsolated().scheduleTask(in: patience) { context.close(promise: nil) }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        timeout?.cancel()
+        timeout = nil
+        // Without an HTTP server behind us, whoever waits for one must not wait for ever.
+        outcomes.finished()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        timeout?.cancel()
+        outcomes.finished()
+        context.fireChannelInactive()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch state {
+        case .awaitingRequest:
+            guard case .head(let head) = Self.unwrapInboundIn(data) else { return }
+            decide(head, context: context)
+        case .awaitingEnd(let accept):
+            guard case .end = Self.unwrapInboundIn(data) else { return }
+            upgrade(accept: accept, context: context)
+        case .upgraded:
+            // Were the decoder of another mind than we on what an upgrade is, it would read bytes behind it as a request.
+            state = .done
+            context.close(promise: nil)
+        case .receivingLeftovers:
+            context.fireChannelRead(data)
+        case .done:
+            break
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if case .awaitingRequest = state, error is HTTPParserError {
+            refuse(ProblemDetails(.badRequest, "This is no HTTP/1.1 request."), context: context)
+        } else {
+            context.close(promise: nil)
+        }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case is ChannelShouldQuiesceEvent:
+            context.close(promise: nil)
+        case ChannelEvent.inputClosed:
+            // No request will come, but the answer to one may still be on its way.
+            if case .awaitingRequest = state { context.close(promise: nil) }
+        default:
+            context.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    private func decide(_ head: HTTPRequestHead, context: ChannelHandlerContext) {
+        let address = context.localAddress
+        let decision = UpgradeDecision(
+            head: head,
+            isOwnHost: { origins.allows(host: $0, on: address) },
+            isOwnOrigin: { origins.allows(origin: $0, on: address) }
+        )
+        switch decision {
+        case .ordinary: serveHTTP(head, context: context)
+        case .controlChannel(let accept): state = .awaitingEnd(accept: accept)
+        case .refused(let problem): refuse(problem, context: context)
+        }
+    }
+
+    private func serveHTTP(_ head: HTTPRequestHead, context: ChannelHandlerContext) {
+        var head = head
+        if head.headers.contains(name: "upgrade") {
+            // The decoder reads nothing behind a request that could have upgraded, so this one is the last.
+            head.headers.remove(name: "upgrade")
+            head.headers.replaceOrAdd(name: "connection", value: "close")
+        }
+        state = .done
+        do {
+            try outcomes.serveHTTP(context)
+            context.fireChannelRead(Self.wrapInboundOut(.head(head)))
+            context.pipeline.syncOperations.removeHandler(self, promise: nil)
+        } catch {
+            context.close(promise: nil)
+        }
+    }
+
+    private func upgrade(accept: String, context: ChannelHandlerContext) {
+        state = .upgraded
+        let headers: HTTPHeaders = [
+            "upgrade": "websocket", "connection": "upgrade", "sec-websocket-accept": accept,
+            "sec-websocket-protocol": UpgradeDecision.controlSubprotocol,
+        ]
+        let head = HTTPResponseHead(version: .http1_1, status: .switchingProtocols, headers: headers)
+        context.write(Self.wrapOutboundOut(.head(head)), promise: nil)
+        context.writeAndFlush(Self.wrapOutboundOut(.end(nil)), promise: nil)
+        do {
+            let pipeline = context.pipeline.syncOperations
+            for handler in codec.prefix(1) { pipeline.removeHandler(handler, promise: nil) }
+            try outcomes.serveControlChannel(context)
+            // The decoder leaves, and hands over what it holds, in the loop's next turn, after this.
+            context.eventLoop.assumeIsolated().execute {
+                if case .upgraded = self.state { self.state = .receivingLeftovers }
+            }
+            for handler in codec.dropFirst() {
+                let removed = context.eventLoop.makePromise(of: Void.self)
+                removed.futureResult.assumeIsolated().whenComplete { _ in
+                    // It does not say that this was all.
+                    context.fireChannelReadComplete()
+                    pipeline.removeHandler(self, promise: nil)
+                }
+                pipeline.removeHandler(handler, promise: removed)
+            }
+        } catch {
+            context.close(promise: nil)
+        }
+    }
+
+    private func refuse(_ problem: ProblemDetails, context: ChannelHandlerContext) {
+        state = .done
+        metrics.refusedUpgrade(status: problem.status.code)
+        let body = ByteBuffer(string: problem.json)
+        var headers: HTTPHeaders = [
+            "content-type": ProblemDetails.contentType, "content-length": String(body.readableBytes), "cache-control": "no-store",
+            "connection": "close",
+        ]
+        for field in problem.headers { headers.add(name: field.name.rawName, value: field.value) }
+        let head = HTTPResponseHead(
+            version: .http1_1,
+            status: HTTPResponseStatus(statusCode: problem.status.code, reasonPhrase: problem.status.reasonPhrase),
+            headers: headers
+        )
+        context.write(Self.wrapOutboundOut(.head(head)), promise: nil)
+        context.write(Self.wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
+        let written = context.eventLoop.makePromise(of: Void.self)
+        written.futureResult.assumeIsolated().whenComplete { _ in context.close(promise: nil) }
+        context.writeAndFlush(Self.wrapOutboundOut(.end(nil)), promise: written)
+    }
+}

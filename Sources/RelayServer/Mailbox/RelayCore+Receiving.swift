@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayProtocol
+
+/// Commands, for their targets.
+extension RelayCore {
+    /// A target connected: everything without a committed result is offered, as the window allows.
+    func readMailbox(of channel: Channel) {
+        transact { store in
+            try store.mailbox(of: channel.endpoint, account: channel.account)
+        } then: { [self] state, result in
+            guard case .success(let mailbox) = result else { return reopen(channel.id, &state) }
+            guard state.channels[channel.id]?.hasLeft == false else { return }
+            state.channels[channel.id]?.delivery = CommandDelivery(mailbox: mailbox)
+            offerNext(on: channel.id, &state)
+        }
+    }
+
+    /// Offers what there is room for. The offers leave in the order in which they were chosen, since transactions keep theirs.
+    func offerNext(on id: ChannelID, _ state: inout State) {
+        while let key = state.channels[id]?.delivery?.next(), let account = state.channels[id]?.account {
+            let (key, now) = (StoredCommandKey(account: account, command: key), now)
+            transact { store in
+                try store.change(key, { $0.offer(now: now().count) })
+            } then: { [self] state, result in
+                switch result {
+                case .success(let change?): perform(change, in: account, &state, target: id)
+                // What is gone has ended before, and said so.
+                case .success(nil): break
+                case .failure(let error):
+                    logger.error("an offer could not be stored", metadata: ["error": "\(error)"])
+                    reopen(id, &state)
+                }
+            }
+        }
+    }
+
+    func received(_ statement: EndpointMessage.CommandReceived, on channel: Channel) {
+        let key = StoredCommandKey(account: channel.account, command: CommandKey(sender: statement.sender, id: statement.id))
+        transact { store in
+            guard try store.command(key)?.command.lane.target == channel.endpoint else { return nil }
+            return try store.change(key, { $0.received() })
+        } then: { [self] (state, result: Result<CommandChange?, any Error>) in
+            switch result {
+            case .success(let change?): perform(change, in: channel.account, &state)
+            case .success(nil): break
+            case .failure: reopen(channel.id, &state)
+            }
+        }
+    }
+
+    func ended(_ request: EndpointMessage.CommandResult, on channel: Channel) {
+        let key = StoredCommandKey(account: channel.account, command: CommandKey(sender: request.sender, id: request.id))
+        let receipt: CommandReceipt
+        do throws(RecordError) {
+            receipt = try Signed<CommandReceipt>(verifying: request.receipt.bytes, limits: limits) { (_) throws(RecordError) in
+                channel.record.identityKey
+            }.payload
+            guard receipt.sender == request.sender, receipt.target == channel.endpoint else { throw .wrongEndpoint }
+            guard receipt.reply == request.reply.map({ Digest256(hashing: $0.bytes) }) else { throw .badSignature }
+        } catch {
+            return refuse(Refusal(error), request.ref, on: channel.id)
+        }
+        guard let admission = change({ $0.admission }) else { return }
+        let final = CommandFinal(outcome: receipt.outcome, receipt: request.receipt.bytes, reply: request.reply?.bytes)
+        let now = now
+        transact { store in
+            guard try store.command(key)?.command.lane.target == channel.endpoint else {
+                if admission.settlesUnknownResult(now: now().count) { return nil }
+                throw Refusal(.notFound, "the relay does not know the command yet: keep the result")
+            }
+            return try store.change(key, { $0.ended(final, digest: receipt.command, now: now().count) })
+        } then: { [self] (state, result: Result<CommandChange?, any Error>) in
+            switch result {
+            case .success(let change?):
+                perform(change, in: channel.account, &state, request: (channel.id, request.ref))
+            case .success(nil):
+                let settled = RelayMessage.CommandSettled(ref: request.ref, sender: request.sender, id: request.id)
+                state.send(.commandSettled(settled), to: channel.id)
+            case .failure(let error):
+                let refusal = Refusal(error)
+                state.send(.failure(refusal.failure(request.ref)), to: channel.id)
+                // The command would stay unanswered; on its next channel the target tells the result again.
+                if refusal.code != .notFound { reopen(channel.id, &state) }
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// Commands, for their senders.
+extension RelayCore {
+    func send(_ request: EndpointMessage.CommandSend, on channel: Channel) {
+        guard let admission = change({ $0.admission }) else { return }
+        let command: SealedCommand
+        do throws(CommandError) {
+            command = try SealedCommand(decoding: request.command.bytes, limits: limits)
+            let recipient = SealedCommand.Recipient(account: channel.account.rawValue, relay: relay, endpoint: command.header.target)
+            // Expiry is judged after the lookup: the same bytes get the same answer.
+            try command.verify(for: recipient, from: channel.record, now: .min)
+        } catch {
+            var failure = Refusal(error).failure(request.ref)
+            failure.mayHaveRun = request.again
+            return change { $0.send(.failure(failure), to: channel.id) }
+        }
+        let now = now
+        transact { store in
+            try Self.store(command, again: request.again, in: channel.account, store, admission, now: now().count)
+        } then: { [self] state, result in
+            switch result {
+            case .success(let change):
+                perform(change, in: channel.account, &state, request: (channel.id, request.ref))
+                if let host = state.host(of: change.command.lane.target, in: channel.account) {
+                    // Also one that is not new: its first commit may have failed to be told. What is offered already stays so.
+                    guard change.state == .accepted, !change.isRefused else { return }
+                    state.channels[host.id]?.delivery?.add(change.command)
+                    offerNext(on: host.id, &state)
+                } else if change.isNew {
+                    let waking = CommandChange(command: change.command, state: .accepted, effects: [.progress(.waking)])
+                    perform(waking, in: channel.account, &state)
+                }
+            case .failure(let error):
+                var failure = Refusal(error).failure(request.ref)
+                // The write may have reached the disk all the same.
+                failure.mayHaveRun = true
+                state.send(.failure(failure), to: channel.id)
+            }
+        }
+    }
+
+    private static func store(
+        _ command: SealedCommand,
+        again: Bool,
+        in account: AccountID,
+        _ store: any StoreTransaction,
+        _ admission: CommandAdmission,
+        now: Int64
+    ) throws -> CommandChange {
+        let (descriptor, lane) = (command.descriptor, command.header.lane)
+        let key = StoredCommandKey(account: account, command: descriptor.key)
+        if let known = try store.change(key, { $0.sentAgain(digest: command.digest) }) { return known }
+        // It may have been removed since it said hello.
+        _ = try store.endpoint(lane.sender, of: account)
+        let target = try store.endpoint(lane.target)
+        let highestNumber = try store.highestNumber(in: lane, account: account)
+        let mailbox = try store.mailboxUse(of: lane.target, account: account)
+        let outcomes = try store.outcomesUse(of: lane.sender, account: account)
+        let inDoubt: Bool
+        do throws(CommandRefusal) {
+            inDoubt = try admission.check(
+                descriptor,
+                again: again,
+                now: now,
+                targetIsKnown: target?.account == account,
+                highestNumber: highestNumber,
+                mailbox: mailbox,
+                repliesWaiting: outcomes
+            )
+        } catch {
+            return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(error)])
+        }
+        // Whether the target is connected is known only when this is committed.
+        let (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt, targetIsConnected: true)
+        return try store.perform(actions, of: row, account: account, blob: command.encoded)
+    }
+
+    func cancel(_ request: EndpointMessage.CommandCancel, on channel: Channel) {
+        let key = StoredCommandKey(account: channel.account, command: CommandKey(sender: channel.endpoint, id: request.id))
+        let now = now
+        transact { store in
+            guard let change = try store.change(key, { $0.cancel(now: now().count) }) else {
+                throw Refusal(.notFound, "there is no such command of this endpoint")
+            }
+            return change
+        } then: { [self] state, result in
+            switch result {
+            case .success(let change):
+                state.send(.ok(.init(ref: request.ref, result: .init(state: change.state))), to: channel.id)
+                perform(change, in: channel.account, &state)
+            case .failure(let error):
+                state.send(.failure(Refusal(error).failure(request.ref)), to: channel.id)
+            }
+        }
+    }
+
+    func acknowledge(_ statement: EndpointMessage.CommandAcknowledge, on channel: Channel) {
+        let key = StoredCommandKey(account: channel.account, command: CommandKey(sender: channel.endpoint, id: statement.id))
+        transact { store in
+            try store.change(key, { $0.acknowledged() })
+        } then: { _, _ in
+            // Without the write the outcome is told again on the sender's next channel.
+        }
+    }
+
+    /// The sender connected: it may have missed outcomes.
+    func sendOutcomes(to channel: Channel) {
+        transact { store in
+            try store.commands(from: channel.endpoint, isFinal: true, account: channel.account)
+        } then: { [self] state, result in
+            guard case .success(let keys) = result else { return reopen(channel.id, &state) }
+            for key in keys { sendOutcome(of: StoredCommandKey(account: channel.account, command: key), to: channel) }
+        }
+    }
+
+    /// In a transaction of its own: all replies together may be large, and others wait meanwhile.
+    private func sendOutcome(of key: StoredCommandKey, to channel: Channel) {
+        transact { store in
+            try store.change(key, { $0.senderConnected() })
+        } then: { [self] state, result in
+            guard case .success(let change) = result else { return reopen(channel.id, &state) }
+            for case .final(let final) in change?.effects ?? [] {
+                state.send(.commandStatus(.init(id: key.command.id, status: final.message)), to: channel.id)
+            }
+        }
+    }
+
+    /// What a channel was to be told could not be stored or read; its next one begins with all of it.
+    func reopen(_ id: ChannelID, _ state: inout State) {
+        guard let channel = state.channels[id] else { return }
+        if channel.role == .host {
+            let presence = Presence(.unavailable, .lost, since: now())
+            state.accounts[channel.account]?.presences[channel.endpoint] = presence
+            state.tell(.endpointUpdated(.init(endpoint: channel.endpoint, presence: presence)), watchersOf: channel.account)
+        }
+        state.close(channel, saying: nil, code: 1013, reason: "the relay cannot store anything now")
+    }
+}
+
+extension Refusal {
+    fileprivate init(_ error: CommandError) {
+        switch error {
+        case .limitExceeded(let exceeded):
+            self.init(.commandTooLarge, exceeded.description, limit: ExceededLimit(exceeded))
+        case .unknownSuite: self.init(.unsupported, "the command is of a suite that this relay does not know")
+        case .badSignature, .wrongAccount, .wrongRelay, .wrongTarget, .wrongSender:
+            self.init(.signatureInvalid, "the command is not signed by this endpoint for this account and relay")
+        default: self.init(.malformed, "the command cannot be read")
+        }
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import CoreMetrics
+import Synchronization
+
+/// Keeps what is measured in memory and shows it as Prometheus text (exposition format 0.0.4). Labels and their values
+/// are this process's own few words, never a peer's, so that their number is bounded.
+package final class PrometheusMetrics: MetricsFactory {
+    struct Key: Hashable, Comparable {
+        var name: String
+        var labels: String
+        static func < (left: Key, right: Key) -> Bool { (left.name, left.labels) < (right.name, right.labels) }
+    }
+
+    private let cells = Mutex<[Key: Cell]>([:])
+
+    package init() {}
+
+    /// All metrics, in the order of their names.
+    package var text: String {
+        let cells = cells.withLock { $0 }
+        var lines: [String] = []
+        var name = ""
+        for (key, cell) in cells.sorted(by: { $0.key < $1.key }) {
+            if key.name != name {
+                name = key.name
+                lines.append("# TYPE \(name) \(cell.kind.rawValue)")
+            }
+            lines.append(contentsOf: cell.samples(name: key.name, labels: key.labels))
+        }
+        return lines.map { $0 + "\n" }.joined()
+    }
+
+    package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
+        cell(.counter, label, dimensions)
+    }
+    package func makeFloatingPointCounter(label: String, dimensions: [(String, String)]) -> any FloatingPointCounterHandler {
+        cell(.counter, label, dimensions)
+    }
+    package func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
+        cell(.gauge, label, dimensions)
+    }
+    package func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
+        cell(aggregate ? .summary : .gauge, label, dimensions)
+    }
+    package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
+        cell(.summary, label, dimensions)
+    }
+    package func destroyCounter(_ handler: any CounterHandler) { forget(handler) }
+    package func destroyFloatingPointCounter(_ handler: any FloatingPointCounterHandler) { forget(handler) }
+    package func destroyMeter(_ handler: any MeterHandler) { forget(handler) }
+    package func destroyRecorder(_ handler: any RecorderHandler) { forget(handler) }
+    package func destroyTimer(_ handler: any TimerHandler) { forget(handler) }
+
+    /// One place for each name and labels; whoever asks for it with another meaning shares it with the first meaning.
+    private func cell(_ kind: Cell.Kind, _ label: String, _ dimensions: [(String, String)]) -> Cell {
+        let labels = dimensions.sorted { $0.0 < $1.0 }.map { "\(Self.name($0.0))=\"\(Self.escape($0.1))\"" }.joined(separator: ",")
+        let key = Key(name: Self.name(label), labels: labels)
+        return cells.withLock { cells in
+            if let cell = cells[key] { return cell }
+            let cell = Cell(kind: kind)
+            cells[key] = cell
+            return cell
+        }
+    }
+
+    private func forget(_ handler: AnyObject) {
+        cells.withLock { cells in
+            cells = cells.filter { $0.value !== handler }
+        }
+    }
+
+    private static func name(_ label: String) -> String {
+        let name = String(label.map { $0.isASCII && ($0.isLetter || $0.isNumber) ? $0 : "_" })
+        return name.first?.isNumber ?? true ? "_" + name : name
+    }
+
+    private static func escape(_ value: String) -> String {
+        value.reduce(into: "") { text, character in
+            switch character {
+            case "\\": text += "\\\\"
+            case "\"": text += "\\\""
+            case "\n": text += "\\n"
+            default: text.append(character)
+            }
+        }
+    }
+}
+
+/// A number that is counted or set, or the sum and count of many.
+final class Cell: CounterHandler, FloatingPointCounterHandler, MeterHandler, RecorderHandler, TimerHandler {
+    enum Kind: String {
+        case counter, gauge, summary
+    }
+
+    let kind: Kind
+    private let state = Mutex((value: 0.0, count: 0))
+
+    init(kind: Kind) { self.kind = kind }
+
+    func increment(by amount: Int64) { increment(by: Double(amount)) }
+    func increment(by amount: Double) { state.withLock { $0.value += amount } }
+    func decrement(by amount: Double) { state.withLock { $0.value -= amount } }
+    func set(_ value: Int64) { set(Double(value)) }
+    func set(_ value: Double) { state.withLock { $0.value = value } }
+    func reset() { state.withLock { $0 = (0, 0) } }
+    func record(_ value: Int64) { record(Double(value)) }
+    func record(_ value: Double) {
+        state.withLock { state in
+            switch kind {
+            case .summary: state = (state.value + value, state.count &+ 1)
+            case .counter, .gauge: state.value = value
+            }
+        }
+    }
+    func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
+
+    func samples(name: String, labels: String) -> [String] {
+        let (value, count) = state.withLock { $0 }
+        let suffix = labels.isEmpty ? "" : "{\(labels)}"
+        let number = value == value.rounded() && abs(value) < 1e15 ? String(Int64(value)) : String(value)
+        return switch kind {
+        case .counter, .gauge: ["\(name)\(suffix) \(number)"]
+        case .summary: ["\(name)_sum\(suffix) \(number)", "\(name)_count\(suffix) \(count)"]
+        }
+    }
+}

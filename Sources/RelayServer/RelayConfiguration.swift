@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import Logging
+package import RelayProtocol
+
+/// Everything about the relay that can be set.
+package struct RelayConfiguration: Sendable {
+    /// Where to listen. Port 0 takes any free one.
+    package var listen = [ListenAddress(host: "127.0.0.1", port: 8080)]
+    /// The public URLs, best first: what endpoints dial, and pages may come from. Empty: the addresses listened on.
+    package var urls: [WebOrigin] = []
+    /// Where the relay keeps its key and its database.
+    package var dataDirectory: String
+    /// A certificate chain in PEM; together with `keyFile`.
+    package var certificateFile: String?
+    /// The certificate's key in PEM.
+    package var keyFile: String?
+    /// Plain HTTP on addresses that are not loopback.
+    package var isInsecure = false
+    /// The limits that endpoints are held to.
+    package var limits = Limits()
+    /// How many connections of nobody known one address may have at a time.
+    package var strangersPerAddress = 256
+    /// How many bytes may wait for one endpoint to read them; more closes its channel.
+    package var outboundBytes = 16 << 20
+    /// How long an HTTP connection may be without a request.
+    package var idleSeconds = 60
+    /// How long connections may take to end when the relay stops.
+    package var drainSeconds = 5
+    /// What is logged, to standard error.
+    package var logLevel = Logger.Level.info
+
+    package init(dataDirectory: String) { self.dataDirectory = dataDirectory }
+
+    /// How an address is protected.
+    package enum Security: Hashable, Sendable {
+        case plain
+        case files(certificate: String, key: String)
+        case ownKey
+    }
+
+    /// A certificate where there is one; else plain HTTP on loopback, or where it was asked for; else the relay's own key.
+    package func security(of address: ListenAddress) throws(ConfigurationError) -> Security {
+        switch (certificateFile, keyFile) {
+        case (let certificate?, let key?): return .files(certificate: certificate, key: key)
+        case (nil, nil): return address.isLoopback || isInsecure ? .plain : .ownKey
+        default: throw ConfigurationError("a certificate file and a key file belong together: set both or none")
+        }
+    }
+}
+
+/// An address to listen on, such as `127.0.0.1:8080`, `[::]:8443` or `localhost:0`.
+package struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
+    package var host: String
+    package var port: Int
+
+    package init(host: String, port: Int) {
+        self.host = host
+        self.port = port
+    }
+
+    package init?(_ text: String) {
+        guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]), (0...65_535).contains(port) else {
+            return nil
+        }
+        var host = text[..<colon]
+        if host.hasPrefix("["), host.hasSuffix("]") {
+            host = host.dropFirst().dropLast()
+        } else if host.contains(":") {
+            return nil
+        }
+        guard !host.isEmpty else { return nil }
+        self.init(host: String(host), port: port)
+    }
+
+    package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+
+    package var isLoopback: Bool { WebOrigin(scheme: "http", host: host, port: port).isLoopback }
+}
+
+/// A setting that cannot be. Names it and says what it may be.
+package struct ConfigurationError: Error, Hashable, Sendable, CustomStringConvertible {
+    package var description: String
+    package init(_ description: String) { self.description = description }
+}

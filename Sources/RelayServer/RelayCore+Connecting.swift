@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+package import RelayProtocol
+
+/// Who gets in.
+extension RelayCore {
+    /// What the store says of a hello.
+    private enum Admission: Sendable {
+        case rejected(RelayMessage.Rejected)
+        /// - Parameter introduction: If it is new or has changed.
+        case admitted(AccountID, isNew: Bool, introduction: Introduction?, hasHosted: Bool)
+    }
+
+    /// Takes an endpoint that has proved who it is. Calls back once, from any thread.
+    package func connect(
+        _ hello: ProvedHello,
+        peer: any ControlPeer,
+        completion: @escaping @Sendable (Result<ChannelID, RelayMessage.Rejected>) -> Void
+    ) {
+        let isOpen = change { state in
+            if state.admission != nil, !state.isStopping { return true }
+            state.outgoing.append(.call { completion(.failure(.unavailable)) })
+            return false
+        }
+        guard isOpen else { return }
+        let (limits, time) = (limits, now().count)
+        transact { store in
+            try Self.admit(hello, to: store, limits: limits, time: time)
+        } then: { [self] state, result in
+            switch result {
+            case .success(.admitted(let account, let isNew, let introduction, let hasHosted)):
+                open(hello, peer, in: account, &state, completion) { id, presence in
+                    let endpoint = hello.record.payload.endpointID
+                    if isNew, let introduction {
+                        let presence = presence ?? Presence(.unavailable, hasHosted ? .lost : .neverSeen)
+                        return .endpointAdded(
+                            .init(endpoint: endpoint, introduction: introduction, registrations: [], presence: presence)
+                        )
+                    }
+                    guard introduction != nil || presence != nil else { return nil }
+                    return .endpointUpdated(.init(endpoint: endpoint, introduction: introduction, presence: presence))
+                }
+            case .success(.rejected(let rejected)): state.outgoing.append(.call { completion(.failure(rejected)) })
+            case .failure: state.outgoing.append(.call { completion(.failure(.unavailable)) })
+            }
+        }
+    }
+
+    private static func admit(
+        _ hello: ProvedHello,
+        to store: any StoreTransaction,
+        limits: Limits,
+        time: Int64
+    ) throws -> Admission {
+        let record = hello.record.payload
+        let id = record.endpointID
+        let account: AccountID
+        if let known = try store.account(of: hello.identity) {
+            account = known
+        } else if hello.mayMakeAccount {
+            account = .random()
+            try store.addAccount(account, identity: hello.identity, time: time)
+        } else {
+            return .rejected(.init(code: .accountUnknown, message: "there is no account for this identity here", retry: false))
+        }
+        if try store.revoker(of: id) != nil {
+            return .rejected(.init(code: .endpointRevoked, message: "this endpoint was shut out", retry: false))
+        }
+        let known = try store.endpoint(id)
+        if let known, known.account != account {
+            return .rejected(
+                .init(code: .endpointOfOtherAccount, message: "this endpoint is registered to another account", retry: false)
+            )
+        }
+        guard record.account == account.rawValue else {
+            return .rejected(
+                .init(code: .wrongAccount, message: "the record is for another account", retry: true, account: account.rawValue)
+            )
+        }
+        guard var row = known else {
+            let (allowed, requested) = (limits[.endpointsPerAccount], try store.endpoints(of: account).count + 1)
+            if requested > allowed {
+                let exceeded = LimitExceeded(limit: .endpointsPerAccount, allowed: allowed, requested: requested)
+                return .rejected(
+                    .init(code: .limitExceeded, message: exceeded.description, retry: false, limit: ExceededLimit(exceeded))
+                )
+            }
+            try store.put(
+                EndpointRow(
+                    id: id,
+                    account: account,
+                    version: record.version,
+                    record: hello.record.encoded,
+                    hasHosted: hello.role == .host
+                )
+            )
+            return .admitted(account, isNew: true, introduction: Introduction(record: Blob(hello.record.encoded)), hasHosted: false)
+        }
+        let isSame = row.record == hello.record.encoded
+        guard isSame || record.version > row.version else {
+            return .rejected(.init(code: .recordOutdated, message: Refusal.outdated.message, retry: false))
+        }
+        row.version = record.version
+        row.record = hello.record.encoded
+        let hasHosted = row.hasHosted
+        if hello.role == .host {
+            row.hasHosted = true
+            row.departure = nil
+        }
+        try store.put(row)
+        let introduction = isSame ? nil : try store.introduction(of: row)
+        return .admitted(account, isNew: false, introduction: introduction, hasHosted: hasHosted)
+    }
+
+    /// Opens the channel of an endpoint that the store took.
+    private func open(
+        _ hello: ProvedHello,
+        _ peer: any ControlPeer,
+        in account: AccountID,
+        _ state: inout State,
+        _ completion: @escaping @Sendable (Result<ChannelID, RelayMessage.Rejected>) -> Void,
+        news: (ChannelID, Presence?) -> RelayMessage?
+    ) {
+        let endpoint = hello.record.payload.endpointID
+        let others = state.channels(of: endpoint, in: account).filter { $0.role == hello.role }
+        if hello.role == .client, others.count >= Self.clientsPerEndpoint {
+            if let news = news(ChannelID(0), nil) { state.tell(news, watchersOf: account) }
+            let rejected = RelayMessage.Rejected(
+                code: .tooManyClients,
+                message: "this endpoint has \(Self.clientsPerEndpoint) client channels",
+                retry: true
+            )
+            state.outgoing.append(.call { completion(.failure(rejected)) })
+            return
+        }
+        state.lastChannel += 1
+        let channel = Channel(
+            id: ChannelID(state.lastChannel),
+            account: account,
+            endpoint: endpoint,
+            record: hello.record.payload,
+            role: hello.role,
+            peer: peer
+        )
+        // Before the older one goes, which may be the account's last.
+        state.channels[channel.id] = channel
+        state.accounts[account, default: Connections()].channels.insert(channel.id)
+        // Before anything else is said on the channel: the transport says `welcome` now.
+        state.outgoing.append(.call { completion(.success(channel.id)) })
+        var presence: Presence?
+        if hello.role == .host {
+            for older in others { state.close(older, saying: .replaced(.init()), code: 1000, reason: "replaced by a newer channel") }
+            presence = Presence(.available, .connected, since: now())
+            state.accounts[account]?.presences[endpoint] = presence
+        }
+        if let news = news(channel.id, presence) { state.tell(news, watchersOf: account) }
+        sendOutcomes(to: channel)
+        if hello.role == .host { readMailbox(of: channel) }
+    }
+
+    /// The channel is closed, or fell silent.
+    package func disconnected(_ id: ChannelID, isSilent: Bool) {
+        change { state in
+            guard let channel = state.channels[id] else { return }
+            if channel.role == .host, !channel.hasLeft {
+                let presence = Presence(.unavailable, .lost, since: now())
+                state.accounts[channel.account]?.presences[channel.endpoint] = presence
+                state.tell(.endpointUpdated(.init(endpoint: channel.endpoint, presence: presence)), watchersOf: channel.account)
+                // Submitted before the account's presences are dropped, so that whoever reads the store next finds it.
+                if !state.isStopping { storeLoss(of: channel) }
+            }
+            state.remove(channel)
+            logger.debug("channel closed", metadata: ["endpoint": "\(channel.endpoint.label)", "silent": "\(isSilent)"])
+        }
+    }
+
+    /// If that fails, the endpoint is `lost` all the same after the next start; only since when is not known.
+    private func storeLoss(of channel: Channel) {
+        let time = now().count
+        transact { store in
+            guard var row = try store.endpoint(channel.endpoint), row.account == channel.account else { return }
+            row.departure = .init(reason: .lost, time: time)
+            try store.put(row)
+        } then: { _, _ in
+        }
+    }
+}
+
+extension RelayMessage.Rejected {
+    fileprivate static let unavailable = RelayMessage.Rejected(
+        code: .unavailable,
+        message: "the relay takes no endpoint now",
+        retry: true,
+        retryAfter: 5_000
+    )
+}
+
+extension StoreTransaction {
+    func introduction(of endpoint: EndpointRow) throws -> Introduction {
+        Introduction(record: Blob(endpoint.record), vouchers: try vouchers(for: endpoint.id).map { Blob($0) })
+    }
+}

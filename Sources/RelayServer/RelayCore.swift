@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import Logging
+package import RelayProtocol
+import Synchronization
+
+/// What the relay does: who is in which account, what they publish, and the commands between them.
+///
+/// The store alone holds what is so; here is only who is connected. A request is one transaction that reads the rows, decides
+/// and writes; when it is committed, its completion changes what is in memory and queues what is to be said. Transactions are
+/// completed in their order, so a peer hears everything in the order in which it was decided, and nothing that is not on
+/// disk. A write that fails has changed nothing.
+package final class RelayCore: RelayCoreProtocol {
+    /// An open control channel.
+    struct Channel: Sendable {
+        let id: ChannelID
+        let account: AccountID
+        let endpoint: EndpointID
+        /// As it was at the hello: its identity key and account never change.
+        let record: EndpointRecord
+        let role: EndpointMessage.Hello.Role
+        let peer: any ControlPeer
+        var isWatching = false
+        /// It said `leaving`: it gets no more commands.
+        var hasLeft = false
+        /// A host's, once its mailbox was read.
+        var delivery: CommandDelivery?
+    }
+
+    /// What is in memory of an account that has a channel.
+    struct Connections: Sendable {
+        var channels: Set<ChannelID> = []
+        /// Of the endpoints heard of while a channel of the account was open; of the others the store knows.
+        var presences: [EndpointID: Presence] = [:]
+        /// Watchers were told that the relay is starting, and have to be told better.
+        var awaitsPresence = false
+    }
+
+    enum Outgoing: Sendable {
+        case send(any ControlPeer, RelayMessage)
+        case close(any ControlPeer, code: UInt16, reason: String)
+        case call(@Sendable () -> Void)
+    }
+
+    struct State: Sendable {
+        /// `nil` before the start.
+        var admission: CommandAdmission?
+        var startTime: Int64 = 0
+        var isStopping = false
+        var lastChannel: UInt64 = 0
+        var channels: [ChannelID: Channel] = [:]
+        var accounts: [AccountID: Connections] = [:]
+        var outgoing: [Outgoing] = []
+        var isDelivering = false
+        var isExpiring = false
+    }
+
+    /// How long after the start an endpoint that was not heard of is `unknown`: the longest that a living one stays silent.
+    static let startingPeriod: Int64 = 75_000
+    static let clientsPerEndpoint = 8
+
+    let store: any RelayStore
+    let relay: RelayID
+    let limits: Limits
+    let now: @Sendable () -> Milliseconds
+    let logger: Logger
+    private let state = Mutex(State())
+
+    package init(
+        store: any RelayStore,
+        relay: RelayID,
+        limits: Limits,
+        now: @escaping @Sendable () -> Milliseconds,
+        logger: Logger
+    ) {
+        self.store = store
+        self.relay = relay
+        self.limits = limits
+        self.now = now
+        self.logger = logger
+    }
+
+    /// Opens the relay for endpoints.
+    package func start() async throws {
+        let time = now().count
+        let began = try await store.transact { store in
+            if let began = try store.databaseBegan() { return began }
+            try store.setDatabaseBegan(time)
+            return time
+        }
+        change { state in
+            state.startTime = time
+            state.admission = CommandAdmission(limits: limits, databaseBegan: began)
+        }
+    }
+
+    /// Takes no more endpoints, and tells those that are here when to come back. The transport closes their channels then.
+    package func stop() {
+        change { state in
+            state.isStopping = true
+            for channel in state.channels.keys.sorted() {
+                state.send(.restarting(.init(after: 1_000, spread: 5_000)), to: channel)
+            }
+        }
+    }
+
+    /// Called about once a second.
+    package func timePassed() {
+        endCommands()
+        endStarting()
+    }
+
+    // MARK: State
+
+    /// Changes the state, and says what comes of it. Nothing is said under the lock, since a peer may call back.
+    func change<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
+        defer { deliver() }
+        return state.withLock { body(&$0) }
+    }
+
+    func channel(_ id: ChannelID) -> Channel? { state.withLock { $0.channels[id] } }
+
+    /// One at a time says what is queued, so that the order stays.
+    private func deliver() {
+        while true {
+            let batch: [Outgoing] = state.withLock { state in
+                guard !state.isDelivering, !state.outgoing.isEmpty else { return [] }
+                state.isDelivering = true
+                defer { state.outgoing = [] }
+                return state.outgoing
+            }
+            if batch.isEmpty { return }
+            for outgoing in batch {
+                switch outgoing {
+                case .send(let peer, let message): peer.send(message)
+                case .close(let peer, let code, let reason): peer.close(code: code, reason: reason)
+                case .call(let call): call()
+                }
+            }
+            state.withLock { $0.isDelivering = false }
+        }
+    }
+
+    /// Runs a transaction, then changes the state by its result. May be called with the state at hand.
+    func transact<Value: Sendable>(
+        _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
+        then completion: @escaping @Sendable (inout State, Result<Value, any Error>) -> Void
+    ) {
+        store.submit(body) { [self] result in
+            change { state in completion(&state, result) }
+        }
+    }
+}
+
+extension ChannelID: Comparable {
+    package static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
+}
+
+extension RelayCore.State {
+    mutating func send(_ message: RelayMessage, to channel: ChannelID) {
+        guard let peer = channels[channel]?.peer else { return }
+        outgoing.append(.send(peer, message))
+    }
+
+    /// All channels of an endpoint, the oldest first.
+    func channels(of endpoint: EndpointID, in account: AccountID) -> [RelayCore.Channel] {
+        channels(in: account).filter { $0.endpoint == endpoint }
+    }
+
+    func channels(in account: AccountID) -> [RelayCore.Channel] {
+        (accounts[account]?.channels ?? []).sorted().compactMap { channels[$0] }
+    }
+
+    /// The channel that takes an endpoint's commands.
+    func host(of endpoint: EndpointID, in account: AccountID) -> RelayCore.Channel? {
+        channels(of: endpoint, in: account).first { $0.role == .host && !$0.hasLeft }
+    }
+
+    /// Takes a channel out; nothing more is said on it.
+    mutating func remove(_ channel: RelayCore.Channel) {
+        channels[channel.id] = nil
+        accounts[channel.account]?.channels.remove(channel.id)
+        // From here on the store knows better.
+        if accounts[channel.account]?.channels.isEmpty ?? false { accounts[channel.account] = nil }
+    }
+
+    /// Says a last word on a channel and closes it.
+    mutating func close(_ channel: RelayCore.Channel, saying message: RelayMessage?, code: UInt16, reason: String) {
+        if let message { send(message, to: channel.id) }
+        outgoing.append(.close(channel.peer, code: code, reason: reason))
+        remove(channel)
+    }
+}

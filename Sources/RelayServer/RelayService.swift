@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import Hummingbird
+import HummingbirdCore
+package import Logging
+package import NIOCore
+import NIOPosix
+package import RelayProtocol
+import ServiceLifecycle
+import Synchronization
+
+/// The relay: its listening addresses, and the core and issuer behind them. Runs until it is told to stop.
+package struct RelayService: Service {
+    /// What the relay is made of besides its transport.
+    package struct Parts: Sendable {
+        package var core: any RelayCoreProtocol
+        package var tokens: any TokenVerifying
+        /// The issuers whose tokens count.
+        package var issuers: [String]
+        package var metrics: PrometheusMetrics
+        /// Whether requests can be served now.
+        package var isReady: @Sendable () async -> Bool
+        /// Adds routes, such as the issuer's; once for every listening address.
+        package var addRoutes: @Sendable (Router<RelayRequestContext>) -> Void
+
+        package init(
+            core: any RelayCoreProtocol,
+            tokens: any TokenVerifying,
+            issuers: [String],
+            metrics: PrometheusMetrics,
+            isReady: @escaping @Sendable () async -> Bool,
+            addRoutes: @escaping @Sendable (Router<RelayRequestContext>) -> Void = { _ in }
+        ) {
+            self.core = core
+            self.tokens = tokens
+            self.issuers = issuers
+            self.metrics = metrics
+            self.isReady = isReady
+            self.addRoutes = addRoutes
+        }
+    }
+
+    private struct Listener {
+        var address: ListenAddress
+        var isTLS: Bool
+        var application: Application<RouterResponder<RelayRequestContext>>
+    }
+
+    private let configuration: RelayConfiguration
+    private let core: any RelayCoreProtocol
+    private let logger: Logger
+    private let contexts: [TLSContext]
+    private let listeners: [Listener]
+    /// How many connections of nobody known there are.
+    package let strangers: StrangerCount
+    /// All connections.
+    package let connections = OpenConnections()
+
+    /// - Parameter ready: called once, when all addresses are listened on, with the URLs that lead to them.
+    package init(
+        configuration: RelayConfiguration,
+        key: RelayKey,
+        parts: Parts,
+        logger: Logger,
+        clock: RelayClock = .system,
+        intervals: RelayMessage.Welcome.Intervals = RelayMessage.Welcome.Intervals(),
+        eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        ready: @escaping @Sendable ([WebOrigin]) -> Void
+    ) throws {
+        self.configuration = configuration
+        self.core = parts.core
+        self.logger = logger
+        let metrics = TransportMetrics(factory: parts.metrics)
+        let strangers = StrangerCount(allowed: configuration.strangersPerAddress)
+        self.strangers = strangers
+        let connections = connections
+        let settings = ControlChannelStateMachine.Settings(
+            relay: key.id,
+            limits: configuration.limits,
+            intervals: intervals,
+            urls: configuration.urls.map(\.description)
+        )
+        let bound = BoundAddresses(expected: configuration.listen.count, urls: configuration.urls, ready: ready)
+        var contexts: [TLSContext] = []
+        var listeners: [Listener] = []
+        for address in configuration.listen {
+            let tls: TLSContext? =
+                switch try configuration.security(of: address) {
+                case .plain: nil
+                case .files(let certificate, let key): try TLSContext(.files(certificate: certificate, key: key))
+                case .ownKey: try TLSContext(.ownKey(key))
+                }
+            if let tls { contexts.append(tls) }
+            let origins = OwnOrigins(urls: configuration.urls, isTLS: tls != nil)
+            let services = ControlServices(
+                core: parts.core,
+                tokens: parts.tokens,
+                settings: settings,
+                origins: origins,
+                metrics: metrics,
+                logger: logger,
+                clock: clock,
+                outboundBytes: configuration.outboundBytes
+            )
+            let routes = RelayRoutes(origins: origins, issuers: parts.issuers, metrics: parts.metrics, isReady: parts.isReady)
+            let application = Application(
+                responder: routes.makeRouter(adding: parts.addRoutes).buildResponder(),
+                server: HTTPServerBuilder { responder in
+                    RelayChannel(
+                        responder: responder,
+                        origins: origins,
+                        tls: tls,
+                        strangers: strangers,
+                        connections: connections,
+                        metrics: metrics,
+                        patience: .milliseconds(settings.helloTime.count),
+                        idleTimeout: .seconds(configuration.idleSeconds),
+                        makeControlChannel: { channel, ticket in
+                            ControlChannelHandler(services: services, channel: channel, welcomed: { ticket.release() })
+                        }
+                    )
+                },
+                configuration: ApplicationConfiguration(address: .hostname(address.host, port: address.port)),
+                onServerRunning: { channel in bound.add(channel.localAddress, isTLS: tls != nil) },
+                eventLoopGroupProvider: .shared(eventLoopGroup),
+                logger: logger.quietened
+            )
+            listeners.append(Listener(address: address, isTLS: tls != nil, application: application))
+        }
+        self.contexts = contexts
+        self.listeners = listeners
+    }
+
+    /// Reads certificate files again, for new connections. On an error the old certificate stays.
+    package func reloadCertificates() {
+        for context in contexts {
+            do throws(TLSError) {
+                try context.reload()
+                logger.info("the certificate was read again")
+            } catch {
+                logger.error("the old certificate stays", metadata: ["reason": "\(error)"])
+            }
+        }
+    }
+
+    package func run() async throws {
+        try await core.start()
+        // What comes last stops first: the core tells its channels before their connections are closed.
+        var services: [ServiceGroupConfiguration.ServiceConfiguration] = listeners.map { listener in
+            .init(service: ListenerService(address: listener.address, application: listener.application, connections: connections))
+        }
+        if !contexts.isEmpty { services.append(.init(service: CertificateReload(reload: { reloadCertificates() }))) }
+        services.append(.init(service: CoreService(core: core)))
+        var group = ServiceGroupConfiguration(services: services, logger: logger.forServiceGroups)
+        // Idle connections end at once, control channels soon; only requests that take long are waited for.
+        group.maximumGracefulShutdownDuration = .seconds(configuration.drainSeconds)
+        try await ServiceGroup(configuration: group).run()
+    }
+}
+
+/// Gives the core its time, and tells it when the relay stops.
+private struct CoreService: Service {
+    let core: any RelayCoreProtocol
+
+    func run() async throws {
+        try? await cancelWhenGracefulShutdown {
+            while true {
+                try await Task.sleep(for: .seconds(1))
+                core.timePassed()
+            }
+        }
+        await core.stop()
+    }
+}
+
+/// One listening address.
+private struct ListenerService: Service {
+    let address: ListenAddress
+    let application: Application<RouterResponder<RelayRequestContext>>
+    let connections: OpenConnections
+
+    func run() async throws {
+        do {
+            try await application.run()
+            // The application waits for its requests only; control channels have been asked to close.
+            await connections.drained()
+        } catch {
+            throw ListenError(error, address: address) ?? error
+        }
+    }
+}
+
+/// Collects what was bound, until it is all.
+private final class BoundAddresses: Sendable {
+    private let expected: Int
+    private let urls: [WebOrigin]
+    private let ready: @Sendable ([WebOrigin]) -> Void
+    private let bound = Mutex((count: 0, origins: [WebOrigin]()))
+
+    init(expected: Int, urls: [WebOrigin], ready: @escaping @Sendable ([WebOrigin]) -> Void) {
+        self.expected = expected
+        self.urls = urls
+        self.ready = ready
+    }
+
+    func add(_ address: SocketAddress?, isTLS: Bool) {
+        let reachable = Self.hosts(of: address).map { host in
+            WebOrigin(scheme: isTLS ? "https" : "http", host: host, port: address?.port ?? 0)
+        }
+        let (count, all) = bound.withLock { bound in
+            bound.count += 1
+            bound.origins += reachable
+            return bound
+        }
+        if count == expected { ready(urls + all) }
+    }
+
+    /// Who listens on all addresses is reached at each of this machine's.
+    private static func hosts(of address: SocketAddress?) -> [String] {
+        guard let host = address?.ipAddress else { return ["localhost"] }
+        guard host == "0.0.0.0" || host == "::", let devices = try? System.enumerateDevices() else { return [host] }
+        let hosts = devices.compactMap { $0.address?.ipAddress }.filter { other in
+            // Addresses that are good on one link only need the link's name with them.
+            !other.lowercased().hasPrefix("fe80:") && (host == "::" || !other.contains(":"))
+        }
+        return hosts.isEmpty ? [host] : hosts
+    }
+}
+
+extension Logger {
+    /// A service that fails says why to whoever runs it; the group need not say it again.
+    package var forServiceGroups: Logger {
+        var logger = self
+        if logLevel > .debug { logger.logLevel = .critical }
+        return logger
+    }
+
+    /// The libraries' own words on starting and stopping are for who looks for a fault.
+    fileprivate var quietened: Logger {
+        var logger = self
+        if logLevel == .info { logger.logLevel = .notice }
+        return logger
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// Everything the relay must not forget. A transaction is one closure over rows; transactions run one after another in the
+/// order in which they were submitted, and several may be committed together.
+package protocol RelayStore: Sendable {
+    /// Runs the body and makes what it wrote durable. Never blocks, so event loops may call it. A body that throws undoes its
+    /// own writes only.
+    /// - Parameter completion: Called once, after the commit is on disk or has failed, from any thread but never from within
+    ///   `submit`, in the order of submission. After `StoreError.unavailable` the writes may be there or not.
+    func submit<Value: Sendable>(
+        _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
+        completion: @escaping @Sendable (Result<Value, any Error>) -> Void
+    )
+}
+
+extension RelayStore {
+    /// `submit` for those who can wait.
+    package func transact<Value: Sendable>(_ body: @escaping @Sendable (any StoreTransaction) throws -> Value) async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            submit(body) { continuation.resume(with: $0) }
+        }
+    }
+}
+
+/// Why a store does not work. The text says what to do.
+package enum StoreError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The directory cannot be made or written to.
+    case directoryNotWritable(String)
+    /// There is a file in the database's place that is none, or that is damaged.
+    case notADatabase(String)
+    /// The database was written by a newer version.
+    case tooNew(String)
+    /// Another relay is running on the directory.
+    case inUse(String)
+    /// Nothing can be written now: the disk is full, or fails.
+    case unavailable(String)
+
+    package var description: String {
+        switch self {
+        case .directoryNotWritable(let path): "\(path) cannot be written to: check that it exists and belongs to the relay's user"
+        case .notADatabase(let path): "\(path) is not a relay's database, or is damaged: restore it from a backup, or move it away"
+        case .tooNew(let path): "\(path) was written by a newer version of the relay: run that version"
+        case .inUse(let path): "another relay uses \(path): stop it first, or choose another directory"
+        case .unavailable(let reason): "the database cannot be written now: \(reason)"
+        }
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+
+/// The schema. A migration that was released never changes; a new one is appended.
+enum SQLiteSchema {
+    static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1 accounts, endpoints, commands") { database in
+            try database.execute(sql: first)
+        }
+        return migrator
+    }
+
+    /// Ids of endpoints are 32 bytes, of commands 16. Times are milliseconds since 1970. Versions and numbers are unsigned 64 bit
+    /// with the top bit flipped, so that SQL sorts them right. Blobs and results have tables of their own, so that a
+    /// change of state does not write them again.
+    private static let first = """
+        CREATE TABLE meta (
+            id INTEGER PRIMARY KEY NOT NULL CHECK (id = 1),
+            began INTEGER NOT NULL
+        );
+        CREATE TABLE accounts (
+            id TEXT PRIMARY KEY NOT NULL CHECK (length(id) = 32),
+            created INTEGER NOT NULL
+        ) WITHOUT ROWID;
+        CREATE TABLE identities (
+            issuer TEXT NOT NULL,
+            subject TEXT NOT NULL,
+            account TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+            PRIMARY KEY (issuer, subject)
+        ) WITHOUT ROWID;
+        CREATE INDEX identities_account ON identities (account);
+
+        CREATE TABLE endpoints (
+            id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 32),
+            account TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+            version INTEGER NOT NULL,
+            record BLOB NOT NULL,
+            has_hosted INTEGER NOT NULL CHECK (has_hosted IN (0, 1)),
+            departure TEXT,
+            departed INTEGER,
+            UNIQUE (account, id),
+            CHECK ((departure IS NULL) = (departed IS NULL))
+        );
+        CREATE TABLE registrations (
+            endpoint BLOB NOT NULL REFERENCES endpoints (id) ON DELETE CASCADE,
+            app TEXT NOT NULL,
+            version INTEGER NOT NULL,
+            registration BLOB NOT NULL,
+            PRIMARY KEY (endpoint, app)
+        );
+        CREATE TABLE vouchers (
+            account TEXT NOT NULL,
+            endpoint BLOB NOT NULL,
+            giver BLOB NOT NULL,
+            voucher BLOB NOT NULL,
+            PRIMARY KEY (endpoint, giver),
+            FOREIGN KEY (account, endpoint) REFERENCES endpoints (account, id) ON DELETE CASCADE,
+            FOREIGN KEY (account, giver) REFERENCES endpoints (account, id) ON DELETE CASCADE
+        );
+        CREATE INDEX vouchers_giver ON vouchers (account, giver);
+        CREATE TABLE revoked (
+            id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 32),
+            account TEXT NOT NULL REFERENCES accounts (id),
+            time INTEGER NOT NULL
+        ) WITHOUT ROWID;
+
+        CREATE TABLE commands (
+            sequence INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+            account TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
+            sender BLOB NOT NULL CHECK (length(sender) = 32),
+            id BLOB NOT NULL CHECK (length(id) = 16),
+            target BLOB NOT NULL CHECK (length(target) = 32),
+            app TEXT NOT NULL,
+            number INTEGER NOT NULL,
+            created INTEGER NOT NULL,
+            expires INTEGER NOT NULL,
+            digest BLOB NOT NULL,
+            size INTEGER NOT NULL,
+            state TEXT NOT NULL CHECK (state IN ('stored', 'offered', 'final')),
+            is_final INTEGER GENERATED ALWAYS AS (state = 'final') VIRTUAL,
+            received INTEGER NOT NULL DEFAULT 0,
+            cancel_requested INTEGER NOT NULL DEFAULT 0,
+            ended INTEGER,
+            outcome TEXT,
+            result_size INTEGER NOT NULL DEFAULT 0,
+            deadline INTEGER NOT NULL,
+            UNIQUE (account, sender, id),
+            CHECK ((state = 'final') = (ended IS NOT NULL AND outcome IS NOT NULL))
+        );
+        CREATE INDEX commands_target ON commands (account, target, is_final, sequence, size);
+        CREATE INDEX commands_sender ON commands (account, sender, is_final, sequence, result_size);
+        CREATE INDEX commands_lane ON commands (account, sender, target, app, number);
+        CREATE INDEX commands_deadline ON commands (deadline);
+        CREATE TABLE command_blobs (
+            sequence INTEGER PRIMARY KEY NOT NULL REFERENCES commands (sequence) ON DELETE CASCADE,
+            blob BLOB NOT NULL
+        );
+        CREATE TABLE command_results (
+            sequence INTEGER PRIMARY KEY NOT NULL REFERENCES commands (sequence) ON DELETE CASCADE,
+            receipt BLOB NOT NULL,
+            reply BLOB
+        );
+        """
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Dispatch
+import GRDB
+import Synchronization
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The store in one SQLite database, for one relay. What is submitted while a commit is under way is committed together in
+/// the next: a disk flushes some hundred times in a second, a relay has to answer more often.
+package final class SQLiteStore: RelayStore {
+    private struct Queue {
+        var work: [any StoreWork] = []
+        var isWorking = false
+    }
+
+    /// A larger group would only make its first wait.
+    private static let largestGroup = 512
+
+    let database: DatabaseQueue
+    private let lock: StoreLock?
+    private let queue = Mutex(Queue())
+    private let thread = DispatchQueue(label: "relay.store")
+
+    /// Opens the database in a directory, and makes both if they are not there. Only one store can have a directory open.
+    package convenience init(directory: String) throws(StoreError) {
+        let lock = try StoreLock(directory: directory)
+        let path = directory + "/relay.sqlite"
+        try StoreLock.makeFile(path)
+        var configuration = Configuration()
+        configuration.journalMode = .wal
+        configuration.busyMode = .timeout(5)
+        configuration.foreignKeysEnabled = true
+        do {
+            let database = try DatabaseQueue(path: path, configuration: configuration)
+            // Opening in WAL mode sets NORMAL, with which a commit that was answered can be lost with the power.
+            try database.inDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+            try self.init(database: database, path: path, lock: lock)
+            guard try synchronous() == 2 else { throw StoreError.unavailable("SQLite does not flush commits to disk") }
+        } catch {
+            throw Self.openingError(error, path: path)
+        }
+    }
+
+    /// A database in memory, for tests.
+    package convenience init() throws {
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = true
+        try self.init(database: try DatabaseQueue(configuration: configuration), path: ":memory:", lock: nil)
+    }
+
+    private init(database: DatabaseQueue, path: String, lock: StoreLock?) throws {
+        let migrator = SQLiteSchema.migrator
+        if try database.inDatabase({ try migrator.hasBeenSuperseded($0) }) { throw StoreError.tooNew(path) }
+        try migrator.migrate(database)
+        self.database = database
+        self.lock = lock
+    }
+
+    /// SQLite's setting: 2 is FULL.
+    package func synchronous() throws -> Int? {
+        try database.inDatabase { try Int.fetchOne($0, sql: "PRAGMA synchronous") }
+    }
+
+    package func submit<Value: Sendable>(
+        _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
+        completion: @escaping @Sendable (Result<Value, any Error>) -> Void
+    ) {
+        let work = Work(body, completion)
+        let wasWorking = queue.withLock { queue in
+            queue.work.append(work)
+            defer { queue.isWorking = true }
+            return queue.isWorking
+        }
+        if !wasWorking { thread.async { self.work() } }
+    }
+
+    private func work() {
+        while true {
+            let group: [any StoreWork] = queue.withLock { queue in
+                let group = Array(queue.work.prefix(Self.largestGroup))
+                queue.work.removeFirst(group.count)
+                if group.isEmpty { queue.isWorking = false }
+                return group
+            }
+            if group.isEmpty { return }
+            let failure = commit(group)
+            for work in group { work.report(failure) }
+        }
+    }
+
+    /// Why the group is not on disk; `nil` if it is.
+    private func commit(_ group: [any StoreWork]) -> StoreError? {
+        database.inDatabase { database in
+            do {
+                try database.execute(sql: "BEGIN IMMEDIATE")
+                for work in group {
+                    let failure = work.run(in: database)
+                    // A full or failing disk ends the whole transaction; what came after it would be on its own.
+                    guard database.isInsideTransaction else { return Self.unavailable(failure) }
+                }
+                try database.execute(sql: "COMMIT")
+                return nil
+            } catch {
+                if database.isInsideTransaction { try? database.execute(sql: "ROLLBACK") }
+                return Self.unavailable(error)
+            }
+        }
+    }
+
+    fileprivate static func unavailable(_ error: (any Error)?) -> StoreError {
+        if let error = error as? StoreError { return error }
+        guard let error = error as? DatabaseError else { return .unavailable("a write failed") }
+        return .unavailable(error.resultCode == .SQLITE_FULL ? "the disk is full" : "SQLite error \(error.extendedResultCode.rawValue)")
+    }
+
+    private static func openingError(_ error: any Error, path: String) -> StoreError {
+        switch (error, (error as? DatabaseError)?.resultCode) {
+        case (let error as StoreError, _): error
+        case (_, .SQLITE_NOTADB?), (_, .SQLITE_CORRUPT?): .notADatabase(path)
+        case (_, .SQLITE_CANTOPEN?), (_, .SQLITE_READONLY?), (_, .SQLITE_PERM?): .directoryNotWritable(path)
+        case (_, .SQLITE_BUSY?), (_, .SQLITE_LOCKED?): .inUse(path)
+        default: unavailable(error)
+        }
+    }
+}
+
+/// One submitted transaction.
+private protocol StoreWork: Sendable {
+    /// Returns why it failed.
+    func run(in database: Database) -> (any Error)?
+    /// - Parameter failure: Why the group it belongs to is not on disk.
+    func report(_ failure: StoreError?)
+}
+
+/// Its result waits for the commit; only the store's thread touches it.
+private final class Work<Value: Sendable>: StoreWork, @unchecked Sendable {
+    private let body: @Sendable (any StoreTransaction) throws -> Value
+    private let completion: @Sendable (Result<Value, any Error>) -> Void
+    private var result: Result<Value, any Error> = .failure(StoreError.unavailable("it was not tried"))
+
+    init(
+        _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
+        _ completion: @escaping @Sendable (Result<Value, any Error>) -> Void
+    ) {
+        self.body = body
+        self.completion = completion
+    }
+
+    /// In a savepoint, so that a body that throws spoils none of the others.
+    func run(in database: Database) -> (any Error)? {
+        do {
+            try database.execute(sql: "SAVEPOINT work")
+            do {
+                let value = try body(SQLiteTransaction(database: database))
+                try database.execute(sql: "RELEASE work")
+                result = .success(value)
+                return nil
+            } catch {
+                if database.isInsideTransaction { try database.execute(sql: "ROLLBACK TO work; RELEASE work") }
+                throw error
+            }
+        } catch {
+            let failure = error is DatabaseError ? SQLiteStore.unavailable(error) : error
+            result = .failure(failure)
+            return failure
+        }
+    }
+
+    func report(_ failure: StoreError?) {
+        completion(failure.map { .failure($0) } ?? result)
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Rows in SQLite: the commands.
+extension SQLiteTransaction {
+    private static let descriptorColumns = "sender, id, target, app, number, created, expires, digest, size"
+
+    private func descriptor(_ row: Row) throws -> CommandDescriptor {
+        guard let digest = Digest256(bytes: Self.bytes(row[7])) else { throw RowError.damaged }
+        return CommandDescriptor(
+            id: try Self.commandID(row[1]),
+            lane: CommandLane(sender: try Self.endpointID(row[0]), target: try Self.endpointID(row[2]), appID: row[3]),
+            number: Self.unsigned(row[4]),
+            created: row[5],
+            expires: row[6],
+            digest: digest,
+            size: row[8]
+        )
+    }
+
+    func command(_ key: StoredCommandKey) throws -> MailboxCommand? {
+        let row = try Row.fetchOne(
+            statement(
+                """
+                SELECT \(Self.descriptorColumns), state, received, cancel_requested, ended, outcome, receipt, reply
+                FROM commands LEFT JOIN command_results USING (sequence) WHERE account = ? AND sender = ? AND id = ?
+                """
+            ),
+            arguments: [key.account.rawValue, key.command.sender.data, key.command.id.data]
+        )
+        return try row.map { MailboxCommand(restoring: try descriptor($0), state: try state($0)) }
+    }
+
+    private func state(_ row: Row) throws -> MailboxCommand.State {
+        let name: String = row[9]
+        switch name {
+        case "stored": return .stored
+        case "offered": return .offered(received: row[10], cancelRequested: row[11])
+        case "final":
+            let outcome = try JSONDecoder().decode(CommandOutcome.self, from: Data((row[13] as String).utf8))
+            guard let receipt: Data = row[14] else { return .final(CommandFinal(attestedByRelay: outcome), since: row[12]) }
+            let reply: Data? = row[15]
+            return .final(CommandFinal(outcome: outcome, receipt: Self.bytes(receipt), reply: reply.map(Self.bytes)), since: row[12])
+        default: throw RowError.damaged
+        }
+    }
+
+    func add(_ command: MailboxCommand, blob: [UInt8], account: AccountID) throws {
+        let descriptor = command.command
+        try run(
+            """
+            INSERT INTO commands (account, \(Self.descriptorColumns), state, deadline)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'stored', 0)
+            """,
+            [
+                account.rawValue, descriptor.lane.sender.data, descriptor.id.data, descriptor.lane.target.data, descriptor.lane.appID,
+                Self.signed(descriptor.number), descriptor.created, descriptor.expires, Data(descriptor.digest.bytes), descriptor.size,
+            ]
+        )
+        try run("INSERT INTO command_blobs (sequence, blob) VALUES (?, ?)", [database.lastInsertedRowID, Data(blob)])
+        try update(command, account: account)
+    }
+
+    func update(_ command: MailboxCommand, account: AccountID) throws {
+        let key = StoredCommandKey(account: account, command: command.command.key)
+        guard let sequence = try sequence(of: key) else { throw RowError.damaged }
+        func write(_ state: String, received: Bool = false, cancelRequested: Bool = false, _ final: (CommandFinal, Int64)? = nil) throws {
+            let outcome = try final.map { String(decoding: try JSONEncoder().encode($0.0.outcome), as: UTF8.self) }
+            let resultSize = final.map { ($0.0.receipt?.count ?? 0) + ($0.0.reply?.count ?? 0) } ?? 0
+            try run(
+                """
+                UPDATE commands SET state = ?, received = ?, cancel_requested = ?, ended = ?, outcome = ?, result_size = ?, deadline = ?
+                WHERE sequence = ?
+                """,
+                [state, received, cancelRequested, final?.1, outcome, resultSize, command.nextDeadline, sequence]
+            )
+        }
+        switch command.state {
+        case .stored: try write("stored")
+        case .offered(let received, let cancelRequested):
+            try write("offered", received: received, cancelRequested: cancelRequested)
+        case .final(let final, let since):
+            try write("final", (final, since))
+            try run("DELETE FROM command_blobs WHERE sequence = ?", [sequence])
+            if let receipt = final.receipt {
+                try run(
+                    "INSERT INTO command_results (sequence, receipt, reply) VALUES (?, ?, ?)",
+                    [sequence, Data(receipt), final.reply.map { Data($0) }]
+                )
+            }
+        }
+    }
+
+    private func sequence(of key: StoredCommandKey) throws -> Int64? {
+        try Int64.fetchOne(
+            statement("SELECT sequence FROM commands WHERE account = ? AND sender = ? AND id = ?"),
+            arguments: [key.account.rawValue, key.command.sender.data, key.command.id.data]
+        )
+    }
+
+    func removeCommand(_ key: StoredCommandKey) throws {
+        try run(
+            "DELETE FROM commands WHERE account = ? AND sender = ? AND id = ?",
+            [key.account.rawValue, key.command.sender.data, key.command.id.data]
+        )
+    }
+
+    func blob(of key: StoredCommandKey) throws -> [UInt8]? {
+        guard let sequence = try sequence(of: key) else { return nil }
+        return try Data.fetchOne(statement("SELECT blob FROM command_blobs WHERE sequence = ?"), arguments: [sequence]).map(Self.bytes)
+    }
+
+    func mailbox(of target: EndpointID, account: AccountID) throws -> [CommandDescriptor] {
+        try Row.fetchAll(
+            statement(
+                "SELECT \(Self.descriptorColumns) FROM commands WHERE account = ? AND target = ? AND is_final = 0 ORDER BY sequence"
+            ),
+            arguments: [account.rawValue, target.data]
+        ).map { try descriptor($0) }
+    }
+
+    func mailboxUse(of target: EndpointID, account: AccountID) throws -> MailboxUse {
+        try use("SELECT count(*), total(size) FROM commands WHERE account = ? AND target = ? AND is_final = 0", target, account)
+    }
+
+    func outcomesUse(of sender: EndpointID, account: AccountID) throws -> MailboxUse {
+        try use("SELECT count(*), total(result_size) FROM commands WHERE account = ? AND sender = ? AND is_final = 1", sender, account)
+    }
+
+    private func use(_ sql: String, _ endpoint: EndpointID, _ account: AccountID) throws -> MailboxUse {
+        guard let row = try Row.fetchOne(statement(sql), arguments: [account.rawValue, endpoint.data]) else { return MailboxUse() }
+        return MailboxUse(commands: row[0], bytes: Int(clamping: Int64(row[1] as Double)))
+    }
+
+    func highestNumber(in lane: CommandLane, account: AccountID) throws -> UInt64? {
+        try Int64.fetchOne(
+            statement("SELECT max(number) FROM commands WHERE account = ? AND sender = ? AND target = ? AND app = ?"),
+            arguments: [account.rawValue, lane.sender.data, lane.target.data, lane.appID]
+        ).map(Self.unsigned)
+    }
+
+    func commands(from sender: EndpointID, isFinal: Bool, account: AccountID) throws -> [CommandKey] {
+        try Data.fetchAll(
+            statement("SELECT id FROM commands WHERE account = ? AND sender = ? AND is_final = ? ORDER BY sequence"),
+            arguments: [account.rawValue, sender.data, isFinal]
+        ).map { CommandKey(sender: sender, id: try Self.commandID($0)) }
+    }
+
+    func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey] {
+        try Row.fetchAll(
+            statement("SELECT account, sender, id FROM commands WHERE deadline <= ? ORDER BY deadline, sequence LIMIT ?"),
+            arguments: [time, limit]
+        ).map {
+            let key = CommandKey(sender: try Self.endpointID($0[1]), id: try Self.commandID($0[2]))
+            return StoredCommandKey(account: AccountID($0[0]), command: key)
+        }
+    }
+
+    private static func commandID(_ data: Data) throws -> CommandID {
+        guard data.count == 16 else { throw RowError.damaged }
+        let uuid = data.withUnsafeBytes { $0.loadUnaligned(as: uuid_t.self) }
+        guard let id = CommandID(uuid: UUID(uuid: uuid)) else { throw RowError.damaged }
+        return id
+    }
+}
+
+extension CommandID {
+    fileprivate var data: Data { withUnsafeBytes(of: uuid.uuid) { Data($0) } }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Rows in SQLite: the directory. The commands are in `SQLiteTransaction+Commands.swift`.
+struct SQLiteTransaction: StoreTransaction {
+    let database: Database
+
+    func databaseBegan() throws -> Int64? {
+        try Int64.fetchOne(statement("SELECT began FROM meta"))
+    }
+
+    func setDatabaseBegan(_ time: Int64) throws {
+        try run("INSERT INTO meta (id, began) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET began = excluded.began", [time])
+    }
+
+    // MARK: Accounts
+
+    func account(of identity: Identity) throws -> AccountID? {
+        try String.fetchOne(
+            statement("SELECT account FROM identities WHERE issuer = ? AND subject = ?"),
+            arguments: [identity.issuer, identity.subject]
+        ).map { AccountID($0) }
+    }
+
+    func addAccount(_ id: AccountID, identity: Identity, time: Int64) throws {
+        try run("INSERT INTO accounts (id, created) VALUES (?, ?)", [id.rawValue, time])
+        try run(
+            "INSERT INTO identities (issuer, subject, account) VALUES (?, ?, ?)",
+            [identity.issuer, identity.subject, id.rawValue]
+        )
+    }
+
+    // MARK: Endpoints
+
+    private static let endpointColumns = "id, account, version, record, has_hosted, departure, departed"
+
+    private func endpoint(_ row: Row) throws -> EndpointRow {
+        let departure: String? = row[5]
+        let departed: Int64? = row[6]
+        return EndpointRow(
+            id: try Self.endpointID(row[0]),
+            account: AccountID(row[1]),
+            version: Self.unsigned(row[2]),
+            record: Self.bytes(row[3]),
+            hasHosted: row[4],
+            departure: departure.flatMap { reason in
+                departed.map { EndpointRow.Departure(reason: Presence.Reason(rawValue: reason), time: $0) }
+            }
+        )
+    }
+
+    func endpoint(_ id: EndpointID) throws -> EndpointRow? {
+        try Row.fetchOne(statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE id = ?"), arguments: [id.data])
+            .map { try endpoint($0) }
+    }
+
+    func endpoints(of account: AccountID) throws -> [EndpointRow] {
+        try Row.fetchAll(
+            statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE account = ? ORDER BY id"),
+            arguments: [account.rawValue]
+        ).map { try endpoint($0) }
+    }
+
+    func put(_ endpoint: EndpointRow) throws {
+        try run(
+            """
+            INSERT INTO endpoints (\(Self.endpointColumns)) VALUES (?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (id) DO UPDATE SET version = excluded.version, record = excluded.record,
+                has_hosted = excluded.has_hosted, departure = excluded.departure, departed = excluded.departed
+                WHERE account = excluded.account
+            """,
+            [
+                endpoint.id.data, endpoint.account.rawValue, Self.signed(endpoint.version), Data(endpoint.record),
+                endpoint.hasHosted, endpoint.departure?.reason.rawValue, endpoint.departure?.time,
+            ]
+        )
+        guard database.changesCount == 1 else { throw RowError.ofOtherAccount }
+    }
+
+    func removeEndpoint(_ id: EndpointID, of account: AccountID) throws {
+        try run("DELETE FROM endpoints WHERE id = ? AND account = ?", [id.data, account.rawValue])
+    }
+
+    func revoke(_ id: EndpointID, of account: AccountID, time: Int64) throws {
+        try run(
+            "INSERT INTO revoked (id, account, time) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING",
+            [id.data, account.rawValue, time]
+        )
+    }
+
+    func revoker(of id: EndpointID) throws -> AccountID? {
+        try String.fetchOne(statement("SELECT account FROM revoked WHERE id = ?"), arguments: [id.data]).map { AccountID($0) }
+    }
+
+    func registrations(of endpoint: EndpointID) throws -> [RegistrationRow] {
+        try Row.fetchAll(
+            statement("SELECT app, version, registration FROM registrations WHERE endpoint = ? ORDER BY app"),
+            arguments: [endpoint.data]
+        ).map { RegistrationRow(appID: $0[0], version: Self.unsigned($0[1]), registration: Self.bytes($0[2])) }
+    }
+
+    func put(_ registration: RegistrationRow, of endpoint: EndpointID) throws {
+        try run(
+            """
+            INSERT INTO registrations (endpoint, app, version, registration) VALUES (?, ?, ?, ?)
+            ON CONFLICT (endpoint, app) DO UPDATE SET version = excluded.version, registration = excluded.registration
+            """,
+            [endpoint.data, registration.appID, Self.signed(registration.version), Data(registration.registration)]
+        )
+    }
+
+    func removeRegistration(_ appID: String, of endpoint: EndpointID) throws {
+        try run("DELETE FROM registrations WHERE endpoint = ? AND app = ?", [endpoint.data, appID])
+    }
+
+    func vouchers(for endpoint: EndpointID) throws -> [[UInt8]] {
+        try Data.fetchAll(
+            statement("SELECT voucher FROM vouchers WHERE endpoint = ? ORDER BY giver"),
+            arguments: [endpoint.data]
+        ).map { [UInt8]($0) }
+    }
+
+    func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws {
+        try run(
+            """
+            INSERT INTO vouchers (account, endpoint, giver, voucher) VALUES (?, ?, ?, ?)
+            ON CONFLICT (endpoint, giver) DO UPDATE SET voucher = excluded.voucher
+            """,
+            [account.rawValue, endpoint.data, other.data, Data(voucher)]
+        )
+    }
+
+    // MARK: Values
+
+    /// A row that cannot be, or may not be written.
+    enum RowError: Error {
+        case ofOtherAccount
+        case damaged
+    }
+
+    func statement(_ sql: String) throws -> Statement { try database.cachedStatement(sql: sql) }
+
+    func run(_ sql: String, _ arguments: StatementArguments) throws {
+        try statement(sql).execute(arguments: arguments)
+    }
+
+    static func signed(_ number: UInt64) -> Int64 { Int64(bitPattern: number ^ 1 << 63) }
+
+    static func unsigned(_ number: Int64) -> UInt64 { UInt64(bitPattern: number) ^ 1 << 63 }
+
+    static func bytes(_ data: Data) -> [UInt8] { [UInt8](data) }
+
+    static func endpointID(_ data: Data) throws -> EndpointID {
+        guard let digest = Digest256(bytes: [UInt8](data)) else { throw RowError.damaged }
+        return EndpointID(digest: digest)
+    }
+}
+
+extension EndpointID {
+    var data: Data { Data(digest.bytes) }
+}

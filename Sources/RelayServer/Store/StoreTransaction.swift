@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+/// An account's id: 128 random bits as 32 hexadecimal digits.
+package struct AccountID: Hashable, Sendable {
+    package let rawValue: String
+
+    package init(_ rawValue: String) { self.rawValue = rawValue }
+
+    package static func random() -> AccountID {
+        func half() -> String {
+            let digits = String(UInt64.random(in: 0 ... .max), radix: 16)
+            return String(repeating: "0", count: 16 - digits.utf8.count) + digits
+        }
+        return AccountID(half() + half())
+    }
+}
+
+/// What is stored of an endpoint.
+package struct EndpointRow: Hashable, Sendable {
+    package var id: EndpointID
+    package var account: AccountID
+    package var version: UInt64
+    /// The signed record.
+    package var record: [UInt8]
+    /// Whether it ever had a host channel.
+    package var hasHosted: Bool
+    /// How its last host channel ended, unless it is open or the relay stopped first.
+    package var departure: Departure?
+
+    package struct Departure: Hashable, Sendable {
+        package var reason: Presence.Reason
+        /// Milliseconds since 1970.
+        package var time: Int64
+
+        package init(reason: Presence.Reason, time: Int64) {
+            self.reason = reason
+            self.time = time
+        }
+    }
+
+    package init(id: EndpointID, account: AccountID, version: UInt64, record: [UInt8], hasHosted: Bool = false, departure: Departure? = nil)
+    {
+        self.id = id
+        self.account = account
+        self.version = version
+        self.record = record
+        self.hasHosted = hasHosted
+        self.departure = departure
+    }
+}
+
+/// What is stored of a published app.
+package struct RegistrationRow: Hashable, Sendable {
+    package var appID: String
+    package var version: UInt64
+    /// The signed registration.
+    package var registration: [UInt8]
+
+    package init(appID: String, version: UInt64, registration: [UInt8]) {
+        self.appID = appID
+        self.version = version
+        self.registration = registration
+    }
+}
+
+/// Names a command in the whole store.
+package struct StoredCommandKey: Hashable, Sendable {
+    package var account: AccountID
+    package var command: CommandKey
+
+    package init(account: AccountID, command: CommandKey) {
+        self.account = account
+        self.command = command
+    }
+}
+
+/// The rows, within one transaction. What names an account sees that account's rows only.
+package protocol StoreTransaction {
+    /// Since when the database has missed nothing: when it was begun, or restored from a copy.
+    func databaseBegan() throws -> Int64?
+    func setDatabaseBegan(_ time: Int64) throws
+
+    // MARK: Accounts
+
+    func account(of identity: Identity) throws -> AccountID?
+    /// Makes an account, with its first identity.
+    func addAccount(_ id: AccountID, identity: Identity, time: Int64) throws
+
+    // MARK: Endpoints
+
+    /// The endpoint, whose account is for the caller to look at: an id is registered once.
+    func endpoint(_ id: EndpointID) throws -> EndpointRow?
+    /// In the order of the ids.
+    func endpoints(of account: AccountID) throws -> [EndpointRow]
+    /// Adds the endpoint, or replaces what was stored of it. Throws if it belongs to another account.
+    func put(_ endpoint: EndpointRow) throws
+    /// Removes the endpoint with its registrations and vouchers.
+    func removeEndpoint(_ id: EndpointID, of account: AccountID) throws
+    /// Remembers for ever that the id was shut out.
+    func revoke(_ id: EndpointID, of account: AccountID, time: Int64) throws
+    /// The account that shut it out.
+    func revoker(of id: EndpointID) throws -> AccountID?
+
+    /// In the order of the app ids.
+    func registrations(of endpoint: EndpointID) throws -> [RegistrationRow]
+    /// Adds or replaces an app of an endpoint that is there.
+    func put(_ registration: RegistrationRow, of endpoint: EndpointID) throws
+    func removeRegistration(_ appID: String, of endpoint: EndpointID) throws
+
+    /// In the order of those who vouch.
+    func vouchers(for endpoint: EndpointID) throws -> [[UInt8]]
+    /// Adds or replaces what one endpoint of the account says for another.
+    func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws
+
+    // MARK: Commands
+
+    func command(_ key: StoredCommandKey) throws -> MailboxCommand?
+    /// Throws if the key is there.
+    func add(_ command: MailboxCommand, blob: [UInt8], account: AccountID) throws
+    /// Writes a command's state. What is final gives up its blob.
+    func update(_ command: MailboxCommand, account: AccountID) throws
+    func removeCommand(_ key: StoredCommandKey) throws
+    func blob(of key: StoredCommandKey) throws -> [UInt8]?
+    /// What has not ended, in the order in which it was stored.
+    func mailbox(of target: EndpointID, account: AccountID) throws -> [CommandDescriptor]
+    func mailboxUse(of target: EndpointID, account: AccountID) throws -> MailboxUse
+    /// Of the commands stored in the lane.
+    func highestNumber(in lane: CommandLane, account: AccountID) throws -> UInt64?
+    /// All commands of a sender, in the order in which they were stored.
+    func commands(from sender: EndpointID, isFinal: Bool, account: AccountID) throws -> [CommandKey]
+    /// The outcomes that wait for a sender.
+    func outcomesUse(of sender: EndpointID, account: AccountID) throws -> MailboxUse
+    /// Those whose deadline has come, the earliest first.
+    func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey]
+}

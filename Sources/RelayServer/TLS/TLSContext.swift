@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Crypto
+package import NIOSSL
+import RelayProtocol
+import SwiftASN1
+import Synchronization
+import X509
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The certificate that new connections are served with.
+package final class TLSContext: Sendable {
+    package enum Source: Sendable {
+        /// PEM files: the chain, and its key.
+        case files(certificate: String, key: String)
+        /// A certificate made over the relay's own key, which is pinned, so that names and dates do not matter.
+        case ownKey(RelayKey)
+    }
+
+    private let source: Source
+    private let context: Mutex<NIOSSLContext>
+
+    package init(_ source: Source) throws(TLSError) {
+        self.source = source
+        self.context = Mutex(try Self.make(source))
+    }
+
+    package var current: NIOSSLContext { context.withLock { $0 } }
+
+    /// Reads the files again. On an error everything stays as it was.
+    package func reload() throws(TLSError) {
+        let new = try Self.make(source)
+        context.withLock { $0 = new }
+    }
+
+    private static func make(_ source: Source) throws(TLSError) -> NIOSSLContext {
+        do {
+            var settings: TLSConfiguration
+            switch source {
+            case .files(let certificate, let key):
+                settings = .makeServerConfiguration(
+                    certificateChain: try NIOSSLCertificate.fromPEMFile(certificate).map { .certificate($0) },
+                    privateKey: .privateKey(try NIOSSLPrivateKey(file: key, format: .pem))
+                )
+            case .ownKey(let key):
+                let certificate = try NIOSSLCertificate(bytes: try Self.certificate(over: key), format: .der)
+                settings = .makeServerConfiguration(
+                    certificateChain: [.certificate(certificate)],
+                    privateKey: .privateKey(try NIOSSLPrivateKey(bytes: Array(key.privateKey.derRepresentation), format: .der))
+                )
+            }
+            settings.minimumTLSVersion = .tlsv12
+            settings.applicationProtocols = ["http/1.1"]
+            return try NIOSSLContext(configuration: settings)
+        } catch {
+            switch source {
+            case .files(let certificate, let key): throw TLSError(certificate: certificate, key: key)
+            case .ownKey: throw TLSError(certificate: nil, key: RelayKey.fileName)
+            }
+        }
+    }
+
+    /// A certificate over the relay's key, as PEM.
+    package static func certificatePEM(over key: RelayKey) throws -> String {
+        try makeCertificate(over: key).serializeAsPEM().pemString
+    }
+
+    private static func certificate(over key: RelayKey) throws -> [UInt8] {
+        var serializer = DER.Serializer()
+        try serializer.serialize(try makeCertificate(over: key))
+        return serializer.serializedBytes
+    }
+
+    private static func makeCertificate(over key: RelayKey) throws -> Certificate {
+        let privateKey = Certificate.PrivateKey(key.privateKey)
+        let name = try DistinguishedName { CommonName("Device Relay \(key.id.label)") }
+        let now = Date()
+        return try Certificate(
+            version: .v3,
+            serialNumber: Certificate.SerialNumber(),
+            publicKey: privateKey.publicKey,
+            notValidBefore: now - 86_400,
+            notValidAfter: now + 10 * 365 * 86_400,
+            issuer: name,
+            subject: name,
+            signatureAlgorithm: .ecdsaWithSHA256,
+            extensions: try Certificate.Extensions {
+                Critical(BasicConstraints.notCertificateAuthority)
+                Critical(KeyUsage(digitalSignature: true))
+                try ExtendedKeyUsage([.serverAuth])
+            },
+            issuerPrivateKey: privateKey
+        )
+    }
+}
+
+/// Why there is no certificate. Says what to do.
+package struct TLSError: Error, Hashable, Sendable, CustomStringConvertible {
+    package var certificate: String?
+    package var key: String
+
+    package var description: String {
+        guard let certificate else { return "no certificate can be made over \(key)" }
+        return "\(certificate) and \(key) are not a certificate chain and its key in PEM, or cannot be read"
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+/// Why a token is not taken. Holds nothing of the token.
+package enum TokenError: Error, Hashable, Sendable, CaseIterable {
+    /// Not three parts of JSON, or larger than any token should be.
+    case malformed
+    case algorithm
+    case type
+    case unknownIssuer
+    /// The issuer has no such key.
+    case unknownKey
+    case signature
+    /// A claim that must be there is missing or of another kind.
+    case claims
+    case expired
+    case notYetValid
+    /// The login it comes from was withdrawn.
+    case withdrawn
+    case audience
+    case client
+    case boundToOtherKey
+    /// Bound to something that is no key of this endpoint, such as a client certificate.
+    case unknownBinding
+    case issuerUnavailable
+
+    package var code: ControlErrorCode {
+        switch self {
+        case .malformed, .algorithm, .type, .unknownKey, .signature, .claims: .tokenInvalid
+        case .unknownIssuer: .wrongIssuer
+        case .expired: .tokenExpired
+        case .notYetValid: .tokenNotYetValid
+        case .withdrawn: .tokenRevoked
+        case .audience: .wrongAudience
+        case .client: .clientNotAllowed
+        case .boundToOtherKey, .unknownBinding: .tokenBoundToOtherKey
+        case .issuerUnavailable: .issuerUnavailable
+        }
+    }
+
+    /// For people.
+    package var message: String {
+        switch self {
+        case .malformed: "The token is no signed JSON Web Token."
+        case .algorithm: "The token must be signed with one of \(TokenAlgorithm.allCases.map(\.rawValue).joined(separator: ", "))."
+        case .type: "The token is no access token: its typ is not at+jwt."
+        case .unknownIssuer: "The token is from an issuer this relay does not trust."
+        case .unknownKey: "The token is signed with a key that its issuer does not publish."
+        case .signature: "The token's signature does not hold."
+        case .claims: "The token lacks a claim, or one is not what it should be."
+        case .expired: "The token's time is over; get a new one."
+        case .notYetValid: "The token's time has not come; compare the clocks of issuer and relay."
+        case .withdrawn: "The token's login was withdrawn; log in again."
+        case .audience: "The token is not for this relay."
+        case .client: "The token was issued to a client that this relay does not allow."
+        case .boundToOtherKey: "The token is bound to another key than this endpoint's."
+        case .unknownBinding: "The token is bound to something that this relay cannot check."
+        case .issuerUnavailable: "The relay cannot reach the token's issuer to check it."
+        }
+    }
+
+    /// The relay's word to an endpoint whose token this was.
+    package var rejected: RelayMessage.Rejected {
+        RelayMessage.Rejected(
+            code: code,
+            message: message,
+            retry: true,
+            retryAfter: self == .issuerUnavailable ? Milliseconds(clamping: KeyCache.pause) : nil
+        )
+    }
+}

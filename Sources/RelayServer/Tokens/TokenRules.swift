@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+/// What a valid access token says.
+package struct VerifiedToken: Hashable, Sendable {
+    package var identity: Identity
+    /// Whether an identity seen for the first time makes an account.
+    package var mayMakeAccount: Bool
+    package var expires: Milliseconds
+    package var scopes: Set<String>
+    /// The client it was issued to, if it says.
+    package var client: String?
+    /// The login it comes from, if it says: what the issuer names when it withdraws one.
+    package var session: String?
+
+    package init(
+        identity: Identity,
+        mayMakeAccount: Bool,
+        expires: Milliseconds,
+        scopes: Set<String> = [],
+        client: String? = nil,
+        session: String? = nil
+    ) {
+        self.identity = identity
+        self.mayMakeAccount = mayMakeAccount
+        self.expires = expires
+        self.scopes = scopes
+        self.client = client
+        self.session = session
+    }
+}
+
+/// What the relay asks of an access token, apart from its signature.
+struct TokenRules {
+    /// How far the clocks of issuer and relay may be apart.
+    static let leeway: Int64 = 60_000
+    static let maximumSubjectBytes = 255
+
+    let issuer: TrustedIssuer
+
+    func checkType(_ header: SignedJSON.Header) throws(TokenError) {
+        switch (header.typ?.lowercased(), issuer.typeCheck) {
+        case ("at+jwt", _), ("application/at+jwt", _), ("jwt", .relaxed), (nil, .relaxed): return
+        default: throw .type
+        }
+    }
+
+    func check(_ claims: TokenClaims, key: SigningPublicKey, now: Milliseconds) throws(TokenError) -> VerifiedToken {
+        guard let expires = try claims.time("exp") else { throw .claims }
+        guard now.count < expires.count + TokenRules.leeway else { throw .expired }
+        for start in [try claims.time("nbf"), try claims.time("iat")] {
+            if let start, start.count > now.count + TokenRules.leeway { throw .notYetValid }
+        }
+        let audiences = Set(claims.texts("aud") ?? [])
+        let scopes = Set((claims.texts(issuer.scopesClaim) ?? []).flatMap { $0.split(separator: " ").map(String.init) })
+        let isForUs =
+            switch issuer.audience {
+            case .exactly(let audience): audiences == [audience]
+            case .anyOf(let allowed): !audiences.isDisjoint(with: allowed)
+            case .scope(let scope): scopes.contains(scope) || audiences.contains { $0.split(separator: " ").contains { $0 == scope } }
+            }
+        guard isForUs else { throw .audience }
+        let client = claims.text("client_id") ?? claims.text("azp")
+        if let allowed = issuer.allowedClients {
+            guard let client, allowed.contains(client) else { throw .client }
+        }
+        guard let subject = claims.text(issuer.accountClaim), (1...TokenRules.maximumSubjectBytes).contains(subject.utf8.count) else {
+            throw .claims
+        }
+        switch claims.binding {
+        case .nothing: break
+        case .key(let thumbprint):
+            guard thumbprint == key.jwkThumbprint else { throw .boundToOtherKey }
+        case .other: throw .unknownBinding
+        }
+        return VerifiedToken(
+            identity: Identity(issuer: issuer.key, subject: subject),
+            mayMakeAccount: issuer.autoProvision,
+            expires: expires,
+            scopes: scopes,
+            client: client,
+            session: claims.text("sid")
+        )
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import Logging
+import RelayIssuer
+import RelayProtocol
+import RelayServer
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+struct AccountCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "account",
+        abstract: "Add and list accounts of the embedded issuer.",
+        subcommands: [Add.self, List.self],
+        defaultSubcommand: List.self
+    )
+
+    struct Add: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Add an account and print its id.")
+
+        @OptionGroup var settings: ConfigurationOptions
+        @Argument(help: "The person's name.") var name: String
+        @Flag(help: "Print a JSON object.") var json = false
+
+        func run() async throws {
+            let (issuer, _) = try await openIssuer(settings)
+            let subject = try await issuer.makeUser(name: name)
+            try json ? printJSON(["id": subject, "name": name]) : print(subject)
+        }
+    }
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "List the accounts, oldest first.")
+
+        @OptionGroup var settings: ConfigurationOptions
+        @Flag(help: "Print a JSON array.") var json = false
+
+        func run() async throws {
+            let (issuer, _) = try await openIssuer(settings)
+            let users = try await issuer.users()
+            if json {
+                try printJSON(users.map { ["id": $0.subject, "name": $0.name] })
+            } else {
+                for user in users { print("\(user.subject)  \(DisplayText.sanitized(user.name))") }
+            }
+        }
+    }
+}
+
+struct InviteCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "invite",
+        abstract: "Print a link that lets one device into an account within ten minutes."
+    )
+
+    @OptionGroup var settings: ConfigurationOptions
+    @Argument(help: "The account's id or name; may be left out if there is only one.") var account: String?
+    @Flag(help: "Print a JSON object.") var json = false
+
+    func run() async throws {
+        let (issuer, link) = try await openIssuer(settings)
+        let user = try Self.choose(account, among: try await issuer.users())
+        let invitation = try link(try await issuer.invite(subject: user.subject))
+        try json ? printJSON(["link": invitation.text, "account": user.subject]) : print(invitation.text)
+    }
+
+    private static func choose(_ account: String?, among users: [IssuerUser]) throws -> IssuerUser {
+        guard let account else {
+            guard let only = users.first, users.count == 1 else {
+                throw ConfigurationError(
+                    users.isEmpty
+                        ? "there is no account yet: make one with `relayd account add NAME`"
+                        : "there are \(users.count) accounts: say which, by a name or id that `relayd account list` prints"
+                )
+            }
+            return only
+        }
+        let named = users.filter { $0.subject == account || $0.name == account }
+        guard let user = named.first, named.count == 1 else {
+            throw ConfigurationError(
+                named.isEmpty
+                    ? "there is no such account: see `relayd account list`"
+                    : "several accounts have this name: use one of the ids \(named.map(\.subject).joined(separator: ", "))"
+            )
+        }
+        return user
+    }
+}
+
+/// The issuer of the data directory, beside a relay that may be running, and how its codes become links.
+private func openIssuer(
+    _ settings: ConfigurationOptions
+) async throws -> (Issuer, link: (Secret<String>) throws -> JoinLink) {
+    let configuration = try await settings.read()
+    let key = try RelayKey.load(in: configuration.dataDirectory)
+    let clock = RelayClock.system
+    var logger = Logger(label: "relayd") { StreamLogHandler.standardError(label: $0) }
+    logger.logLevel = .warning
+    let issuer = try Issuer.open(configuration, relay: key.id, now: { clock.now().time }, logger: logger)
+    let origin = try configuration.origins().first?.description ?? ""
+    return (issuer, { try JoinLink(origin: origin, relay: key.id, invite: $0, plainHTTP: .allowed) })
+}
+
+private func printJSON(_ value: some Encodable) throws {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+    print(String(decoding: try encoder.encode(value), as: UTF8.self))
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Hummingbird
+import Logging
+import NIOCore
+import RelayIssuer
+import RelayProtocol
+import RelayServer
+import Synchronization
+
+/// The store, the core and the embedded issuer of one data directory.
+struct Composition {
+    let store: SQLiteStore
+    let issuer: Issuer
+    let parts: RelayService.Parts
+
+    init(_ configuration: RelayConfiguration, key: RelayKey, metrics: PrometheusMetrics, logger: Logger) async throws {
+        let clock = RelayClock.system
+        let now: @Sendable () -> Milliseconds = { clock.now().time }
+        let store = try SQLiteStore(directory: configuration.dataDirectory)
+        let withdrawals = Withdrawals()
+        let issuer = try Issuer.open(configuration, relay: key.id, now: now, logger: logger) { withdrawals.add($0) }
+        var trusted = TrustedIssuer(
+            key: "embedded",
+            urls: Set(issuer.urls),
+            audience: .exactly("\(key.id)")
+        ) { FetchedKeys(try await issuer.publishedKeys()) }
+        trusted.autoProvision = true
+        let tokens = TokenVerifier(issuers: [trusted], now: now, logger: logger)
+        for login in try await issuer.revokedLogins() { await tokens.withdraw(login) }
+        withdrawals.begin { login in Task { await tokens.withdraw(login) } }
+        self.store = store
+        self.issuer = issuer
+        self.parts = RelayService.Parts(
+            core: RelayCore(store: store, relay: key.id, limits: configuration.limits, now: now, logger: logger),
+            tokens: tokens,
+            issuers: issuer.urls,
+            metrics: metrics,
+            isReady: {
+                // Ready is who can keep a promise: a transaction that reaches the disk.
+                (try? await store.transact { try $0.databaseBegan() }) != nil
+            },
+            addRoutes: { router in
+                issuer.addRoutes(to: router) { _, context in context.remoteAddress?.ipAddress ?? "" }
+            }
+        )
+    }
+}
+
+/// The issuer exists before the verifier that has to hear of its withdrawals.
+private final class Withdrawals: Sendable {
+    private let receiver = Mutex<(@Sendable (Issuer.RevokedLogin) -> Void)?>(nil)
+
+    func begin(_ receive: @escaping @Sendable (Issuer.RevokedLogin) -> Void) { receiver.withLock { $0 = receive } }
+    func add(_ login: Issuer.RevokedLogin) { receiver.withLock { $0 }?(login) }
+}
+
+extension TokenVerifier {
+    func withdraw(_ login: Issuer.RevokedLogin) {
+        withdraw(session: login.session, of: "embedded", until: login.tokensEnd)
+    }
+}
+
+extension Issuer {
+    /// The issuer of a data directory, known under the relay's addresses.
+    static func open(
+        _ configuration: RelayConfiguration,
+        relay: RelayID,
+        now: @escaping @Sendable () -> Milliseconds,
+        logger: Logger,
+        revoked: @escaping @Sendable (RevokedLogin) -> Void = { _ in }
+    ) throws -> Issuer {
+        try Issuer(
+            settings: .init(
+                directory: configuration.dataDirectory,
+                origins: try configuration.origins().map(\.description),
+                audience: "\(relay)"
+            ),
+            now: now,
+            logger: logger,
+            revoked: revoked
+        )
+    }
+}
+
+extension RelayConfiguration {
+    /// The addresses that endpoints dial and tokens name: the configured URLs, else those that are listened on.
+    func origins() throws -> [WebOrigin] {
+        guard urls.isEmpty else { return urls }
+        var origins: [WebOrigin] = []
+        for address in listen {
+            guard address.port != 0 else {
+                throw ConfigurationError(
+                    "port 0 needs --url: tokens name the relay's address, and it is not known before the relay listens"
+                )
+            }
+            let scheme = try security(of: address) == .plain ? "http" : "https"
+            for host in try hosts(of: address) {
+                let origin = WebOrigin(scheme: scheme, host: host, port: address.port)
+                if !origins.contains(origin) { origins.append(origin) }
+            }
+        }
+        return origins
+    }
+
+    private func hosts(of address: ListenAddress) throws -> [String] {
+        guard address.host == "0.0.0.0" || address.host == "::" else {
+            return address.isLoopback ? [address.host, "localhost"] : [address.host]
+        }
+        // The addresses that others can dial first: an invitation names the first.
+        let own = try System.enumerateDevices().compactMap { $0.address?.ipAddress }.filter { !$0.contains("%") && !$0.hasPrefix("fe80") }
+        let (local, others) = (own.filter { $0 == "::1" || $0.hasPrefix("127.") }, own.filter { $0 != "::1" && !$0.hasPrefix("127.") })
+        return others + local + ["localhost"]
+    }
+}

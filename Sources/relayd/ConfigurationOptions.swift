@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import Configuration
+import RelayProtocol
+import RelayServer
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// All settings as flags. A flag goes before the environment, the environment before the file.
+struct ConfigurationOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "A JSON file with settings, such as {\"listen\": [\"[::]:8443\"]}. "
+                + "(environment: RELAYD_CONFIG)",
+            valueName: "file"
+        )
+    )
+    var config: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "An address to listen on, such as 127.0.0.1:8080 (the default) or [::]:8443; may be repeated. "
+                + "(RELAYD_LISTEN)",
+            valueName: "address:port"
+        )
+    )
+    var listen: [String] = []
+
+    @Option(
+        name: .customLong("url"),
+        help: ArgumentHelp(
+            "A public URL of the relay, best first; needed behind a proxy or for a name; may be repeated. "
+                + "(RELAYD_URLS)",
+            valueName: "url"
+        )
+    )
+    var urls: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Where key and database are kept. Default: ~/.local/share/relayd. "
+                + "(RELAYD_DATA_DIRECTORY)",
+            valueName: "directory"
+        )
+    )
+    var dataDirectory: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "A certificate chain in PEM, with --key-file. Read again at SIGHUP. "
+                + "(RELAYD_CERTIFICATE_FILE)",
+            valueName: "file"
+        )
+    )
+    var certificateFile: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "The certificate's private key in PEM. "
+                + "(RELAYD_KEY_FILE)",
+            valueName: "file"
+        )
+    )
+    var keyFile: String?
+
+    @Flag(
+        help: ArgumentHelp(
+            "Plain HTTP on addresses that are not loopback, where otherwise a certificate over the relay's own key is used. "
+                + "(RELAYD_INSECURE=true)"
+        )
+    )
+    var insecure = false
+
+    @Option(
+        name: .customLong("limit"),
+        help: ArgumentHelp(
+            "Set a limit that `relayd limits` prints; may be repeated. "
+                + "(RELAYD_LIMITS_COMMAND_BYTES and so on)",
+            valueName: "name=value"
+        )
+    )
+    var limits: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "How many connections that have not said who they are one address may have. Default: 256. "
+                + "(RELAYD_STRANGERS_PER_ADDRESS)",
+            valueName: "count"
+        )
+    )
+    var strangersPerAddress: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "How much may wait for one endpoint to read it; more closes its channel. Default: 16777216. "
+                + "(RELAYD_OUTBOUND_BYTES)",
+            valueName: "bytes"
+        )
+    )
+    var outboundBytes: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "How long an HTTP connection may be without a request. Default: 60. "
+                + "(RELAYD_IDLE_SECONDS)",
+            valueName: "seconds"
+        )
+    )
+    var idleSeconds: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "How long connections may take to end when the relay stops. Default: 5. "
+                + "(RELAYD_DRAIN_SECONDS)",
+            valueName: "seconds"
+        )
+    )
+    var drainSeconds: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "trace, debug, info (the default), notice, warning, error or critical. "
+                + "(RELAYD_LOG_LEVEL)",
+            valueName: "level"
+        )
+    )
+    var logLevel: String?
+
+    /// The settings from flags, environment and file.
+    func read(environment: [String: String] = ProcessInfo.processInfo.environment) async throws -> RelayConfiguration {
+        var providers: [any ConfigProvider] = [
+            InMemoryProvider(name: "flags", values: try flags()),
+            EnvironmentVariablesProvider(environmentVariables: environment).prefixKeys(with: "relayd"),
+        ]
+        if let path = config ?? environment["RELAYD_CONFIG"] {
+            let location = ConfigReader(provider: InMemoryProvider(values: ["filePath": ConfigValue(.string(path), isSecret: false)]))
+            do {
+                providers.append(try await FileProvider<JSONSnapshot>(config: location))
+            } catch {
+                throw ConfigurationError("\(path) cannot be read, or is not a JSON object")
+            }
+        }
+        let home = environment["HOME"] ?? "."
+        return try RelayConfiguration(reading: ConfigReader(providers: providers), defaultDataDirectory: home + "/.local/share/relayd")
+    }
+
+    private func flags() throws -> [AbsoluteConfigKey: ConfigValue] {
+        var values: [AbsoluteConfigKey: ConfigValue] = [:]
+        func set(_ key: ConfigKey, _ content: ConfigContent?) {
+            if let content { values[AbsoluteConfigKey(key)] = ConfigValue(content, isSecret: false) }
+        }
+        set(RelaySetting.listen.key, listen.isEmpty ? nil : .stringArray(listen))
+        set(RelaySetting.urls.key, urls.isEmpty ? nil : .stringArray(urls))
+        set(RelaySetting.dataDirectory.key, dataDirectory.map { .string($0) })
+        set(RelaySetting.certificateFile.key, certificateFile.map { .string($0) })
+        set(RelaySetting.keyFile.key, keyFile.map { .string($0) })
+        set(RelaySetting.insecure.key, insecure ? .bool(true) : nil)
+        set(RelaySetting.strangersPerAddress.key, strangersPerAddress.map { .int($0) })
+        set(RelaySetting.outboundBytes.key, outboundBytes.map { .int($0) })
+        set(RelaySetting.idleSeconds.key, idleSeconds.map { .int($0) })
+        set(RelaySetting.drainSeconds.key, drainSeconds.map { .int($0) })
+        set(RelaySetting.logLevel.key, logLevel.map { .string($0) })
+        for text in limits {
+            let parts = text.split(separator: "=", maxSplits: 1)
+            guard parts.count == 2, let limit = Limit(rawValue: String(parts[0])), let value = Int(parts[1]) else {
+                throw ConfigurationError("limit: '\(text)' is not name=value; `relayd limits` prints the names")
+            }
+            set(RelaySetting.key(of: limit), .int(value))
+        }
+        return values
+    }
+}

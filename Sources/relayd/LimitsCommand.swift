@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayProtocol
+import RelayServer
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+struct LimitsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "limits",
+        abstract: "Print every limit as it is with these settings."
+    )
+
+    @OptionGroup var settings: ConfigurationOptions
+
+    @Flag(help: "Print a JSON object from limit name to value.")
+    var json = false
+
+    func run() async throws {
+        let limits = try await settings.read().limits
+        if json {
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
+            print(String(decoding: try encoder.encode(limits), as: UTF8.self))
+        } else {
+            let width = Limit.allCases.map(\.rawValue.count).max() ?? 0
+            for limit in Limit.allCases {
+                let padding = String(repeating: " ", count: width - limit.rawValue.count)
+                let changed = limits[limit] == limit.defaultValue ? "" : "  (default \(limit.defaultValue))"
+                print("\(limit.rawValue)\(padding)  \(limits[limit]) \(limit.unit.rawValue)\(changed)")
+            }
+        }
+    }
+}

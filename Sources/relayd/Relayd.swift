@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayServer
+
+@main
+struct Relayd: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "relayd",
+        abstract: "The relay service of Device Relay.",
+        subcommands: [ServeCommand.self, AccountCommand.self, InviteCommand.self, LimitsCommand.self],
+        defaultSubcommand: ServeCommand.self
+    )
+
+    /// As ArgumentParser's own, but for the exit codes: 2 for what was asked wrongly, 1 for anything else.
+    static func main() async {
+        do {
+            var command = try parseAsRoot()
+            if var asynchronous = command as? any AsyncParsableCommand {
+                try await asynchronous.run()
+            } else {
+                try command.run()
+            }
+        } catch let error as ConfigurationError {
+            leave("relayd: \(error)", code: 2)
+        } catch {
+            switch exitCode(for: error) {
+            case .success: exit(withError: error)
+            case .validationFailure: leave(fullMessage(for: error), code: 2)
+            default: leave("relayd: \(error)", code: 1)
+            }
+        }
+    }
+
+    private static func leave(_ message: String, code: Int32) -> Never {
+        StandardStream.error.writeLine(message)
+        exit(withError: ExitCode(code))
+    }
+}

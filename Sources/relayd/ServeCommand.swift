@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayServer
+
+struct ServeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "serve",
+        abstract: "Run the relay until SIGTERM or SIGINT.",
+        discussion: """
+            Prints one line with the relay's id and URLs when it is ready. Settings come from flags, then the environment, then the file.
+            Make an account with `relayd account add`, and let devices in with `relayd invite`.
+            """
+    )
+
+    @OptionGroup var settings: ConfigurationOptions
+
+    func run() async throws {
+        try await runRelay(try await settings.read()) { configuration, key, metrics, logger in
+            try await Composition(configuration, key: key, metrics: metrics, logger: logger).parts
+        }
+    }
+}

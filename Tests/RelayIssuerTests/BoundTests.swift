@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Testing
+
+@testable import RelayIssuer
+
+@Suite struct BoundTests {
+    func proof(_ name: UInt8, at time: Milliseconds = 1_000_000) throws -> DPoPProof {
+        try DPoPProof(checking: Self.text(name, at: time), method: "POST", urls: ["u"], now: time)
+    }
+
+    static let key = P256SigningKey()
+
+    static func text(_ name: UInt8, at time: Milliseconds) throws -> String {
+        try DPoPProof.make(method: "POST", url: "u", jti: [name], now: time, with: key)
+    }
+
+    @Test func aProofWorksOnceAsLongAsItCould() throws {
+        var cache = ReplayCache()
+        let first = try proof(1)
+        #expect(cache.use(first, now: 1_000_000) == .fresh)
+        #expect(cache.use(first, now: 1_000_000) == .replayed)
+        #expect(cache.use(first, now: 1_060_000) == .replayed)
+        // From here on the proof is too old by itself.
+        #expect(throws: DPoPError.time) {
+            try DPoPProof(checking: Self.text(1, at: 1_000_000), method: "POST", urls: ["u"], now: first.ends)
+        }
+    }
+
+    @Test func aFullCacheForgetsNothingThatCounts() throws {
+        var cache = ReplayCache(capacity: 2)
+        #expect(cache.use(try proof(1), now: 1_000_000) == .fresh)
+        #expect(cache.use(try proof(2), now: 1_000_000) == .fresh)
+        #expect(cache.use(try proof(3), now: 1_000_000) == .full)
+        #expect(cache.use(try proof(1), now: 1_000_000) == .replayed)
+        #expect(cache.use(try proof(3, at: 1_061_000), now: 1_061_000) == .fresh)
+        #expect(cache.count == 1)
+    }
+
+    @Test func anAddressWaitsForTheNextMinute() {
+        var limiter = RequestLimiter(perWindow: 2)
+        #expect(limiter.admit("a", now: 1_000_000) == nil)
+        #expect(limiter.admit("a", now: 1_000_001) == nil)
+        #expect(limiter.admit("a", now: 1_010_000) == 50_000)
+        #expect(limiter.admit("b", now: 1_010_000) == nil)
+        #expect(limiter.admit("a", now: 1_060_000) == nil)
+    }
+
+    @Test func moreAddressesThanTheTableHoldsShareOneCount() {
+        var limiter = RequestLimiter(perWindow: 1, capacity: 2)
+        #expect(limiter.admit("a", now: 1_000_000) == nil)
+        #expect(limiter.admit("b", now: 1_000_000) == nil)
+        #expect(limiter.admit("c", now: 1_000_000) == nil)
+        #expect(limiter.admit("d", now: 1_000_000) != nil)
+        #expect(limiter.admit("a", now: 1_000_000) != nil)
+    }
+
+    @Test func aClockThatWasSetBackLocksNobodyOut() {
+        var limiter = RequestLimiter(perWindow: 1)
+        #expect(limiter.admit("a", now: 2_000_000) == nil)
+        #expect(limiter.admit("a", now: 1_000_000) == nil)
+    }
+}

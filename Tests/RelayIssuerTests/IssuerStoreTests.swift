@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import GRDB
+import RelayProtocol
+import Testing
+
+@testable import RelayIssuer
+
+@Suite struct IssuerStoreTests {
+    let test: TestIssuer
+
+    init() throws { self.test = try TestIssuer() }
+
+    var keyPath: String { test.directory + "/issuer.key" }
+
+    func mode(_ name: String) throws -> Int {
+        let attributes = try FileManager.default.attributesOfItem(atPath: test.directory + "/" + name)
+        return try #require((attributes[.posixPermissions] as? NSNumber)?.intValue)
+    }
+
+    @Test func onlyTheOwnerMayReadTheFiles() async throws {
+        _ = try await test.issuer.makeUser(name: "Ada")
+        let names = try FileManager.default.contentsOfDirectory(atPath: test.directory)
+        #expect(Set(names).isSuperset(of: ["issuer.key", "issuer.sqlite"]))
+        for name in names { #expect(try mode(name) == 0o600, "\(name)") }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: keyPath)).count == 32)
+    }
+
+    @Test func aKeyFileOthersMayReadIsRefused() throws {
+        try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: keyPath)
+        #expect(throws: IssuerError.masterKeyExposed(path: keyPath)) { try test.make() }
+    }
+
+    @Test func aMissingKeyIsNotMadeAnewBesideADatabase() throws {
+        try FileManager.default.removeItem(atPath: keyPath)
+        #expect(throws: IssuerError.masterKeyMissing(path: keyPath)) { try test.make() }
+        #expect(!FileManager.default.fileExists(atPath: keyPath))
+    }
+
+    @Test func aDamagedOrForeignKeyIsRefused() throws {
+        for count in [0, 31, 33] {
+            try Data(repeating: 1, count: count).write(to: URL(fileURLWithPath: keyPath))
+            #expect(throws: IssuerError.masterKeyDamaged(path: keyPath)) { try test.make() }
+        }
+        try Data(repeating: 1, count: 32).write(to: URL(fileURLWithPath: keyPath))
+        #expect(throws: IssuerError.wrongMasterKey) { try test.make() }
+    }
+
+    @Test func aKeyFileThatIsALinkIsRefused() throws {
+        try FileManager.default.moveItem(atPath: keyPath, toPath: keyPath + ".old")
+        try FileManager.default.createSymbolicLink(atPath: keyPath, withDestinationPath: keyPath + ".old")
+        #expect(throws: IssuerError.masterKeyUnreadable(path: keyPath, code: ELOOP)) { try test.make() }
+    }
+
+    @Test func aDirectoryThatIsNotThereIsAnError() {
+        let settings = Issuer.Settings(directory: test.directory + "/none", origins: [TestIssuer.origin], audience: "relay")
+        #expect(throws: IssuerError.masterKeyUnreadable(path: test.directory + "/none/issuer.key", code: ENOENT)) {
+            try Issuer(settings: settings, now: { 0 }, logger: test.logger)
+        }
+    }
+
+    @Test func whatWasCommittedSurvivesALossOfPower() async throws {
+        let (level, mode) = try await test.issuer.store.read { records in
+            (try Int.fetchOne(records.db, sql: "PRAGMA synchronous"), try String.fetchOne(records.db, sql: "PRAGMA journal_mode"))
+        }
+        #expect(level == 2)
+        #expect(mode == "wal")
+    }
+
+    @Test func theSchemaRefusesWhatMustNotBe() async throws {
+        let statements = [
+            "INSERT INTO invitation (code, subject, expires) VALUES (zeroblob(32), 'nobody', 0)",
+            "INSERT INTO invitation (code, subject, expires) VALUES (zeroblob(31), (SELECT subject FROM user), 0)",
+            "INSERT INTO invitation (code, subject, expires, key) VALUES (zeroblob(32), (SELECT subject FROM user), 0, 'k')",
+            "INSERT INTO user (subject, name, created) VALUES ('0123456789abcdef', '', 0)",
+            "INSERT INTO user (subject, name, created) VALUES ('0123456789abcdef', 'name', 'soon')",
+            "INSERT INTO seal (one, sealed) VALUES (2, zeroblob(1))",
+        ]
+        _ = try await test.issuer.makeUser(name: "Ada")
+        for statement in statements {
+            await #expect(throws: IssuerError.self, "\(statement)") {
+                try await test.issuer.store.write { try $0.db.execute(sql: statement) }
+            }
+        }
+    }
+
+    @Test func noCodeTokenOrPrivateKeyIsInAnyFile() async throws {
+        let device = TestDevice()
+        let subject = try await test.issuer.makeUser(name: "Ada")
+        let code = try await test.issuer.invite(subject: subject)
+        let joined = try await device.join(test, code: code)
+        let refreshed = try await device.refresh(test, joined.refreshToken)
+        let signer = try await test.issuer.keyRing.signer(at: test.now)
+        let texts = [code.exposed, try #require(joined.refreshToken).exposed, try #require(refreshed.refreshToken).exposed]
+        var needles = [Data(signer.key.rawRepresentation)]
+        for text in texts {
+            needles.append(Data(text.utf8))
+            // The family's id stands in the file; what follows must not.
+            needles.append(Data(try #require(Base64URL.decode(text)).suffix(text.utf8.count == 64 ? 32 : 16)))
+        }
+        for name in try FileManager.default.contentsOfDirectory(atPath: test.directory) {
+            let contents = try Data(contentsOf: URL(fileURLWithPath: test.directory + "/" + name))
+            for needle in needles { #expect(contents.range(of: needle) == nil, "\(name)") }
+        }
+    }
+
+    @Test func whatIsOverIsForgotten() async throws {
+        let device = TestDevice()
+        let subject = try await test.issuer.makeUser(name: "Ada")
+        _ = try await device.join(test, code: test.issuer.invite(subject: subject))
+        test.pass(RefreshFamily.idleLife)
+        _ = try await test.issuer.invite(subject: subject)
+        let counts = try await test.issuer.store.read { records in
+            try ["login", "invitation"].map { try Int.fetchOne(records.db, sql: "SELECT count(*) FROM \($0)") }
+        }
+        #expect(counts == [0, 1])
+    }
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import Logging
+import RelayProtocol
+import Synchronization
+import Testing
+
+@testable import RelayIssuer
+
+/// An issuer in a directory of its own, a clock, and all that is logged.
+final class TestIssuer: Sendable {
+    static let origin = "https://relay.example:8443"
+    static let url = origin + "/auth"
+
+    let directory = FileManager.default.temporaryDirectory.appendingPathComponent("issuer-\(UUID().uuidString)").path
+    private let world = World()
+    private let opened = Mutex<Issuer?>(nil)
+
+    /// What the issuer calls; apart, so that the issuer does not keep its own directory alive.
+    private final class World: Sendable {
+        let time = Mutex<Milliseconds>(1_700_000_000_000)
+        let lines = Mutex("")
+        let logins = Mutex<[Issuer.RevokedLogin]>([])
+    }
+
+    init() throws {
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: false)
+        try reopen()
+    }
+
+    deinit {
+        try? opened.withLock { try $0?.close() }
+        try? FileManager.default.removeItem(atPath: directory)
+    }
+
+    var issuer: Issuer {
+        get throws { try #require(opened.withLock { $0 }) }
+    }
+
+    var now: Milliseconds { world.time.withLock { $0 } }
+
+    var logged: String { world.lines.withLock { $0 } }
+
+    var revoked: [Issuer.RevokedLogin] { world.logins.withLock { $0 } }
+
+    func pass(_ milliseconds: Int64) { world.time.withLock { $0 = Milliseconds(clamping: $0.count + milliseconds) } }
+
+    func make(requestsPerMinute: Int = 100_000) throws(IssuerError) -> Issuer {
+        var settings = Issuer.Settings(directory: directory, origins: [Self.origin, "http://127.0.0.1:8080"], audience: "the-relay")
+        settings.requestsPerMinute = requestsPerMinute
+        return try Issuer(
+            settings: settings,
+            now: { [world] in world.time.withLock { $0 } },
+            logger: logger,
+            revoked: { [world] login in
+                world.logins.withLock { $0.append(login) }
+            }
+        )
+    }
+
+    /// As a restart does.
+    func reopen() throws {
+        try opened.withLock {
+            try $0?.close()
+            $0 = nil
+            $0 = try make()
+        }
+    }
+
+    var logger: Logger {
+        var logger = Logger(label: "test") { [world] _ in Recorder(write: { line in world.lines.withLock { $0 += line + "\n" } }) }
+        logger.logLevel = .trace
+        return logger
+    }
+
+    private struct Recorder: LogHandler {
+        let write: @Sendable (String) -> Void
+        var metadata: Logger.Metadata = [:]
+        var logLevel = Logger.Level.trace
+
+        subscript(metadataKey key: String) -> Logger.MetadataValue? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) {
+            write("\(event.level) \(event.message) \(metadata) \(event.metadata ?? [:])")
+        }
+    }
+}
+
+/// An endpoint that joins: its key, and what it was given.
+struct TestDevice: Sendable {
+    let key = P256SigningKey()
+    var client = "com.example.app"
+
+    func proof(at time: Milliseconds, url: String = TestIssuer.url + "/token", jti: [UInt8] = randomBytes(16)) throws -> String {
+        try DPoPProof.make(method: "POST", url: url, jti: jti, now: time, with: key)
+    }
+
+    func form(_ fields: [String: String]) throws -> TokenRequest {
+        try TokenRequest(Form(parsing: Array(TestDevice.encoded(fields.merging(["client_id": client]) { old, _ in old }).utf8)))
+    }
+
+    static func encoded(_ fields: [String: String]) -> String {
+        fields.map { "\($0.key)=\($0.value.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "")" }.joined(separator: "&")
+    }
+
+    func join(_ test: TestIssuer, code: Secret<String>, scope: String? = nil, isBound: Bool = true) async throws -> TokenResponse {
+        var fields = ["grant_type": TokenRequest.preAuthorizedCode, "pre-authorized_code": code.exposed]
+        fields["scope"] = scope
+        return try await test.issuer.exchange(form(fields), proof: isBound ? proof(at: test.now) : nil, at: TestIssuer.url)
+    }
+
+    func refresh(_ test: TestIssuer, _ token: Secret<String>?, scope: String? = nil, isBound: Bool = true) async throws -> TokenResponse {
+        var fields = ["grant_type": "refresh_token", "refresh_token": try #require(token).exposed]
+        fields["scope"] = scope
+        return try await test.issuer.exchange(form(fields), proof: isBound ? proof(at: test.now) : nil, at: TestIssuer.url)
+    }
+}

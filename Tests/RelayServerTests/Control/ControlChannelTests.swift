@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import RelayProtocol
+import RelayServer
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct ControlChannelTests {
+    static func watch(_ number: Int64) throws -> EndpointMessage {
+        .watch(EndpointMessage.Watch(ref: try #require(RequestRef(number))))
+    }
+
+    static func ref(_ number: Int64) throws -> RequestRef { try #require(RequestRef(number)) }
+
+    @Test func requestsReachTheCoreInOrderAndAreAnswered() async throws {
+        try await TestRelay.with { relay in
+            let client = try await TestWebSocket.welcomed(relay)
+            for number in 1...50 as ClosedRange<Int64> {
+                try await client.send(.unwatch(EndpointMessage.Unwatch(ref: try Self.ref(number))))
+            }
+            for number in 1...50 as ClosedRange<Int64> {
+                #expect(try await client.message() == .ok(RelayMessage.OK(ref: try Self.ref(number))))
+            }
+            #expect(relay.core.received.map { $0.ref?.number ?? 0 } == Array(1...50))
+        }
+    }
+
+    @Test func unknownRequestsAreAnsweredAndUnknownStatementsIgnored() async throws {
+        try await TestRelay.with { relay in
+            let client = try await TestWebSocket.welcomed(relay)
+            try await client.send(text: #"{"type":"new.statement"}"#)
+            try await client.send(text: #"{"type":"new.request","ref":7}"#)
+            guard case .failure(let failure) = try await client.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
+            #expect(failure.code == .unknownType)
+            #expect(failure.ref.number == 7)
+        }
+    }
+
+    @Test func aChannelThatIsClosedIsGoneAtOnce() async throws {
+        try await TestRelay.with { relay in
+            let client = try await TestWebSocket.welcomed(relay)
+            await client.socket.close()
+            #expect(try await eventually { relay.core.disconnected.count == 1 })
+            #expect(Array(relay.core.disconnected.values) == [false])
+        }
+    }
+
+    @Test func aSilentChannelIsPingedAndThenGivenUp() async throws {
+        let intervals = RelayMessage.Welcome.Intervals(ping: 500, dead: 5_000)
+        try await TestRelay.with(intervals: intervals) { relay in
+            let client = try await TestWebSocket.welcomed(relay)
+            #expect(await client.frame() == .ping)
+            #expect(await client.closeCode() == 1001)
+            #expect(try await eventually { Array(relay.core.disconnected.values) == [true] })
+        }
+    }
+
+    @Test func aSilentChannelIsPingedAgainAndAgain() async throws {
+        let intervals = RelayMessage.Welcome.Intervals(ping: 200, dead: 20_000)
+        try await TestRelay.with(intervals: intervals) { relay in
+            let client = try await TestWebSocket.welcomed(relay)
+            for _ in 0..<4 {
+                #expect(await client.frame() == .ping)
+                try await client.send(opcode: 10, [])
+            }
+            #expect(relay.core.disconnected.isEmpty)
+        }
+    }
+
+    @Test func aTokenNearItsEndIsAnnouncedAndThenEndsTheChannel() async throws {
+        try await TestRelay.with { relay in
+            let client = try await TestWebSocket.welcomed(relay, token: FixedTokens.short)
+            guard case .authExpiring = try await client.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
+            guard case .authInvalidated(let invalidated) = try await client.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
+            #expect(invalidated.code == .tokenExpired)
+            #expect(await client.closeCode() == 1008)
+        }
+    }
+
+    @Test func aRefreshedTokenKeepsTheChannelAndAnotherPersonsDoesNotCount() async throws {
+        try await TestRelay.with { relay in
+            let client = try await TestWebSocket.welcomed(relay)
+            try await client.send(.authRefresh(EndpointMessage.AuthRefresh(ref: try Self.ref(1), token: Secret(FixedTokens.good))))
+            #expect(try await client.message() == .ok(RelayMessage.OK(ref: try Self.ref(1))))
+            try await client.send(.authRefresh(EndpointMessage.AuthRefresh(ref: try Self.ref(2), token: Secret(FixedTokens.other))))
+            guard case .failure(let failure) = try await client.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
+            #expect(failure.code == .wrongAccount)
+            #expect(relay.core.disconnected.isEmpty)
+        }
+    }
+
+    @Test func theCoreCanCloseAfterItsLastWord() async throws {
+        try await TestRelay.with { relay in
+            let client = try await TestWebSocket.welcomed(relay)
+            let peer = try #require(relay.core.connected.first).peer
+            peer.send(.replaced(RelayMessage.Replaced()))
+            peer.close(code: 4000, reason: "replaced")
+            #expect(try await client.message() == .replaced(RelayMessage.Replaced()))
+            #expect(await client.frame() == .close(code: 4000, reason: "replaced"))
+            #expect(try await eventually { relay.core.disconnected.count == 1 })
+        }
+    }
+
+    @Test func anEndpointsRateIsOneForAllItsChannels() async throws {
+        try await TestRelay.with(configure: { $0.limits[.publishesPerSecond] = 1 }) { relay in
+            let endpoint = TransportTestEndpoint()
+            let first = try await TestWebSocket.welcomed(relay, endpoint: endpoint)
+            let second = try await TestWebSocket.welcomed(relay, endpoint: endpoint)
+            for number in 1...10 as ClosedRange<Int64> {
+                let client = number % 2 == 0 ? first : second
+                try await client.send(try Self.watch(number))
+                #expect(try await client.message() == .ok(RelayMessage.OK(ref: try Self.ref(number))))
+            }
+            try await first.send(try Self.watch(11))
+            guard case .failure(let failure) = try await first.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
+            #expect(failure.code == .tooManyRequests)
+            #expect(failure.limit?.name == "publishesPerSecond")
+            #expect(failure.limit?.allowed == 1)
+            #expect((failure.retryAfter ?? 0) > 0)
+            #expect(relay.core.received.count == 10)
+            // Another endpoint is not held to it.
+            let other = try await TestWebSocket.welcomed(relay)
+            try await other.send(try Self.watch(1))
+            #expect(try await other.message() == .ok(RelayMessage.OK(ref: try Self.ref(1))))
+        }
+    }
+
+    @Test func anEndpointThatDoesNotReadIsClosed() async throws {
+        let big = RelayMessage.Failure(ref: .first, code: .internalError, message: String(repeating: "a", count: 64 << 10))
+        let core = RecordingCore()
+        try await TestRelay.with(core: core, configure: { $0.outboundBytes = 1 << 16 }) { relay in
+            let endpoint = TransportTestEndpoint()
+            let client = try await TestWebSocket.welcomed(relay, endpoint: endpoint)
+            try await client.socket.stopReading()
+            let peer = try #require(core.connected.first).peer
+            // More than all buffers of the system between the two hold.
+            for _ in 0..<2_000 where core.disconnected.isEmpty { peer.send(.failure(big)) }
+            #expect(try await eventually { core.disconnected.count == 1 })
+        }
+    }
+}

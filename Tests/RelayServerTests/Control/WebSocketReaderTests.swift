@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import RelayProtocol
+import RelayServer
+import Testing
+
+@Suite struct WebSocketReaderTests {
+    @Test func framesAreTheSameHoweverTheyAreCut() throws {
+        let message = Array(repeating: UInt8(ascii: "x"), count: 70_000)
+        let bytes =
+            TestWebSocket.frame(opcode: 1, Array("one".utf8)) + TestWebSocket.frame(opcode: 9, [1, 2])
+            + TestWebSocket.frame(opcode: 1, Array(message.prefix(300)), isFinal: false) + TestWebSocket.frame(opcode: 10, [])
+            + TestWebSocket.frame(opcode: 0, Array(message.dropFirst(300))) + TestWebSocket.frame(opcode: 8, [0x03, 0xE8])
+        let expected: [WebSocketReader.Event] = [
+            .text(ByteBuffer(string: "one")), .ping(ByteBuffer(bytes: [1, 2])), .pong, .text(ByteBuffer(bytes: message)),
+            .close(code: 1000),
+        ]
+        for seed in UInt64(1)...50 {
+            var generator = TransportGenerator(seed: seed)
+            var reader = WebSocketReader(maximumMessageBytes: 70_000)
+            var events: [WebSocketReader.Event] = []
+            var rest = bytes[...]
+            while !rest.isEmpty {
+                let count = Int.random(in: 1...(Bool.random(using: &generator) ? 7 : 20_000), using: &generator)
+                reader.append(ByteBuffer(bytes: rest.prefix(count)))
+                rest = rest.dropFirst(count)
+                while let event = try reader.next() { events.append(event) }
+            }
+            #expect(events == expected, "seed \(seed)")
+        }
+    }
+
+    @Test func nothingASenderSendsTrapsOrIsKeptBeyondTheLimit() {
+        for seed in UInt64(1)...3_000 {
+            var generator = TransportGenerator(seed: seed)
+            var reader = WebSocketReader(maximumMessageBytes: 100)
+            var bytes = (0..<Int.random(in: 0...60, using: &generator)).map { _ in UInt8.random(in: 0...255, using: &generator) }
+            if Bool.random(using: &generator), bytes.count > 1 {
+                // Into the deeper branches.
+                bytes[0] = [0x81, 0x01, 0x80, 0x88, 0x89].randomElement(using: &generator) ?? 0x81
+                bytes[1] |= 0x80
+            }
+            do throws(WebSocketReader.Violation) {
+                for byte in bytes {
+                    reader.append(ByteBuffer(integer: byte))
+                    while case .text(let message)? = try reader.next() { #expect(message.readableBytes <= 100, "seed \(seed)") }
+                }
+            } catch {
+                #expect([1002, 1003, 1007, 1009].contains(error.code), "seed \(seed)")
+                #expect(error.reason.utf8.count <= 123)
+            }
+        }
+    }
+
+    @Test func aLengthIsJudgedBeforeItsBytesCome() {
+        var reader = WebSocketReader(maximumMessageBytes: 1_000)
+        reader.append(ByteBuffer(bytes: [0x81, 0xFE, 0x03, 0xE9]))
+        let error = #expect(throws: WebSocketReader.Violation.self) { try reader.next() }
+        #expect(error?.code == 1009)
+    }
+}
+
+@Suite struct TokenBucketTests {
+    @Test func tenSecondsWorthAtOnceThenOneByOne() {
+        var bucket = TokenBucket(perSecond: 2, uptime: 0)
+        for _ in 0..<20 { #expect(bucket.take(uptime: 0) == nil) }
+        #expect(bucket.take(uptime: 0) == 500)
+        #expect(bucket.take(uptime: 499) == 1)
+        #expect(bucket.take(uptime: 500) == nil)
+        #expect(bucket.take(uptime: 500) == 500)
+    }
+
+    @Test func itFillsNoHigherThanItsBurstAndAClockThatGoesBackGivesNothing() {
+        var bucket = TokenBucket(perSecond: 1, uptime: 100_000)
+        for _ in 0..<10 { #expect(bucket.take(uptime: 100_000) == nil) }
+        #expect(bucket.take(uptime: 0) == 1_000)
+        #expect(bucket.isFull(uptime: 110_000))
+        for _ in 0..<10 { #expect(bucket.take(uptime: 10_000_000) == nil) }
+        #expect(bucket.take(uptime: 10_000_000) != nil)
+    }
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Testing
+
+@testable import RelayServer
+
+/// Commands, from the sender to the target and back.
+@Suite struct CommandFlowTests {
+    let sender = TestDevice(subject: "me")
+    let target = TestDevice(subject: "me")
+
+    private func received(_ command: SealedCommand) -> EndpointMessage {
+        .commandReceived(.init(sender: command.header.sender, id: command.header.id))
+    }
+
+    private func result(_ command: SealedCommand, _ world: CoreWorld, _ outcome: CommandOutcome = .succeeded, ref: Int64 = 5) throws
+        -> EndpointMessage
+    {
+        let receipt = try world.receipt(of: command, by: target, outcome)
+        return .commandResult(.init(ref: testRef(ref), sender: command.header.sender, id: command.header.id, receipt: receipt))
+    }
+
+    @Test func aCommandGoesItsWay() async throws {
+        let world = try await CoreWorld()
+        let (near, far) = (try await world.open(sender), try await world.open(target))
+        let command = try await world.command(from: sender, to: target)
+        #expect(try await near.send(command) == [.ok(.init(ref: testRef(), result: .init(state: .accepted)))])
+        let offer = try await far.hear()
+        let row = try await world.store.transact { [sender] in try $0.endpoint(sender.id) }
+        let record = try #require(row).record
+        #expect(offer == [.command(.init(command: Blob(command.encoded), sender: .init(record: Blob(record))))])
+        #expect(try await world.row(command)?.state == .offered(received: false, cancelRequested: false))
+
+        #expect(try await far.say(received(command)).isEmpty)
+        #expect(try await near.hear().map(\.status) == [.step(.delivered)])
+        let settled = try await far.say(try result(command, world))
+        #expect(settled == [.commandSettled(.init(ref: testRef(5), sender: sender.id, id: command.header.id))])
+        guard case .attestedByTarget(let receipt, nil)? = try await near.hear().first?.status else { throw TestError("no outcome") }
+        _ = try Signed<CommandReceipt>(
+            verifying: receipt.bytes,
+            for: command,
+            from: target.record(command.header.account).payload,
+            reply: nil
+        )
+
+        // Told again on every new channel, of host and client, until it is acknowledged.
+        let client = try await world.open(sender, role: .client)
+        #expect(try await client.hear().map(\.status) == [.attestedByTarget(receipt, reply: nil)])
+        try await client.say(.commandAcknowledge(.init(id: command.header.id)))
+        #expect(try await world.row(command) == nil)
+        #expect(try await world.open(sender).hear().isEmpty)
+    }
+
+    @Test func aSleepingTargetGetsItWhenItComes() async throws {
+        let world = try await CoreWorld()
+        let near = try await world.open(sender)
+        let far = try await world.open(target)
+        try await far.say(.leaving(.init(ref: testRef(), reason: .suspended)))
+        let command = try await world.command(from: sender, to: target)
+        let answer = try await near.send(command)
+        #expect(answer.map(\.isOK) == [true, false])
+        #expect(answer.last?.status == .step(.waking))
+        #expect(try await far.hear().isEmpty)
+        #expect(try await world.row(command)?.state == .stored)
+        let awake = try await world.open(target)
+        #expect(try await awake.hear().map(\.offered) == [command.encoded])
+        // Without a word of the target it is offered on every channel, and with `received` as well.
+        try await awake.say(received(command))
+        let third = try await world.open(target)
+        #expect(try await third.hear().map(\.offered) == [command.encoded])
+    }
+
+    @Test func theSameBytesGetTheSameAnswer() async throws {
+        let world = try await CoreWorld()
+        let (near, far) = (try await world.open(sender), try await world.open(target))
+        let command = try await world.command(from: sender, to: target)
+        try await near.send(command)
+        #expect(try await near.send(command, again: true).map(\.okState) == [.accepted])
+        try await far.say(received(command))
+        _ = try await near.hear()
+        #expect(try await near.send(command, again: true).first?.okState == .delivered)
+        try await far.say(try result(command, world))
+        _ = try await near.hear()
+        world.clock.pass(400_000)
+        let answer = try await near.send(command, again: true)
+        #expect(answer.first?.okState == .final)
+        #expect(answer.count == 2)
+        #expect(try await far.hear().isEmpty)
+    }
+
+    @Test func cancellingAsksOnlyWhomItMust() async throws {
+        let world = try await CoreWorld()
+        let near = try await world.open(sender)
+        let asleep = try await world.open(target)
+        try await asleep.disconnect()
+        let early = try await world.command(from: sender, to: target)
+        try await near.send(early)
+        let answer = try await near.say(.commandCancel(.init(ref: testRef(2), id: early.header.id)))
+        #expect(answer.first?.okState == .final)
+        #expect(answer.last?.status == .attestedByRelay(.cancelled))
+        let far = try await world.open(target)
+        #expect(try await far.hear().isEmpty)
+
+        let late = try await world.command(from: sender, to: target, number: 2)
+        try await near.send(late)
+        _ = try await far.hear()
+        #expect(try await near.say(.commandCancel(.init(ref: testRef(2), id: late.header.id))).map(\.okState) == [.accepted])
+        #expect(try await far.hear() == [.commandCancel(.init(sender: sender.id, id: late.header.id))])
+        // Behind the offer on the next channel, too.
+        let again = try await world.open(target)
+        #expect(try await again.hear().map(\.offered) == [late.encoded, nil])
+        #expect(
+            try await near.say(.commandCancel(.init(ref: testRef(3), id: try await world.command(from: sender, to: target).header.id)))
+                .first?.failure?.code == .notFound
+        )
+    }
+
+    @Test func timeEndsWhatNobodyAnswers() async throws {
+        let world = try await CoreWorld()
+        let near = try await world.open(sender)
+        let asleep = try await world.open(target)
+        try await asleep.disconnect()
+        let waiting = try await world.command(from: sender, to: target, life: 60_000)
+        try await near.send(waiting)
+        _ = near.peer.take()
+        world.clock.pass(59_999)
+        world.core.timePassed()
+        #expect(try await near.hear().isEmpty)
+        world.clock.pass(1)
+        world.core.timePassed()
+        #expect(try await near.hear().map(\.status) == [.attestedByRelay(.expired)])
+        world.clock.pass(CommandPeriod.retention)
+        world.core.timePassed()
+        try await world.settle()
+        #expect(try await world.row(waiting) == nil)
+
+        let far = try await world.open(target)
+        let offered = try await world.command(from: sender, to: target, number: 2, life: 60_000)
+        try await near.send(offered)
+        #expect(try await far.hear().count == 1)
+        _ = near.peer.take()
+        world.clock.pass(60_000 + CommandPeriod.grace - 1)
+        world.core.timePassed()
+        #expect(try await near.hear().isEmpty)
+        world.clock.pass(1)
+        world.core.timePassed()
+        #expect(try await near.hear().map(\.status) == [.attestedByRelay(.indeterminate(.targetLost))])
+        // Too late: it is settled, and nothing changes.
+        guard case .commandSettled? = try await far.say(try result(offered, world)).first else { throw TestError("not settled") }
+        #expect(try await near.hear().isEmpty)
+    }
+
+    @Test func aBacklogEndsInOneGo() async throws {
+        let world = try await CoreWorld()
+        let near = try await world.open(sender)
+        let far = try await world.open(target)
+        try await far.disconnect()
+        for number in 1...150 {
+            try await near.send(try await world.command(from: sender, to: target, number: UInt64(number), life: 1_000))
+        }
+        _ = near.peer.take()
+        world.clock.pass(1_000)
+        world.core.timePassed()
+        #expect(try await near.hear().count { $0.status == .attestedByRelay(.expired) } == 150)
+    }
+
+    @Test func theWindowBoundsWhatIsUnanswered() async throws {
+        let world = try await CoreWorld()
+        let near = try await world.open(sender)
+        let asleep = try await world.open(target)
+        try await asleep.disconnect()
+        var commands: [SealedCommand] = []
+        for number in 1...20 {
+            commands.append(try await world.command(from: sender, to: target, number: UInt64(number)))
+            try await near.send(commands[number - 1])
+        }
+        let far = try await world.open(target)
+        #expect(try await far.hear().map(\.offered) == commands.prefix(16).map(\.encoded))
+        try await far.say(received(commands[0]))
+        try await far.say(try result(commands[1], world))
+        #expect(try await far.hear().isEmpty)
+        let all = try await near.hear()
+        #expect(all.contains { $0.status == .step(.delivered) })
+        try await far.say(received(commands[2]))
+        #expect(try await world.row(commands[18])?.state == .offered(received: false, cancelRequested: false))
+        #expect(try await world.row(commands[19])?.state == .stored)
+    }
+
+    @Test func whatIsNotTakenIsRefusedWithItsCode() async throws {
+        var limits = Limits()
+        limits[.mailboxCommands] = 3
+        let world = try await CoreWorld(limits: limits)
+        let near = try await world.open(sender)
+        let far = try await world.open(target)
+        try await far.disconnect()
+        func refusal(_ command: SealedCommand, again: Bool = false) async throws -> RelayMessage.Failure? {
+            try await near.send(command, again: again).first?.failure
+        }
+        let first = try await world.command(from: sender, to: target, number: 5)
+        #expect(try await refusal(first) == nil)
+        let passed = try await refusal(try await world.command(from: sender, to: target, number: 5))
+        #expect(passed?.code == .numberPassed)
+        #expect(passed?.mayHaveRun == false)
+        #expect(try await refusal(try await world.command(from: sender, to: TestDevice(subject: "me")))?.code == .targetUnknown)
+
+        let old = try await world.command(from: sender, to: target, number: 6, life: 900_000)
+        world.clock.pass(CommandPeriod.creationTolerance + 1)
+        let skewed = try await refusal(old)
+        #expect(skewed?.code == .clockSkew)
+        #expect(skewed?.time?.count == world.clock.now)
+        #expect(try await refusal(old, again: true) == nil)
+        let brief = try await world.command(from: sender, to: target, number: 7, life: 10)
+        world.clock.pass(10)
+        #expect(try await refusal(brief)?.code == .expired)
+
+        #expect(try await refusal(try await world.command(from: sender, to: target, number: 8)) == nil)
+        let full = try await refusal(try await world.command(from: sender, to: target, number: 9))
+        #expect(full?.code == .mailboxFull)
+        #expect(full?.limit?.name == "mailboxCommands")
+
+        // Signed by another, for another account, for another relay.
+        let forged = try await world.command(from: TestDevice(subject: "me"), to: target)
+        #expect(try await refusal(forged)?.code == .signatureInvalid)
+        let strange = try await world.command(from: sender, to: target, account: "elsewhere")
+        #expect(try await refusal(strange)?.code == .signatureInvalid)
+        let elsewhere = try await CoreWorld().command(from: sender, to: target, account: first.header.account)
+        #expect(try await refusal(elsewhere)?.code == .signatureInvalid)
+        let garbage = try await near.say(.commandSend(.init(ref: testRef(), command: Blob([1, 2]), again: true)))
+        #expect(garbage.first?.failure?.code == .malformed)
+        var changed = try await world.command(from: sender, to: target, number: 20).encoded
+        changed[changed.count - 1] ^= 1
+        #expect(try await near.say(.commandSend(.init(ref: testRef(), command: Blob(changed)))).first?.failure != nil)
+    }
+
+    @Test func aSenderThatAcknowledgesNothingIsStopped() async throws {
+        var limits = Limits()
+        limits[.mailboxCommands] = 3
+        let world = try await CoreWorld(limits: limits)
+        let (near, far) = (try await world.open(sender), try await world.open(target))
+        var codes: [ControlErrorCode?] = []
+        for number in 1...5 {
+            let command = try await world.command(from: sender, to: target, number: UInt64(number))
+            codes.append(try await near.send(command).compactMap(\.failure).first?.code)
+            try await far.say(try result(command, world))
+        }
+        #expect(codes == [nil, nil, nil, .mailboxFull, .mailboxFull])
+    }
+
+    @Test func aWrongReceiptIsNotTaken() async throws {
+        let world = try await CoreWorld()
+        let (near, far) = (try await world.open(sender), try await world.open(target))
+        let command = try await world.command(from: sender, to: target)
+        try await near.send(command)
+        _ = near.peer.take()
+        let id = command.header.id
+        let forged = try world.receipt(of: command, by: sender)
+        let withoutReply: EndpointMessage = .commandResult(
+            .init(ref: testRef(), sender: sender.id, id: id, receipt: try world.receipt(of: command, by: target), reply: Blob([1]))
+        )
+        for message in [.commandResult(.init(ref: testRef(), sender: sender.id, id: id, receipt: forged)), withoutReply] {
+            #expect(try await far.say(message).last?.failure?.code == .signatureInvalid)
+        }
+        #expect(try await near.hear().isEmpty)
+        #expect(try await world.row(command)?.state == .offered(received: false, cancelRequested: false))
+        // For other bytes under the same id: settled, and nothing changes.
+        let other = try await world.command(from: sender, to: target, number: 2)
+        let receipt = try world.receipt(of: other, by: target)
+        let answer = try await far.say(.commandResult(.init(ref: testRef(), sender: sender.id, id: id, receipt: receipt)))
+        guard case .commandSettled? = answer.last else { throw TestError("not settled") }
+        #expect(try await near.hear().isEmpty)
+    }
+
+    @Test func removingAnEndpointEndsItsCommands() async throws {
+        let world = try await CoreWorld()
+        let judge = try await world.open(TestDevice(subject: "me"))
+        let near = try await world.open(sender)
+        let far = try await world.open(target)
+        let offered = try await world.command(from: sender, to: target)
+        try await near.send(offered)
+        _ = try await far.hear()
+        try await far.disconnect()
+        let waiting = try await world.command(from: sender, to: target, number: 2)
+        try await near.send(waiting)
+        _ = near.peer.take()
+        try await judge.say(.endpointRevoke(.init(ref: testRef(), endpoint: target.id)))
+        let statuses = try await near.hear().compactMap(\.status)
+        #expect(statuses == [.attestedByRelay(.indeterminate(.targetLost)), .attestedByRelay(.cancelled)])
+        let late = try await near.send(try await world.command(from: sender, to: target, number: 3))
+        #expect(late.first?.failure?.code == .targetUnknown)
+
+        let next = TestDevice(subject: "me")
+        let newFar = try await world.open(next)
+        try await near.send(try await world.command(from: sender, to: next))
+        _ = try await newFar.hear()
+        try await judge.say(.endpointRevoke(.init(ref: testRef(), endpoint: sender.id)))
+        guard case .commandCancel? = try await newFar.hear().last else { throw TestError("not asked to stop") }
+        #expect(near.peer.closeCode == 1008)
+    }
+
+    @Test(arguments: 0..<6) func aRestartAtAnyStageLosesNothing(_ stage: Int) async throws {
+        let world = try await CoreWorld()
+        var (near, far) = (try await world.open(sender), try await world.open(target))
+        let command = try await world.command(from: sender, to: target)
+        var outcomes: [RelayMessage.CommandStatus.Status] = []
+        for step in 0..<6 {
+            if step == stage {
+                try await world.restart()
+                (near, far) = (try await world.open(sender), try await world.open(target))
+                if step > 0, step < 5 {
+                    #expect(try await near.send(command, again: true).contains(where: \.isOK))
+                    let offers = try await far.hear().compactMap(\.offered)
+                    #expect(offers == (step < 4 ? [command.encoded] : []), "stage \(stage)")
+                }
+            }
+            switch step {
+            case 0: #expect(try await near.send(command).first?.isOK == true)
+            case 1: break
+            case 2: try await far.say(received(command))
+            case 3: try await far.say(try result(command, world))
+            case 4: outcomes += try await near.hear().compactMap(\.status).filter { if case .attestedByTarget = $0 { true } else { false } }
+            default: try await near.say(.commandAcknowledge(.init(id: command.header.id)))
+            }
+        }
+        #expect(Set(outcomes).count <= 1)
+        #expect(try await world.row(command) == nil)
+    }
+
+    @Test func aDatabaseBegunAnewDoesNotSayWhatItCannotKnow() async throws {
+        let world = try await CoreWorld(age: 0)
+        let near = try await world.open(sender)
+        let far = try await world.open(target)
+        try await far.disconnect()
+        let command = try await world.command(from: sender, to: target, life: 60_000)
+        // It may have been accepted, and have run, before the database was lost.
+        #expect(try await near.send(command, again: true).first?.isOK == true)
+        #expect(try await world.row(command)?.state == .offered(received: false, cancelRequested: false))
+        let stranger = try await near.send(try await world.command(from: sender, to: TestDevice(subject: "me")), again: true)
+        #expect(stranger.first?.failure?.mayHaveRun == true)
+        world.clock.pass(60_000)
+        world.core.timePassed()
+        #expect(try await near.hear().allSatisfy { $0.status == nil || $0.status == .step(.waking) })
+
+        // A result for what is not known is not settled by a young database.
+        let awake = try await world.open(target)
+        let lost = try await world.command(from: sender, to: target, number: 2)
+        #expect(try await awake.say(try result(lost, world)).last?.failure?.code == .notFound)
+        world.clock.pass(CommandPeriod.retention)
+        guard case .commandSettled? = try await awake.say(try result(lost, world)).last else { throw TestError("not settled") }
+    }
+}

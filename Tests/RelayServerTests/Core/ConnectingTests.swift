@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Testing
+
+@testable import RelayServer
+
+/// Who gets in.
+@Suite struct ConnectingTests {
+    @Test func anIdentityIsGivenAnAccountOnlyIfItMay() async throws {
+        let world = try await CoreWorld()
+        let device = TestDevice(subject: "me")
+        let unknown = try await world.connect(device.hello("?", mayMakeAccount: false))
+        #expect(unknown.rejection?.code == .accountUnknown)
+        let account = try await world.account(of: device)
+        #expect(account.utf8.count == 32)
+        #expect(try await world.account(of: device) == account)
+        #expect(try await world.account(of: TestDevice(subject: "you")) != account)
+        let known = try await world.connect(device.hello(account, mayMakeAccount: false))
+        #expect(known.rejection == nil)
+    }
+
+    @Test func anEndpointBelongsToOneAccount() async throws {
+        let world = try await CoreWorld()
+        var device = TestDevice(subject: "me")
+        _ = try await world.open(device)
+        device.subject = "you"
+        let rejection = try await world.connect(device.hello("?")).rejection
+        #expect(rejection?.code == .endpointOfOtherAccount)
+        #expect(rejection?.account == nil)
+    }
+
+    @Test func aRevokedEndpointNeverComesBack() async throws {
+        let world = try await CoreWorld()
+        var (device, other) = (TestDevice(subject: "me"), TestDevice(subject: "me"))
+        let session = try await world.open(device)
+        let client = try await world.open(device, role: .client)
+        let judge = try await world.open(other)
+        let answers = try await judge.say(.endpointRevoke(.init(ref: testRef(), endpoint: device.id)))
+        #expect(answers.map(\.isOK) == [true])
+        for closed in [session, client] {
+            #expect(closed.peer.closeCode == 1008)
+            guard case .authInvalidated(let last)? = closed.peer.take().last else { throw TestError("not told") }
+            #expect(last.code == .endpointRevoked)
+        }
+        for subject in ["me", "you"] {
+            device.subject = subject
+            #expect(try await world.connect(device.hello("?", version: 9)).rejection?.code == .endpointRevoked)
+        }
+        // Again is the same; the channel that was closed is not heard any more.
+        #expect(try await judge.say(.endpointRevoke(.init(ref: testRef(), endpoint: device.id))).map(\.isOK) == [true])
+        #expect(try await session.say(.watch(.init(ref: testRef()))).isEmpty)
+        try await world.restart()
+        #expect(try await world.connect(device.hello("?")).rejection?.code == .endpointRevoked)
+        other.name = "x"
+        // Oneself, too.
+        let again = try await world.open(other, version: 2)
+        let own = try await again.say(.endpointRevoke(.init(ref: testRef(), endpoint: other.id)))
+        #expect(own.first?.isOK == true)
+        #expect(again.peer.closeCode == 1008)
+    }
+
+    @Test func anAccountHasOnlySoManyEndpoints() async throws {
+        var limits = Limits()
+        limits[.endpointsPerAccount] = 2
+        let world = try await CoreWorld(limits: limits)
+        let devices = (0..<3).map { _ in TestDevice(subject: "me") }
+        _ = try await world.open(devices[0])
+        let second = try await world.open(devices[1])
+        let account = try await world.account(of: devices[2])
+        let rejection = try await world.connect(devices[2].hello(account)).rejection
+        #expect(rejection?.code == .limitExceeded)
+        #expect(rejection?.limit?.error == LimitExceeded(limit: .endpointsPerAccount, allowed: 2, requested: 3))
+        // Those that are there come back; a revoked one makes room.
+        _ = try await world.open(devices[0])
+        try await second.say(.endpointRevoke(.init(ref: testRef(), endpoint: devices[0].id)))
+        #expect(try await world.connect(devices[2].hello(account)).rejection == nil)
+    }
+
+    @Test func aRecordNeverGoesBack() async throws {
+        let world = try await CoreWorld()
+        let device = TestDevice(subject: "me")
+        let account = try await world.account(of: device)
+        let first = try device.hello(account, version: 3)
+        #expect(try await world.connect(first).rejection == nil)
+        #expect(try await world.connect(first).rejection == nil)
+        #expect(try await world.connect(device.hello(account, version: 2)).rejection?.code == .recordOutdated)
+        var renamed = device
+        renamed.name = "Kitchen"
+        #expect(try await world.connect(renamed.hello(account, version: 3)).rejection?.code == .recordOutdated)
+        #expect(try await world.connect(renamed.hello(account, version: 4)).rejection == nil)
+    }
+
+    @Test func aNewerHostTakesTheOldersPlace() async throws {
+        let world = try await CoreWorld()
+        let device = TestDevice(subject: "me")
+        let watcher = try await world.open(TestDevice(subject: "me"))
+        let old = try await world.open(device)
+        try await watcher.say(.watch(.init(ref: testRef())))
+        let client = try await world.open(device, role: .client)
+        let new = try await world.open(device)
+        #expect(old.peer.take() == [.replaced(.init())])
+        #expect(old.peer.closeCode == 1000)
+        #expect(new.peer.closeCode == nil)
+        #expect(client.peer.closeCode == nil)
+        // The old one's end is no news, and its words do not count.
+        _ = watcher.peer.take()
+        try await old.disconnect()
+        #expect(try await old.say(.leaving(.init(ref: testRef(), reason: .shutdown))).isEmpty)
+        #expect(try await watcher.hear().isEmpty)
+    }
+
+    @Test func anEndpointHasEightClients() async throws {
+        let world = try await CoreWorld()
+        let device = TestDevice(subject: "me")
+        var clients: [Session] = []
+        for _ in 0..<8 { clients.append(try await world.open(device, role: .client)) }
+        let account = try await world.account(of: device)
+        #expect(try await world.connect(device.hello(account, role: .client)).rejection?.code == .tooManyClients)
+        #expect(try await world.connect(device.hello(account)).rejection == nil)
+        try await clients[3].disconnect()
+        #expect(try await world.connect(device.hello(account, role: .client)).rejection == nil)
+    }
+
+    @Test func nobodyIsLetInThatCannotBeStored() async throws {
+        let world = try await CoreWorld()
+        let device = TestDevice(subject: "me")
+        let account = try await world.account(of: device)
+        world.store.failAlways(true)
+        let rejection = try await world.connect(device.hello(account)).rejection
+        #expect(rejection?.code == .unavailable)
+        #expect(rejection?.retry == true)
+        world.store.failAlways(false)
+        #expect(try await world.connect(device.hello(account)).rejection == nil)
+    }
+
+    @Test func aRelayThatStopsSaysSoAndTakesNobody() async throws {
+        let world = try await CoreWorld()
+        let device = TestDevice(subject: "me")
+        let session = try await world.open(device)
+        world.core.stop()
+        guard case .restarting? = session.peer.take().last else { throw TestError("not told") }
+        #expect(try await world.connect(device.hello("?")).rejection?.code == .unavailable)
+    }
+
+    @Test func clientsDoNotSpeakForTheirEndpoint() async throws {
+        let world = try await CoreWorld()
+        let device = TestDevice(subject: "me")
+        let account = try await world.account(of: device)
+        let client = try await world.open(device, role: .client)
+        let requests: [EndpointMessage] = [
+            .publish(.init(ref: testRef(), registration: Blob(try device.registration(account).encoded))),
+            .unpublish(.init(ref: testRef(), appID: "player")),
+            .endpointUpdate(.init(ref: testRef(), record: Blob(try device.record(account, version: 5).encoded))),
+            .leaving(.init(ref: testRef(), reason: .suspended)),
+        ]
+        for request in requests { #expect(try await client.say(request).map { $0.failure?.code } == [.notAuthorized]) }
+        let unsupported: [EndpointMessage] = [
+            .tunnelOpen(.init(ref: testRef(), target: device.id, timeout: 1))
+        ]
+        for request in unsupported { #expect(try await client.say(request).map { $0.failure?.code } == [.unsupported]) }
+    }
+}
+
+extension Result where Failure == RelayMessage.Rejected {
+    var rejection: RelayMessage.Rejected? { if case .failure(let rejected) = self { rejected } else { nil } }
+}

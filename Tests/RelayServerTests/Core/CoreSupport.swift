@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Synchronization
+
+@testable import RelayServer
+
+/// A store that counts what is submitted, and fails as told.
+final class TestStore: RelayStore {
+    enum Fault: Sendable {
+        /// Nothing is written.
+        case before
+        /// All is written, and nobody is told so: a commit whose answer was lost.
+        case after
+    }
+
+    private struct State {
+        var submitted = 0
+        var faults: [Int: Fault] = [:]
+        var failsAlways = false
+    }
+
+    /// For the test itself: neither counted nor failed.
+    let beneath: any RelayStore
+    private let state = Mutex(State())
+
+    init(_ store: any RelayStore) { self.beneath = store }
+
+    var submitted: Int { state.withLock { $0.submitted } }
+
+    /// Fails the transaction that is submitted after so many more.
+    func fail(after count: Int, _ fault: Fault) { state.withLock { $0.faults[$0.submitted + count] = fault } }
+
+    func failAlways(_ fails: Bool) { state.withLock { $0.failsAlways = fails } }
+
+    func submit<Value: Sendable>(
+        _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
+        completion: @escaping @Sendable (Result<Value, any Error>) -> Void
+    ) {
+        let fault: Fault? = state.withLock { state in
+            defer { state.submitted += 1 }
+            return state.failsAlways ? .before : state.faults.removeValue(forKey: state.submitted)
+        }
+        switch fault {
+        case nil: beneath.submit(body, completion: completion)
+        case .before: beneath.submit({ _ in }, completion: { _ in completion(.failure(StoreError.unavailable("test"))) })
+        case .after: beneath.submit(body, completion: { _ in completion(.failure(StoreError.unavailable("test"))) })
+        }
+    }
+}
+
+/// Remembers what was said on a channel.
+final class TestPeer: ControlPeer {
+    private struct State {
+        var messages: [RelayMessage] = []
+        var closeCode: UInt16?
+    }
+
+    private let state = Mutex(State())
+
+    func send(_ message: RelayMessage) {
+        state.withLock { state in
+            // As on a channel that is closed.
+            if state.closeCode == nil { state.messages.append(message) }
+        }
+    }
+
+    func close(code: UInt16, reason: String) { state.withLock { $0.closeCode = $0.closeCode ?? code } }
+
+    var closeCode: UInt16? { state.withLock { $0.closeCode } }
+
+    /// What was said since the last time.
+    func take() -> [RelayMessage] {
+        state.withLock { state in
+            defer { state.messages = [] }
+            return state.messages
+        }
+    }
+}
+
+/// An endpoint with its keys, as its SDK would hold it.
+struct TestDevice: Sendable {
+    let identityKey = P256SigningKey()
+    let systemKey = P256SigningKey()
+    let agreementKey = P256AgreementKey()
+    /// Signed once: a version has one content.
+    private let records = Cache<EndpointRecord>()
+    private let registrations = Cache<AppRegistration>()
+    var subject: String
+    var name = "Living room"
+
+    init(subject: String) { self.subject = subject }
+
+    private final class Cache<Payload: SignedPayload>: Sendable {
+        private let signed = Mutex<[String: Signed<Payload>]>([:])
+
+        func callAsFunction(_ key: String, _ make: () throws -> Signed<Payload>) rethrows -> Signed<Payload> {
+            if let known = signed.withLock({ $0[key] }) { return known }
+            let new = try make()
+            signed.withLock { $0[key] = new }
+            return new
+        }
+    }
+
+    var id: EndpointID { EndpointID(identityKey.publicKey) }
+    var identity: Identity { Identity(issuer: "https://issuer.example", subject: subject) }
+
+    func record(_ account: String, version: UInt64 = 1) throws -> Signed<EndpointRecord> {
+        let record = try EndpointRecord(
+            version: version,
+            account: account,
+            identityKey: identityKey.publicKey,
+            systemKey: systemKey,
+            agreementKey: agreementKey.publicKey,
+            name: name,
+            kind: "desktop",
+            platform: "linux"
+        )
+        return try records("\(account) \(version) \(name)") { try Signed(record, key: identityKey) }
+    }
+
+    func registration(_ account: String, appID: String = "player", version: UInt64 = 1, name: String = "Player") throws
+        -> Signed<AppRegistration>
+    {
+        let registration = AppRegistration(
+            version: version,
+            account: account,
+            endpoint: id,
+            appID: appID,
+            displayName: name,
+            schemes: [.init(name: "https")]
+        )
+        return try registrations("\(account) \(appID) \(version) \(name)") { try Signed(registration, key: identityKey) }
+    }
+
+    func hello(_ account: String, role: EndpointMessage.Hello.Role = .host, version: UInt64 = 1, mayMakeAccount: Bool = true) throws
+        -> ProvedHello
+    {
+        ProvedHello(
+            identity: identity,
+            mayMakeAccount: mayMakeAccount,
+            record: try record(account, version: version),
+            role: role,
+            tokenExpires: 9_000_000_000_000
+        )
+    }
+}
+
+/// SplitMix64: the same numbers for the same seed, so that a failure can be repeated.
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { self.state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ mixed >> 31
+    }
+}

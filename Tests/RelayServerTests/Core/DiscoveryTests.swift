@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Testing
+
+@testable import RelayServer
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What watchers are told.
+@Suite struct DiscoveryTests {
+    @Test func watchersSeeEverythingAndThenWhatChanges() async throws {
+        let world = try await CoreWorld()
+        let (watcher, device) = (TestDevice(subject: "me"), TestDevice(subject: "me"))
+        let account = try await world.account(of: device)
+        let eyes = try await world.open(watcher)
+        let start = Milliseconds(clamping: world.clock.now)
+        let first = try await eyes.say(.watch(.init(ref: testRef())))
+        #expect(first.count == 3)
+        #expect(first.first?.isOK == true)
+        #expect(first.last == .enumerationCompleted(.init()))
+        #expect(first[1].presence == Presence(.available, .connected, since: start))
+
+        let host = try await world.open(device)
+        let row = try await world.store.transact { try $0.endpoint(device.id) }
+        let record = Blob<BlobKinds.EndpointRecord>(try #require(row).record)
+        let available = Presence(.available, .connected, since: start)
+        #expect(
+            try await eyes.hear() == [
+                .endpointAdded(.init(endpoint: device.id, introduction: .init(record: record), registrations: [], presence: available))
+            ]
+        )
+        let (player, other) = (try device.registration(account), try device.registration(account, appID: "other"))
+        for registration in [player, other] {
+            let answer = try await host.say(.publish(.init(ref: testRef(), registration: Blob(registration.encoded))))
+            #expect(answer.map(\.isOK) == [true])
+        }
+        let published = try await eyes.hear()
+        #expect(published.count == 2)
+        #expect(published.last == .endpointUpdated(.init(endpoint: device.id, registrations: [Blob(other.encoded), Blob(player.encoded)])))
+        // The same again is no news, and so is an app that was not there.
+        try await host.say(.publish(.init(ref: testRef(), registration: Blob(player.encoded))))
+        try await host.say(.unpublish(.init(ref: testRef(), appID: "nothing")))
+        #expect(try await eyes.hear().isEmpty)
+        try await host.say(.unpublish(.init(ref: testRef(), appID: "other")))
+        #expect(try await eyes.hear() == [.endpointUpdated(.init(endpoint: device.id, registrations: [Blob(player.encoded)]))])
+
+        var renamed = device
+        renamed.name = "Kitchen"
+        let newer = try renamed.record(account, version: 2)
+        try await host.say(.endpointUpdate(.init(ref: testRef(), record: Blob(newer.encoded))))
+        #expect(try await eyes.hear() == [.endpointUpdated(.init(endpoint: device.id, introduction: .init(record: Blob(newer.encoded))))])
+        let voucher = Blob<BlobKinds.Voucher>(try Signed(Voucher(by: watcher.id, for: newer, time: 1), key: watcher.identityKey).encoded)
+        let approved = try await eyes.say(.endpointApprove(.init(ref: testRef(), endpoint: device.id, voucher: voucher)))
+        let introduction = Introduction(record: Blob(newer.encoded), vouchers: [voucher])
+        #expect(approved == [.ok(.init(ref: testRef())), .endpointUpdated(.init(endpoint: device.id, introduction: introduction))])
+
+        // A second `watch` tells all again; after `unwatch` there is nothing.
+        let again = try await eyes.say(.watch(.init(ref: testRef(2))))
+        #expect(again.count == 4)
+        #expect(
+            again.contains(
+                .endpointAdded(
+                    .init(endpoint: device.id, introduction: introduction, registrations: [Blob(player.encoded)], presence: available)
+                )
+            )
+        )
+        #expect(try await eyes.say(.unwatch(.init(ref: testRef()))) == [.ok(.init(ref: testRef()))])
+        try await host.disconnect()
+        #expect(try await eyes.hear().isEmpty)
+    }
+
+    @Test func aRequestAndItsWatchAreServedInOrder() async throws {
+        let world = try await CoreWorld()
+        let device = TestDevice(subject: "me")
+        let eyes = try await world.open(TestDevice(subject: "me"))
+        let host = try await world.open(device)
+        world.core.receive(.watch(.init(ref: testRef(1))), on: eyes.channel)
+        world.core.receive(.leaving(.init(ref: testRef(1), reason: .suspended)), on: host.channel)
+        world.core.receive(.unwatch(.init(ref: testRef(2))), on: eyes.channel)
+        world.core.disconnected(host.channel, isSilent: false)
+        let heard = try await eyes.hear()
+        #expect(heard.last == .ok(.init(ref: testRef(2))))
+        #expect(heard.filter(\.isOK).count == 2)
+    }
+
+    @Test func registrationsAreCheckedAndBounded() async throws {
+        var limits = Limits()
+        limits[.appRegistrationsBytes] = 1_500
+        let world = try await CoreWorld(limits: limits)
+        let device = TestDevice(subject: "me")
+        let account = try await world.account(of: device)
+        let host = try await world.open(device)
+        func publish(_ registration: Signed<AppRegistration>) async throws -> ControlErrorCode? {
+            try await host.say(.publish(.init(ref: testRef(), registration: Blob(registration.encoded)))).first?.failure?.code
+        }
+        #expect(try await publish(device.registration(account, version: 3)) == nil)
+        #expect(try await publish(device.registration(account, version: 2)) == .recordOutdated)
+        #expect(try await publish(device.registration(account, version: 3, name: "Other")) == .recordOutdated)
+        #expect(try await publish(device.registration("elsewhere")) == .signatureInvalid)
+        #expect(try await publish(TestDevice(subject: "me").registration(account)) == .signatureInvalid)
+        var codes: [ControlErrorCode?] = []
+        for index in 0..<6 { codes.append(try await publish(device.registration(account, appID: "app\(index)"))) }
+        #expect(codes.first == .some(nil))
+        #expect(codes.last == .limitExceeded)
+        let stored = try await world.store.transact { try $0.registrations(of: device.id) }
+        #expect(stored.reduce(0) { $0 + $1.registration.count } <= 1_500)
+    }
+
+    @Test func presenceSaysWhyInEveryState() async throws {
+        let world = try await CoreWorld()
+        let device = TestDevice(subject: "me")
+        let eyes = try await world.open(TestDevice(subject: "me"))
+        try await eyes.say(.watch(.init(ref: testRef())))
+        func presence() async throws -> Presence? { try await eyes.hear().last?.presence }
+        func watched() async throws -> Presence? {
+            let told = try await eyes.say(.watch(.init(ref: testRef())))
+            for case .endpointAdded(let event) in told where event.endpoint == device.id { return event.presence }
+            return nil
+        }
+        func time() -> Milliseconds { Milliseconds(clamping: world.clock.now) }
+
+        let client = try await world.open(device, role: .client)
+        #expect(try await presence() == Presence(.unavailable, .neverSeen))
+        for (reason, shown) in [
+            (EndpointMessage.Leaving.Reason.suspended, Presence.Reason.suspended), (.signedOut, .signedOut), (.shutdown, .shutdown),
+        ] {
+            world.clock.pass(1_000)
+            let host = try await world.open(device)
+            let expected = Presence(.available, .connected, since: time())
+            #expect(try await presence() == expected)
+            #expect(try await watched() == expected)
+            world.clock.pass(1_000)
+            #expect(try await host.say(.leaving(.init(ref: testRef(), reason: reason))).map(\.isOK) == [true])
+            let left = Presence(.unavailable, shown, since: time())
+            #expect(try await presence() == left)
+            world.clock.pass(1_000)
+            try await host.disconnect()
+            #expect(try await presence() == nil)
+            #expect(try await watched() == left)
+        }
+        let host = try await world.open(device)
+        _ = try await presence()
+        try await host.disconnect(isSilent: true)
+        let lost = Presence(.unavailable, .lost, since: time())
+        #expect(try await presence() == lost)
+        try await client.disconnect()
+        try await eyes.disconnect()
+
+        // A relay that starts knows nothing of anybody for 75 s.
+        world.clock.pass(5_000)
+        try await world.restart()
+        let started = time()
+        let later = try await world.open(TestDevice(subject: "me"))
+        func told(_ session: Session) async throws -> Presence? {
+            try await session.hear().last { if case .endpointUpdated(let event) = $0 { event.endpoint == device.id } else { false } }?
+                .presence
+        }
+        let first = try await later.say(.watch(.init(ref: testRef())))
+        let unknown = first.compactMap {
+            if case .endpointAdded(let event) = $0, event.endpoint == device.id { event.presence } else { nil }
+        }
+        #expect(unknown == [Presence(.unknown, .relayStarting, since: started)])
+        world.clock.pass(74_999)
+        world.core.timePassed()
+        #expect(try await told(later) == nil)
+        world.clock.pass(1)
+        world.core.timePassed()
+        #expect(try await told(later) == lost)
+        world.core.timePassed()
+        #expect(try await told(later) == nil)
+    }
+
+    @Test func vouchersAreBounded() async throws {
+        let world = try await CoreWorld()
+        let device = TestDevice(subject: "me")
+        _ = try await world.open(device)
+        var codes: [ControlErrorCode?] = []
+        for index in 0..<17 {
+            let session = try await world.open(TestDevice(subject: "me"))
+            let voucher = Blob<BlobKinds.Voucher>(Array(repeating: UInt8(index), count: 4_096))
+            codes.append(
+                try await session.say(.endpointApprove(.init(ref: testRef(), endpoint: device.id, voucher: voucher))).last?.failure?.code
+            )
+        }
+        #expect(codes == Array(repeating: nil, count: 16) + [.limitExceeded])
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import RelayServer
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct RelayRoutesTests {
+    static func get(_ path: String, relay: TestRelay, host: String? = nil) async throws -> String {
+        let socket = try await relay.connect()
+        try await socket.send("GET \(path) HTTP/1.1\r\nHost: \(host ?? relay.host)\r\n\r\n")
+        let answer = await socket.answer()
+        await socket.close()
+        return answer
+    }
+
+    @Test func healthAndReadinessAreAnswered() async throws {
+        try await TestRelay.with { relay in
+            let answer1 = try await Self.get("/healthz", relay: relay)
+            #expect(answer1.hasSuffix("ok\n"))
+            let answer2 = try await Self.get("/readyz", relay: relay)
+            #expect(answer2.hasPrefix("HTTP/1.1 200"))
+            #expect(relay.core.isStarted)
+        }
+    }
+
+    @Test func aRelayThatIsNotReadySaysSo() async throws {
+        try await TestRelay.with(isReady: false) { relay in
+            let answer3 = try await Self.get("/healthz", relay: relay)
+            #expect(answer3.hasPrefix("HTTP/1.1 200"))
+            let answer = try await Self.get("/readyz", relay: relay)
+            #expect(answer.hasPrefix("HTTP/1.1 503"))
+            #expect(answer.contains("application/problem+json"))
+        }
+    }
+
+    @Test func metricsCountChannels() async throws {
+        try await TestRelay.with { relay in
+            let client = try await TestWebSocket.welcomed(relay)
+            let answer = try await Self.get("/metrics", relay: relay)
+            #expect(answer.contains("# TYPE relay_control_channels gauge\nrelay_control_channels 1\n"))
+            await client.socket.close()
+            #expect(try await eventually { relay.metrics.text.contains("relay_control_channels 0\n") })
+        }
+    }
+
+    @Test func protectedResourceNamesTheIssuers() async throws {
+        try await TestRelay.with { relay in
+            let answer = try await Self.get("/.well-known/oauth-protected-resource", relay: relay)
+            #expect(answer.contains("\"authorization_servers\":[\"https://issuer.example\"]"))
+            #expect(answer.contains("\"resource\":\"\(relay.origin)\""))
+        }
+    }
+
+    @Test func aConfiguredURLIsTheResource() async throws {
+        try await TestRelay.with(configure: { $0.urls = [WebOrigin(scheme: "https", host: "relay.example", port: 443)] }) { relay in
+            let answer = try await Self.get("/.well-known/oauth-protected-resource", relay: relay)
+            #expect(answer.contains("\"resource\":\"https://relay.example\""))
+        }
+    }
+
+    @Test(arguments: ["rebound.example", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.2", "[::1]", "a b", ""])
+    func foreignHostsAreRefused(host: String) async throws {
+        try await TestRelay.with { relay in
+            let answer = try await Self.get("/healthz", relay: relay, host: host)
+            #expect(answer.hasPrefix("HTTP/1.1 421"), "\(answer)")
+        }
+    }
+
+    @Test func localhostIsAnOwnHostOnLoopback() async throws {
+        try await TestRelay.with { relay in
+            let answer4 = try await Self.get("/healthz", relay: relay, host: "LocalHost:\(relay.port)")
+            #expect(answer4.hasPrefix("HTTP/1.1 200"))
+        }
+    }
+
+    @Test func whatIsNotThereIsAProblem() async throws {
+        try await TestRelay.with { relay in
+            let answer = try await Self.get("/nothing", relay: relay)
+            #expect(answer.hasPrefix("HTTP/1.1 404"))
+            #expect(answer.contains("application/problem+json"))
+        }
+    }
+}
+
+@Suite struct WebOriginTests {
+    @Test func originsAreReadInOneForm() {
+        #expect(WebOrigin("HTTPS://Relay.Example:443/")?.description == "https://relay.example")
+        #expect(WebOrigin("http://[::1]:8080")?.description == "http://[::1]:8080")
+        #expect(WebOrigin("http://relay")?.port == 80)
+    }
+
+    @Test(arguments: [
+        "", "relay.example", "ftp://relay", "https://", "https://relay/path", "https://user@relay", "https://relay:0",
+        "https://relay:65536",
+        "https://relay:1a", "https://[::1", "https://[relay]", "https://re lay", "https://relay?x", "https:///",
+    ])
+    func whatIsMoreOrLessThanAnOriginIsNone(text: String) {
+        #expect(WebOrigin(text) == nil)
+    }
+}

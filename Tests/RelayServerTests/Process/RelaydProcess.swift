@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import NIOCore
+import NIOPosix
+import RelayProtocol
+
+/// A real `relayd` on a directory of its own, started, killed and started again.
+final class RelaydProcess {
+    struct Failed: Error { var message: String }
+
+    let directory: URL
+    let port: Int
+    private var process: Process?
+
+    var origin: String { "http://127.0.0.1:\(port)" }
+    var host: String { "127.0.0.1:\(port)" }
+
+    init() async throws {
+        directory = FileManager.default.temporaryDirectory.appending(path: "relayd-\(UUID().uuidString)")
+        // A port that was just free.
+        let probe = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).bind(host: "127.0.0.1", port: 0).get()
+        port = probe.localAddress?.port ?? 0
+        try await probe.close()
+    }
+
+    deinit {
+        process?.terminate()
+        try? FileManager.default.removeItem(at: directory)
+    }
+
+    private func command(_ arguments: [String]) -> (Process, Pipe) {
+        let process = Process()
+        // The executables stand beside the tests.
+        process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relayd")
+        process.arguments = arguments + ["--data-directory", directory.path, "--listen", host, "--log-level", "warning"]
+        let output = Pipe()
+        process.standardOutput = output
+        return (process, output)
+    }
+
+    /// Runs a command to its end and returns what it printed.
+    func run(_ arguments: String...) throws -> String {
+        let (process, output) = command(arguments)
+        try process.run()
+        let text = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        process.waitUntilExit()
+        guard process.terminationStatus == 0 else { throw Failed(message: "relayd \(arguments) ended with \(process.terminationStatus)") }
+        return text.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    /// Starts the service and waits for its ready line.
+    func start() throws -> String {
+        let (process, output) = command(["serve"])
+        try process.run()
+        self.process = process
+        var line = Data()
+        while !line.contains(UInt8(ascii: "\n")) {
+            let more = output.fileHandleForReading.availableData
+            guard !more.isEmpty else { throw Failed(message: "relayd ended before it was ready") }
+            line += more
+        }
+        return String(decoding: line, as: UTF8.self)
+    }
+
+    func kill() {
+        guard let process else { return }
+        _ = Foundation.kill(process.processIdentifier, SIGKILL)
+        process.waitUntilExit()
+        self.process = nil
+    }
+
+    /// Stops it as a service manager does.
+    /// - Returns: the exit code.
+    func stop() -> Int32? {
+        guard let process else { return nil }
+        process.terminate()
+        process.waitUntilExit()
+        self.process = nil
+        return process.terminationReason == .exit ? process.terminationStatus : nil
+    }
+}

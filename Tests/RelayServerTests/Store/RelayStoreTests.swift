@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Synchronization
+import Testing
+
+@testable import RelayServer
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What every store has to do.
+@Suite struct RelayStoreTests {
+    enum Kind: CaseIterable, Sendable {
+        case disk, memory
+
+        func open() throws -> SQLiteStore {
+            switch self {
+            case .disk: try SQLiteStore(directory: temporaryDirectory())
+            case .memory: try SQLiteStore()
+            }
+        }
+    }
+
+    let account = AccountID.random()
+    let other = AccountID.random()
+    let identity = Identity(issuer: "https://issuer.example", subject: "me")
+
+    private func filled(_ kind: Kind) async throws -> SQLiteStore {
+        let store = try kind.open()
+        let (account, other, identity) = (account, other, identity)
+        try await store.transact {
+            try $0.addAccount(account, identity: identity, time: 1)
+            try $0.addAccount(other, identity: Identity(issuer: "embedded", subject: "me"), time: 2)
+        }
+        return store
+    }
+
+    @Test(arguments: Kind.allCases) func aTransactionThatThrowsUndoesItselfOnly(_ kind: Kind) async throws {
+        let store = try await filled(kind)
+        let account = account
+        let order = Mutex<[Int]>([])
+        await withTaskGroup(of: Void.self) { group in
+            for index in 0..<100 {
+                group.addTask {
+                    _ = try? await store.transact { store in
+                        try store.put(.sample(index, account))
+                        if index % 3 == 0 { throw TestError("undo") }
+                    }
+                }
+            }
+        }
+        let ids = Set(try await store.transact { try $0.endpoints(of: account) }.map(\.id))
+        #expect(ids == Set((0..<100).filter { $0 % 3 != 0 }.map { EndpointRow.sample($0, account).id }))
+
+        for index in 0..<100 {
+            store.submit({ _ in if index % 2 == 0 { throw TestError("no") } }) { _ in order.withLock { $0.append(index) } }
+        }
+        try await store.transact { _ in }
+        #expect(order.withLock { $0 } == Array(0..<100))
+    }
+
+    @Test(arguments: Kind.allCases) func identitiesLeadToAccounts(_ kind: Kind) async throws {
+        let store = try await filled(kind)
+        let (account, identity) = (account, identity)
+        let found = try await store.transact {
+            (try $0.account(of: identity), try $0.account(of: Identity(issuer: "https://issuer.example", subject: "you")))
+        }
+        #expect(found.0 == account)
+        #expect(found.1 == nil)
+        await #expect(throws: StoreError.self) { try await store.transact { try $0.addAccount(.random(), identity: identity, time: 3) } }
+        #expect(AccountID.random().rawValue.utf8.count == 32)
+    }
+
+    @Test(arguments: Kind.allCases) func anEndpointGoesWithAllThatIsItsOwn(_ kind: Kind) async throws {
+        let store = try await filled(kind)
+        let (account, other) = (account, other)
+        var (first, second) = (EndpointRow.sample(1, account), EndpointRow.sample(2, account))
+        first.version = .max
+        first.hasHosted = true
+        first.departure = .init(reason: .suspended, time: 5)
+        second.record = [9]
+        let stranger = EndpointRow.sample(3, other)
+        try await store.transact { [first, second] in
+            for row in [first, second, stranger] { try $0.put(row) }
+            try $0.put(RegistrationRow(appID: "b", version: 1, registration: [1]), of: first.id)
+            try $0.put(RegistrationRow(appID: "a", version: 7, registration: [2]), of: first.id)
+            try $0.put(RegistrationRow(appID: "a", version: .max, registration: [3]), of: first.id)
+            try $0.putVoucher([1], for: first.id, by: second.id, of: account)
+            try $0.putVoucher([2], for: first.id, by: second.id, of: account)
+            try $0.putVoucher([3], for: second.id, by: first.id, of: account)
+        }
+        let read = try await store.transact { [first, second] store in
+            (
+                try store.endpoint(first.id), try store.endpoints(of: account), try store.registrations(of: first.id),
+                try store.vouchers(for: first.id), try store.vouchers(for: second.id)
+            )
+        }
+        #expect(read.0 == first)
+        #expect(Set(read.1) == [first, second])
+        #expect(
+            read.2 == [
+                RegistrationRow(appID: "a", version: .max, registration: [3]), RegistrationRow(appID: "b", version: 1, registration: [1]),
+            ]
+        )
+        #expect(read.3 == [[2]])
+        #expect(read.4 == [[3]])
+
+        // Nothing crosses accounts.
+        var moved = first
+        moved.account = other
+        await #expect(throws: (any Error).self) { try await store.transact { [moved] in try $0.put(moved) } }
+        await #expect(throws: StoreError.self) {
+            try await store.transact { [first] in try $0.putVoucher([1], for: first.id, by: stranger.id, of: account) }
+        }
+        await #expect(throws: StoreError.self) {
+            try await store.transact {
+                try $0.put(RegistrationRow(appID: "a", version: 1, registration: []), of: EndpointRow.sample(9, account).id)
+            }
+        }
+        try await store.transact { [first] in try $0.removeEndpoint(first.id, of: other) }
+        let stays = try await store.transact { [first] in try $0.endpoint(first.id) }
+        #expect(stays == first)
+
+        try await store.transact { [first] in
+            try $0.removeEndpoint(first.id, of: account)
+            try $0.revoke(first.id, of: account, time: 1)
+        }
+        let left = try await store.transact { [first, second] store in
+            (
+                try store.endpoints(of: account), try store.registrations(of: first.id), try store.vouchers(for: second.id),
+                try store.revoker(of: first.id)
+            )
+        }
+        #expect(left.0 == [second])
+        #expect(left.1.isEmpty)
+        #expect(left.2.isEmpty)
+        #expect(left.3 == account)
+        let revoker = try await store.transact { [second] in try $0.revoker(of: second.id) }
+        #expect(revoker == nil)
+    }
+
+    @Test(arguments: Kind.allCases) func commandsComeBackAsTheyWere(_ kind: Kind) async throws {
+        let store = try await filled(kind)
+        let (account, other) = (account, other)
+        let sender = EndpointRow.sample(1, account).id
+        let target = EndpointRow.sample(2, account).id
+        let commands = try (1...5).map { try CommandDescriptor.sample($0, sender, target) }
+        let states: [MailboxCommand.State] = [
+            .stored, .offered(received: false, cancelRequested: true), .offered(received: true, cancelRequested: false),
+            .final(CommandFinal(outcome: .failed(reason: "x"), receipt: [1, 2], reply: [3]), since: 9),
+            .final(CommandFinal(attestedByRelay: .indeterminate(.targetLost)), since: 9),
+        ]
+        try await store.transact { store in
+            for (command, state) in zip(commands, states) {
+                try store.add(MailboxCommand(restoring: command, state: .stored), blob: [UInt8(command.size)], account: account)
+                try store.update(MailboxCommand(restoring: command, state: state), account: account)
+            }
+        }
+        func key(_ command: CommandDescriptor, _ account: AccountID) -> StoredCommandKey {
+            StoredCommandKey(account: account, command: command.key)
+        }
+        for (command, state) in zip(commands, states) {
+            let (own, others) = (key(command, account), key(command, other))
+            #expect(try await store.transact { try $0.command(own) } == MailboxCommand(restoring: command, state: state))
+            #expect(try await store.transact { try $0.command(others) } == nil)
+            #expect(try await store.transact { try $0.blob(of: others) } == nil)
+            let blob = try await store.transact { try $0.blob(of: own) }
+            if case .final = state { #expect(blob == nil) } else { #expect(blob == [UInt8(command.size)]) }
+            await #expect(throws: StoreError.self) {
+                try await store.transact { try $0.add(MailboxCommand(restoring: command, state: .stored), blob: [], account: account) }
+            }
+        }
+        let lane = commands[0].lane
+        let seen = try await store.transact { store in
+            (
+                try store.mailbox(of: target, account: account), try store.mailboxUse(of: target, account: account),
+                try store.outcomesUse(of: sender, account: account), try store.highestNumber(in: lane, account: account),
+                try store.commands(from: sender, isFinal: true, account: account)
+            )
+        }
+        #expect(seen.0 == Array(commands.prefix(3)))
+        #expect(seen.1 == MailboxUse(commands: 3, bytes: 1 + 2 + 3))
+        #expect(seen.2 == MailboxUse(commands: 2, bytes: 3))
+        #expect(seen.3 == UInt64.max - 1)
+        #expect(seen.4 == commands.suffix(2).map(\.key))
+        let unseen = try await store.transact { store in
+            (
+                try store.mailbox(of: target, account: other), try store.mailboxUse(of: target, account: other),
+                try store.highestNumber(in: lane, account: other)
+            )
+        }
+        #expect(unseen.0.isEmpty)
+        #expect(unseen.1 == MailboxUse())
+        #expect(unseen.2 == nil)
+
+        let due = try await store.transact { (try $0.dueCommands(at: 1_000, limit: 10), try $0.dueCommands(at: .max, limit: 2)) }
+        #expect(due.0 == [key(commands[0], account)])
+        #expect(due.1.count == 2)
+        let (gone, wrong) = (key(commands[3], account), key(commands[4], other))
+        try await store.transact {
+            try $0.removeCommand(gone)
+            try $0.removeCommand(wrong)
+        }
+        #expect(try await store.transact { try $0.command(gone) } == nil)
+        #expect(try await store.transact { try $0.outcomesUse(of: sender, account: account) } == MailboxUse(commands: 1, bytes: 0))
+    }
+}
+
+extension EndpointRow {
+    static func sample(_ number: Int, _ account: AccountID) -> EndpointRow {
+        let id = EndpointID(digest: Digest256(hashing: Array("\(number)".utf8)))
+        return EndpointRow(id: id, account: account, version: UInt64(number), record: [UInt8(truncatingIfNeeded: number)])
+    }
+}
+
+extension CommandDescriptor {
+    static func sample(_ number: Int, _ sender: EndpointID, _ target: EndpointID) throws -> CommandDescriptor {
+        CommandDescriptor(
+            id: try #require(CommandID("018f0000-0000-7000-8000-00000000000\(number)")),
+            lane: CommandLane(sender: sender, target: target, appID: "app"),
+            number: number == 5 ? .max - 1 : UInt64(number),
+            created: 10,
+            expires: 1_000,
+            digest: Digest256(hashing: [UInt8(number)]),
+            size: number
+        )
+    }
+}
+
+func temporaryDirectory() throws -> String {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "relay-store-\(UUID().uuidString)")
+    return folder.path
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+import RelayProtocol
+import Testing
+
+@testable import RelayServer
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What only a store on disk can do, or fail to.
+@Suite struct SQLiteStoreTests {
+    @Test func commitsAreFlushedToDisk() throws {
+        let store = try SQLiteStore(directory: temporaryDirectory())
+        #expect(try store.synchronous() == 2)
+        let mode = try store.database.inDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode") }
+        #expect(mode == "wal")
+        #expect(try store.database.inDatabase { try Int.fetchOne($0, sql: "PRAGMA foreign_keys") } == 1)
+    }
+
+    @Test func onlyTheRelaysUserCanReadIt() async throws {
+        let directory = try temporaryDirectory()
+        let store = try SQLiteStore(directory: directory)
+        try await store.transact { try $0.setDatabaseBegan(1) }
+        func mode(_ path: String) throws -> Int? {
+            try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+        }
+        #expect(try mode(directory) == 0o700)
+        let files = try FileManager.default.contentsOfDirectory(atPath: directory)
+        #expect(files.contains("relay.sqlite-wal"))
+        for file in files { #expect(try mode(directory + "/" + file) == 0o600, "\(file)") }
+    }
+
+    @Test func whatWasCompletedIsThereAfterACrash() async throws {
+        let directory = try temporaryDirectory()
+        let store = try SQLiteStore(directory: directory)
+        let account = AccountID.random()
+        try await store.transact { try $0.addAccount(account, identity: Identity(issuer: "a", subject: "b"), time: 1) }
+        for index in 0..<40 {
+            try await store.transact { try $0.put(.sample(index, account)) }
+            guard index % 8 == 0 else { continue }
+            // The files as they are in the moment at which the process is killed; the shared memory dies with it.
+            let copy = try temporaryDirectory()
+            try FileManager.default.createDirectory(atPath: copy, withIntermediateDirectories: true)
+            for file in ["relay.sqlite", "relay.sqlite-wal"] {
+                try FileManager.default.copyItem(atPath: directory + "/" + file, toPath: copy + "/" + file)
+            }
+            let revived = try SQLiteStore(directory: copy)
+            let ids = Set(try await revived.transact { try $0.endpoints(of: account) }.map(\.id))
+            #expect(ids == Set((0...index).map { EndpointRow.sample($0, account).id }))
+        }
+    }
+
+    @Test func aStoreIsOpenedOnceAndAgainWhenItIsClosed() async throws {
+        let directory = try temporaryDirectory()
+        do {
+            let store = try SQLiteStore(directory: directory)
+            try await store.transact { try $0.setDatabaseBegan(77) }
+            #expect(throws: StoreError.inUse(directory)) { try SQLiteStore(directory: directory) }
+        }
+        let store = try SQLiteStore(directory: directory)
+        #expect(try await store.transact { try $0.databaseBegan() } == 77)
+    }
+
+    @Test func whatCannotBeOpenedIsNamed() throws {
+        let directory = try temporaryDirectory()
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        let file = directory + "/relay.sqlite"
+        try Data(repeating: 0x41, count: 4_096).write(to: URL(filePath: file))
+        #expect(throws: StoreError.notADatabase(file)) { try SQLiteStore(directory: directory) }
+        #expect(throws: StoreError.directoryNotWritable(file)) { try SQLiteStore(directory: file) }
+        #expect(throws: StoreError.directoryNotWritable("/proc/relay")) { try SQLiteStore(directory: "/proc/relay") }
+    }
+
+    @Test func aNewerDatabaseIsLeftAlone() throws {
+        let directory = try temporaryDirectory()
+        do {
+            let store = try SQLiteStore(directory: directory)
+            try store.database.write { try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('999 of tomorrow')") }
+        }
+        #expect(throws: StoreError.tooNew(directory + "/relay.sqlite")) { try SQLiteStore(directory: directory) }
+    }
+
+    @Test func aFullDiskFailsWhatWasNotWrittenAndNothingElse() async throws {
+        let store = try SQLiteStore(directory: temporaryDirectory())
+        let account = AccountID.random()
+        try await store.transact { try $0.addAccount(account, identity: Identity(issuer: "a", subject: "b"), time: 1) }
+        try await store.database.write { database in
+            let pages = try Int.fetchOne(database, sql: "PRAGMA page_count") ?? 0
+            try database.execute(sql: "PRAGMA max_page_count = \(pages + 20)")
+        }
+        var stored: Set<EndpointID> = []
+        var failures: Set<String> = []
+        for index in 0..<60 {
+            var row = EndpointRow.sample(index, account)
+            row.record = Array(repeating: 7, count: 4_000)
+            do {
+                try await store.transact { [row] in try $0.put(row) }
+                stored.insert(row.id)
+            } catch {
+                failures.insert("\(error)")
+            }
+        }
+        #expect(failures == [StoreError.unavailable("the disk is full").description])
+        #expect(stored.count > 5)
+        #expect(Set(try await store.transact { try $0.endpoints(of: account) }.map(\.id)) == stored)
+
+        // Room again: it goes on.
+        try await store.database.write { try $0.execute(sql: "PRAGMA max_page_count = 100000") }
+        try await store.transact { try $0.put(.sample(99, account)) }
+    }
+
+    /// `DEVICE_RELAY_MEASURE=1 swift test --filter SQLiteStoreTests` tells how many writes are made durable in a second.
+    @Test(.enabled(if: ProcessInfo.processInfo.environment["DEVICE_RELAY_MEASURE"] != nil, "only when it is to be measured"))
+    func writesPerSecond() async throws {
+        let store = try SQLiteStore(directory: temporaryDirectory())
+        let account = AccountID.random()
+        try await store.transact { try $0.addAccount(account, identity: Identity(issuer: "a", subject: "b"), time: 1) }
+        for outstanding in [1, 16, 256] {
+            let clock = ContinuousClock()
+            let writes = outstanding * 40
+            let time = try await clock.measure {
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for task in 0..<outstanding {
+                        group.addTask {
+                            for round in 0..<40 {
+                                try await store.transact { try $0.put(.sample(task &* 1_000 &+ round, account)) }
+                            }
+                        }
+                    }
+                    try await group.waitForAll()
+                }
+            }
+            print("\(outstanding) outstanding: \(Int(Double(writes) / (time / .seconds(1)))) writes/s")
+        }
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import RelayServer
+import Synchronization
+
+/// Stands where the core will be: records what the transport tells it, and answers as it is told.
+final class RecordingCore: RelayCoreProtocol {
+    struct Connected: Sendable {
+        var channel: ChannelID
+        var hello: ProvedHello
+        var peer: any ControlPeer
+    }
+
+    private struct State {
+        var nextChannel: UInt64 = 1
+        var connected: [Connected] = []
+        var received: [EndpointMessage] = []
+        var disconnected: [ChannelID: Bool] = [:]
+        var rejection: RelayMessage.Rejected?
+        var isAnswering = true
+        var isStarted = false
+        var ticks = 0
+    }
+
+    private let state = Mutex(State())
+    /// What a received message is answered with.
+    let answer: @Sendable (EndpointMessage) -> [RelayMessage]
+
+    init(
+        rejection: RelayMessage.Rejected? = nil,
+        isAnswering: Bool = true,
+        answer: @escaping @Sendable (EndpointMessage) -> [RelayMessage] = { message in
+            message.ref.map { [.ok(RelayMessage.OK(ref: $0))] } ?? []
+        }
+    ) {
+        self.answer = answer
+        state.withLock {
+            $0.rejection = rejection
+            $0.isAnswering = isAnswering
+        }
+    }
+
+    var connected: [Connected] { state.withLock { $0.connected } }
+    var received: [EndpointMessage] { state.withLock { $0.received } }
+    /// Channels that are gone, and whether they fell silent.
+    var disconnected: [ChannelID: Bool] { state.withLock { $0.disconnected } }
+    var isStarted: Bool { state.withLock { $0.isStarted } }
+
+    func connect(
+        _ hello: ProvedHello,
+        peer: any ControlPeer,
+        completion: @escaping @Sendable (Result<ChannelID, RelayMessage.Rejected>) -> Void
+    ) {
+        let result: Result<ChannelID, RelayMessage.Rejected>? = state.withLock { state in
+            guard state.isAnswering else { return nil }
+            if let rejection = state.rejection { return .failure(rejection) }
+            let channel = ChannelID(state.nextChannel)
+            state.nextChannel += 1
+            state.connected.append(Connected(channel: channel, hello: hello, peer: peer))
+            return .success(channel)
+        }
+        if let result { completion(result) }
+    }
+
+    func receive(_ message: EndpointMessage, on channel: ChannelID) {
+        let peer = state.withLock { state in
+            state.received.append(message)
+            return state.connected.first { $0.channel == channel }?.peer
+        }
+        for answer in answer(message) { peer?.send(answer) }
+    }
+
+    func disconnected(_ channel: ChannelID, isSilent: Bool) {
+        state.withLock { $0.disconnected[channel] = isSilent }
+    }
+
+    func timePassed() { state.withLock { $0.ticks += 1 } }
+    func start() { state.withLock { $0.isStarted = true } }
+    func stop() {
+        for connected in connected {
+            connected.peer.send(.restarting(RelayMessage.Restarting(after: 100, spread: 200)))
+        }
+    }
+}
+
+/// Knows a few tokens by their text.
+struct FixedTokens: TokenVerifying {
+    static let good = "good-token"
+    static let other = "other-persons-token"
+    static let expired = "expired-token"
+    static let short = "short-token"
+    static let unanswered = "unanswered-token"
+
+    func verify(
+        token: String,
+        endpointKey: SigningPublicKey,
+        completion: @escaping @Sendable (Result<AcceptedToken, TokenRefusal>) -> Void
+    ) {
+        let now = RelayClock.system.now().time
+        func expires(_ seconds: Int64) -> Milliseconds { Milliseconds(clamping: now.count + seconds * 1_000) }
+        switch token {
+        case Self.good: completion(.success(Self.verified("anna", expires(3_600))))
+        case Self.other: completion(.success(Self.verified("bert", expires(3_600))))
+        case Self.short: completion(.success(Self.verified("anna", expires(2))))
+        case Self.expired: completion(.success(Self.verified("anna", expires(-1))))
+        case Self.unanswered: break
+        default: completion(.failure(TokenRefusal(code: .tokenInvalid, message: "not a token of any issuer")))
+        }
+    }
+
+    static func verified(_ subject: String, _ expires: Milliseconds) -> AcceptedToken {
+        AcceptedToken(identity: Identity(issuer: "embedded", subject: subject), mayMakeAccount: true, expires: expires)
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// An endpoint's keys, and its hellos: right ones, and ones that are wrong in one place.
+struct TransportTestEndpoint {
+    let identityKey = P256SigningKey()
+    let systemKey = P256SigningKey()
+    let agreementKey = P256AgreementKey()
+
+    var id: EndpointID { EndpointID(identityKey.publicKey) }
+
+    func record(account: String = "account-1") throws -> Signed<EndpointRecord> {
+        try Signed(
+            try EndpointRecord(
+                version: 1,
+                account: account,
+                identityKey: identityKey.publicKey,
+                systemKey: systemKey,
+                agreementKey: agreementKey.publicKey,
+                name: "Living room",
+                kind: "desktop",
+                platform: "linux"
+            ),
+            key: identityKey
+        )
+    }
+
+    func hello(
+        nonce: [UInt8],
+        relay: RelayID,
+        origin: String,
+        token: String = FixedTokens.good,
+        version: Int = 1,
+        role: EndpointMessage.Hello.Role = .host,
+        signer: P256SigningKey? = nil,
+        signedToken: String? = nil,
+        signedOrigin: String? = nil,
+        damagingRecord: Bool = false
+    ) throws -> EndpointMessage {
+        let record = try record()
+        let statement = HelloStatement(
+            relay: relay,
+            origin: signedOrigin ?? origin,
+            nonce: nonce,
+            token: signedToken ?? token,
+            record: record.encoded
+        )
+        var bytes = record.encoded
+        if damagingRecord { bytes[bytes.count - 1] ^= 1 }
+        return .hello(
+            EndpointMessage.Hello(
+                version: version,
+                token: Secret(token),
+                record: Blob(bytes),
+                origin: origin,
+                signature: Blob(try statement.sign(with: signer ?? identityKey)),
+                role: role,
+                features: []
+            )
+        )
+    }
+}

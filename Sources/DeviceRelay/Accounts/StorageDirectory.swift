@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+#if canImport(Darwin)
+import Darwin
+#elseif canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+/// The one directory in which a platform keeps everything, for its user alone:
+///
+/// ```
+/// host.lock                         held by the process that hosts
+/// storage.lock                      held for a moment at each change
+/// keys/<scope>/identity, agreement-1 …
+/// accounts/<scope>/account.cbor, journal.sqlite, tokens, tokens.lock
+/// ```
+package struct StorageDirectory: Sendable {
+    package let path: String
+    package let systemKey: SystemKeyFile
+    private let keys: any KeyStorage
+
+    /// Opens the directory, and makes it if it is not there.
+    /// - Parameter keys: Where the endpoints' keys are; in the directory itself unless the system has a better place.
+    package init(
+        path: String,
+        systemKey: SystemKeyFile = .shared,
+        keys: (any KeyStorage)? = nil
+    ) throws(StorageError) {
+        self.path = path
+        self.systemKey = systemKey
+        try PrivateFile.makeDirectories(path)
+        var status = stat()
+        guard stat(path, &status) == 0 else { throw PrivateFile.problem(errno, path: path) }
+        // Who may write here may put other files in the place of ours.
+        guard status.st_mode & 0o022 == 0 else { throw StorageError(.openToOthers, path: path) }
+        guard access(path, W_OK | X_OK) == 0 else { throw StorageError(.notWritable, path: path) }
+        try PrivateFile.makeDirectory("\(path)/accounts")
+        if let keys { self.keys = keys } else { self.keys = try FileKeyStorage(directory: "\(path)/keys") }
+        try discardStrayKeys()
+    }
+
+    // MARK: Accounts
+
+    /// The accounts that have an endpoint here.
+    package func scopes() throws(StorageError) -> [AccountScope] {
+        var scopes: [AccountScope] = []
+        for name in try PrivateFile.names(in: "\(path)/accounts") {
+            guard let facts = try AccountStorage.readFacts("\(path)/accounts/\(name)/\(AccountStorage.factsName)") else { continue }
+            scopes.append(facts.scope)
+        }
+        return scopes
+    }
+
+    /// The account's endpoint, which is made, with new keys, if it is not there.
+    /// - Parameter now: Milliseconds since 1970, by the own clock.
+    package func open(_ scope: AccountScope, now: Int64) throws(StorageError) -> AccountStorage {
+        let storage = storage(of: scope)
+        try FileLock.whileHolding(lockPath) { () throws(StorageError) in try storage.prepare(now: now) }
+        return storage
+    }
+
+    /// Destroys the account's endpoint with all that is stored of it. Nobody may use its journal any more.
+    package func remove(_ scope: AccountScope) throws(StorageError) {
+        try FileLock.whileHolding(lockPath) { () throws(StorageError) in
+            // In this order: keys that are left over by a crash are discarded when the directory is opened next.
+            try PrivateFile.delete(storage(of: scope).factsPath)
+            try keys.destroyAll(ofScopeNamed: scope.name)
+            let folder = "\(path)/accounts/\(scope.name)"
+            for name in try PrivateFile.names(in: folder) { try PrivateFile.delete("\(folder)/\(name)") }
+            guard rmdir(folder) == 0 || errno == ENOENT else { throw PrivateFile.problem(errno, path: folder) }
+        }
+    }
+
+    private func storage(of scope: AccountScope) -> AccountStorage {
+        AccountStorage(scope: scope, directory: "\(path)/accounts/\(scope.name)", lock: lockPath, keys: keys)
+    }
+
+    private var lockPath: String { "\(path)/storage.lock" }
+
+    /// Keys whose storage is gone, as after a reinstall where the system kept them.
+    private func discardStrayKeys() throws(StorageError) {
+        try FileLock.whileHolding(lockPath) { () throws(StorageError) in
+            for name in try keys.scopeNames() {
+                guard try PrivateFile.contents(of: "\(path)/accounts/\(name)/\(AccountStorage.factsName)") == nil else { continue }
+                try keys.destroyAll(ofScopeNamed: name)
+            }
+        }
+    }
+
+    // MARK: The host
+
+    /// What a host holds as long as it lives, so that no second one answers for the same endpoint.
+    package struct HostLock: Sendable {
+        fileprivate let lock: FileLock
+    }
+
+    /// - Throws: `endpointInUse` with the process that has it.
+    package func lockForHost() throws(StorageError) -> HostLock {
+        let file = "\(path)/host.lock"
+        guard let lock = try FileLock(tryLocking: file) else {
+            throw StorageError(.endpointInUse(by: FileLock.holder(of: file)), path: path)
+        }
+        lock.sign("process \(getpid()) (\(ProcessInfo.processInfo.processName))")
+        return HostLock(lock: lock)
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// Why the platform's storage cannot be used. Says what to do.
+package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible {
+    package enum Problem: Hashable, Sendable {
+        case notADirectory
+        case notWritable
+        case notReadable
+        /// Others may read or change it.
+        case openToOthers
+        /// A host has it already; the text says which process.
+        case endpointInUse(by: String)
+        /// Another process keeps it for longer than it should.
+        case locked
+        case full
+        case damaged
+        /// The system's own error number.
+        case failed(Int32)
+    }
+
+    package var problem: Problem
+    package var path: String
+
+    package init(_ problem: Problem, path: String) {
+        self.problem = problem
+        self.path = path
+    }
+
+    package var description: String {
+        switch problem {
+        case .notADirectory: "\(path) is not a directory; choose another storage directory"
+        case .notWritable: "\(path) cannot be written; choose another storage directory, or change its owner"
+        case .notReadable: "\(path) cannot be read; it must belong to the user that runs this"
+        case .openToOthers: "\(path) is open to other users; run: chmod go-rwx '\(path)'"
+        case .endpointInUse(let holder): "\(path) is in use by \(holder); stop it, or choose another storage directory"
+        case .locked: "\(path) is locked by another process that does not go on; stop it and try again"
+        case .full: "there is no space left for \(path)"
+        case .damaged: "\(path) is damaged; restore it from a backup, or remove the account and add it again"
+        case .failed(let number): "\(path) cannot be used (system error \(number))"
+        }
+    }
+}

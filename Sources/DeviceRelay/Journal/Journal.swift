@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Dispatch
+import GRDB
+package import RelayProtocol
+import Synchronization
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What one endpoint must not forget: the commands it has sent and taken, their lanes' numbers, the peers it has pinned. One
+/// SQLite database, which the processes of an endpoint share.
+///
+/// What is submitted while a commit is under way is committed together in the next one. Results are told after the commit, in the
+/// order of submission; so whoever acts on a result acts on what is on disk.
+package final class Journal: Sendable {
+    private struct Queue {
+        var work: [any JournalWork] = []
+        var isWorking = false
+    }
+
+    /// A larger group would only make its first wait.
+    private static let largestGroup = 256
+
+    let endpoint: EndpointID
+    let limits: Limits
+    private let path: String
+    private let database: DatabaseQueue
+    private let queue = Mutex(Queue())
+    private let thread = DispatchQueue(label: "device-relay.journal")
+
+    /// Opens the journal of an endpoint, and makes it if it is not there. A file that is damaged, locked or too new is left alone.
+    /// - Parameter patience: How long to wait for other processes, in seconds.
+    package init(path: String, endpoint: EndpointID, limits: Limits = Limits(), patience: Double = 5) throws(JournalError) {
+        self.path = path
+        self.endpoint = endpoint
+        self.limits = limits
+        do {
+            // SQLite gives the files beside the database the database's own mode, so it is made first.
+            _ = try PrivateFile.create(path, with: [])
+            try Self.check(path, patience: patience)
+            var configuration = Configuration()
+            configuration.journalMode = .wal
+            configuration.busyMode = .timeout(patience)
+            configuration.foreignKeysEnabled = true
+            // A disk that fails may leave a transaction open, which must not end the process.
+            configuration.allowsUnsafeTransactions = true
+            database = try DatabaseQueue(path: path, configuration: configuration)
+            // Opening in WAL mode sets NORMAL, with which a commit that was told can be lost with the power.
+            try database.inDatabase { database in
+                try database.execute(sql: "PRAGMA synchronous = FULL")
+                #if canImport(Darwin)
+                try database.execute(sql: "PRAGMA fullfsync = 1")
+                #endif
+                guard try Int.fetchOne(database, sql: "PRAGMA synchronous") == 2 else { throw JournalError.notWritable(path) }
+                guard try String.fetchOne(database, sql: "PRAGMA journal_mode") == "wal" else { throw JournalError.notWritable(path) }
+            }
+            let migrator = JournalSchema.migrator
+            if try database.read(migrator.hasBeenSuperseded) { throw JournalError.tooNew(path) }
+            try migrator.migrate(database)
+            try database.write { database in
+                try database.execute(sql: "INSERT OR IGNORE INTO meta (id, endpoint) VALUES (1, ?)", arguments: [endpoint.column])
+                let owner = try Row.fetchOne(database, sql: "SELECT endpoint FROM meta")?.endpoint("endpoint")
+                guard owner == endpoint else { throw JournalError.otherEndpoint(path) }
+            }
+        } catch {
+            throw Self.error(error, path: path)
+        }
+    }
+
+    /// Reads all of it before anything is written, which opening for writing does: what is damaged may yet be rescued.
+    private static func check(_ path: String, patience: Double) throws {
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.busyMode = .timeout(patience)
+        let database = try DatabaseQueue(path: path, configuration: configuration)
+        let found = try database.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
+        try database.close()
+        guard found == "ok" else { throw JournalError.damaged(path) }
+    }
+
+    // MARK: Access
+
+    /// Runs the body in a transaction, and tells its result once that is committed, on the journal's thread. If the body throws,
+    /// nothing of it is stored, and others in the same commit are not affected.
+    package func write<Value: Sendable>(
+        _ body: @escaping @Sendable (JournalTransaction) throws -> Value,
+        completion: @escaping @Sendable (Result<Value, any Error>) -> Void
+    ) {
+        let work = Work(body, completion, path: path)
+        let wasWorking = queue.withLock { queue in
+            queue.work.append(work)
+            defer { queue.isWorking = true }
+            return queue.isWorking
+        }
+        if !wasWorking { thread.async { self.work() } }
+    }
+
+    /// The same, for those who can wait.
+    package func write<Value: Sendable>(_ body: @escaping @Sendable (JournalTransaction) throws -> Value) async throws -> Value {
+        try await withCheckedThrowingContinuation { continuation in
+            write(body) { continuation.resume(with: $0) }
+        }
+    }
+
+    /// Reads, in one view of everything committed.
+    package func read<Value>(_ body: (JournalTransaction) throws -> Value) throws(JournalError) -> Value {
+        do {
+            return try database.read { try body(JournalTransaction(database: $0, journal: self)) }
+        } catch {
+            throw Self.error(error, path: path)
+        }
+    }
+
+    private func work() {
+        while true {
+            let group = queue.withLock { queue in
+                let group = Array(queue.work.prefix(Self.largestGroup))
+                queue.work.removeFirst(group.count)
+                if group.isEmpty { queue.isWorking = false }
+                return group
+            }
+            if group.isEmpty { return }
+            let failure = commit(group)
+            for work in group { work.report(failure) }
+        }
+    }
+
+    /// Why the group is not on disk; `nil` if it is.
+    private func commit(_ group: [any JournalWork]) -> JournalError? {
+        database.inDatabase { database in
+            do {
+                try database.execute(sql: "BEGIN IMMEDIATE")
+                for work in group {
+                    work.run(JournalTransaction(database: database, journal: self))
+                    // A full or failing disk ends the whole transaction; what came after it would be on its own.
+                    guard database.isInsideTransaction else { return .failed(ResultCode.SQLITE_IOERR.rawValue) }
+                }
+                try database.execute(sql: "COMMIT")
+                return nil
+            } catch {
+                if database.isInsideTransaction { try? database.execute(sql: "ROLLBACK") }
+                return Self.error(error, path: path)
+            }
+        }
+    }
+
+    static func error(_ error: any Error, path: String) -> JournalError {
+        switch error {
+        case let error as JournalError: return error
+        case is RowProblem: return .damaged(path)
+        case let error as StorageError: return error.problem == .full ? .full(path) : .notWritable(path)
+        default: break
+        }
+        guard let error = error as? DatabaseError else { return .failed(ResultCode.SQLITE_ERROR.rawValue) }
+        switch error.resultCode {
+        // The plain error is one of SQL, which is the schema's not being what was written.
+        case .SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_ERROR: return .damaged(path)
+        case .SQLITE_BUSY, .SQLITE_LOCKED: return .locked(path)
+        case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM: return .notWritable(path)
+        case .SQLITE_FULL: return .full(path)
+        default: return .failed(error.extendedResultCode.rawValue)
+        }
+    }
+}
+
+/// One submitted transaction.
+private protocol JournalWork: Sendable {
+    func run(_ transaction: JournalTransaction)
+    /// - Parameter failure: Why the group it belongs to is not on disk.
+    func report(_ failure: JournalError?)
+}
+
+/// Its result waits for the commit.
+private final class Work<Value: Sendable>: JournalWork {
+    private let body: @Sendable (JournalTransaction) throws -> Value
+    private let completion: @Sendable (Result<Value, any Error>) -> Void
+    private let path: String
+    private let result = Mutex<Result<Value, any Error>?>(nil)
+
+    init(
+        _ body: @escaping @Sendable (JournalTransaction) throws -> Value,
+        _ completion: @escaping @Sendable (Result<Value, any Error>) -> Void,
+        path: String
+    ) {
+        self.body = body
+        self.completion = completion
+        self.path = path
+    }
+
+    /// In a savepoint, so that a body that throws spoils none of the others.
+    func run(_ transaction: JournalTransaction) {
+        let database = transaction.database
+        let result = Result<Value, any Error> {
+            try database.execute(sql: "SAVEPOINT work")
+            do {
+                let value = try body(transaction)
+                try database.execute(sql: "RELEASE work")
+                return value
+            } catch {
+                if database.isInsideTransaction { try database.execute(sql: "ROLLBACK TO work; RELEASE work") }
+                throw error is DatabaseError || error is RowProblem ? Journal.error(error, path: path) : error
+            }
+        }
+        self.result.withLock { $0 = result }
+    }
+
+    func report(_ failure: JournalError?) {
+        let result = self.result.withLock { $0 } ?? .failure(JournalError.failed(ResultCode.SQLITE_ABORT.rawValue))
+        completion(failure.map { .failure($0) } ?? result)
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+
+/// The schema. A migration that was released never changes; a new one is appended.
+enum JournalSchema {
+    static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1 commands, pins") { database in
+            try database.execute(sql: first)
+        }
+        return migrator
+    }
+
+    /// Ids of endpoints and digests are 32 bytes, ids of commands 16. Times are milliseconds since 1970. Numbers are unsigned 64 bit
+    /// with the top bit flipped, so that SQL sorts them right. Blobs have tables of their own, so that a change of state does
+    /// not write them again. Optional columns belong to the state that is named beside them.
+    private static let first = """
+        CREATE TABLE meta (
+            id INTEGER PRIMARY KEY NOT NULL CHECK (id = 1),
+            endpoint BLOB NOT NULL CHECK (length(endpoint) = 32),
+            relay_offset INTEGER
+        );
+
+        CREATE TABLE sent_lanes (
+            target BLOB NOT NULL CHECK (length(target) = 32),
+            app TEXT NOT NULL,
+            highest INTEGER NOT NULL,
+            PRIMARY KEY (target, app)
+        ) WITHOUT ROWID;
+        CREATE TABLE sent_commands (
+            id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 16),
+            target BLOB NOT NULL,
+            app TEXT NOT NULL,
+            number INTEGER NOT NULL,
+            created INTEGER NOT NULL,
+            expires INTEGER NOT NULL,
+            digest BLOB NOT NULL CHECK (length(digest) = 32),
+            size INTEGER NOT NULL CHECK (size > 0),
+            cancel_requested INTEGER NOT NULL CHECK (cancel_requested IN (0, 1)),
+            signings INTEGER NOT NULL CHECK (signings > 0),
+            state TEXT NOT NULL CHECK (state IN ('prepared', 'sent', 'accepted', 'withdrawn', 'refused', 'final')),
+            progress TEXT CHECK (progress IN ('accepted', 'waking', 'delivered')),
+            refusal TEXT,
+            refusal_limit TEXT,
+            limit_allowed INTEGER,
+            limit_requested INTEGER,
+            may_have_run INTEGER CHECK (may_have_run IN (0, 1)),
+            outcome TEXT,
+            outcome_reason TEXT,
+            attested_by TEXT CHECK (attested_by IN ('target', 'relay')),
+            receipt BLOB,
+            reply BLOB,
+            FOREIGN KEY (target, app) REFERENCES sent_lanes (target, app),
+            CHECK ((state = 'accepted') = (progress IS NOT NULL)),
+            CHECK ((state = 'refused') = (refusal IS NOT NULL)),
+            CHECK ((state = 'refused') = (may_have_run IS NOT NULL)),
+            CHECK ((state = 'final') = (outcome IS NOT NULL)),
+            CHECK ((state = 'final') = (attested_by IS NOT NULL)),
+            CHECK ((receipt IS NOT NULL) = (attested_by IS NOT NULL AND attested_by = 'target')),
+            CHECK (reply IS NULL OR receipt IS NOT NULL),
+            CHECK ((refusal_limit IS NULL) = (limit_allowed IS NULL) AND (refusal_limit IS NULL) = (limit_requested IS NULL))
+        ) WITHOUT ROWID;
+        CREATE UNIQUE INDEX sent_commands_lane ON sent_commands (target, app, number);
+        CREATE TABLE sent_blobs (
+            id BLOB PRIMARY KEY NOT NULL REFERENCES sent_commands (id) ON DELETE CASCADE,
+            blob BLOB NOT NULL,
+            body BLOB NOT NULL
+        );
+
+        CREATE TABLE lanes (
+            sender BLOB NOT NULL CHECK (length(sender) = 32),
+            app TEXT NOT NULL,
+            highest INTEGER NOT NULL,
+            PRIMARY KEY (sender, app)
+        ) WITHOUT ROWID;
+        CREATE TABLE received_commands (
+            sender BLOB NOT NULL CHECK (length(sender) = 32),
+            id BLOB NOT NULL CHECK (length(id) = 16),
+            app TEXT NOT NULL,
+            number INTEGER NOT NULL,
+            created INTEGER NOT NULL,
+            expires INTEGER NOT NULL,
+            digest BLOB NOT NULL CHECK (length(digest) = 32),
+            size INTEGER NOT NULL CHECK (size > 0),
+            state TEXT NOT NULL CHECK (state IN ('received', 'handling', 'answered')),
+            outcome TEXT,
+            outcome_reason TEXT,
+            PRIMARY KEY (sender, id),
+            CHECK ((state = 'answered') = (outcome IS NOT NULL))
+        ) WITHOUT ROWID;
+        CREATE TABLE received_blobs (
+            sender BLOB NOT NULL,
+            id BLOB NOT NULL,
+            blob BLOB NOT NULL,
+            PRIMARY KEY (sender, id),
+            FOREIGN KEY (sender, id) REFERENCES received_commands (sender, id) ON DELETE CASCADE
+        );
+        CREATE TABLE results (
+            sender BLOB NOT NULL,
+            id BLOB NOT NULL,
+            receipt BLOB NOT NULL,
+            reply BLOB,
+            PRIMARY KEY (sender, id),
+            FOREIGN KEY (sender, id) REFERENCES received_commands (sender, id) ON DELETE CASCADE
+        );
+
+        CREATE TABLE pins (
+            endpoint BLOB PRIMARY KEY NOT NULL CHECK (length(endpoint) = 32),
+            record BLOB NOT NULL,
+            pinned INTEGER NOT NULL
+        );
+        CREATE TABLE vouchers (
+            endpoint BLOB NOT NULL CHECK (length(endpoint) = 32),
+            giver BLOB NOT NULL CHECK (length(giver) = 32),
+            voucher BLOB NOT NULL,
+            PRIMARY KEY (endpoint, giver)
+        );
+        """
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+package import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+// Whom this endpoint knows.
+extension JournalTransaction {
+    /// An endpoint that was seen and confirmed, with its newest record, whose version must not go back.
+    package struct Pin: Hashable, Sendable {
+        package var endpoint: EndpointID
+        /// The signed record as it came.
+        package var record: [UInt8]
+        /// Milliseconds since 1970, by the own clock.
+        package var pinned: Int64
+
+        package init(endpoint: EndpointID, record: [UInt8], pinned: Int64) {
+            self.endpoint = endpoint
+            self.record = record
+            self.pinned = pinned
+        }
+    }
+
+    /// Pins an endpoint, or stores the newer record of one that is pinned; the time of its pinning stays.
+    /// - Throws: `LimitExceeded` if there are as many as an account may have.
+    package func store(_ pin: Pin) throws {
+        let others = try Int.fetchOne(database, sql: "SELECT count(*) FROM pins WHERE endpoint <> ?", arguments: [pin.endpoint.column])
+        try journal.limits.check(.endpointsPerAccount, (others ?? 0) + 1)
+        try database.execute(
+            sql: """
+                INSERT INTO pins (endpoint, record, pinned) VALUES (?, ?, ?)
+                ON CONFLICT (endpoint) DO UPDATE SET record = excluded.record
+                """,
+            arguments: [pin.endpoint.column, Data(pin.record), pin.pinned]
+        )
+    }
+
+    /// Forgets an endpoint that is gone from the account, and what others said for it.
+    package func unpin(_ endpoint: EndpointID) throws {
+        try database.execute(sql: "DELETE FROM pins WHERE endpoint = ?", arguments: [endpoint.column])
+        try database.execute(sql: "DELETE FROM vouchers WHERE endpoint = ?", arguments: [endpoint.column])
+    }
+
+    package func pins() throws -> [Pin] {
+        try Row.fetchAll(database, sql: "SELECT * FROM pins ORDER BY endpoint").map { row in
+            Pin(endpoint: try row.endpoint("endpoint"), record: try row.bytes("record"), pinned: try row.required("pinned"))
+        }
+    }
+
+    /// Stores what one endpoint said for another: one voucher of each, the newest.
+    /// - Throws: `LimitExceeded` if more vouch, or are vouched for, than an account has endpoints.
+    package func storeVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by giver: EndpointID) throws {
+        let arguments: StatementArguments = [endpoint.column, giver.column]
+        let givers = "SELECT count(*) FROM vouchers WHERE endpoint = ? AND giver <> ?"
+        try journal.limits.check(.endpointsPerAccount, (try Int.fetchOne(database, sql: givers, arguments: arguments) ?? 0) + 1)
+        let endpoints = "SELECT count(DISTINCT endpoint) FROM vouchers WHERE endpoint <> ?"
+        let others = try Int.fetchOne(database, sql: endpoints, arguments: [endpoint.column]) ?? 0
+        try journal.limits.check(.endpointsPerAccount, others + 1)
+        try database.execute(
+            sql: "INSERT OR REPLACE INTO vouchers (endpoint, giver, voucher) VALUES (?, ?, ?)",
+            arguments: arguments + [Data(voucher)]
+        )
+    }
+
+    /// All vouchers, by whom they are for and who gave them.
+    package func vouchers() throws -> [EndpointID: [EndpointID: [UInt8]]] {
+        var vouchers: [EndpointID: [EndpointID: [UInt8]]] = [:]
+        for row in try Row.fetchAll(database, sql: "SELECT * FROM vouchers") {
+            vouchers[try row.endpoint("endpoint"), default: [:]][try row.endpoint("giver")] = try row.bytes("voucher")
+        }
+        return vouchers
+    }
+}

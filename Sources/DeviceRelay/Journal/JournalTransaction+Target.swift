@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+package import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+// Commands taken: the stored part of `CommandTarget`.
+extension JournalTransaction {
+    /// What proves a command's outcome.
+    package struct Result: Hashable, Sendable {
+        package var receipt: [UInt8]
+        package var reply: [UInt8]?
+
+        package init(receipt: [UInt8], reply: [UInt8]?) {
+            self.receipt = receipt
+            self.reply = reply
+        }
+    }
+
+    /// Stores a row as `CommandTarget` asks for it.
+    /// - Parameters:
+    ///   - highest: The lane's new highest number, if there is one.
+    ///   - blob: Of a row that is new.
+    ///   - result: Of a row that is answered.
+    package func persist(_ row: CommandTarget.Row, highest: UInt64?, blob: [UInt8]? = nil, result: Result? = nil) throws {
+        let command = row.command
+        guard command.lane.target == journal.endpoint else { throw JournalError.otherEndpoint("a command") }
+        if let highest {
+            try database.execute(
+                sql: """
+                    INSERT INTO lanes (sender, app, highest) VALUES (?, ?, ?)
+                    ON CONFLICT (sender, app) DO UPDATE SET highest = max(highest, excluded.highest)
+                    """,
+                arguments: [command.lane.sender.column, command.lane.appID, NumberColumn.encode(highest)]
+            )
+        }
+        var outcome: CommandOutcome?
+        let state: String
+        switch row.state {
+        case .received: state = "received"
+        case .handling: state = "handling"
+        case .answered(let value): (state, outcome) = ("answered", value)
+        }
+        try database.execute(
+            sql: """
+                INSERT INTO received_commands (sender, id, app, number, created, expires, digest, size, state, outcome, outcome_reason)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                ON CONFLICT (sender, id) DO UPDATE
+                SET (state, outcome, outcome_reason) = (excluded.state, excluded.outcome, excluded.outcome_reason)
+                """,
+            arguments: [
+                command.lane.sender.column, command.id.column, command.lane.appID, NumberColumn.encode(command.number), command.created,
+                command.expires, command.digest.column, command.size, state, outcome?.column, outcome?.reasonColumn,
+            ]
+        )
+        let key: StatementArguments = [command.lane.sender.column, command.id.column]
+        if let blob {
+            try database.execute(
+                sql: "INSERT OR REPLACE INTO received_blobs (sender, id, blob) VALUES (?, ?, ?)",
+                arguments: key + [Data(blob)]
+            )
+        }
+        if let result {
+            try database.execute(
+                sql: "INSERT OR REPLACE INTO results (sender, id, receipt, reply) VALUES (?, ?, ?, ?)",
+                arguments: key + [Data(result.receipt), result.reply.map { Data($0) }]
+            )
+        }
+    }
+
+    /// Deletes a row with all that belongs to it.
+    package func remove(_ key: CommandKey) throws {
+        try database.execute(
+            sql: "DELETE FROM received_commands WHERE sender = ? AND id = ?",
+            arguments: [key.sender.column, key.id.column]
+        )
+    }
+
+    package func receivedBlob(_ key: CommandKey) throws -> [UInt8]? {
+        try Row.fetchOne(
+            database,
+            sql: "SELECT blob FROM received_blobs WHERE sender = ? AND id = ?",
+            arguments: [key.sender.column, key.id.column]
+        )?.bytes("blob")
+    }
+
+    package func result(_ key: CommandKey) throws -> Result? {
+        try Row.fetchOne(
+            database,
+            sql: "SELECT receipt, reply FROM results WHERE sender = ? AND id = ?",
+            arguments: [key.sender.column, key.id.column]
+        ).map { Result(receipt: try $0.bytes("receipt"), reply: try $0.optionalBytes("reply")) }
+    }
+
+    /// What a `CommandTarget` begins with.
+    package func target() throws -> CommandTarget {
+        var highest: [CommandLane: UInt64] = [:]
+        for row in try Row.fetchAll(database, sql: "SELECT * FROM lanes") {
+            let lane = CommandLane(sender: try row.endpoint("sender"), target: journal.endpoint, appID: try row.required("app"))
+            highest[lane] = try row.number("highest")
+        }
+        let rows = try Row.fetchAll(database, sql: "SELECT * FROM received_commands").map { row in
+            CommandTarget.Row(
+                restoring: try row.descriptor(sender: row.endpoint("sender"), target: journal.endpoint),
+                state: try receivedState(row)
+            )
+        }
+        return CommandTarget(limits: journal.limits, highestNumbers: highest, rows: rows)
+    }
+
+    private func receivedState(_ row: Row) throws -> CommandTarget.State {
+        switch try row.required("state", as: String.self) {
+        case "received": .received
+        case "handling": .handling
+        case "answered": .answered(try row.outcome())
+        default: throw RowProblem()
+        }
+    }
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+package import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What may be done with the journal inside of a transaction.
+package struct JournalTransaction {
+    let database: Database
+    let journal: Journal
+
+    // MARK: Time
+
+    /// How far the relay's clock was ahead of the own one, in milliseconds; `nil` before the first challenge.
+    package func relayOffset() throws -> Int64? {
+        try Row.fetchOne(database, sql: "SELECT relay_offset FROM meta")?.value("relay_offset")
+    }
+
+    package func setRelayOffset(_ offset: Int64) throws {
+        try database.execute(sql: "UPDATE meta SET relay_offset = ?", arguments: [offset])
+    }
+
+    // MARK: Commands sent
+
+    /// What is kept of a sent command beside its row.
+    package struct SentContent: Hashable, Sendable {
+        /// The sealed command; every retry sends exactly these bytes.
+        package var blob: [UInt8]
+        /// What was sealed. Only the target can open the blob, and signing anew has to seal it again.
+        package var body: [UInt8]
+
+        package init(blob: [UInt8], body: [UInt8]) {
+            self.blob = blob
+            self.body = body
+        }
+    }
+
+    /// The lane's next number. It counts as used once the transaction is committed, whether a command uses it or not.
+    package func nextNumber(to target: EndpointID, appID: String) throws -> UInt64 {
+        let row = try Row.fetchOne(
+            database,
+            sql: "SELECT highest FROM sent_lanes WHERE target = ? AND app = ?",
+            arguments: [target.column, appID]
+        )
+        let (next, overflow) = (try row?.number("highest") ?? 0).addingReportingOverflow(1)
+        guard !overflow else { throw RowProblem() }
+        try raiseSentLane(target, appID, to: next)
+        return next
+    }
+
+    private func raiseSentLane(_ target: EndpointID, _ appID: String, to number: UInt64) throws {
+        try database.execute(
+            sql: """
+                INSERT INTO sent_lanes (target, app, highest) VALUES (?, ?, ?)
+                ON CONFLICT (target, app) DO UPDATE SET highest = max(highest, excluded.highest)
+                """,
+            arguments: [target.column, appID, NumberColumn.encode(number)]
+        )
+    }
+
+    /// Stores a new command.
+    /// - Throws: `LimitExceeded` if too many have not ended. Of those that have, the oldest make room.
+    package func insert(_ sent: SentCommand, _ content: SentContent) throws {
+        let limit = journal.limits[.mailboxCommands]
+        let open = "SELECT count(*) FROM sent_commands WHERE state IN ('prepared', 'sent', 'accepted')"
+        try journal.limits.check(.mailboxCommands, (try Int.fetchOne(database, sql: open) ?? 0) + 1)
+        try database.execute(
+            sql: """
+                DELETE FROM sent_commands WHERE id IN (
+                    SELECT id FROM sent_commands WHERE state IN ('withdrawn', 'refused', 'final') ORDER BY id DESC LIMIT -1 OFFSET ?)
+                """,
+            arguments: [limit - 1]
+        )
+        try raiseSentLane(sent.command.lane.target, sent.command.lane.appID, to: sent.command.number)
+        try write(sent, statement: "INSERT INTO sent_commands (\(Self.sentColumns)) VALUES (\(Self.sentMarks))")
+        try database.execute(
+            sql: "INSERT INTO sent_blobs (id, blob, body) VALUES (?, ?, ?)",
+            arguments: [sent.command.id.column, Data(content.blob), Data(content.body)]
+        )
+    }
+
+    /// Stores a command's new state; with the new content if it was signed anew.
+    package func update(_ sent: SentCommand, _ content: SentContent? = nil) throws {
+        if let content {
+            try raiseSentLane(sent.command.lane.target, sent.command.lane.appID, to: sent.command.number)
+            try database.execute(
+                sql: "UPDATE sent_blobs SET blob = ?, body = ? WHERE id = ?",
+                arguments: [Data(content.blob), Data(content.body), sent.command.id.column]
+            )
+        }
+        try write(sent, statement: "UPDATE sent_commands SET (\(Self.sentColumns)) = (\(Self.sentMarks)) WHERE id = ?1")
+        // It may have been forgotten by another process. Then it stays so.
+    }
+
+    /// Forgets a command that the app does not want to see any more.
+    package func forgetSent(_ id: CommandID) throws {
+        try database.execute(sql: "DELETE FROM sent_commands WHERE id = ?", arguments: [id.column])
+    }
+
+    package func sentContent(_ id: CommandID) throws -> SentContent? {
+        try Row.fetchOne(database, sql: "SELECT blob, body FROM sent_blobs WHERE id = ?", arguments: [id.column])
+            .map { SentContent(blob: try $0.bytes("blob"), body: try $0.bytes("body")) }
+    }
+
+    /// A command as it is stored now: another process of the endpoint may have changed it.
+    package func sent(_ id: CommandID) throws -> SentCommand? {
+        try Row.fetchOne(database, sql: "SELECT * FROM sent_commands WHERE id = ?", arguments: [id.column]).map(sentCommand)
+    }
+
+    /// All commands, in the order of their ids.
+    package func sentCommands() throws -> [SentCommand] {
+        try Row.fetchAll(database, sql: "SELECT * FROM sent_commands ORDER BY id").map(sentCommand)
+    }
+
+    private static let sentColumns = """
+        id, target, app, number, created, expires, digest, size, cancel_requested, signings, state, progress, refusal, refusal_limit, \
+        limit_allowed, limit_requested, may_have_run, outcome, outcome_reason, attested_by, receipt, reply
+        """
+    private static let sentMarks = (1...22).map { "?\($0)" }.joined(separator: ", ")
+
+    private func write(_ sent: SentCommand, statement: String) throws {
+        let command = sent.command
+        var (progress, refusal, final): (CommandProgress?, CommandRefusal?, CommandFinal?)
+        let state: String
+        switch sent.state {
+        case .prepared: state = "prepared"
+        case .sent: state = "sent"
+        case .withdrawn: state = "withdrawn"
+        case .accepted(let value): (state, progress) = ("accepted", value)
+        case .refused(let value): (state, refusal) = ("refused", value)
+        case .final(let value): (state, final) = ("final", value)
+        }
+        try database.execute(
+            sql: statement,
+            arguments: [
+                command.id.column, command.lane.target.column, command.lane.appID, NumberColumn.encode(command.number), command.created,
+                command.expires, command.digest.column, command.size, sent.cancelRequested, sent.signings, state, progress?.column,
+                refusal?.reason.column, refusal?.reason.limit?.limit.rawValue, refusal?.reason.limit?.allowed,
+                refusal?.reason.limit?.requested, refusal?.mayHaveRun, final?.outcome.column, final?.outcome.reasonColumn,
+                final?.attestedBy.rawValue, final?.receipt.map { Data($0) }, final?.reply.map { Data($0) },
+            ]
+        )
+    }
+
+    private func sentCommand(_ row: Row) throws -> SentCommand {
+        SentCommand(
+            restoring: try row.descriptor(sender: journal.endpoint, target: row.endpoint("target")),
+            state: try sentState(row),
+            cancelRequested: try row.required("cancel_requested"),
+            signings: try row.required("signings")
+        )
+    }
+
+    private func sentState(_ row: Row) throws -> SentCommand.State {
+        switch try row.required("state", as: String.self) {
+        case "prepared": return .prepared
+        case "sent": return .sent
+        case "withdrawn": return .withdrawn
+        case "accepted":
+            guard let progress = CommandProgress(column: try row.required("progress")) else { throw RowProblem() }
+            return .accepted(progress)
+        case "refused":
+            let limit = try row.value("refusal_limit", as: String.self).map { name in
+                guard let limit = Limit(rawValue: name) else { throw RowProblem() }
+                return LimitExceeded(
+                    limit: limit,
+                    allowed: try row.required("limit_allowed"),
+                    requested: try row.required("limit_requested")
+                )
+            }
+            guard let reason = CommandRefusal.Reason(column: try row.required("refusal"), limit: limit) else { throw RowProblem() }
+            return .refused(CommandRefusal(reason, mayHaveRun: try row.required("may_have_run")))
+        case "final":
+            switch CommandAttestation(rawValue: try row.required("attested_by")) {
+            case .target:
+                let (receipt, reply) = (try row.bytes("receipt"), try row.optionalBytes("reply"))
+                return .final(CommandFinal(outcome: try row.outcome(), receipt: receipt, reply: reply))
+            case .relay: return .final(CommandFinal(attestedByRelay: try row.outcome()))
+            case nil: throw RowProblem()
+            }
+        default: throw RowProblem()
+        }
+    }
+}

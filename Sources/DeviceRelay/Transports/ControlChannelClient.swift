@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+import NIOWebSocket
+import RelayProtocol
+import Synchronization
+
+/// Dials a relay's control channel: TCP, TLS, and the upgrade to a WebSocket.
+package struct ControlChannelClient: Sendable {
+    static let subprotocol = "device-relay.v1"
+
+    private let group: any EventLoopGroup
+    private let maximumFrameBytes: Int
+
+    package init(
+        group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        maximumFrameBytes: Int = ControlChannelStateMachine.largestFrame
+    ) {
+        self.group = group
+        self.maximumFrameBytes = maximumFrameBytes
+    }
+
+    /// Dials. Events come in order, on one thread: `opened` and whatever follows it up to `closed`; or `dialFailed` alone.
+    /// - Parameter timeout: For everything up to `opened`, in milliseconds.
+    /// - Returns: What gives the attempt up.
+    @discardableResult
+    package func dial(
+        _ address: RelayAddress,
+        trust: RelayTrust,
+        timeout: Int64 = 15_000,
+        events: @escaping @Sendable (ControlConnection.Event) -> Void
+    ) -> ControlDial {
+        let loop = group.next()
+        let dial = ControlDial(loop: loop, events: events)
+        let tls: NIOSSLContext?
+        do {
+            tls = try address.isEncrypted ? Self.tlsContext() : nil
+        } catch {
+            dial.fail(.protocolError("TLS cannot be set up"))
+            return dial
+        }
+        let timer = loop.scheduleTask(in: .milliseconds(timeout)) { dial.fail(.timedOut) }
+        dial.whenEnded { timer.cancel() }
+        let bootstrap = ClientBootstrap(group: loop)
+            .connectTimeout(.milliseconds(timeout))
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    guard dial.add(channel) else { throw ChannelError.alreadyClosed }
+                    if let tls { try Self.addTLS(tls, to: channel, address, trust, dial) }
+                    try addHTTP(to: channel, address, dial)
+                }
+            }
+        bootstrap.connect(host: address.host, port: address.port).whenFailure { dial.fail(.unreachable(Self.describe($0))) }
+        return dial
+    }
+
+    private static func tlsContext() throws -> NIOSSLContext {
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.minimumTLSVersion = .tlsv12
+        // Whoever does not end TLS in turn must not keep the socket open for long.
+        configuration.shutdownTimeout = .milliseconds(500)
+        // The name is checked with the authorities; a pinned key may show any.
+        configuration.certificateVerification = .noHostnameVerification
+        configuration.applicationProtocols = ["http/1.1"]
+        return try NIOSSLContext(configuration: configuration)
+    }
+
+    private static func addTLS(
+        _ context: NIOSSLContext,
+        to channel: any Channel,
+        _ address: RelayAddress,
+        _ trust: RelayTrust,
+        _ dial: ControlDial
+    ) throws {
+        let isAddress = (try? SocketAddress(ipAddress: address.host, port: 0)) != nil
+        let handler = try NIOSSLClientHandler(
+            context: context,
+            serverHostname: isAddress ? nil : address.host,
+            customVerificationCallback: { chain, promise in
+                @Sendable func result(_ verdict: RelayTrust.Verdict) -> NIOSSLVerificationResult {
+                    switch verdict {
+                    case .trusted: return .certificateVerified
+                    case .refused(let problem): dial.fail(.untrusted(problem))
+                    case .undecided: break
+                    }
+                    return .failed
+                }
+                let verdict = trust.verdict(byKeyOf: chain)
+                guard verdict == .undecided else { return promise.succeed(result(verdict)) }
+                promise.completeWithTask { result(await trust.verdict(byAuthoritiesOf: chain, host: address.host)) }
+            }
+        )
+        try channel.pipeline.syncOperations.addHandler(handler)
+    }
+
+    private func addHTTP(to channel: any Channel, _ address: RelayAddress, _ dial: ControlDial) throws {
+        let upgrader = NIOWebSocketClientUpgrader(maxFrameSize: maximumFrameBytes, automaticErrorHandling: false) { channel, head in
+            channel.eventLoop.makeCompletedFuture {
+                guard head.headers[canonicalForm: "Sec-WebSocket-Protocol"].map(String.init) == [Self.subprotocol],
+                    head.headers["Sec-WebSocket-Extensions"].isEmpty
+                else {
+                    return dial.fail(.notARelay(status: 101, retryAfter: nil))
+                }
+                let handler = ControlFrameHandler(maximumMessageBytes: maximumFrameBytes, events: dial.events)
+                dial.open(ControlConnection(channel: channel, handler: NIOLoopBound(handler, eventLoop: channel.eventLoop)))
+                try channel.pipeline.syncOperations.addHandler(handler)
+            }
+        }
+        let request = UpgradeRequestHandler(address: address, dial: dial)
+        let bound = NIOLoopBound(request, eventLoop: channel.eventLoop)
+        try channel.pipeline.syncOperations.addHTTPClientHandlers(
+            leftOverBytesStrategy: .forwardBytes,
+            withClientUpgrade: (
+                upgraders: [upgrader],
+                completionHandler: { context in context.pipeline.syncOperations.removeHandler(bound.value, promise: nil) }
+            )
+        )
+        try channel.pipeline.syncOperations.addHandler(request)
+    }
+
+    /// In a few words, without what was dialled.
+    private static func describe(_ error: any Error) -> String {
+        switch error {
+        case let error as NIOConnectionError where error.connectionErrors.isEmpty: "the name is not known"
+        case is NIOConnectionError: "nothing answers there"
+        case is ChannelError: "no answer"
+        default: "\(type(of: error))"
+        }
+    }
+}
+
+/// An attempt to dial, which ends once: open, failed or given up.
+package final class ControlDial: Sendable {
+    private enum State {
+        case dialing([any Channel], onEnd: [@Sendable () -> Void])
+        case ended
+    }
+
+    let events: @Sendable (ControlConnection.Event) -> Void
+    private let loop: any EventLoop
+    private let state = Mutex(State.dialing([], onEnd: []))
+
+    init(loop: any EventLoop, events: @escaping @Sendable (ControlConnection.Event) -> Void) {
+        self.loop = loop
+        self.events = events
+    }
+
+    /// Gives the attempt up. Without effect once it is open; no event follows.
+    package func cancel() { _ = end(closing: true) }
+
+    func fail(_ failure: DialFailure) {
+        guard end(closing: true) else { return }
+        loop.execute { self.events(.dialFailed(failure)) }
+    }
+
+    func open(_ connection: ControlConnection) {
+        guard end(closing: false) else { return connection.drop() }
+        events(.opened(connection))
+    }
+
+    /// False if the attempt is over.
+    func add(_ channel: any Channel) -> Bool {
+        state.withLock { state in
+            guard case .dialing(let channels, let onEnd) = state else { return false }
+            state = .dialing(channels + [channel], onEnd: onEnd)
+            return true
+        }
+    }
+
+    func whenEnded(_ body: @escaping @Sendable () -> Void) {
+        let isOver = state.withLock { state in
+            guard case .dialing(let channels, let onEnd) = state else { return true }
+            state = .dialing(channels, onEnd: onEnd + [body])
+            return false
+        }
+        if isOver { body() }
+    }
+
+    private func end(closing: Bool) -> Bool {
+        let ended: (channels: [any Channel], onEnd: [@Sendable () -> Void])? = state.withLock { state in
+            guard case .dialing(let channels, let onEnd) = state else { return nil }
+            state = .ended
+            return (channels, onEnd)
+        }
+        guard let ended else { return false }
+        for body in ended.onEnd { body() }
+        guard closing else { return true }
+        // Not at once: the verification callback runs within the TLS handler, which must not be entered again.
+        for channel in ended.channels { channel.eventLoop.execute { channel.close(promise: nil) } }
+        return true
+    }
+}
+
+/// Asks for the upgrade, and tells why there is none.
+private final class UpgradeRequestHandler: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPClientResponsePart
+    typealias OutboundOut = HTTPClientRequestPart
+
+    private let address: RelayAddress
+    private let dial: ControlDial
+
+    init(address: RelayAddress, dial: ControlDial) {
+        self.address = address
+        self.dial = dial
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        var headers = HTTPHeaders()
+        headers.add(name: "Host", value: address.authority)
+        headers.add(name: "Sec-WebSocket-Protocol", value: ControlChannelClient.subprotocol)
+        let head = HTTPRequestHead(version: .http1_1, method: .GET, uri: address.path, headers: headers)
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        context.fireChannelActive()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard case .head(let head) = unwrapInboundIn(data) else { return }
+        let seconds = head.headers.first(name: "Retry-After").flatMap { Int64($0) }.map { min(max($0, 0), 86_400) }
+        dial.fail(.notARelay(status: Int(head.status.code), retryAfter: seconds.map { $0 * 1_000 }))
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        dial.fail(.protocolError("the connection was closed before it was a WebSocket"))
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        switch error {
+        case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: dial.fail(.protocolError("TLS failed"))
+        case is NIOHTTPClientUpgradeError: dial.fail(.notARelay(status: 101, retryAfter: nil))
+        case is HTTPParserError: dial.fail(.protocolError("the answer is no HTTP"))
+        default: dial.fail(.protocolError("\(type(of: error))"))
+        }
+        context.close(promise: nil)
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import NIOSSL
+package import RelayProtocol
+import SwiftASN1
+package import X509
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+#if canImport(Security)
+import Security
+#endif
+
+/// Why a certificate is not believed.
+package enum RelayTrustProblem: Hashable, Sendable {
+    case noCertificate
+    /// A certificate that the relay made itself, over another key than the one that is pinned.
+    case otherKey(RelayID)
+    /// Ordinary web trust does not hold, or its name is another.
+    case notTrusted
+}
+
+/// Whom to take for the relay: whoever has the pinned key, whatever name and dates its certificate shows; or else whoever the
+/// public authorities, or those given here, know by the name that was dialled.
+package struct RelayTrust: Sendable {
+    private let relay: RelayID?
+    /// `nil` stands for the system's.
+    private let authorities: [Certificate]?
+
+    package init(relay: RelayID?, authorities: [Certificate]? = nil) {
+        self.relay = relay
+        self.authorities = authorities
+    }
+
+    enum Verdict: Hashable {
+        case trusted
+        case refused(RelayTrustProblem)
+        /// The authorities have to be asked.
+        case undecided
+    }
+
+    /// What the key alone decides.
+    func verdict(byKeyOf chain: [NIOSSLCertificate]) -> Verdict {
+        guard let leaf = chain.first else { return .refused(.noCertificate) }
+        guard let relay, let key = Self.key(of: leaf), RelayID(key) == relay else { return .undecided }
+        return .trusted
+    }
+
+    /// What web trust decides.
+    func verdict(byAuthoritiesOf chain: [NIOSSLCertificate], host: String) async -> Verdict {
+        if await isTrusted(chain, host: host) { return .trusted }
+        guard relay != nil, let leaf = chain.first, let certificate = Self.certificate(leaf), certificate.issuer == certificate.subject,
+            let key = Self.key(of: leaf)
+        else { return .refused(.notTrusted) }
+        return .refused(.otherKey(RelayID(key)))
+    }
+
+    private static func key(of certificate: NIOSSLCertificate) -> SigningPublicKey? {
+        (try? certificate.extractPublicKey().toSPKIBytes()).flatMap { try? SigningPublicKey(spki: $0) }
+    }
+
+    private static func certificate(_ certificate: NIOSSLCertificate) -> Certificate? {
+        (try? certificate.toDERBytes()).flatMap { try? Certificate(derEncoded: $0) }
+    }
+
+    private func isTrusted(_ chain: [NIOSSLCertificate], host: String) async -> Bool {
+        #if canImport(Security)
+        if authorities == nil { return await Self.isTrustedBySystem(chain, host: host) }
+        #endif
+        let certificates = chain.compactMap(Self.certificate)
+        guard let leaf = certificates.first, certificates.count == chain.count else { return false }
+        let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
+        var verifier = Verifier(rootCertificates: authorities.map { CertificateStore($0) } ?? .systemTrustRoots) {
+            RFC5280Policy()
+            ServerIdentityPolicy(serverHostname: isAddress ? nil : host, serverIP: isAddress ? host : nil)
+        }
+        switch await verifier.validate(leaf: leaf, intermediates: CertificateStore(certificates.dropFirst())) {
+        case .validCertificate: return true
+        case .couldNotValidate: return false
+        }
+    }
+
+    #if canImport(Security)
+    /// The roots of Apple's systems are known to Security alone.
+    private static func isTrustedBySystem(_ chain: [NIOSSLCertificate], host: String) async -> Bool {
+        let certificates = chain.compactMap { (try? $0.toDERBytes()).flatMap { SecCertificateCreateWithData(nil, Data($0) as CFData) } }
+        guard certificates.count == chain.count else { return false }
+        var trust: SecTrust?
+        let policy = SecPolicyCreateSSL(true, host as CFString)
+        guard SecTrustCreateWithCertificates(certificates as CFArray, policy, &trust) == errSecSuccess, let trust else { return false }
+        return SecTrustEvaluateWithError(trust, nil)
+    }
+    #endif
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import GRDB
+import RelayProtocol
+import Testing
+
+@Suite struct JournalTests {
+    let directory: TemporaryDirectory
+    let endpoint = EndpointID(P256SigningKey().publicKey)
+    let peer = EndpointID(P256SigningKey().publicKey)
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    var path: String { "\(directory.path)/journal.sqlite" }
+
+    func journal(limits: Limits = Limits()) throws -> Journal { try Journal(path: path, endpoint: endpoint, limits: limits, patience: 0.2) }
+
+    func command(_ number: UInt64, to target: EndpointID? = nil, from sender: EndpointID? = nil, appID: String = "app") -> CommandDescriptor
+    {
+        var random = SystemRandomNumberGenerator()
+        var ids = CommandIDGenerator()
+        let lane = CommandLane(sender: sender ?? endpoint, target: target ?? peer, appID: appID)
+        let id = ids.next(now: 1_000_000 &+ number, using: &random)
+        return CommandDescriptor(
+            id: id,
+            lane: lane,
+            number: number,
+            created: 5,
+            expires: 50,
+            digest: Digest256(bytes: Array(repeating: UInt8(truncatingIfNeeded: number), count: 32)) ?? Digest256.zero,
+            size: 3
+        )
+    }
+
+    static let content = JournalTransaction.SentContent(blob: [1, 2, 3], body: [4])
+
+    static let states: [SentCommand.State] = [
+        .prepared, .sent, .withdrawn, .accepted(.accepted), .accepted(.waking), .accepted(.delivered),
+        .refused(CommandRefusal(.idConflict, mayHaveRun: true)),
+        .refused(CommandRefusal(.limit(LimitExceeded(limit: .mailboxBytes, allowed: 7, requested: 8)), mayHaveRun: false)),
+        .refused(CommandRefusal(.limit(LimitExceeded(limit: .commandBytes, allowed: 7, requested: 8)), mayHaveRun: false)),
+        .refused(CommandRefusal(.clockSkew, mayHaveRun: true)), .refused(CommandRefusal(.numberPassed, mayHaveRun: true)),
+        .refused(CommandRefusal(.expired, mayHaveRun: false)), .refused(CommandRefusal(.livesTooLong, mayHaveRun: false)),
+        .refused(CommandRefusal(.targetUnknown, mayHaveRun: false)),
+        .refused(CommandRefusal(.other(code: "tooManyRequests"), mayHaveRun: false)),
+        .refused(CommandRefusal(.other(code: ""), mayHaveRun: false)),
+        .final(CommandFinal(attestedByRelay: .expired)), .final(CommandFinal(attestedByRelay: .cancelled)),
+        .final(CommandFinal(attestedByRelay: .indeterminate(.targetLost))),
+        .final(CommandFinal(outcome: .succeeded, receipt: [9], reply: [])),
+        .final(CommandFinal(outcome: .declined, receipt: [9], reply: nil)),
+        .final(CommandFinal(outcome: .unsupported, receipt: [9], reply: nil)),
+        .final(CommandFinal(outcome: .failed(reason: ""), receipt: [9], reply: [1, 2])),
+        .final(CommandFinal(outcome: .failed(reason: "größer ist's"), receipt: [9], reply: nil)),
+        .final(CommandFinal(outcome: .indeterminate(.interrupted), receipt: [9], reply: nil)),
+        .final(CommandFinal(outcome: .indeterminate(.timedOut), receipt: [9], reply: nil)),
+    ]
+
+    @Test func everyStateOfASentCommandIsReadBack() async throws {
+        var stored: [SentCommand] = []
+        for (index, state) in Self.states.enumerated() {
+            let sent = SentCommand(
+                restoring: command(index == 0 ? UInt64.max : UInt64(index)),
+                state: state,
+                cancelRequested: index % 2 == 0,
+                signings: index + 1
+            )
+            stored.append(sent)
+        }
+        let rows = stored
+        do {
+            let journal = try journal()
+            try await journal.write { transaction in for sent in rows { try transaction.insert(sent, Self.content) } }
+            // Every state can follow every other as far as the journal is concerned.
+            try await journal.write { transaction in
+                for (sent, other) in zip(rows, rows.reversed()) {
+                    try transaction.update(
+                        SentCommand(restoring: sent.command, state: other.state, cancelRequested: true, signings: 9)
+                    )
+                    try transaction.update(sent)
+                }
+            }
+        }
+        let again = try journal()
+        let found = try again.read { try $0.sentCommands() }
+        #expect(found == rows.sorted { $0.command.id < $1.command.id })
+        #expect(try again.read { try $0.sentContent(rows[3].command.id) } == Self.content)
+        #expect(try again.read { try $0.sent(rows[5].command.id) } == rows[5])
+    }
+
+    @Test func everyStateOfATakenCommandIsReadBack() async throws {
+        let states: [CommandTarget.State] = [
+            .received, .handling, .answered(.succeeded), .answered(.failed(reason: "x")), .answered(.indeterminate(.timedOut)),
+        ]
+        let rows = states.enumerated().map { index, state in
+            CommandTarget.Row(restoring: command(UInt64(index) + 1, to: endpoint, from: peer, appID: "app\(index % 2)"), state: state)
+        }
+        let result = JournalTransaction.Result(receipt: [7], reply: [8])
+        do {
+            let journal = try journal()
+            try await journal.write { transaction in
+                for row in rows { try transaction.persist(row, highest: row.command.number, blob: [1, 2, 3]) }
+                try transaction.persist(rows[2], highest: nil, result: result)
+                // A highest number never goes back.
+                try transaction.persist(rows[0], highest: 1)
+            }
+        }
+        let again = try journal()
+        let highest = [
+            CommandLane(sender: peer, target: endpoint, appID: "app0"): 5,
+            CommandLane(sender: peer, target: endpoint, appID: "app1"): UInt64(4),
+        ]
+        #expect(try again.read { try $0.target() } == CommandTarget(highestNumbers: highest, rows: rows))
+        #expect(try again.read { try $0.result(rows[2].command.key) } == result)
+        #expect(try again.read { try $0.receivedBlob(rows[1].command.key) } == [1, 2, 3])
+        try await again.write { try $0.remove(rows[2].command.key) }
+        #expect(try again.read { try $0.result(rows[2].command.key) } == nil)
+        #expect(try again.read { try $0.receivedBlob(rows[2].command.key) } == nil)
+        // The lane stays for ever.
+        #expect(try again.read { try $0.target() } == CommandTarget(highestNumbers: highest, rows: rows.filter { $0 != rows[2] }))
+    }
+
+    @Test func whatTheMachinesAskForCanBeStored() async throws {
+        let journal = try journal()
+        var target = try journal.read { try $0.target() }
+        let clock = TargetClock(own: 1, relay: 1)
+        let first = command(1, to: endpoint, from: peer)
+        var actions = target.offered(first, check: .valid, clock)
+        actions += target.handlerEnded(first.key, .succeeded, reply: [3], clock)
+        actions += target.offered(command(2, to: endpoint, from: peer), check: .refused(.unsupported), clock)
+        let all = actions
+        try await journal.write { transaction in
+            for case .persist(let row, let highest, let reply) in all {
+                let isAnswered = if case .answered = row.state { true } else { false }
+                try transaction.persist(
+                    row,
+                    highest: highest,
+                    blob: row.state == .handling ? nil : [1, 2, 3],
+                    result: isAnswered ? JournalTransaction.Result(receipt: [1], reply: reply) : nil
+                )
+            }
+        }
+        var restored = try journal.read { try $0.target() }
+        #expect(restored.connected() == target.connected())
+        #expect(restored.connected().count == 2)
+    }
+
+    @Test func numbersGrowWithinALaneAndSurvive() async throws {
+        let (one, two) = (try journal(), try journal())
+        let other = EndpointID(P256SigningKey().publicKey)
+        let peer = peer
+        #expect(try await one.write { try $0.nextNumber(to: peer, appID: "a") } == 1)
+        #expect(try await two.write { try $0.nextNumber(to: peer, appID: "a") } == 2)
+        #expect(try await one.write { try $0.nextNumber(to: peer, appID: "b") } == 1)
+        #expect(try await one.write { try $0.nextNumber(to: other, appID: "a") } == 1)
+        let sent = SentCommand(restoring: command(1 << 63, appID: "a"), state: .sent, cancelRequested: false, signings: 1)
+        try await one.write { try $0.insert(sent, Self.content) }
+        let next = try await two.write { try $0.nextNumber(to: peer, appID: "a") }
+        #expect(next == UInt64(1) << 63 + 1)
+        let last = SentCommand(restoring: command(.max, appID: "a"), state: .sent, cancelRequested: false, signings: 1)
+        try await one.write { try $0.insert(last, Self.content) }
+        await #expect(throws: JournalError.self) { try await two.write { try $0.nextNumber(to: peer, appID: "a") } }
+    }
+
+    @Test func signingAnewReplacesTheBlob() async throws {
+        let journal = try journal()
+        let before = SentCommand(restoring: command(1), state: .prepared, cancelRequested: false, signings: 1)
+        let old = before.command
+        let anew = CommandDescriptor(
+            id: old.id,
+            lane: old.lane,
+            number: 9,
+            created: 6,
+            expires: 60,
+            digest: Digest256.zero,
+            size: 4
+        )
+        let after = SentCommand(restoring: anew, state: .sent, cancelRequested: false, signings: 2)
+        let content = JournalTransaction.SentContent(blob: [9, 9, 9, 9], body: [4])
+        try await journal.write { try $0.insert(before, Self.content) }
+        try await journal.write { try $0.update(after, content) }
+        #expect(try journal.read { try $0.sentCommands() } == [after])
+        #expect(try journal.read { try $0.sentContent(old.id) } == content)
+        let peer = peer
+        #expect(try await journal.write { try $0.nextNumber(to: peer, appID: "app") } == 10)
+        try await journal.write { try $0.forgetSent(old.id) }
+        #expect(try journal.read { try $0.sentContent(old.id) } == nil)
+    }
+
+    @Test func whatHasEndedMakesRoomAndWhatHasNotIsBounded() async throws {
+        var limits = Limits()
+        limits[.mailboxCommands] = 3
+        let journal = try journal(limits: limits)
+        for number in UInt64(1)...6 {
+            let sent = SentCommand(restoring: command(number), state: .withdrawn, cancelRequested: false, signings: 1)
+            try await journal.write { try $0.insert(sent, Self.content) }
+        }
+        #expect(try journal.read { try $0.sentCommands() }.map(\.command.number) == [4, 5, 6])
+        for number in UInt64(7)...9 {
+            let sent = SentCommand(restoring: command(number), state: .sent, cancelRequested: false, signings: 1)
+            try await journal.write { try $0.insert(sent, Self.content) }
+        }
+        let tooMany = SentCommand(restoring: command(10), state: .sent, cancelRequested: false, signings: 1)
+        await #expect(throws: LimitExceeded(limit: .mailboxCommands, allowed: 3, requested: 4)) {
+            try await journal.write { try $0.insert(tooMany, Self.content) }
+        }
+        #expect(try journal.read { try $0.sentCommands() }.filter { !$0.isEnded }.count == 3)
+    }
+
+    @Test func peersAndTimeAreReadBack() async throws {
+        let (endpoint, peer) = (endpoint, peer)
+        let pin = JournalTransaction.Pin(endpoint: peer, record: [1], pinned: 5)
+        let newer = JournalTransaction.Pin(endpoint: peer, record: [2], pinned: 9)
+        do {
+            let journal = try journal()
+            #expect(try journal.read { try $0.relayOffset() } == nil)
+            try await journal.write { transaction in
+                try transaction.setRelayOffset(-7)
+                try transaction.store(pin)
+                try transaction.store(newer)
+                try transaction.storeVoucher([1], for: endpoint, by: peer)
+                try transaction.storeVoucher([2], for: endpoint, by: peer)
+            }
+        }
+        let again = try journal()
+        #expect(try again.read { try $0.relayOffset() } == -7)
+        #expect(try again.read { try $0.pins() } == [JournalTransaction.Pin(endpoint: peer, record: [2], pinned: 5)])
+        #expect(try again.read { try $0.vouchers() } == [endpoint: [peer: [2]]])
+        try await again.write { transaction in
+            try transaction.unpin(peer)
+            try transaction.unpin(endpoint)
+        }
+        #expect(try again.read { try $0.pins().isEmpty && $0.vouchers().isEmpty })
+    }
+
+    @Test func peersAreBounded() async throws {
+        var limits = Limits()
+        limits[.endpointsPerAccount] = 2
+        let journal = try journal(limits: limits)
+        let peers = (0..<3).map { _ in EndpointID(P256SigningKey().publicKey) }
+        let exceeded = LimitExceeded(limit: .endpointsPerAccount, allowed: 2, requested: 3)
+        await #expect(throws: exceeded) {
+            try await journal.write { transaction in
+                for peer in peers { try transaction.store(JournalTransaction.Pin(endpoint: peer, record: [1], pinned: 0)) }
+            }
+        }
+        await #expect(throws: exceeded) {
+            try await journal.write { for peer in peers { try $0.storeVoucher([1], for: peers[0], by: peer) } }
+        }
+        await #expect(throws: exceeded) {
+            try await journal.write { for peer in peers { try $0.storeVoucher([1], for: peer, by: peers[0]) } }
+        }
+        #expect(try journal.read { try $0.pins().isEmpty })
+    }
+}
+
+extension Digest256 {
+    static let zero = Digest256(P256SigningKey.sampleRelay.publicKey)
+
+    init(_ key: SigningPublicKey) { self = RelayID(key).digest }
+}

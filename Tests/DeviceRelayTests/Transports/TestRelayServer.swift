@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Crypto
+import DeviceRelay
+import Foundation
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+import NIOWebSocket
+import RelayProtocol
+import SwiftASN1
+import X509
+
+/// A server of its own kind for each test: it accepts, does what it is told with the first WebSocket frames, and counts who is there.
+final class TestRelayServer: Sendable {
+    enum Security: Sendable {
+        case plain
+        case tls(P256.Signing.PrivateKey, Certificate)
+        /// TLS that has no certificate to show.
+        case tlsWithoutCertificate
+    }
+
+    enum Behaviour: Sendable {
+        /// Upgrades; then the closure gets each frame and the channel.
+        case webSocket(
+            subprotocol: String? = "device-relay.v1",
+            onOpen: @Sendable (any Channel) -> Void,
+            onFrame: @Sendable (WebSocketFrame, any Channel) -> Void
+        )
+        /// Says this, whatever is asked.
+        case raw(String)
+        /// Accepts, and says nothing.
+        case silent
+    }
+
+    let port: Int
+    private let channel: any Channel
+    private let children = Shared<[any Channel]>([])
+    private let accepted = Shared(0)
+
+    init(_ security: Security = .plain, _ behaviour: Behaviour) async throws {
+        let context = try Self.context(security)
+        let (children, accepted) = (children, accepted)
+        channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelInitializer { channel in
+                children.withLock { $0.append(channel) }
+                accepted.withLock { $0 += 1 }
+                return channel.eventLoop.makeCompletedFuture {
+                    if let context { try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: context)) }
+                    try Self.add(behaviour, to: channel)
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        port = channel.localAddress?.port ?? 0
+    }
+
+    var connectionCount: Int { accepted.value }
+
+    func stop() async {
+        try? await channel.close()
+        for child in children.value { try? await child.close() }
+    }
+
+    private static func context(_ security: Security) throws -> NIOSSLContext? {
+        switch security {
+        case .plain: return nil
+        case .tls(let key, let certificate):
+            let pem = try certificate.serializeAsPEM().pemString
+            return try NIOSSLContext(
+                configuration: .makeServerConfiguration(
+                    certificateChain: [.certificate(try NIOSSLCertificate(bytes: Array(pem.utf8), format: .pem))],
+                    privateKey: .privateKey(try NIOSSLPrivateKey(bytes: Array(key.pemRepresentation.utf8), format: .pem))
+                )
+            )
+        case .tlsWithoutCertificate:
+            let key = P256.Signing.PrivateKey()
+            return try NIOSSLContext(
+                configuration: .makeServerConfiguration(
+                    certificateChain: [],
+                    privateKey: .privateKey(try NIOSSLPrivateKey(bytes: Array(key.pemRepresentation.utf8), format: .pem))
+                )
+            )
+        }
+    }
+
+    private static func add(_ behaviour: Behaviour, to channel: any Channel) throws {
+        switch behaviour {
+        case .silent: break
+        case .raw(let text): try channel.pipeline.syncOperations.addHandler(RawAnswer(text: text))
+        case .webSocket(let subprotocol, let onOpen, let onFrame):
+            let upgrader = NIOWebSocketServerUpgrader(
+                shouldUpgrade: { channel, head in
+                    var headers = HTTPHeaders()
+                    if let subprotocol, head.headers["Sec-WebSocket-Protocol"] == ["device-relay.v1"], head.uri.hasSuffix("/v1/connect") {
+                        headers.add(name: "Sec-WebSocket-Protocol", value: subprotocol)
+                    }
+                    return channel.eventLoop.makeSucceededFuture(headers)
+                },
+                upgradePipelineHandler: { channel, _ in
+                    channel.eventLoop.makeCompletedFuture {
+                        try channel.pipeline.syncOperations.addHandler(FrameReader(onFrame: onFrame))
+                        channel.eventLoop.execute { onOpen(channel) }
+                    }
+                }
+            )
+            try channel.pipeline.syncOperations.configureHTTPServerPipeline(
+                withServerUpgrade: (upgraders: [upgrader], completionHandler: { _ in })
+            )
+        }
+    }
+}
+
+extension TestRelayServer.Behaviour {
+    /// Sends these bytes, which need be no frames, once the WebSocket is open.
+    static func bytes(_ bytes: [UInt8], thenClose: Bool = false) -> Self {
+        .webSocket(
+            onOpen: { channel in
+                // Below the frame encoder.
+                guard let context = try? channel.pipeline.syncOperations.context(handlerType: WebSocketFrameEncoder.self) else { return }
+                context.writeAndFlush(NIOAny(ByteBuffer(bytes: bytes)), promise: nil)
+                if thenClose { context.close(promise: nil) }
+            },
+            onFrame: { frame, channel in
+                if frame.opcode == .connectionClose { channel.close(promise: nil) }
+            }
+        )
+    }
+
+    static let echo = Self.webSocket(
+        onOpen: { _ in },
+        onFrame: { frame, channel in
+            switch frame.opcode {
+            case .text, .binary:
+                channel.writeAndFlush(WebSocketFrame(fin: true, opcode: .text, data: frame.unmaskedData), promise: nil)
+            case .ping: channel.writeAndFlush(WebSocketFrame(fin: true, opcode: .pong, data: frame.unmaskedData), promise: nil)
+            case .connectionClose:
+                channel.writeAndFlush(WebSocketFrame(fin: true, opcode: .connectionClose, data: frame.unmaskedData), promise: nil)
+            default: break
+            }
+        }
+    )
+}
+
+private final class RawAnswer: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+    private let text: String
+
+    init(text: String) { self.text = text }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: text)), promise: nil)
+        context.close(promise: nil)
+    }
+}
+
+private final class FrameReader: ChannelInboundHandler {
+    typealias InboundIn = WebSocketFrame
+    private let onFrame: @Sendable (WebSocketFrame, any Channel) -> Void
+
+    init(onFrame: @escaping @Sendable (WebSocketFrame, any Channel) -> Void) { self.onFrame = onFrame }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) { onFrame(unwrapInboundIn(data), context.channel) }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+}
+
+/// Certificates as a relay, or an authority, makes them.
+struct TestCertificate {
+    let key = P256.Signing.PrivateKey()
+    let certificate: Certificate
+
+    /// Signed by itself unless there is an issuer.
+    init(name: String = "relay", host: String? = nil, address: [UInt8]? = nil, isAuthority: Bool = false, issuer: TestCertificate? = nil)
+        throws
+    {
+        let subject = try DistinguishedName { CommonName(name) }
+        var names: [GeneralName] = []
+        if let host { names.append(.dnsName(host)) }
+        if let address { names.append(.ipAddress(.init(contentBytes: address[...]))) }
+        certificate = try Certificate(
+            version: .v3,
+            serialNumber: Certificate.SerialNumber(),
+            publicKey: .init(key.publicKey),
+            notValidBefore: Date(timeIntervalSinceNow: -3600),
+            notValidAfter: Date(timeIntervalSinceNow: 3600),
+            issuer: issuer?.certificate.subject ?? subject,
+            subject: subject,
+            signatureAlgorithm: .ecdsaWithSHA256,
+            extensions: try Certificate.Extensions {
+                Critical(isAuthority ? BasicConstraints.isCertificateAuthority(maxPathLength: nil) : .notCertificateAuthority)
+                if !names.isEmpty { SubjectAlternativeNames(names) }
+            },
+            issuerPrivateKey: .init(issuer?.key ?? key)
+        )
+    }
+
+    var relayID: RelayID { RelayID(SigningPublicKey(key.publicKey)) }
+    var security: TestRelayServer.Security { .tls(key, certificate) }
+}

@@ -13,6 +13,14 @@ import FoundationEssentials
 import Foundation
 #endif
 
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
 /// What every store has to do.
 @Suite struct RelayStoreTests {
     enum Kind: CaseIterable, Sendable {
@@ -232,7 +240,18 @@ extension CommandDescriptor {
     }
 }
 
+/// All folders of a run, removed when it ends.
+private let temporaryRoot: URL = {
+    atexit { try? FileManager.default.removeItem(at: temporaryRootURL) }
+    return temporaryRootURL
+}()
+
+private var temporaryRootURL: URL {
+    FileManager.default.temporaryDirectory.appending(path: "relay-store-\(ProcessInfo.processInfo.processIdentifier)")
+}
+
+/// A folder that does not exist yet.
 func temporaryDirectory() throws -> String {
-    let folder = FileManager.default.temporaryDirectory.appending(path: "relay-store-\(UUID().uuidString)")
-    return folder.path
+    try FileManager.default.createDirectory(at: temporaryRoot, withIntermediateDirectories: true)
+    return temporaryRoot.appending(path: UUID().uuidString).path
 }

@@ -3,6 +3,12 @@
 
 import RelayProtocol
 
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
 #if canImport(Glibc)
 import Glibc
 #elseif canImport(Musl)
@@ -28,9 +34,11 @@ enum PrivateFile {
             throw .system(errno)
         }
         defer { close(file) }
-        var status = stat()
-        guard fstat(file, &status) == 0 else { throw .system(errno) }
-        guard status.st_mode & 0o077 == 0 else { throw .exposed }
+        // Not by `fstat`: which module its result is of depends on how much of the module is compiled at once.
+        guard let mode = (try? FileManager.default.attributesOfItem(atPath: path))?[.posixPermissions] as? Int else {
+            throw .system(EACCES)
+        }
+        guard mode & 0o077 == 0 else { throw .exposed }
         var bytes = [UInt8](repeating: 0, count: limit)
         let count = read(file, &bytes, limit)
         guard count >= 0 else { throw .system(errno) }

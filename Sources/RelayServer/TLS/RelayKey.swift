@@ -52,11 +52,12 @@ package struct RelayKey: Sendable {
     }
 
     private static func read(_ path: String) throws(RelayKeyError) -> RelayKey {
-        var status = stat()
-        guard stat(path, &status) == 0, let data = FileManager.default.contents(atPath: path) else {
+        // Not by `stat`: which module that is depends on how much of the module is compiled at once.
+        let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+        guard let mode = attributes?[.posixPermissions] as? Int, let data = FileManager.default.contents(atPath: path) else {
             throw RelayKeyError(path: path, problem: .notReadable)
         }
-        guard status.st_mode & 0o077 == 0 else { throw RelayKeyError(path: path, problem: .readableByOthers) }
+        guard mode & 0o077 == 0 else { throw RelayKeyError(path: path, problem: .readableByOthers) }
         guard let key = try? P256.Signing.PrivateKey(pemRepresentation: String(decoding: data, as: UTF8.self)) else {
             throw RelayKeyError(path: path, problem: .notAKey)
         }

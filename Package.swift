@@ -124,11 +124,20 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        .target(
+            name: "RelayTesting",
+            dependencies: [
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "DeviceRelayTests",
             dependencies: [
                 "DeviceRelay",
                 "RelayProtocol",
+                "RelayTesting",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -170,6 +179,7 @@ let package = Package(
             dependencies: [
                 "RelayProtocol",
                 "RelayServer",
+                "RelayTesting",
                 server("Configuration", "swift-configuration"),
                 server("CoreMetrics", "swift-metrics"),
                 server("Crypto", "swift-crypto"),

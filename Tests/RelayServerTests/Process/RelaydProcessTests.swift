@@ -3,6 +3,7 @@
 
 import Foundation
 import RelayProtocol
+import RelayTesting
 import Testing
 
 /// The real service, as a process: from an invitation to a launch that survives its death.

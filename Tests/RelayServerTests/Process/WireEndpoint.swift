@@ -4,6 +4,7 @@
 import Foundation
 import NIOCore
 import RelayProtocol
+import RelayTesting
 
 /// An endpoint that speaks the wire by hand: joins by an invitation, says hello, publishes, sends and handles commands.
 final class WireEndpoint {

@@ -1,23 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Foundation
+package import Foundation
 import NIOCore
 import NIOPosix
-import RelayProtocol
 
-/// A real `relayd` on a directory of its own, started, killed and started again.
-final class RelaydProcess {
-    struct Failed: Error { var message: String }
+/// A real `relayd` on a directory of its own, started, killed and started again. For tests only.
+package final class RelaydProcess {
+    package struct Failed: Error {
+        package var message: String
+    }
 
-    let directory: URL
-    let port: Int
+    package enum Security: Sendable {
+        /// HTTP, on loopback alone.
+        case plain
+        /// TLS with a certificate over the relay's own key.
+        case ownCertificate
+    }
+
+    package let directory: URL
+    package let port: Int
+    package let security: Security
     private var process: Process?
 
-    var origin: String { "http://127.0.0.1:\(port)" }
-    var host: String { "127.0.0.1:\(port)" }
+    package var origin: String { "\(security == .plain ? "http" : "https")://\(host)" }
+    package var host: String { "127.0.0.1:\(port)" }
 
-    init() async throws {
+    package init(_ security: Security = .plain) async throws {
+        self.security = security
         directory = FileManager.default.temporaryDirectory.appending(path: "relayd-\(UUID().uuidString)")
         // A port that was just free.
         let probe = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).bind(host: "127.0.0.1", port: 0).get()
@@ -34,14 +44,19 @@ final class RelaydProcess {
         let process = Process()
         // The executables stand beside the tests.
         process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relayd")
-        process.arguments = arguments + ["--data-directory", directory.path, "--listen", host, "--log-level", "warning"]
+        process.arguments = arguments + ["--data-directory", directory.path, "--log-level", "warning"]
+        switch security {
+        case .plain: process.arguments?.append(contentsOf: ["--listen", host])
+        // Loopback alone would be plain.
+        case .ownCertificate: process.arguments?.append(contentsOf: ["--listen", "0.0.0.0:\(port)", "--url", origin])
+        }
         let output = Pipe()
         process.standardOutput = output
         return (process, output)
     }
 
     /// Runs a command to its end and returns what it printed.
-    func run(_ arguments: String...) throws -> String {
+    package func run(_ arguments: String...) throws -> String {
         let (process, output) = command(arguments)
         try process.run()
         let text = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
@@ -51,7 +66,7 @@ final class RelaydProcess {
     }
 
     /// Starts the service and waits for its ready line.
-    func start() throws -> String {
+    package func start() throws -> String {
         let (process, output) = command(["serve"])
         try process.run()
         self.process = process
@@ -64,7 +79,7 @@ final class RelaydProcess {
         return String(decoding: line, as: UTF8.self)
     }
 
-    func kill() {
+    package func kill() {
         guard let process else { return }
         _ = Foundation.kill(process.processIdentifier, SIGKILL)
         process.waitUntilExit()
@@ -73,7 +88,7 @@ final class RelaydProcess {
 
     /// Stops it as a service manager does.
     /// - Returns: the exit code.
-    func stop() -> Int32? {
+    package func stop() -> Int32? {
         guard let process else { return nil }
         process.terminate()
         process.waitUntilExit()

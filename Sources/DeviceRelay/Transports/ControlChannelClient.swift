@@ -24,6 +24,8 @@ package struct ControlChannelClient: Sendable {
         self.maximumFrameBytes = maximumFrameBytes
     }
 
+    var loop: any EventLoop { group.next() }
+
     /// Dials. Events come in order, on one thread: `opened` and whatever follows it up to `closed`; or `dialFailed` alone.
     /// - Parameter timeout: For everything up to `opened`, in milliseconds.
     /// - Returns: What gives the attempt up.
@@ -34,13 +36,13 @@ package struct ControlChannelClient: Sendable {
         timeout: Int64 = 15_000,
         events: @escaping @Sendable (ControlConnection.Event) -> Void
     ) -> ControlDial {
-        let loop = group.next()
+        let loop = loop
         let dial = ControlDial(loop: loop, events: events)
         let tls: NIOSSLContext?
-        do {
-            tls = try address.isEncrypted ? Self.tlsContext() : nil
+        do throws(DialFailure) {
+            tls = try RelayTLS.context(for: address)
         } catch {
-            dial.fail(.protocolError("TLS cannot be set up"))
+            dial.fail(error)
             return dial
         }
         let timer = loop.scheduleTask(in: .milliseconds(timeout)) { dial.fail(.timedOut) }
@@ -51,51 +53,15 @@ package struct ControlChannelClient: Sendable {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     guard dial.add(channel) else { throw ChannelError.alreadyClosed }
-                    if let tls { try Self.addTLS(tls, to: channel, address, trust, dial) }
+                    if let tls {
+                        let handler = try RelayTLS.handler(tls, address, trust) { dial.fail(.untrusted($0)) }
+                        try channel.pipeline.syncOperations.addHandler(handler)
+                    }
                     try addHTTP(to: channel, address, dial)
                 }
             }
-        bootstrap.connect(host: address.host, port: address.port).whenFailure { dial.fail(.unreachable(Self.describe($0))) }
+        bootstrap.connect(host: address.host, port: address.port).whenFailure { dial.fail(DialFailure(connecting: $0)) }
         return dial
-    }
-
-    private static func tlsContext() throws -> NIOSSLContext {
-        var configuration = TLSConfiguration.makeClientConfiguration()
-        configuration.minimumTLSVersion = .tlsv12
-        // Whoever does not end TLS in turn must not keep the socket open for long.
-        configuration.shutdownTimeout = .milliseconds(500)
-        // The name is checked with the authorities; a pinned key may show any.
-        configuration.certificateVerification = .noHostnameVerification
-        configuration.applicationProtocols = ["http/1.1"]
-        return try NIOSSLContext(configuration: configuration)
-    }
-
-    private static func addTLS(
-        _ context: NIOSSLContext,
-        to channel: any Channel,
-        _ address: RelayAddress,
-        _ trust: RelayTrust,
-        _ dial: ControlDial
-    ) throws {
-        let isAddress = (try? SocketAddress(ipAddress: address.host, port: 0)) != nil
-        let handler = try NIOSSLClientHandler(
-            context: context,
-            serverHostname: isAddress ? nil : address.host,
-            customVerificationCallback: { chain, promise in
-                @Sendable func result(_ verdict: RelayTrust.Verdict) -> NIOSSLVerificationResult {
-                    switch verdict {
-                    case .trusted: return .certificateVerified
-                    case .refused(let problem): dial.fail(.untrusted(problem))
-                    case .undecided: break
-                    }
-                    return .failed
-                }
-                let verdict = trust.verdict(byKeyOf: chain)
-                guard verdict == .undecided else { return promise.succeed(result(verdict)) }
-                promise.completeWithTask { result(await trust.verdict(byAuthoritiesOf: chain, host: address.host)) }
-            }
-        )
-        try channel.pipeline.syncOperations.addHandler(handler)
     }
 
     private func addHTTP(to channel: any Channel, _ address: RelayAddress, _ dial: ControlDial) throws {
@@ -121,16 +87,6 @@ package struct ControlChannelClient: Sendable {
             )
         )
         try channel.pipeline.syncOperations.addHandler(request)
-    }
-
-    /// In a few words, without what was dialled.
-    private static func describe(_ error: any Error) -> String {
-        switch error {
-        case let error as NIOConnectionError where error.connectionErrors.isEmpty: "the name is not known"
-        case is NIOConnectionError: "nothing answers there"
-        case is ChannelError: "no answer"
-        default: "\(type(of: error))"
-        }
     }
 }
 
@@ -231,12 +187,7 @@ private final class UpgradeRequestHandler: ChannelInboundHandler, RemovableChann
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        switch error {
-        case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: dial.fail(.protocolError("TLS failed"))
-        case is NIOHTTPClientUpgradeError: dial.fail(.notARelay(status: 101, retryAfter: nil))
-        case is HTTPParserError: dial.fail(.protocolError("the answer is no HTTP"))
-        default: dial.fail(.protocolError("\(type(of: error))"))
-        }
+        dial.fail(error is NIOHTTPClientUpgradeError ? .notARelay(status: 101, retryAfter: nil) : DialFailure(onChannel: error))
         context.close(promise: nil)
     }
 }

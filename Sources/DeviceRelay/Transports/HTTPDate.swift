@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// The time as servers say it (RFC 9110 §5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`. The older forms are not read.
+enum HTTPDate {
+    private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+    /// Milliseconds since 1970; `nil` for anything else.
+    static func parse(_ text: String) -> Int64? {
+        let parts = text.split(separator: " ", omittingEmptySubsequences: false)
+        guard text.utf8.count == 29, parts.count == 6, parts[0].hasSuffix(","), parts[5] == "GMT",
+            let day = number(parts[1], digits: 2, in: 1...31), let month = months.firstIndex(of: String(parts[2])),
+            let year = number(parts[3], digits: 4, in: 1970...9999)
+        else { return nil }
+        let time = parts[4].split(separator: ":", omittingEmptySubsequences: false)
+        guard time.count == 3, let hour = number(time[0], digits: 2, in: 0...23), let minute = number(time[1], digits: 2, in: 0...59),
+            let second = number(time[2], digits: 2, in: 0...60)
+        else { return nil }
+        return ((days(year, Int64(month) + 1, day) * 24 + hour) * 60 + minute) * 60_000 + second * 1_000
+    }
+
+    private static func number(_ text: Substring, digits: Int, in range: ClosedRange<Int64>) -> Int64? {
+        guard text.utf8.count == digits, text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }),
+            let number = Int64(text), range.contains(number)
+        else { return nil }
+        return number
+    }
+
+    /// Days since 1970, in years that begin with March, so that the leap day is the last.
+    private static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
+        let year = month > 2 ? year : year - 1
+        let dayOfYear = (153 * ((month + 9) % 12) + 2) / 5 + day - 1
+        return year * 365 + year / 4 - year / 100 + year / 400 + dayOfYear - 719_468
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import NIOCore
+package import NIOHTTP1
+import NIOPosix
+import NIOSSL
+
+/// A single request.
+package struct HTTPRequest: Sendable {
+    package var method: HTTPMethod
+    /// From the origin's root on; visible ASCII.
+    package var path: String
+    package var headers: HTTPHeaders
+    package var body: [UInt8]?
+
+    package init(_ method: HTTPMethod, _ path: String, headers: HTTPHeaders = [:], body: [UInt8]? = nil) {
+        self.method = method
+        self.path = path
+        self.headers = headers
+        self.body = body
+    }
+}
+
+/// What was answered, whatever the status.
+package struct HTTPAnswer: Sendable {
+    package var status: Int
+    package var headers: HTTPHeaders
+    package var body: [UInt8]
+
+    /// The server's clock: milliseconds since 1970.
+    package var date: Int64? { headers.first(name: "Date").flatMap(HTTPDate.parse) }
+}
+
+/// Sends single requests, each on a connection of its own. Follows no redirect, keeps no cookie.
+package struct HTTPRequestClient: Sendable {
+    private let group: any EventLoopGroup
+    private let timeout: Int64
+    private let maximumBodyBytes: Int
+
+    /// - Parameters:
+    ///   - timeout: For everything up to the end of the answer, in milliseconds.
+    ///   - maximumBodyBytes: A longer answer is a failure.
+    package init(
+        group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        timeout: Int64 = 15_000,
+        maximumBodyBytes: Int = 64 << 10
+    ) {
+        self.group = group
+        self.timeout = timeout
+        self.maximumBodyBytes = maximumBodyBytes
+    }
+
+    /// The answer, whole. Cancelling the task closes the connection; the request may have been served all the same.
+    package func send(_ request: HTTPRequest, to address: RelayAddress, trust: RelayTrust) async throws(RequestFailure) -> HTTPAnswer {
+        let tls: NIOSSLContext?
+        do throws(DialFailure) { tls = try RelayTLS.context(for: address) } catch { throw .failed(error) }
+        let loop = group.next()
+        let answer = PendingAnswer<HTTPAnswer>(on: loop, timeout: timeout)
+        let limit = maximumBodyBytes
+        ClientBootstrap(group: loop)
+            .connectTimeout(.milliseconds(timeout))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    // Not at once: the end may come from within the TLS handler, which must not be entered again.
+                    guard answer.whenEnded({ channel.eventLoop.execute { channel.close(promise: nil) } }) else {
+                        throw ChannelError.alreadyClosed
+                    }
+                }
+            }
+            .connect(host: address.host, port: address.port)
+            .whenComplete { result in
+                switch result {
+                // Only now: of several addresses that are tried at once, one gets the request.
+                case .success(let channel):
+                    do {
+                        try Self.begin(request, on: channel, tls, address, trust, limit, answer)
+                    } catch {
+                        answer.end(.failure(.failed(DialFailure(onChannel: error))))
+                    }
+                case .failure(let error): answer.end(.failure(.failed(DialFailure(connecting: error))))
+                }
+            }
+        return try await answer.value()
+    }
+
+    private static func begin(
+        _ request: HTTPRequest,
+        on channel: any Channel,
+        _ tls: NIOSSLContext?,
+        _ address: RelayAddress,
+        _ trust: RelayTrust,
+        _ limit: Int,
+        _ answer: PendingAnswer<HTTPAnswer>
+    ) throws {
+        let pipeline = channel.pipeline.syncOperations
+        if let tls {
+            try pipeline.addHandler(RelayTLS.handler(tls, address, trust) { answer.end(.failure(.failed(.untrusted($0)))) })
+        }
+        try pipeline.addHTTPClientHandlers()
+        try pipeline.addHandler(AnswerHandler(limit: limit, answer: answer))
+        var headers = request.headers
+        headers.replaceOrAdd(name: "Host", value: address.authority)
+        headers.replaceOrAdd(name: "Connection", value: "close")
+        if request.method != .GET { headers.replaceOrAdd(name: "Content-Length", value: "\(request.body?.count ?? 0)") }
+        let head = HTTPRequestHead(version: .http1_1, method: request.method, uri: request.path, headers: headers)
+        channel.write(HTTPClientRequestPart.head(head)).whenFailure { answer.end(.failure(.failed(DialFailure(onChannel: $0)))) }
+        if let body = request.body { channel.write(HTTPClientRequestPart.body(.byteBuffer(ByteBuffer(bytes: body))), promise: nil) }
+        channel.writeAndFlush(HTTPClientRequestPart.end(nil), promise: nil)
+    }
+}
+
+private final class AnswerHandler: ChannelInboundHandler {
+    typealias InboundIn = HTTPClientResponsePart
+
+    private let limit: Int
+    private let answer: PendingAnswer<HTTPAnswer>
+    private var received: HTTPAnswer?
+
+    init(limit: Int, answer: PendingAnswer<HTTPAnswer>) {
+        self.limit = limit
+        self.answer = answer
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head(let head): received = HTTPAnswer(status: Int(head.status.code), headers: head.headers, body: [])
+        case .body(let part):
+            guard let count = received?.body.count, part.readableBytes <= limit - count else {
+                return fail(.protocolError("the answer is too long"))
+            }
+            received?.body.append(contentsOf: part.readableBytesView)
+        case .end:
+            guard let received else { return }
+            answer.end(.success(received))
+        }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        fail(.protocolError("the connection was closed before the answer's end"))
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { fail(DialFailure(onChannel: error)) }
+
+    private func fail(_ failure: DialFailure) { answer.end(.failure(.failed(failure))) }
+}

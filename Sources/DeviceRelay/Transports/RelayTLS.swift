@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+
+/// TLS to a relay, whose key may be pinned.
+enum RelayTLS {
+    /// - Returns: `nil` for a relay without TLS.
+    static func context(for address: RelayAddress) throws(DialFailure) -> NIOSSLContext? {
+        guard address.isEncrypted else { return nil }
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.minimumTLSVersion = .tlsv12
+        // Whoever does not end TLS in turn must not keep the socket open for long.
+        configuration.shutdownTimeout = .milliseconds(500)
+        // The name is checked with the authorities; a pinned key may show any.
+        configuration.certificateVerification = .noHostnameVerification
+        configuration.applicationProtocols = ["http/1.1"]
+        do {
+            return try NIOSSLContext(configuration: configuration)
+        } catch {
+            throw .protocolError("TLS cannot be set up")
+        }
+    }
+
+    /// - Parameter refused: Called within the handshake, before it fails.
+    static func handler(
+        _ context: NIOSSLContext,
+        _ address: RelayAddress,
+        _ trust: RelayTrust,
+        refused: @escaping @Sendable (RelayTrustProblem) -> Void
+    ) throws -> NIOSSLClientHandler {
+        let isAddress = (try? SocketAddress(ipAddress: address.host, port: 0)) != nil
+        return try NIOSSLClientHandler(
+            context: context,
+            serverHostname: isAddress ? nil : address.host,
+            customVerificationCallback: { chain, promise in
+                @Sendable func result(_ verdict: RelayTrust.Verdict) -> NIOSSLVerificationResult {
+                    switch verdict {
+                    case .trusted: return .certificateVerified
+                    case .refused(let problem): refused(problem)
+                    case .undecided: break
+                    }
+                    return .failed
+                }
+                let verdict = trust.verdict(byKeyOf: chain)
+                guard verdict == .undecided else { return promise.succeed(result(verdict)) }
+                promise.completeWithTask { result(await trust.verdict(byAuthoritiesOf: chain, host: address.host)) }
+            }
+        )
+    }
+}
+
+extension DialFailure {
+    /// Why no connection came about, in a few words, without what was dialled.
+    init(connecting error: any Error) {
+        self =
+            switch error {
+            case let error as NIOConnectionError where error.connectionErrors.isEmpty: .unreachable("the name is not known")
+            case is NIOConnectionError: .unreachable("nothing answers there")
+            case is ChannelError: .unreachable("no answer")
+            default: .unreachable("\(type(of: error))")
+            }
+    }
+
+    /// Why a connection cannot be used.
+    init(onChannel error: any Error) {
+        self =
+            switch error {
+            case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: .protocolError("TLS failed")
+            case is HTTPParserError: .protocolError("the answer is no HTTP")
+            default: .protocolError("\(type(of: error))")
+            }
+    }
+}

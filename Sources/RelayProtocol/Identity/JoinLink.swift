@@ -5,18 +5,18 @@
 /// works once. All but the address stands in the fragment, which browsers do not send.
 ///
 /// Whoever reads the link can join, so nothing prints it by accident: `text` is the only way to it.
-package struct JoinLink: Hashable, Sendable {
-    /// Scheme, host and port; no path.
-    package let origin: String
-    /// The fingerprint of the relay's key.
-    package let relay: RelayID
+public struct JoinLink: Hashable, Sendable {
+    /// The relay's URL: scheme, host and port; no path, and no slash at the end.
+    public let origin: String
+    /// The relay that the link leads to. Whoever answers at the origin has to prove to be this one.
+    public let relay: RelayID
     /// The code that the token endpoint takes.
     package let invite: Secret<String>
     /// What the inviting endpoint will know the newcomer by; the relay never sees it.
     package let proof: Secret<String>?
 
-    /// The longest link that is read.
-    package static let maximumBytes = 2_048
+    /// The longest link that is read: 2048 bytes.
+    public static let maximumBytes = 2_048
     private static let maximumSecretBytes = 256
 
     /// - Parameter plainHTTP: whether `http` may be taken. Only whoever set the relay up can know that nobody listens on the way.
@@ -48,13 +48,19 @@ package struct JoinLink: Hashable, Sendable {
     }
 
     /// Whether a link may lead to plain HTTP.
-    package enum PlainHTTP: Sendable {
+    public enum PlainHTTP: Sendable {
+        /// `https` alone.
         case refused
+        /// `http` too, where others on the way can read and change everything that is not end to end.
         case allowed
     }
 
-    /// Reads a link. Members that are not known are passed over, so that later links may say more.
-    package init(parsing text: String, plainHTTP: PlainHTTP = .refused) throws(JoinLinkError) {
+    /// Reads a link, as `relayd invite` or another device of the account made it. Members that are not known are passed over, so that
+    /// later links may say more.
+    /// - Parameter plainHTTP: Whether the link may lead to plain HTTP. Only whoever set the relay up can know that nobody listens on
+    ///   the way.
+    /// - Throws: `JoinLinkError`, whose description says what to do.
+    public init(parsing text: String, plainHTTP: PlainHTTP = .refused) throws(JoinLinkError) {
         guard text.utf8.count <= JoinLink.maximumBytes else { throw .tooLong }
         let halves = text.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)
         guard halves.count == 2, let address = halves.first, let fragment = halves.last else { throw .noFragment }
@@ -76,8 +82,12 @@ package struct JoinLink: Hashable, Sendable {
         )
     }
 
-    /// The link itself. Whoever shows it has decided to.
-    package var text: String {
+    /// The proof's bytes, as codes are made with them; `nil` without one, or with one that is no base64url.
+    package var proofSecret: Secret<[UInt8]>? { proof.flatMap { Base64URL.decode($0.exposed) }.map(Secret.init) }
+
+    /// The link itself: a secret, for whoever reads it can join the account until it was used or ten minutes have passed. Show it,
+    /// as text or QR code, to nobody but the person who asked for it, and keep it out of logs.
+    public var text: String {
         "\(origin)/#relay=\(relay),invite=\(invite.exposed)" + (proof.map { ",proof=\($0.exposed)" } ?? "")
     }
 
@@ -125,23 +135,34 @@ package struct JoinLink: Hashable, Sendable {
 
 extension JoinLink: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     /// Where it leads, without what opens the door.
-    package var description: String { "\(origin)/#relay=\(relay.label)…,(secret)" }
-    package var debugDescription: String { description }
-    package var customMirror: Mirror { Mirror(self, children: ["origin": origin, "relay": relay.label]) }
+    public var description: String { "\(origin)/#relay=\(relay.label)…,(secret)" }
+    /// Where it leads, without what opens the door.
+    public var debugDescription: String { description }
+    /// Shows nothing of the secrets.
+    public var customMirror: Mirror { Mirror(self, children: ["origin": origin, "relay": relay.label]) }
 }
 
 /// Why a text is no join link. Holds nothing of the text.
-package enum JoinLinkError: Error, Hashable, Sendable, CustomStringConvertible {
+public enum JoinLinkError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// It has more than `JoinLink.maximumBytes` bytes.
     case tooLong
+    /// It has no part after `#`.
     case noFragment
+    /// It does not begin with `https://`.
     case scheme
+    /// It leads to plain HTTP, which was not allowed.
     case plainHTTP
+    /// The address is not a host with perhaps a port.
     case address
+    /// The member with this name is not there.
     case missing(String)
+    /// The member with this name is damaged.
     case member(String)
+    /// A member is there twice.
     case repeatedMember
 
-    package var description: String {
+    /// What is wrong with the link and what to do, for people.
+    public var description: String {
         switch self {
         case .tooLong: "a join link has at most \(JoinLink.maximumBytes) bytes"
         case .noFragment: "a join link has a part after #; was it cut off? Quote the link when you give it to a shell"

@@ -26,6 +26,8 @@ public struct AccessTokenRequest: Hashable, Sendable {
     public let relay: URL
     /// What the token must allow.
     public let scopes: Set<AccessTokenScope>
+    /// The endpoint that the token is for. The platform fills it in.
+    package var endpoint: EndpointCredentials?
 
     /// A request for a token.
     public init(accountID: String, relay: URL, scopes: Set<AccessTokenScope> = AccessTokenScope.all) {

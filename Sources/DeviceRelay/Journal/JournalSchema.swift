@@ -10,6 +10,9 @@ enum JournalSchema {
         migrator.registerMigration("1 commands, pins") { database in
             try database.execute(sql: first)
         }
+        migrator.registerMigration("2 invitations") { database in
+            try database.execute(sql: second)
+        }
         return migrator
     }
 
@@ -117,5 +120,13 @@ enum JournalSchema {
             voucher BLOB NOT NULL,
             PRIMARY KEY (endpoint, giver)
         );
+        """
+
+    /// The secrets of invitations that this endpoint made.
+    private static let second = """
+        CREATE TABLE invitations (
+            secret BLOB PRIMARY KEY NOT NULL CHECK (length(secret) = 32),
+            ends INTEGER NOT NULL
+        ) WITHOUT ROWID;
         """
 }

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What an endpoint proves itself with at its relay, and where that is.
+package struct EndpointCredentials: Sendable {
+    package let identityKey: any IdentityKey
+    package let tokens: any TokenStorage
+    package let relay: RelayID
+    package let address: RelayAddress
+    package let trust: RelayTrust
+    /// The own clock: milliseconds since 1970.
+    package let now: @Sendable () -> Int64
+
+    package init(
+        identityKey: any IdentityKey,
+        tokens: any TokenStorage,
+        relay: RelayID,
+        address: RelayAddress,
+        trust: RelayTrust,
+        now: @escaping @Sendable () -> Int64 = EndpointCredentials.systemTime
+    ) {
+        self.identityKey = identityKey
+        self.tokens = tokens
+        self.relay = relay
+        self.address = address
+        self.trust = trust
+        self.now = now
+    }
+
+    /// Those of a stored endpoint.
+    package init(
+        _ storage: AccountStorage,
+        address: RelayAddress,
+        trust: RelayTrust,
+        now: @escaping @Sendable () -> Int64 = EndpointCredentials.systemTime
+    ) throws(StorageError) {
+        self.init(
+            identityKey: try storage.identityKey(),
+            tokens: storage.tokens,
+            relay: storage.scope.relay,
+            address: address,
+            trust: trust,
+            now: now
+        )
+    }
+
+    @Sendable package static func systemTime() -> Int64 { Int64(Date().timeIntervalSince1970 * 1_000) }
+
+    /// A proof of the key for one request (RFC 9449).
+    /// - Parameter url: Without query and fragment.
+    func proof(method: String, url: String, accessToken: String? = nil, time: Int64) throws -> String {
+        var random = SystemRandomNumberGenerator()
+        return try DPoPProof.make(
+            method: method,
+            url: url,
+            jti: randomBytes(16, using: &random),
+            now: Milliseconds(clamping: time),
+            accessToken: accessToken,
+            with: identityKey
+        )
+    }
+}
+
+extension EndpointCredentials: Hashable {
+    /// Who and where count, not how it is kept.
+    package static func == (left: Self, right: Self) -> Bool {
+        left.identityKey.publicKey == right.identityKey.publicKey && left.relay == right.relay && left.address == right.address
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(identityKey.publicKey)
+        hasher.combine(relay)
+        hasher.combine(address)
+    }
+}
+
+func randomBytes(_ count: Int, using random: inout some RandomNumberGenerator) -> [UInt8] {
+    (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &random) }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+extension IssuerClient {
+    /// Tokens for the code of a join link.
+    func redeem(_ code: Secret<String>, clientID: String, scopes: Set<AccessTokenScope>) async throws(IssuerFailure) -> StoredTokens {
+        try await tokens(
+            from: try await discover(),
+            form: [
+                ("grant_type", Secret("urn:ietf:params:oauth:grant-type:pre-authorized_code")),
+                ("pre-authorized_code", code),
+                ("scope", Secret(scopes.map(\.rawValue).sorted().joined(separator: " "))),
+            ],
+            clientID: clientID
+        )
+    }
+
+    /// The successors of tokens that have a refresh token.
+    func refresh(_ tokens: StoredTokens, _ refreshToken: Secret<String>) async throws(IssuerFailure) -> StoredTokens {
+        var successor = try await self.tokens(
+            from: try await discover(),
+            form: [("grant_type", Secret("refresh_token")), ("refresh_token", refreshToken)],
+            clientID: tokens.clientID
+        )
+        // An issuer that does not replace refresh tokens sends none (RFC 6749 §6).
+        successor.refreshToken = successor.refreshToken ?? refreshToken
+        if successor.scopes.isEmpty { successor.scopes = tokens.scopes }
+        return successor
+    }
+
+    private func tokens(
+        from issuer: Issuer,
+        form: [(String, Secret<String>)],
+        clientID: String
+    ) async throws(IssuerFailure) -> StoredTokens {
+        let answer: TokenAnswer = try content(
+            try await post(issuer.tokenEndpoint, form: form + [("client_id", Secret(clientID))])
+        )
+        guard ["dpop", "bearer"].contains(answer.tokenType.lowercased()) else { throw .malformed("the kind of its token is not known") }
+        guard Self.isToken(answer.accessToken.exposed), answer.refreshToken.map({ Self.isToken($0.exposed) }) ?? true else {
+            throw .malformed("its tokens are empty, too long or no text")
+        }
+        // Who does not say how long gets a life as short as is usual; who says too much is not believed.
+        let life = min(max(answer.expiresIn ?? 300, 0), 86_400)
+        return StoredTokens(
+            issuer: issuer.url.text,
+            clientID: clientID,
+            scopes: (answer.scope ?? "").split(separator: " ").prefix(64).map(String.init),
+            accessToken: answer.accessToken,
+            accessTokenExpires: endpoint.now() + Int64(life * 1_000),
+            refreshToken: answer.refreshToken
+        )
+    }
+
+    private static func isToken(_ text: String) -> Bool {
+        (1...SignedJSON.maximumBytes).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+    }
+}
+
+/// RFC 6749 §5.1.
+private struct TokenAnswer: Decodable {
+    var accessToken: Secret<String>
+    var tokenType: String
+    var expiresIn: Double?
+    var refreshToken: Secret<String>?
+    var scope: String?
+
+    private enum CodingKeys: String, CodingKey {
+        case scope
+        case accessToken = "access_token"
+        case tokenType = "token_type"
+        case expiresIn = "expires_in"
+        case refreshToken = "refresh_token"
+    }
+}
+
+extension AccessToken {
+    /// Whether it can be used with a proof of a key only. Opaque tokens are taken for bound: a bearer token may be shown with a
+    /// proof, a bound one not without.
+    var isBound: Bool {
+        struct Claims: Decodable {
+            var cnf: Confirmation?
+            struct Confirmation: Decodable {
+                var jkt: String?
+            }
+        }
+        guard let claims = try? SignedJSON(parsing: value).claims(Claims.self) else { return true }
+        return claims.cnf?.jkt != nil
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOHTTP1
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Speaks with the issuer that a relay has at its own address.
+struct IssuerClient: Sendable {
+    let endpoint: EndpointCredentials
+    let address: RelayAddress
+    private let http: HTTPRequestClient
+
+    /// - Parameter address: Where the relay is asked; by default where the endpoint dials it.
+    init(_ endpoint: EndpointCredentials, at address: RelayAddress? = nil, http: HTTPRequestClient = HTTPRequestClient()) {
+        self.endpoint = endpoint
+        self.address = address ?? endpoint.address
+        self.http = http
+    }
+
+    // MARK: Finding it
+
+    /// What is known of an issuer.
+    struct Issuer: Hashable {
+        var url: OriginURL
+        var tokenEndpoint: OriginURL
+        /// Not a standard's: below the issuer's URL.
+        var invitationEndpoint: OriginURL
+    }
+
+    /// The issuer at the relay's own address, by what the relay says (RFC 9728) and what it says of itself (RFC 8414). No URL leads
+    /// away from that address, so that neither codes nor tokens do.
+    func discover() async throws(IssuerFailure) -> Issuer {
+        struct Resource: Decodable {
+            var servers: [String]
+
+            enum CodingKeys: String, CodingKey {
+                case servers = "authorization_servers"
+            }
+        }
+        let resource = try await get("/.well-known/oauth-protected-resource", Resource.self)
+        for text in resource.servers.prefix(64) {
+            if let url = OriginURL(text, at: address) { return try await metadata(of: url) }
+        }
+        throw .noIssuer
+    }
+
+    private func metadata(of issuer: OriginURL) async throws(IssuerFailure) -> Issuer {
+        struct Metadata: Decodable {
+            var issuer: String
+            var tokenEndpoint: String
+
+            enum CodingKeys: String, CodingKey {
+                case issuer
+                case tokenEndpoint = "token_endpoint"
+            }
+        }
+        let suffix = issuer.path == "/" ? "" : issuer.path
+        let metadata = try await get("/.well-known/oauth-authorization-server\(suffix)", Metadata.self)
+        guard metadata.issuer == issuer.text else { throw .malformed("its name is another than the relay says") }
+        guard let token = OriginURL(metadata.tokenEndpoint, at: address),
+            let invitations = OriginURL(issuer.text + "/invitations", at: address)
+        else { throw .malformed("its token endpoint is elsewhere") }
+        return Issuer(url: issuer, tokenEndpoint: token, invitationEndpoint: invitations)
+    }
+
+    private func get<Content: Decodable>(_ path: String, _: Content.Type) async throws(IssuerFailure) -> Content {
+        let answer = try await send(HTTPRequest(.GET, path, headers: ["Accept": "application/json"]))
+        guard answer.status == 200 else { throw failure(answer) }
+        return try content(answer)
+    }
+
+    // MARK: Asking it
+
+    /// Sends a request with a proof of the endpoint's key. If the issuer does not take it, once more with a proof of the time that
+    /// the issuer says: the own clock may be off.
+    /// - Parameter token: An access token that the proof is bound to.
+    func post(
+        _ url: OriginURL,
+        form: [(String, Secret<String>)] = [],
+        accessToken token: AccessToken? = nil
+    ) async throws(IssuerFailure) -> HTTPAnswer {
+        var headers: HTTPHeaders = ["Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"]
+        if let token { headers.add(name: "Authorization", value: "\(token.isBound ? "DPoP" : "Bearer") \(token.value)") }
+        let body = Array(form.map { "\($0)=\(Self.escaped($1.exposed))" }.joined(separator: "&").utf8)
+        var time = endpoint.now()
+        for attempt in 1...2 {
+            do {
+                let proof = try endpoint.proof(method: "POST", url: url.text, accessToken: token?.value, time: time)
+                headers.replaceOrAdd(name: "DPoP", value: proof)
+            } catch {
+                throw .keyUnusable
+            }
+            let answer = try await send(HTTPRequest(.POST, url.path, headers: headers, body: body))
+            if answer.status == 200 { return answer }
+            let failure = failure(answer)
+            guard attempt == 1, failure == .refused(.invalidDPoPProof), let date = answer.date else { throw failure }
+            time = date
+        }
+        throw .refused(.invalidDPoPProof)
+    }
+
+    private func send(_ request: HTTPRequest) async throws(IssuerFailure) -> HTTPAnswer {
+        do throws(RequestFailure) {
+            return try await http.send(request, to: address, trust: endpoint.trust)
+        } catch {
+            switch error {
+            case .cancelled: throw .cancelled
+            case .failed(let failure): throw .unreachable(failure)
+            }
+        }
+    }
+
+    func content<Content: Decodable>(_ answer: HTTPAnswer) throws(IssuerFailure) -> Content {
+        guard let content = try? JSONDecoder().decode(Content.self, from: Data(answer.body)) else {
+            throw .malformed("its answer has not the members it must have")
+        }
+        return content
+    }
+
+    private func failure(_ answer: HTTPAnswer) -> IssuerFailure {
+        struct Problem: Decodable {
+            var error: String
+        }
+        guard (400...499).contains(answer.status), answer.status != 429,
+            let problem = try? JSONDecoder().decode(Problem.self, from: Data(answer.body))
+        else { return .unavailable(status: answer.status) }
+        let code = IssuerFailure.Code(rawValue: problem.error) ?? .other
+        return code == .temporarilyUnavailable ? .unavailable(status: answer.status) : .refused(code)
+    }
+
+    private static func escaped(_ text: String) -> String {
+        text.utf8.map { byte in
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+                UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"):
+                String(UnicodeScalar(byte))
+            default: "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
+            }
+        }.joined()
+    }
+}
+
+/// A URL at the address of a relay, whoever named it.
+struct OriginURL: Hashable {
+    /// As it was named.
+    let text: String
+    let path: String
+
+    /// `nil` for a URL of anywhere else, of another scheme, or with user, query or fragment.
+    init?(_ text: String, at address: RelayAddress) {
+        guard text.utf8.count <= 2_048, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
+            text.hasPrefix(address.isEncrypted ? "https://" : "http://"), let url = URL(string: text),
+            let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath,
+            let other = try? RelayAddress(url, allowsPlaintext: true), other.host == address.host, other.port == address.port
+        else { return nil }
+        self.text = text
+        self.path = path.isEmpty ? "/" : path
+    }
+}

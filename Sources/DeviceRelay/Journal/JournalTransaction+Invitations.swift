@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+package import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+// The invitations that this endpoint made, by the secrets that newcomers prove. Times are milliseconds since 1970, by the own clock.
+extension JournalTransaction {
+    /// As many as an issuer leaves open, twice over; the ones that end first make room.
+    package static let maximumInvitations = 64
+
+    /// Stores the secret of a new invitation, 32 bytes.
+    package func storeInvitation(_ secret: Secret<[UInt8]>, ends: Int64) throws {
+        try database.execute(
+            sql: "INSERT OR REPLACE INTO invitations (secret, ends) VALUES (?, ?)",
+            arguments: [Data(secret.exposed), ends]
+        )
+        try database.execute(
+            sql: "DELETE FROM invitations WHERE secret IN (SELECT secret FROM invitations ORDER BY ends DESC LIMIT -1 OFFSET ?)",
+            arguments: [Self.maximumInvitations]
+        )
+    }
+
+    /// The secrets that count, the newest first. What is over is deleted, so this must be within a write.
+    package func invitations(now: Int64) throws -> [Secret<[UInt8]>] {
+        try database.execute(sql: "DELETE FROM invitations WHERE ends <= ?", arguments: [now])
+        return try Row.fetchAll(database, sql: "SELECT secret FROM invitations ORDER BY ends DESC").map { Secret(try $0.bytes("secret")) }
+    }
+
+    /// Forgets an invitation that was used.
+    package func removeInvitation(_ secret: Secret<[UInt8]>) throws {
+        try database.execute(sql: "DELETE FROM invitations WHERE secret = ?", arguments: [Data(secret.exposed)])
+    }
+}

@@ -76,7 +76,7 @@ extension Issuer {
     }
 
     /// Only proofs of those with a valid grant are remembered, so strangers cannot fill the memory.
-    private func refusal(of proof: DPoPProof?, now: Milliseconds) -> OAuthError? {
+    func refusal(of proof: DPoPProof?, now: Milliseconds) -> OAuthError? {
         guard let proof else { return nil }
         return switch bounds.withLock({ $0.proofs.use(proof, now: now) }) {
         case .fresh: nil

@@ -38,7 +38,7 @@ extension Issuer {
         router.post(RouterPath("\(path)/token")) { [self] request, context in
             await Issuer.answer { () async throws(OAuthError) -> Response in
                 let form = try await form(of: request, from: clientAddress(request, context))
-                let proofs = request.headers.filter { $0.name.canonicalName == "dpop" }.map(\.value)
+                let proofs = Issuer.values(of: "dpop", in: request)
                 guard proofs.count <= 1 else { throw OAuthError(.invalidDPoPProof, "there is more than one DPoP header") }
                 let response = try await exchange(TokenRequest(form), proof: proofs.first, at: url(for: request))
                 return Issuer.response(response)
@@ -51,6 +51,20 @@ extension Issuer {
                 return Response(status: .ok, headers: [.cacheControl: "no-store"])
             }
         }
+        router.post(RouterPath("\(path)/invitations")) { [self] request, context in
+            await Issuer.answer { () async throws(OAuthError) -> Response in
+                try admit(clientAddress(request, context))
+                let presented = try Presented(
+                    authorization: Issuer.values(of: "authorization", in: request),
+                    proofs: Issuer.values(of: "dpop", in: request)
+                )
+                return Issuer.response(try await invite(presented))
+            }
+        }
+    }
+
+    private static func values(of name: String, in request: Request) -> [String] {
+        request.headers.filter { $0.name.canonicalName == name }.map(\.value)
     }
 
     /// The issuer under the address the client used. The client's word only picks one of the configured addresses.
@@ -60,11 +74,15 @@ extension Issuer {
         return (origin ?? settings.origins.first ?? "") + Issuer.path
     }
 
-    private func form(of request: Request, from address: String) async throws(OAuthError) -> Form {
+    private func admit(_ address: String) throws(OAuthError) {
         let now = now()
         if let wait = bounds.withLock({ $0.requests.admit(address, now: now) }) {
             throw OAuthError(.temporarilyUnavailable, "too many requests; wait as Retry-After says", status: 429, retryAfter: wait)
         }
+    }
+
+    private func form(of request: Request, from address: String) async throws(OAuthError) -> Form {
+        try admit(address)
         let type = request.headers[.contentType]?.prefix { $0 != ";" && $0 != " " }.lowercased()
         guard type == "application/x-www-form-urlencoded" else {
             throw OAuthError(.invalidRequest, "the request must be application/x-www-form-urlencoded")
@@ -86,6 +104,8 @@ extension Issuer {
         } catch {
             var response = response(ErrorBody(error), status: .init(code: error.status))
             if let wait = error.retryAfter { response.headers[.retryAfter] = "\(max(1, (wait.count + 999) / 1_000))" }
+            // RFC 6750 §3 and RFC 9449 §7.1.
+            if error.status == 401 || error.status == 403 { response.headers[.wwwAuthenticate] = "DPoP error=\"\(error.code.rawValue)\"" }
             return response
         }
     }

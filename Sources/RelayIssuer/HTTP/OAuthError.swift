@@ -3,7 +3,7 @@
 
 package import RelayProtocol
 
-/// An error of the token endpoint (RFC 6749 §5.2). Its description says what to do, and nothing of what was sent.
+/// An error of the issuer (RFC 6749 §5.2). Its description says what to do, and nothing of what was sent.
 package struct OAuthError: Error, Hashable, Sendable {
     package enum Code: String, Sendable {
         case invalidRequest = "invalid_request"
@@ -16,6 +16,9 @@ package struct OAuthError: Error, Hashable, Sendable {
         case invalidDPoPProof = "invalid_dpop_proof"
         /// RFC 7009 §2.2.1.
         case unsupportedTokenType = "unsupported_token_type"
+        /// RFC 6750 §3.1.
+        case invalidToken = "invalid_token"
+        case insufficientScope = "insufficient_scope"
         /// As RFC 6749 §4.1.2.1 names it.
         case temporarilyUnavailable = "temporarily_unavailable"
         case serverError = "server_error"

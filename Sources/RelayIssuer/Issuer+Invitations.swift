@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Synchronization
+
+extension Issuer {
+    /// What an endpoint shows to make an invitation into its account.
+    struct Presented: Sendable {
+        enum Scheme: Hashable {
+            case bearer
+            case dpop
+        }
+
+        var scheme: Scheme
+        var token: String
+        /// The headers `DPoP`.
+        var proofs: [String]
+
+        /// - Parameter authorization: The headers `Authorization`.
+        init(authorization: [String], proofs: [String]) throws(OAuthError) {
+            guard let only = authorization.first, authorization.count == 1 else {
+                throw Issuer.unauthorized("one Authorization header is needed")
+            }
+            let parts = only.split(separator: " ", maxSplits: 1)
+            switch (parts.first?.lowercased(), parts.count) {
+            case ("dpop", 2): scheme = .dpop
+            case ("bearer", 2): scheme = .bearer
+            default: throw Issuer.unauthorized("the Authorization header must be DPoP or Bearer with an access token")
+            }
+            token = parts.last.map(String.init) ?? ""
+            self.proofs = proofs
+        }
+    }
+
+    /// What is told of a new invitation.
+    struct InvitationResponse: Encodable, Sendable {
+        var code: Secret<String>
+        var expiresIn = Invitation.life / 1_000
+
+        private enum CodingKeys: String, CodingKey {
+            case code
+            case expiresIn = "expires_in"
+        }
+    }
+
+    /// Makes an invitation for an endpoint of the account, which may add devices to it.
+    func invite(_ presented: Presented) async throws(OAuthError) -> InvitationResponse {
+        let now = now()
+        let claims = try await check(presented, now: now)
+        let result: Result<Secret<String>, OAuthError> = try await answering { () async throws(IssuerError) in
+            do throws(IssuerError) {
+                return .success(try await invite(subject: claims.sub))
+            } catch {
+                switch error {
+                case .tooManyInvitations:
+                    return .failure(
+                        OAuthError(
+                            .temporarilyUnavailable,
+                            error.description,
+                            status: 429,
+                            retryAfter: Milliseconds(clamping: Invitation.life)
+                        )
+                    )
+                case .unknownUser: return .failure(Issuer.unauthorized("the token's account is gone"))
+                default: throw error
+                }
+            }
+        }
+        return InvitationResponse(code: try result.get())
+    }
+
+    /// The claims of a token of this issuer that the relay would take now, presented by whom it is bound to.
+    private func check(_ presented: Presented, now: Milliseconds) async throws(OAuthError) -> AccessToken {
+        guard let token = try? SignedJSON(parsing: presented.token), token.header.alg == "ES256", token.header.typ == "at+jwt",
+            let claims = try? token.claims(AccessToken.self)
+        else { throw Issuer.unauthorized("the token is no access token of this issuer") }
+        let keys = try await answering { () async throws(IssuerError) in try await publishedKeys() }
+        guard let key = keys.keys.first(where: { $0.kid == token.header.kid })?.signingKey, key.isValid(token.signature, for: token.signed),
+            urls.contains(claims.iss), claims.aud == settings.audience
+        else { throw Issuer.unauthorized("the token is no access token of this issuer") }
+        guard now.count < claims.exp.time.count, claims.iat.time.count <= now.count + DPoPProof.leeway else {
+            throw Issuer.unauthorized("the token is over; refresh it")
+        }
+        let proof = try checkBinding(of: claims, presented, now: now)
+        if let session = claims.sid {
+            let revoked = try await answering { () async throws(IssuerError) in try await revokedLogins() }
+            guard !revoked.contains(where: { $0.session == session }) else {
+                throw Issuer.unauthorized("the login was withdrawn; join again")
+            }
+        }
+        guard let scopes = Scopes(parsing: claims.scope), scopes.names.contains("relay.device.register") else {
+            throw OAuthError(.insufficientScope, "the token needs the scope relay.device.register", status: 403)
+        }
+        // Remembered last, so that only those with a valid token fill the memory.
+        if let refusal = refusal(of: proof, now: now) { throw refusal }
+        return claims
+    }
+
+    private func checkBinding(of claims: AccessToken, _ presented: Presented, now: Milliseconds) throws(OAuthError) -> DPoPProof? {
+        guard let bound = claims.cnf?.jkt else {
+            guard presented.scheme == .bearer else { throw Issuer.unauthorized("this token is for the scheme Bearer") }
+            return nil
+        }
+        guard presented.scheme == .dpop else { throw Issuer.unauthorized("this token is for the scheme DPoP, with a proof of its key") }
+        guard let text = presented.proofs.first, presented.proofs.count == 1 else {
+            throw OAuthError(.invalidDPoPProof, "one DPoP header is needed", status: 401)
+        }
+        let proof: DPoPProof
+        do throws(DPoPError) {
+            proof = try DPoPProof(
+                checking: text,
+                method: "POST",
+                urls: urls.map { $0 + "/invitations" },
+                now: now,
+                accessToken: presented.token
+            )
+        } catch {
+            throw OAuthError(.invalidDPoPProof, error.description, status: 401)
+        }
+        guard proof.key.jwkThumbprint == bound else { throw Issuer.unauthorized("the token is bound to another key than the proof's") }
+        return proof
+    }
+
+    private static func unauthorized(_ description: String) -> OAuthError { OAuthError(.invalidToken, description, status: 401) }
+}

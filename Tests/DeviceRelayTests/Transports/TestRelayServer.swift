@@ -31,6 +31,8 @@ final class TestRelayServer: Sendable {
         )
         /// Says this, whatever is asked.
         case raw(String)
+        /// Says what the closure says to the head of the request, and closes; with `nil` nothing, and stays.
+        case answers(@Sendable (String) -> String?)
         /// Accepts, and says nothing.
         case silent
     }
@@ -64,6 +66,11 @@ final class TestRelayServer: Sendable {
         for child in children.value { try? await child.close() }
     }
 
+    /// Waits until every client has hung up.
+    func allHaveHungUp() async {
+        for child in children.value { try? await child.closeFuture.get() }
+    }
+
     private static func context(_ security: Security) throws -> NIOSSLContext? {
         switch security {
         case .plain: return nil
@@ -89,6 +96,7 @@ final class TestRelayServer: Sendable {
     private static func add(_ behaviour: Behaviour, to channel: any Channel) throws {
         switch behaviour {
         case .silent: break
+        case .answers(let answer): try channel.pipeline.syncOperations.addHandler(AnswerToHead(answer: answer))
         case .raw(let text): try channel.pipeline.syncOperations.addHandler(RawAnswer(text: text))
         case .webSocket(let subprotocol, let onOpen, let onFrame):
             let upgrader = NIOWebSocketServerUpgrader(
@@ -152,6 +160,23 @@ private final class RawAnswer: ChannelInboundHandler {
     init(text: String) { self.text = text }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: text)), promise: nil)
+        context.close(promise: nil)
+    }
+}
+
+private final class AnswerToHead: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+    private let answer: @Sendable (String) -> String?
+    private var head = ""
+
+    init(answer: @escaping @Sendable (String) -> String?) { self.answer = answer }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let wasWhole = head.contains("\r\n\r\n")
+        head += String(buffer: unwrapInboundIn(data))
+        guard !wasWhole, head.contains("\r\n\r\n"), let text = answer(head) else { return }
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: text)), promise: nil)
         context.close(promise: nil)
     }

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import RelayProtocol
+import RelayTesting
+import Testing
+
+/// Joining a real relay by a link.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct JoiningTests {
+    @Test func aLinkLetsOneEndpointIn() async throws {
+        let bench = try await JoiningBench()
+        let link = try bench.link()
+        let endpoint = try bench.endpoint(relay: link.relay)
+        try await redeem(link, clientID: JoiningBench.clientID, as: endpoint)
+        let stored = try endpoint.stored()
+        #expect(stored.issuer == bench.relayd.origin + "/auth")
+        #expect(stored.clientID == JoiningBench.clientID)
+        #expect(Set(stored.scopes) == Set(AccessTokenScope.all.map(\.rawValue)))
+        #expect(stored.refreshToken != nil)
+        #expect(stored.accessTokenExpires > endpoint.now())
+        let token = try await JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID).accessToken(for: try endpoint.request())
+        #expect(token.value == stored.accessToken.exposed)
+
+        // Once more by the same endpoint: nothing is lost.
+        #expect(
+            await accountError { () async throws(AccountError) in try await redeem(link, clientID: JoiningBench.clientID, as: endpoint) }
+                == .linkInvalid
+        )
+        #expect(try endpoint.stored() == stored)
+        try await endpoint.expire()
+        #expect(try await tokenError(JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID), endpoint) == nil)
+    }
+
+    @Test func aLinkThatWasStolenLetsNobodyStay() async throws {
+        let bench = try await JoiningBench()
+        let link = try bench.link()
+        let (thief, owner) = (try bench.endpoint(relay: link.relay), try bench.endpoint(relay: link.relay))
+        try await redeem(link, clientID: JoiningBench.clientID, as: thief)
+        #expect(
+            await accountError { () async throws(AccountError) in try await redeem(link, clientID: JoiningBench.clientID, as: owner) }
+                == .linkInvalid
+        )
+        #expect(try owner.tokens.read() == nil)
+        // Nobody knows which of them was meant, so the login is over.
+        try await thief.expire()
+        #expect(try await tokenError(JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID), thief) == .signInRequired)
+    }
+
+    @Test func aClientWithoutAProperNameIsToldSo() async throws {
+        let bench = try await JoiningBench()
+        let link = try bench.link()
+        let endpoint = try bench.endpoint(relay: link.relay)
+        #expect(
+            await accountError { () async throws(AccountError) in try await redeem(link, clientID: "player", as: endpoint) }
+                == .accessTokenRequestFailed
+        )
+        // The link is still good.
+        try await redeem(link, clientID: JoiningBench.clientID, as: endpoint)
+    }
+
+    @Test(arguments: [3_600_000, -3_600_000] as [Int64]) func aClockThatIsOffDoesNotMatter(_ offset: Int64) async throws {
+        let bench = try await JoiningBench()
+        let endpoint = try await bench.joined { EndpointCredentials.systemTime() + offset }
+        let first = try endpoint.stored()
+        try await endpoint.expire()
+        _ = try await JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID).accessToken(for: try endpoint.request())
+        #expect(try endpoint.stored().refreshToken != first.refreshToken)
+        let invitation = try await makeInvitation(as: endpoint, accessToken: AccessToken(try endpoint.stored().accessToken.exposed))
+        #expect(invitation.link.relay == endpoint.relay)
+    }
+
+    @Test func withTLSThePinnedKeyDecides() async throws {
+        let bench = try await JoiningBench(.ownCertificate)
+        let endpoint = try await bench.joined()
+        try await endpoint.expire()
+        #expect(try await tokenError(JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID), endpoint) == nil)
+        #expect(try await ControlChannelClient().identify(endpoint.address, trust: endpoint.trust) == endpoint.relay)
+
+        let link = try bench.link()
+        let other = MachineBench.relay
+        let wrong = try bench.endpoint(relay: other)
+        #expect(
+            await accountError { () async throws(AccountError) in try await redeem(link, clientID: JoiningBench.clientID, as: wrong) }
+                == .otherRelay
+        )
+        // A link whose key was changed on its way.
+        let changed = try JoinLink(origin: link.origin, relay: other, invite: link.invite)
+        #expect(
+            await accountError { () async throws(AccountError) in try await redeem(changed, clientID: JoiningBench.clientID, as: wrong) }
+                == .otherRelay
+        )
+        #expect(try wrong.tokens.read() == nil)
+        // The code has not left.
+        try await redeem(link, clientID: JoiningBench.clientID, as: try bench.endpoint(relay: link.relay))
+        await #expect(throws: RequestFailure.failed(.untrusted(.otherKey(link.relay)))) {
+            try await ControlChannelClient().identify(wrong.address, trust: wrong.trust)
+        }
+    }
+
+    @Test func aRelayThatIsDownIsSaidSo() async throws {
+        let bench = try await JoiningBench()
+        let link = try bench.link()
+        let joined = try await bench.joined()
+        let stored = try joined.stored()
+        try await joined.expire()
+        #expect(bench.relayd.stop() == 0)
+        let endpoint = try bench.endpoint(relay: link.relay)
+        #expect(
+            await accountError { () async throws(AccountError) in try await redeem(link, clientID: JoiningBench.clientID, as: endpoint) }
+                == .networkNotAvailable
+        )
+        #expect(try await tokenError(JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID), joined) == .networkNotAvailable)
+        #expect(try joined.stored().refreshToken == stored.refreshToken)
+        await #expect(throws: RequestFailure.failed(.unreachable("nothing answers there"))) {
+            try await ControlChannelClient().identify(joined.address, trust: joined.trust)
+        }
+    }
+
+    @Test func whereNothingCanBeStoredTheLinkStaysGood() async throws {
+        let bench = try await JoiningBench()
+        let link = try bench.link()
+        let endpoint = try bench.endpoint(relay: link.relay)
+        let homeless = endpoint.with(tokens: FileTokenStorage(directory: "\(bench.relayd.directory.path)/nowhere"))
+        #expect(
+            await accountError { () async throws(AccountError) in try await redeem(link, clientID: JoiningBench.clientID, as: homeless) }
+                == .storageFailed
+        )
+        try await redeem(link, clientID: JoiningBench.clientID, as: endpoint)
+    }
+
+    @Test func anUnpinnedRelaySaysWhichOneItIs() async throws {
+        let bench = try await JoiningBench()
+        let link = try bench.link()
+        let endpoint = try bench.endpoint(relay: link.relay)
+        #expect(try await ControlChannelClient().identify(endpoint.address, trust: RelayTrust(relay: nil)) == link.relay)
+    }
+}

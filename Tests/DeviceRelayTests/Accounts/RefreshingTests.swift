@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import RelayProtocol
+import RelayTesting
+import Testing
+
+/// Tokens that follow each other, at a real relay.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct RefreshingTests {
+    static func provider() -> JoinLinkAccessTokenProvider { JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID) }
+
+    @Test func manyThatAskAtOnceGetOneSuccessor() async throws {
+        let bench = try await JoiningBench()
+        let endpoint = try await bench.joined()
+        let first = try endpoint.stored()
+        try await endpoint.expire()
+        let shared = Self.provider()
+        let tokens = try await withThrowingTaskGroup(of: AccessToken.self) { group in
+            // By one provider and by several, which share nothing but the files, as processes do.
+            for number in 0..<8 {
+                let request = try endpoint.request()
+                group.addTask { try await (number % 2 == 0 ? shared : Self.provider()).accessToken(for: request) }
+            }
+            return try await group.reduce(into: Set()) { $0.insert($1) }
+        }
+        #expect(tokens.count == 1)
+        #expect(tokens.first?.value == (try endpoint.stored().accessToken.exposed))
+        #expect(try endpoint.stored().refreshToken != first.refreshToken)
+    }
+
+    @Test func aTokenIsGivenWhileItIsValidForAMinute() async throws {
+        let bench = try await JoiningBench()
+        let endpoint = try await bench.joined()
+        let first = try endpoint.stored()
+        let early = endpoint.with { first.accessTokenExpires - 60_000 }
+        #expect(try await Self.provider().accessToken(for: try early.request()).value == first.accessToken.exposed)
+        let late = endpoint.with { first.accessTokenExpires - 59_999 }
+        #expect(try await Self.provider().accessToken(for: try late.request()).value != first.accessToken.exposed)
+    }
+
+    @Test func aLostAnswerIsAskedForAgain() async throws {
+        let bench = try await JoiningBench()
+        let endpoint = try await bench.joined()
+        try await endpoint.expire()
+        // Another life of the endpoint refreshes, and dies before it stores what it got.
+        let copy = try bench.tokens("lost")
+        let stored = try endpoint.stored()
+        try await copy.withExclusiveAccess { $0 = stored }
+        let lost = endpoint.with(tokens: copy)
+        _ = try await Self.provider().accessToken(for: try lost.request())
+        _ = try await Self.provider().accessToken(for: try endpoint.request())
+        #expect(try endpoint.stored().refreshToken == lost.stored().refreshToken)
+        #expect(try endpoint.stored().refreshToken != stored.refreshToken)
+        // And the login goes on.
+        try await endpoint.expire()
+        #expect(try await tokenError(Self.provider(), endpoint) == nil)
+    }
+
+    @Test func aTokenThatTheRelayRefusedIsReplaced() async throws {
+        let bench = try await JoiningBench()
+        let endpoint = try await bench.joined()
+        let (one, other) = (Self.provider(), Self.provider())
+        let request = try endpoint.request()
+        let first = try await one.accessToken(for: request)
+        #expect(try await other.accessToken(for: request) == first)
+        await one.accessTokenInvalidated(request)
+        let second = try await one.accessToken(for: request)
+        #expect(second != first)
+        // Whoever comes late with the news of the first does not end the second.
+        await other.accessTokenInvalidated(request)
+        #expect(try await other.accessToken(for: request) == second)
+        await other.accessTokenInvalidated(request)
+        #expect(try await one.accessToken(for: request) != second)
+    }
+
+    @Test func aLoginThatWasWithdrawnNeedsAPerson() async throws {
+        let bench = try await JoiningBench()
+        let endpoint = try await bench.joined()
+        let stored = try endpoint.stored()
+        #expect(try await bench.revoke(try #require(stored.refreshToken), at: endpoint) == 200)
+        try await endpoint.expire()
+        #expect(try await tokenError(Self.provider(), endpoint) == .signInRequired)
+        // A new link helps.
+        try await redeem(try bench.link(), clientID: JoiningBench.clientID, as: endpoint)
+        #expect(try await tokenError(Self.provider(), endpoint) == nil)
+    }
+
+    @Test func aRefreshTokenWithoutItsKeyIsOfNoUse() async throws {
+        let bench = try await JoiningBench()
+        let endpoint = try await bench.joined()
+        try await endpoint.expire()
+        #expect(try await tokenError(Self.provider(), endpoint.with(key: P256SigningKey())) == .signInRequired)
+        #expect(try await tokenError(Self.provider(), endpoint) == nil)
+    }
+
+    @Test func withoutALoginAPersonIsNeeded() async throws {
+        let directory = try TemporaryDirectory()
+        let relay = MachineBench.relay
+        let endpoint = EndpointCredentials(
+            identityKey: P256SigningKey(),
+            tokens: FileTokenStorage(directory: directory.path),
+            relay: relay,
+            address: try RelayAddress(try #require(URL(string: "https://relay.example"))),
+            trust: RelayTrust(relay: relay)
+        )
+        #expect(try await tokenError(Self.provider(), endpoint) == .signInRequired)
+        var sample = StoredTokens.sample
+        sample.refreshToken = nil
+        let stored = sample
+        try await endpoint.tokens.withExclusiveAccess { $0 = stored }
+        #expect(try await tokenError(Self.provider(), endpoint) == .signInRequired)
+    }
+
+    @Test func aProviderOfAnAppCanProveTheKey() async throws {
+        let key = P256SigningKey()
+        let relay = MachineBench.relay
+        let endpoint = EndpointCredentials(
+            identityKey: key,
+            tokens: FileTokenStorage(directory: "/nowhere"),
+            relay: relay,
+            address: try RelayAddress(try #require(URL(string: "https://relay.example"))),
+            trust: RelayTrust(relay: relay),
+            now: { 1_700_000_000_000 }
+        )
+        let url = try #require(URL(string: "https://login.example/token?x=1#y"))
+        let request = try endpoint.request()
+        for (time, now) in [(nil, 1_700_000_000_000), (Date(timeIntervalSince1970: 1_600_000_000), 1_600_000_000_000)] as [(Date?, Int64)] {
+            let proof = try request.proof(method: "POST", url: url, accessToken: AccessToken("token"), time: time)
+            let checked = try DPoPProof(
+                checking: proof,
+                method: "POST",
+                urls: ["https://login.example/token"],
+                now: Milliseconds(clamping: now),
+                accessToken: "token"
+            )
+            #expect(checked.key == key.publicKey)
+        }
+        let unknown = AccessTokenRequest(accountID: "me", relay: url)
+        #expect(throws: AccessTokenError.self) { try unknown.proof(method: "POST", url: url) }
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import GRDB
+import RelayProtocol
+import Testing
+
+@Suite struct InvitationJournalTests {
+    let directory: TemporaryDirectory
+    let endpoint = EndpointID(P256SigningKey().publicKey)
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    var path: String { "\(directory.path)/journal.sqlite" }
+
+    static func secret(_ byte: UInt8) -> Secret<[UInt8]> { Secret([UInt8](repeating: byte, count: 32)) }
+
+    @Test func openInvitationsAreKeptUntilTheirEnd() async throws {
+        let (one, two) = (Self.secret(1), Self.secret(2))
+        let journal = try Journal(path: path, endpoint: endpoint)
+        try await journal.write {
+            try $0.storeInvitation(one, ends: 100)
+            try $0.storeInvitation(two, ends: 200)
+        }
+        let again = try Journal(path: path, endpoint: endpoint)
+        #expect(try await again.write { try $0.invitations(now: 99) } == [two, one])
+        #expect(try await again.write { try $0.invitations(now: 100) } == [two])
+        // It is gone, and not only hidden.
+        #expect(try await again.write { try $0.invitations(now: 0) } == [two])
+        try await again.write { try $0.removeInvitation(two) }
+        #expect(try await again.write { try $0.invitations(now: 0) } == [])
+    }
+
+    @Test func theirNumberIsBounded() async throws {
+        let journal = try Journal(path: path, endpoint: endpoint)
+        let kept = try await journal.write { transaction in
+            for number in UInt8(0)..<70 { try transaction.storeInvitation(Self.secret(number), ends: 1_000 + Int64(number)) }
+            return try transaction.invitations(now: 0)
+        }
+        #expect(kept == (6..<70).reversed().map { Self.secret(UInt8($0)) })
+    }
+
+    @Test func aJournalOfTheFirstVersionIsTakenOver() async throws {
+        let key = endpoint
+        _ = try Journal(path: path, endpoint: key)
+        let raw = try DatabaseQueue(path: path)
+        try await raw.write { database in
+            try database.execute(sql: "DROP TABLE invitations; DELETE FROM grdb_migrations WHERE identifier = '2 invitations'")
+            try database.execute(sql: "UPDATE meta SET relay_offset = 7")
+        }
+        try raw.close()
+        let journal = try Journal(path: path, endpoint: key)
+        try await journal.write { try $0.storeInvitation(Self.secret(1), ends: 1) }
+        #expect(try journal.read { try $0.relayOffset() } == 7)
+    }
+}

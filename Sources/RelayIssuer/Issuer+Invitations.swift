@@ -93,7 +93,10 @@ extension Issuer {
             throw OAuthError(.insufficientScope, "the token needs the scope relay.device.register", status: 403)
         }
         // Remembered last, so that only those with a valid token fill the memory.
-        if let refusal = refusal(of: proof, now: now) { throw refusal }
+        if var refusal = refusal(of: proof, now: now) {
+            if refusal.code == .invalidDPoPProof { refusal.status = 401 }
+            throw refusal
+        }
         return claims
     }
 

@@ -57,8 +57,9 @@ public struct JoinLink: Hashable, Sendable {
 
     /// Reads a link, as `relayd invite` or another device of the account made it. Members that are not known are passed over, so that
     /// later links may say more.
-    /// - Parameter plainHTTP: Whether the link may lead to plain HTTP. Only whoever set the relay up can know that nobody listens on
-    ///   the way.
+    /// - Parameters:
+    ///   - text: The link, without anything around it.
+    ///   - plainHTTP: Whether the link may lead to plain HTTP. Only whoever set the relay up can know that nobody listens on the way.
     /// - Throws: `JoinLinkError`, whose description says what to do.
     public init(parsing text: String, plainHTTP: PlainHTTP = .refused) throws(JoinLinkError) {
         guard text.utf8.count <= JoinLink.maximumBytes else { throw .tooLong }

@@ -31,10 +31,9 @@ final class JoiningBench {
         now: @escaping @Sendable () -> Int64 = EndpointCredentials.systemTime
     ) throws -> EndpointCredentials {
         endpoints += 1
-        return EndpointCredentials(
-            identityKey: P256SigningKey(),
-            tokens: try tokens("\(endpoints)"),
-            relay: relay,
+        let storage = try directory.storage("\(endpoints)").open(AccountScope(relay: relay, accountID: "me"), now: now())
+        return try EndpointCredentials(
+            storage,
             address: try RelayAddress(try #require(URL(string: relayd.origin))),
             trust: RelayTrust(relay: relay, authorities: []),
             now: now

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import NIOCore
+import NIOWebSocket
+import RelayProtocol
+import Testing
+
+/// Asking a relay which one it is.
+@Suite(.timeLimit(.minutes(1))) struct IdentifyTests {
+    static func address(_ server: TestRelayServer) throws -> RelayAddress {
+        try RelayAddress(try #require(URL(string: "http://127.0.0.1:\(server.port)")))
+    }
+
+    /// A server that says this as soon as the WebSocket is open.
+    static func saying(_ text: String) async throws -> TestRelayServer {
+        try await TestRelayServer(
+            .plain,
+            .webSocket(
+                onOpen: { $0.writeAndFlush(WebSocketFrame(fin: true, opcode: .text, data: ByteBuffer(string: text)), promise: nil) },
+                onFrame: { frame, channel in if frame.opcode == .connectionClose { channel.close(promise: nil) } }
+            )
+        )
+    }
+
+    static func result(_ server: TestRelayServer, timeout: Int64 = 10_000) async throws -> Result<RelayID, RequestFailure> {
+        let address = try address(server)
+        let result: Result<RelayID, RequestFailure>
+        do throws(RequestFailure) {
+            result = .success(try await ControlChannelClient().identify(address, trust: RelayTrust(relay: nil), timeout: timeout))
+        } catch {
+            result = .failure(error)
+        }
+        await server.allHaveHungUp()
+        await server.stop()
+        return result
+    }
+
+    @Test func theChallengeSaysIt() async throws {
+        let challenge = RelayMessage.challenge(
+            .init(nonce: Blob([UInt8](repeating: 1, count: 32)), relay: MachineBench.relay, time: 1, versions: [1], features: [])
+        )
+        let server = try await Self.saying(String(buffer: try challenge.encode()))
+        #expect(try await Self.result(server) == .success(MachineBench.relay))
+    }
+
+    @Test(arguments: ["", "canary", "{}", #"{"type": "ok"}"#, #"{"type": "challenge", "relay": "me"}"#, #"{"type": "unknown"}"#])
+    func anythingElseIsNoRelay(_ text: String) async throws {
+        let failure = RequestFailure.failed(.protocolError("the relay did not say which one it is"))
+        #expect(try await Self.result(try await Self.saying(text)) == .failure(failure))
+    }
+
+    @Test func whoClosesOrSaysNothingIsNoRelay() async throws {
+        let closing = try await TestRelayServer(.plain, .bytes([0x88, 0x02, 0x03, 0xE8]))
+        let failure = RequestFailure.failed(.protocolError("the relay closed before it said which one it is"))
+        let end = try await Self.result(closing)
+        #expect(end == .failure(failure))
+        #expect(try await Self.result(try await TestRelayServer(.plain, .echo), timeout: 300) == .failure(.failed(.timedOut)))
+    }
+
+    @Test func cancellingHangsUp() async throws {
+        let (opened, continuation) = AsyncStream.makeStream(of: Void.self)
+        let server = try await TestRelayServer(
+            .plain,
+            .webSocket(
+                onOpen: { _ in continuation.yield() },
+                onFrame: { frame, channel in if frame.opcode == .connectionClose { channel.close(promise: nil) } }
+            )
+        )
+        let task = Task { try await Self.result(server) }
+        for await _ in opened { break }
+        task.cancel()
+        #expect(try await task.value == .failure(.cancelled))
+    }
+}

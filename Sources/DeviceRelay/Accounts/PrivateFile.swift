@@ -23,9 +23,8 @@ enum PrivateFile {
     static func makeDirectory(_ path: String) throws(StorageError) {
         if mkdir(path, 0o700) == 0 { return }
         let number = errno
-        var status = stat()
-        guard stat(path, &status) == 0 else { throw problem(number, path: path) }
-        guard status.st_mode & S_IFMT == S_IFDIR else { throw StorageError(.notADirectory, path: path) }
+        guard let facts = FileFacts(path) else { throw problem(number, path: path) }
+        guard facts.type == .typeDirectory else { throw StorageError(.notADirectory, path: path) }
     }
 
     /// With those above it.
@@ -53,10 +52,9 @@ enum PrivateFile {
             throw StorageError(.notReadable, path: path)
         }
         defer { close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0 else { throw problem(errno, path: path) }
-        guard status.st_mode & 0o077 == 0 else { throw StorageError(.openToOthers, path: path) }
-        guard status.st_mode & S_IFMT == S_IFREG, status.st_size <= largest else { throw StorageError(.damaged, path: path) }
+        guard let facts = FileFacts(path) else { throw StorageError(.notReadable, path: path) }
+        guard facts.mode & 0o077 == 0 else { throw StorageError(.openToOthers, path: path) }
+        guard facts.type == .typeRegular else { throw StorageError(.damaged, path: path) }
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 16 << 10)
         while bytes.count <= largest {
@@ -139,5 +137,20 @@ enum PrivateFile {
         case ENOSPC, EDQUOT: StorageError(.full, path: path)
         default: StorageError(.failed(number), path: path)
         }
+    }
+}
+
+/// What there is at a path. Not by `stat`: which module its result is of depends on what else is compiled with it.
+struct FileFacts {
+    let mode: Int
+    let type: FileAttributeType
+
+    /// `nil` if there is nothing, or it cannot be told.
+    init?(_ path: String) {
+        guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
+            let mode = attributes[.posixPermissions] as? Int, let type = attributes[.type] as? FileAttributeType
+        else { return nil }
+        self.mode = mode
+        self.type = type
     }
 }

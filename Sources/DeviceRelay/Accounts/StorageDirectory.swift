@@ -38,10 +38,9 @@ package struct StorageDirectory: Sendable {
         self.path = path
         self.systemKey = systemKey
         try PrivateFile.makeDirectories(path)
-        var status = stat()
-        guard stat(path, &status) == 0 else { throw PrivateFile.problem(errno, path: path) }
+        guard let facts = FileFacts(path) else { throw StorageError(.notReadable, path: path) }
         // Who may write here may put other files in the place of ours.
-        guard status.st_mode & 0o022 == 0 else { throw StorageError(.openToOthers, path: path) }
+        guard facts.mode & 0o022 == 0 else { throw StorageError(.openToOthers, path: path) }
         guard access(path, W_OK | X_OK) == 0 else { throw StorageError(.notWritable, path: path) }
         try PrivateFile.makeDirectory("\(path)/accounts")
         if let keys { self.keys = keys } else { self.keys = try FileKeyStorage(directory: "\(path)/keys") }

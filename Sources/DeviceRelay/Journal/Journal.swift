@@ -116,6 +116,11 @@ package final class Journal: Sendable {
         }
     }
 
+    /// Closes the database. Nothing may be written or read afterwards.
+    package func close() {
+        thread.sync { try? database.close() }
+    }
+
     private func work() {
         while true {
             let group = queue.withLock { queue in

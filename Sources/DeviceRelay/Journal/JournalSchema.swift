@@ -7,11 +7,8 @@ import GRDB
 enum JournalSchema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
-        migrator.registerMigration("1 commands, pins") { database in
+        migrator.registerMigration("1 commands, pins, invitations") { database in
             try database.execute(sql: first)
-        }
-        migrator.registerMigration("2 invitations") { database in
-            try database.execute(sql: second)
         }
         return migrator
     }
@@ -23,7 +20,10 @@ enum JournalSchema {
         CREATE TABLE meta (
             id INTEGER PRIMARY KEY NOT NULL CHECK (id = 1),
             endpoint BLOB NOT NULL CHECK (length(endpoint) = 32),
-            relay_offset INTEGER
+            relay_offset INTEGER,
+            account TEXT,
+            record BLOB,
+            enumerated INTEGER NOT NULL DEFAULT 0 CHECK (enumerated IN (0, 1))
         );
 
         CREATE TABLE sent_lanes (
@@ -69,7 +69,8 @@ enum JournalSchema {
         CREATE TABLE sent_blobs (
             id BLOB PRIMARY KEY NOT NULL REFERENCES sent_commands (id) ON DELETE CASCADE,
             blob BLOB NOT NULL,
-            body BLOB NOT NULL
+            body BLOB NOT NULL,
+            target BLOB NOT NULL
         );
 
         CREATE TABLE lanes (
@@ -97,6 +98,7 @@ enum JournalSchema {
             sender BLOB NOT NULL,
             id BLOB NOT NULL,
             blob BLOB NOT NULL,
+            record BLOB NOT NULL,
             PRIMARY KEY (sender, id),
             FOREIGN KEY (sender, id) REFERENCES received_commands (sender, id) ON DELETE CASCADE
         );
@@ -114,16 +116,6 @@ enum JournalSchema {
             record BLOB NOT NULL,
             pinned INTEGER NOT NULL
         );
-        CREATE TABLE vouchers (
-            endpoint BLOB NOT NULL CHECK (length(endpoint) = 32),
-            giver BLOB NOT NULL CHECK (length(giver) = 32),
-            voucher BLOB NOT NULL,
-            PRIMARY KEY (endpoint, giver)
-        );
-        """
-
-    /// The secrets of invitations that this endpoint made.
-    private static let second = """
         CREATE TABLE invitations (
             secret BLOB PRIMARY KEY NOT NULL CHECK (length(secret) = 32),
             ends INTEGER NOT NULL

@@ -41,39 +41,14 @@ extension JournalTransaction {
         )
     }
 
-    /// Forgets an endpoint that is gone from the account, and what others said for it.
+    /// Forgets an endpoint that is gone from the account.
     package func unpin(_ endpoint: EndpointID) throws {
         try database.execute(sql: "DELETE FROM pins WHERE endpoint = ?", arguments: [endpoint.column])
-        try database.execute(sql: "DELETE FROM vouchers WHERE endpoint = ?", arguments: [endpoint.column])
     }
 
     package func pins() throws -> [Pin] {
         try Row.fetchAll(database, sql: "SELECT * FROM pins ORDER BY endpoint").map { row in
             Pin(endpoint: try row.endpoint("endpoint"), record: try row.bytes("record"), pinned: try row.required("pinned"))
         }
-    }
-
-    /// Stores what one endpoint said for another: one voucher of each, the newest.
-    /// - Throws: `LimitExceeded` if more vouch, or are vouched for, than an account has endpoints.
-    package func storeVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by giver: EndpointID) throws {
-        let arguments: StatementArguments = [endpoint.column, giver.column]
-        let givers = "SELECT count(*) FROM vouchers WHERE endpoint = ? AND giver <> ?"
-        try journal.limits.check(.endpointsPerAccount, (try Int.fetchOne(database, sql: givers, arguments: arguments) ?? 0) + 1)
-        let endpoints = "SELECT count(DISTINCT endpoint) FROM vouchers WHERE endpoint <> ?"
-        let others = try Int.fetchOne(database, sql: endpoints, arguments: [endpoint.column]) ?? 0
-        try journal.limits.check(.endpointsPerAccount, others + 1)
-        try database.execute(
-            sql: "INSERT OR REPLACE INTO vouchers (endpoint, giver, voucher) VALUES (?, ?, ?)",
-            arguments: arguments + [Data(voucher)]
-        )
-    }
-
-    /// All vouchers, by whom they are for and who gave them.
-    package func vouchers() throws -> [EndpointID: [EndpointID: [UInt8]]] {
-        var vouchers: [EndpointID: [EndpointID: [UInt8]]] = [:]
-        for row in try Row.fetchAll(database, sql: "SELECT * FROM vouchers") {
-            vouchers[try row.endpoint("endpoint"), default: [:]][try row.endpoint("giver")] = try row.bytes("voucher")
-        }
-        return vouchers
     }
 }

@@ -23,12 +23,23 @@ extension JournalTransaction {
         }
     }
 
+    /// What came: the command, and the signed record of its sender, which the answer is sealed for.
+    package struct ReceivedContent: Hashable, Sendable {
+        package var blob: [UInt8]
+        package var record: [UInt8]
+
+        package init(blob: [UInt8], record: [UInt8]) {
+            self.blob = blob
+            self.record = record
+        }
+    }
+
     /// Stores a row as `CommandTarget` asks for it.
     /// - Parameters:
     ///   - highest: The lane's new highest number, if there is one.
-    ///   - blob: Of a row that is new.
+    ///   - content: Of a row that is new.
     ///   - result: Of a row that is answered.
-    package func persist(_ row: CommandTarget.Row, highest: UInt64?, blob: [UInt8]? = nil, result: Result? = nil) throws {
+    package func persist(_ row: CommandTarget.Row, highest: UInt64?, content: ReceivedContent? = nil, result: Result? = nil) throws {
         let command = row.command
         guard command.lane.target == journal.endpoint else { throw JournalError.otherEndpoint("a command") }
         if let highest {
@@ -60,10 +71,10 @@ extension JournalTransaction {
             ]
         )
         let key: StatementArguments = [command.lane.sender.column, command.id.column]
-        if let blob {
+        if let content {
             try database.execute(
-                sql: "INSERT OR REPLACE INTO received_blobs (sender, id, blob) VALUES (?, ?, ?)",
-                arguments: key + [Data(blob)]
+                sql: "INSERT OR REPLACE INTO received_blobs (sender, id, blob, record) VALUES (?, ?, ?, ?)",
+                arguments: key + [Data(content.blob), Data(content.record)]
             )
         }
         if let result {
@@ -82,12 +93,17 @@ extension JournalTransaction {
         )
     }
 
-    package func receivedBlob(_ key: CommandKey) throws -> [UInt8]? {
+    /// Deletes what is kept of a lane whose sender is gone.
+    package func removeLane(_ lane: CommandLane) throws {
+        try database.execute(sql: "DELETE FROM lanes WHERE sender = ? AND app = ?", arguments: [lane.sender.column, lane.appID])
+    }
+
+    package func receivedContent(_ key: CommandKey) throws -> ReceivedContent? {
         try Row.fetchOne(
             database,
-            sql: "SELECT blob FROM received_blobs WHERE sender = ? AND id = ?",
+            sql: "SELECT blob, record FROM received_blobs WHERE sender = ? AND id = ?",
             arguments: [key.sender.column, key.id.column]
-        )?.bytes("blob")
+        ).map { ReceivedContent(blob: try $0.bytes("blob"), record: try $0.bytes("record")) }
     }
 
     package func result(_ key: CommandKey) throws -> Result? {

@@ -34,10 +34,13 @@ package struct JournalTransaction {
         package var blob: [UInt8]
         /// What was sealed. Only the target can open the blob, and signing anew has to seal it again.
         package var body: [UInt8]
+        /// The target's signed record: its receipt can be checked also when the target is gone from the directory.
+        package var target: [UInt8]
 
-        package init(blob: [UInt8], body: [UInt8]) {
+        package init(blob: [UInt8], body: [UInt8], target: [UInt8]) {
             self.blob = blob
             self.body = body
+            self.target = target
         }
     }
 
@@ -80,8 +83,8 @@ package struct JournalTransaction {
         try raiseSentLane(sent.command.lane.target, sent.command.lane.appID, to: sent.command.number)
         try write(sent, statement: "INSERT INTO sent_commands (\(Self.sentColumns)) VALUES (\(Self.sentMarks))")
         try database.execute(
-            sql: "INSERT INTO sent_blobs (id, blob, body) VALUES (?, ?, ?)",
-            arguments: [sent.command.id.column, Data(content.blob), Data(content.body)]
+            sql: "INSERT INTO sent_blobs (id, blob, body, target) VALUES (?, ?, ?, ?)",
+            arguments: [sent.command.id.column, Data(content.blob), Data(content.body), Data(content.target)]
         )
     }
 
@@ -90,12 +93,13 @@ package struct JournalTransaction {
         if let content {
             try raiseSentLane(sent.command.lane.target, sent.command.lane.appID, to: sent.command.number)
             try database.execute(
-                sql: "UPDATE sent_blobs SET blob = ?, body = ? WHERE id = ?",
-                arguments: [Data(content.blob), Data(content.body), sent.command.id.column]
+                sql: "UPDATE sent_blobs SET blob = ?, body = ?, target = ? WHERE id = ?",
+                arguments: [Data(content.blob), Data(content.body), Data(content.target), sent.command.id.column]
             )
         }
-        try write(sent, statement: "UPDATE sent_commands SET (\(Self.sentColumns)) = (\(Self.sentMarks)) WHERE id = ?1")
-        // It may have been forgotten by another process. Then it stays so.
+        // Another process may have stored its end, or forgotten it. Then it stays so.
+        let open = "state IN ('prepared', 'sent', 'accepted')"
+        try write(sent, statement: "UPDATE sent_commands SET (\(Self.sentColumns)) = (\(Self.sentMarks)) WHERE id = ?1 AND \(open)")
     }
 
     /// Forgets a command that the app does not want to see any more.
@@ -104,13 +108,28 @@ package struct JournalTransaction {
     }
 
     package func sentContent(_ id: CommandID) throws -> SentContent? {
-        try Row.fetchOne(database, sql: "SELECT blob, body FROM sent_blobs WHERE id = ?", arguments: [id.column])
-            .map { SentContent(blob: try $0.bytes("blob"), body: try $0.bytes("body")) }
+        try Row.fetchOne(database, sql: "SELECT blob, body, target FROM sent_blobs WHERE id = ?", arguments: [id.column])
+            .map { SentContent(blob: try $0.bytes("blob"), body: try $0.bytes("body"), target: try $0.bytes("target")) }
     }
 
     /// A command as it is stored now: another process of the endpoint may have changed it.
     package func sent(_ id: CommandID) throws -> SentCommand? {
         try Row.fetchOne(database, sql: "SELECT * FROM sent_commands WHERE id = ?", arguments: [id.column]).map(sentCommand)
+    }
+
+    /// Those of a lane that the relay has not answered yet, in the order of their numbers.
+    package func unansweredCommands(to target: EndpointID, appID: String) throws -> [SentCommand] {
+        try Row.fetchAll(
+            database,
+            sql: "SELECT * FROM sent_commands WHERE target = ? AND app = ? AND state IN ('prepared', 'sent') ORDER BY number",
+            arguments: [target.column, appID]
+        ).map(sentCommand)
+    }
+
+    /// Those without an end, in the order of their ids.
+    package func openCommands() throws -> [SentCommand] {
+        try Row.fetchAll(database, sql: "SELECT * FROM sent_commands WHERE state IN ('prepared', 'sent', 'accepted') ORDER BY id")
+            .map(sentCommand)
     }
 
     /// All commands, in the order of their ids.

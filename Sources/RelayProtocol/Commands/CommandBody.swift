@@ -29,7 +29,7 @@ package enum CommandBody: Hashable, Sendable {
         }
     }
 
-    func encodedBytes() throws -> [UInt8] {
+    package func encodedBytes() throws -> [UInt8] {
         switch self {
         case .launch(let request): try ValueSetEncoder().encode(request).encodedBytes()
         case .message(let service, let message):

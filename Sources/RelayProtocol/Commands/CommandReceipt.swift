@@ -17,12 +17,12 @@ package struct CommandReceipt: SignedPayload {
     /// Milliseconds since 1970, in relay time.
     package let time: Int64
 
-    package init(for command: SealedCommand, outcome: CommandOutcome, reply: SealedReply? = nil, time: Int64) {
+    package init(for command: CommandDescriptor, outcome: CommandOutcome, reply: [UInt8]? = nil, time: Int64) {
         self.command = command.digest
-        self.sender = command.header.sender
-        self.target = command.header.target
+        self.sender = command.lane.sender
+        self.target = command.lane.target
         self.outcome = outcome
-        self.reply = reply?.digest
+        self.reply = reply.map { Digest256(hashing: $0) }
         self.time = time
     }
 

@@ -12,6 +12,9 @@ package struct SealedReply: Hashable, Sendable {
     private let encapsulatedKey: [UInt8]
     private let ciphertext: [UInt8]
 
+    /// How much longer than its answer a reply is, at most.
+    package static let overhead = 256
+
     /// Seals an answer with the agreement key in the sender's record.
     package init(_ message: ValueSet, to command: SealedCommand, sender: AgreementPublicKey, limits: Limits = Limits()) throws {
         let (encapsulatedKey, ciphertext) = try sender.seal(

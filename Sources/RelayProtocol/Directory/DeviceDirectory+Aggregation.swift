@@ -15,13 +15,14 @@ extension DeviceDirectory {
         }
         return RemoteSystem(
             id: id,
+            accountID: account,
             displayName: voice.record.name,
             kind: RemoteSystemKind(rawValue: voice.record.kind),
             platform: RemoteSystemPlatform(rawValue: voice.record.platform),
             manufacturer: voice.record.manufacturer,
             model: voice.record.model,
             presence: best.presence,
-            apps: publishers.flatMap(\.apps).sorted { ($0.appID, $0.endpoint) < ($1.appID, $1.endpoint) },
+            apps: publishers.flatMap { $0.apps(in: account) }.sorted { ($0.appID, $0.endpoint) < ($1.appID, $1.endpoint) },
             isNew: confirmed.isEmpty,
             isLocal: members.contains(where: \.isLocal)
         )
@@ -34,11 +35,12 @@ extension DeviceDirectory {
 }
 
 extension DeviceDirectory.Endpoint {
-    var apps: [RemoteSystemApp] {
+    func apps(in account: String) -> [RemoteSystemApp] {
         registrations.map { registration in
             RemoteSystemApp(
                 id: RemoteSystemApp.ID(endpoint: id, appID: registration.appID),
                 systemID: systemID,
+                accountID: account,
                 displayName: registration.displayName,
                 attributes: registration.attributes,
                 schemes: registration.schemes.map(\.name),

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// Why what a person typed names no device.
-package enum DeviceLookupError: Error, Hashable, Sendable {
+public enum DeviceLookupError: Error, Hashable, Sendable {
     /// Nothing bears that name or id.
     case notFound
     /// Several do: never guessed between. In the order of their ids.

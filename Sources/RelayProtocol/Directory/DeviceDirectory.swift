@@ -77,6 +77,9 @@ package struct DeviceDirectory: Sendable {
         self.maximumEndpoints = limits[.endpointsPerAccount]
     }
 
+    /// All endpoints, in the order of their ids.
+    package var endpointIDs: [EndpointID] { endpoints.keys.sorted() }
+
     /// The endpoint of an id.
     package subscript(endpoint: EndpointID) -> Endpoint? { endpoints[endpoint] }
 }

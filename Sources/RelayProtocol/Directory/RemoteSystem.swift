@@ -5,6 +5,8 @@
 public struct RemoteSystem: Hashable, Sendable, Identifiable {
     /// Names the hardware. Two devices may bear one name; never one id.
     public let id: SystemID
+    /// The account it was found with, by the app's id of it.
+    public let accountID: String
     /// The name its person gave it.
     public let displayName: String
     /// What sort of device it is; for display, not to decide what it can do.
@@ -36,12 +38,20 @@ public struct RemoteSystemApp: Hashable, Sendable, Identifiable {
         public let endpoint: EndpointID
         /// The app.
         public let appID: String
+
+        /// The app of an endpoint.
+        public init(endpoint: EndpointID, appID: String) {
+            self.endpoint = endpoint
+            self.appID = appID
+        }
     }
 
     /// The endpoint and the app.
     public let id: ID
     /// The device it is on.
     public let systemID: SystemID
+    /// The account it was found with, by the app's id of it.
+    public let accountID: String
     /// The name for people; may be empty.
     public let displayName: String
     /// What the app tells of itself.
@@ -87,16 +97,22 @@ public struct RemoteSystemConnectionRequest: Hashable, Sendable {
     }
 
     package let target: Target
+    /// The account to go by; `nil` for whichever knows the target.
+    package let accountID: String?
 
     /// A device: which of its apps is found by what is asked of it.
-    public init(_ system: RemoteSystem) { self.target = .system(system.id) }
+    public init(_ system: RemoteSystem) { (target, accountID) = (.system(system.id), system.accountID) }
 
     /// An app.
-    public init(_ app: RemoteSystemApp) { self.target = .app(app.id) }
+    public init(_ app: RemoteSystemApp) { (target, accountID) = (.app(app.id), app.accountID) }
 
     /// A device, by its id.
-    public init(systemID: SystemID) { self.target = .system(systemID) }
+    /// - Parameter accountID: The account to go by; `nil` for whichever knows the device.
+    public init(systemID: SystemID, accountID: String? = nil) { (target, self.accountID) = (.system(systemID), accountID) }
 
     /// An app, by its endpoint and id.
-    public init(endpoint: EndpointID, appID: String) { self.target = .app(RemoteSystemApp.ID(endpoint: endpoint, appID: appID)) }
+    /// - Parameter accountID: The account to go by; `nil` for whichever knows the endpoint.
+    public init(endpoint: EndpointID, appID: String, accountID: String? = nil) {
+        (target, self.accountID) = (.app(RemoteSystemApp.ID(endpoint: endpoint, appID: appID)), accountID)
+    }
 }

@@ -20,7 +20,7 @@ public struct RemoteSystemWatcherError: Error, Hashable, Sendable, CustomStringC
     /// What is the matter.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
-            case unknown, internetNotAvailable, relayUnavailable, authenticationError, limitExceeded
+            case unknown, internetNotAvailable, relayUnavailable, authenticationError, limitExceeded, recordRefused
         }
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
@@ -35,6 +35,8 @@ public struct RemoteSystemWatcherError: Error, Hashable, Sendable, CustomStringC
         public static let authenticationError = Code(.authenticationError)
         /// The account has more endpoints than the limit allows; those beyond it are not shown.
         public static let limitExceeded = Code(.limitExceeded)
+        /// The relay sent a record that its endpoint did not sign, or an old one.
+        public static let recordRefused = Code(.recordRefused)
 
         /// The code's name.
         public var description: String { kind.rawValue }

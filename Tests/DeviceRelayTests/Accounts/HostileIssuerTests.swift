@@ -7,7 +7,7 @@ import RelayProtocol
 import Testing
 
 /// Issuers that do not do as they should, and answers that do not come.
-@Suite(.timeLimit(.minutes(1))) struct HostileIssuerTests {
+@Suite struct HostileIssuerTests {
     /// What is answered to the requests of a join, in their order. `ORIGIN` stands for the server's own.
     struct Answers: Sendable {
         var resource = json(#"{"resource": "ORIGIN", "authorization_servers": ["https://login.example", "ORIGIN/auth"]}"#)

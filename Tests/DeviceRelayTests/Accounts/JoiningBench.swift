@@ -31,9 +31,10 @@ final class JoiningBench {
         now: @escaping @Sendable () -> Int64 = EndpointCredentials.systemTime
     ) throws -> EndpointCredentials {
         endpoints += 1
-        let storage = try directory.storage("\(endpoints)").open(AccountScope(relay: relay, accountID: "me"), now: now())
-        return try EndpointCredentials(
-            storage,
+        return EndpointCredentials(
+            identityKey: P256SigningKey(),
+            tokens: try tokens("\(endpoints)"),
+            relay: relay,
             address: try RelayAddress(try #require(URL(string: relayd.origin))),
             trust: RelayTrust(relay: relay, authorities: []),
             now: now

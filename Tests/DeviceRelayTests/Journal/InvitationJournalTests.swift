@@ -3,7 +3,6 @@
 
 import DeviceRelay
 import Foundation
-import GRDB
 import RelayProtocol
 import Testing
 
@@ -40,19 +39,5 @@ import Testing
             return try transaction.invitations(now: 0)
         }
         #expect(kept == (6..<70).reversed().map { Self.secret(UInt8($0)) })
-    }
-
-    @Test func aJournalOfTheFirstVersionIsTakenOver() async throws {
-        let key = endpoint
-        _ = try Journal(path: path, endpoint: key)
-        let raw = try DatabaseQueue(path: path)
-        try await raw.write { database in
-            try database.execute(sql: "DROP TABLE invitations; DELETE FROM grdb_migrations WHERE identifier = '2 invitations'")
-            try database.execute(sql: "UPDATE meta SET relay_offset = 7")
-        }
-        try raw.close()
-        let journal = try Journal(path: path, endpoint: key)
-        try await journal.write { try $0.storeInvitation(Self.secret(1), ends: 1) }
-        #expect(try journal.read { try $0.relayOffset() } == 7)
     }
 }

@@ -85,7 +85,7 @@ import Testing
         try bytes.write(to: URL(fileURLWithPath: path))
         #expect(throws: JournalError.damaged(path)) {
             let journal = try self.journal()
-            _ = try journal.read { try ($0.sentCommands(), $0.target(), $0.pins(), $0.vouchers()) }
+            _ = try journal.read { try ($0.sentCommands(), $0.target(), $0.pins()) }
         }
         #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == bytes)
     }

@@ -35,7 +35,7 @@ import Testing
         )
     }
 
-    static let content = JournalTransaction.SentContent(blob: [1, 2, 3], body: [4])
+    static let content = JournalTransaction.SentContent(blob: [1, 2, 3], body: [4], target: [5])
 
     static let states: [SentCommand.State] = [
         .prepared, .sent, .withdrawn, .accepted(.accepted), .accepted(.waking), .accepted(.delivered),
@@ -73,13 +73,13 @@ import Testing
         do {
             let journal = try journal()
             try await journal.write { transaction in for sent in rows { try transaction.insert(sent, Self.content) } }
-            // Every state can follow every other as far as the journal is concerned.
+            // Every open state can follow every other as far as the journal is concerned; an end stands.
             try await journal.write { transaction in
-                for (sent, other) in zip(rows, rows.reversed()) {
+                for (sent, other) in zip(rows, rows.reversed()) where sent.isEnded || !other.isEnded {
                     try transaction.update(
                         SentCommand(restoring: sent.command, state: other.state, cancelRequested: true, signings: 9)
                     )
-                    try transaction.update(sent)
+                    if !sent.isEnded { try transaction.update(sent) }
                 }
             }
         }
@@ -101,7 +101,7 @@ import Testing
         do {
             let journal = try journal()
             try await journal.write { transaction in
-                for row in rows { try transaction.persist(row, highest: row.command.number, blob: [1, 2, 3]) }
+                for row in rows { try transaction.persist(row, highest: row.command.number, content: .init(blob: [1, 2, 3], record: [7])) }
                 try transaction.persist(rows[2], highest: nil, result: result)
                 // A highest number never goes back.
                 try transaction.persist(rows[0], highest: 1)
@@ -114,10 +114,10 @@ import Testing
         ]
         #expect(try again.read { try $0.target() } == CommandTarget(highestNumbers: highest, rows: rows))
         #expect(try again.read { try $0.result(rows[2].command.key) } == result)
-        #expect(try again.read { try $0.receivedBlob(rows[1].command.key) } == [1, 2, 3])
+        #expect(try again.read { try $0.receivedContent(rows[1].command.key) } == .init(blob: [1, 2, 3], record: [7]))
         try await again.write { try $0.remove(rows[2].command.key) }
         #expect(try again.read { try $0.result(rows[2].command.key) } == nil)
-        #expect(try again.read { try $0.receivedBlob(rows[2].command.key) } == nil)
+        #expect(try again.read { try $0.receivedContent(rows[2].command.key) } == nil)
         // The lane stays for ever.
         #expect(try again.read { try $0.target() } == CommandTarget(highestNumbers: highest, rows: rows.filter { $0 != rows[2] }))
     }
@@ -137,7 +137,7 @@ import Testing
                 try transaction.persist(
                     row,
                     highest: highest,
-                    blob: row.state == .handling ? nil : [1, 2, 3],
+                    content: row.state == .handling ? nil : .init(blob: [1, 2, 3], record: [7]),
                     result: isAnswered ? JournalTransaction.Result(receipt: [1], reply: reply) : nil
                 )
             }
@@ -178,7 +178,7 @@ import Testing
             size: 4
         )
         let after = SentCommand(restoring: anew, state: .sent, cancelRequested: false, signings: 2)
-        let content = JournalTransaction.SentContent(blob: [9, 9, 9, 9], body: [4])
+        let content = JournalTransaction.SentContent(blob: [9, 9, 9, 9], body: [4], target: [5])
         try await journal.write { try $0.insert(before, Self.content) }
         try await journal.write { try $0.update(after, content) }
         #expect(try journal.read { try $0.sentCommands() } == [after])
@@ -210,7 +210,7 @@ import Testing
     }
 
     @Test func peersAndTimeAreReadBack() async throws {
-        let (endpoint, peer) = (endpoint, peer)
+        let peer = peer
         let pin = JournalTransaction.Pin(endpoint: peer, record: [1], pinned: 5)
         let newer = JournalTransaction.Pin(endpoint: peer, record: [2], pinned: 9)
         do {
@@ -220,19 +220,17 @@ import Testing
                 try transaction.setRelayOffset(-7)
                 try transaction.store(pin)
                 try transaction.store(newer)
-                try transaction.storeVoucher([1], for: endpoint, by: peer)
-                try transaction.storeVoucher([2], for: endpoint, by: peer)
+                try transaction.setAccount("anna")
+                try transaction.setRecord([3])
+                try transaction.setEnumerated()
             }
         }
         let again = try journal()
         #expect(try again.read { try $0.relayOffset() } == -7)
         #expect(try again.read { try $0.pins() } == [JournalTransaction.Pin(endpoint: peer, record: [2], pinned: 5)])
-        #expect(try again.read { try $0.vouchers() } == [endpoint: [peer: [2]]])
-        try await again.write { transaction in
-            try transaction.unpin(peer)
-            try transaction.unpin(endpoint)
-        }
-        #expect(try again.read { try $0.pins().isEmpty && $0.vouchers().isEmpty })
+        #expect(try again.read { try $0.ownEndpoint() } == .init(account: "anna", record: [3], hasEnumerated: true))
+        try await again.write { try $0.unpin(peer) }
+        #expect(try again.read { try $0.pins().isEmpty })
     }
 
     @Test func peersAreBounded() async throws {
@@ -245,12 +243,6 @@ import Testing
             try await journal.write { transaction in
                 for peer in peers { try transaction.store(JournalTransaction.Pin(endpoint: peer, record: [1], pinned: 0)) }
             }
-        }
-        await #expect(throws: exceeded) {
-            try await journal.write { for peer in peers { try $0.storeVoucher([1], for: peers[0], by: peer) } }
-        }
-        await #expect(throws: exceeded) {
-            try await journal.write { for peer in peers { try $0.storeVoucher([1], for: peer, by: peers[0]) } }
         }
         #expect(try journal.read { try $0.pins().isEmpty })
     }

@@ -8,7 +8,7 @@ import RelayProtocol
 import Testing
 import X509
 
-@Suite(.timeLimit(.minutes(1))) struct HTTPRequestClientTests {
+@Suite struct HTTPRequestClientTests {
     /// What one request to a server ends with; the server ends too.
     static func result(
         _ server: TestRelayServer,

@@ -169,7 +169,10 @@ import Testing
     @Test func receiptsSpeakOfOneCommandAndItsReply() throws {
         let command = try seal()
         let reply = try SealedReply(["Answer": 42], to: command, sender: sender.agreementKey.publicKey)
-        let receipt = try Signed(CommandReceipt(for: command, outcome: .succeeded, reply: reply, time: now), key: target.identityKey)
+        let receipt = try Signed(
+            CommandReceipt(for: command.descriptor, outcome: .succeeded, reply: reply.encoded, time: now),
+            key: target.identityKey
+        )
         func check(
             _ encoded: [UInt8],
             _ command: SealedCommand,
@@ -185,7 +188,10 @@ import Testing
         #expect(error(of: CommandError.self) { try check(receipt.encoded, other, reply, from: target) } == .wrongCommand)
         #expect(error(of: CommandError.self) { try check(receipt.encoded, command, nil, from: target) } == .wrongCommand)
         #expect(error(of: CommandError.self) { try check(receipt.encoded, command, reply, from: sender) } == .badSignature)
-        let byOther = try Signed(CommandReceipt(for: command, outcome: .succeeded, reply: reply, time: now), key: sender.identityKey)
+        let byOther = try Signed(
+            CommandReceipt(for: command.descriptor, outcome: .succeeded, reply: reply.encoded, time: now),
+            key: sender.identityKey
+        )
         #expect(error(of: CommandError.self) { try check(byOther.encoded, command, reply, from: sender) } == .wrongTarget)
         #expect(error(of: CommandError.self) { try reply.open(other, with: [sender.agreementKey]) } == .cannotOpen)
         #expect(error(of: CommandError.self) { try reply.open(command, with: [target.agreementKey]) } == .unknownKey)
@@ -213,7 +219,7 @@ import Testing
     )
     func everyOutcomeComesBack(_ outcome: CommandOutcome) throws {
         let command = try seal()
-        let receipt = try Signed(CommandReceipt(for: command, outcome: outcome, time: now), key: target.identityKey)
+        let receipt = try Signed(CommandReceipt(for: command.descriptor, outcome: outcome, time: now), key: target.identityKey)
         let read = try Signed<CommandReceipt>(verifying: receipt.encoded, for: command, from: target.record(), reply: nil)
         #expect(read.payload.outcome == outcome)
         #expect(read.payload.time == now)
@@ -221,7 +227,7 @@ import Testing
 
     @Test func aReasonIsBounded() throws {
         let command = try seal()
-        let long = CommandReceipt(for: command, outcome: .failed(reason: String(repeating: "x", count: 1_025)), time: now)
+        let long = CommandReceipt(for: command.descriptor, outcome: .failed(reason: String(repeating: "x", count: 1_025)), time: now)
         #expect(throws: RecordError.self) { try Signed(long, key: target.identityKey) }
     }
 }

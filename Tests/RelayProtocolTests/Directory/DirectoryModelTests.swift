@@ -158,6 +158,7 @@ import Testing
                         RemoteSystemApp(
                             id: .init(endpoint: endpoint.id, appID: registration.appID),
                             systemID: id,
+                            accountID: "account",
                             displayName: registration.displayName,
                             attributes: [:],
                             schemes: ["https"],
@@ -170,6 +171,7 @@ import Testing
             }
             let system = RemoteSystem(
                 id: id,
+                accountID: "account",
                 displayName: speaker.record.name,
                 kind: RemoteSystemKind(rawValue: speaker.record.kind),
                 platform: .linux,

@@ -102,7 +102,10 @@ import Testing
             try write(try body.encodedBytes(), "FuzzSealed", "body-\(kind)")
             let reply = try SealedReply(["a": 1], to: command, sender: sender.agreementKey.publicKey)
             try write(reply.encoded, "FuzzSealed", "reply-\(kind)")
-            let receipt = try Signed(CommandReceipt(for: command, outcome: .succeeded, reply: reply, time: 1), key: target.identityKey)
+            let receipt = try Signed(
+                CommandReceipt(for: command.descriptor, outcome: .succeeded, reply: reply.encoded, time: 1),
+                key: target.identityKey
+            )
             try write(receipt.encoded, "FuzzSealed", "receipt-\(kind)")
         }
         try write(try sender.signedRecord().encoded, "FuzzSealed", "record")

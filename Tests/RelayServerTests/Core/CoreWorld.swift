@@ -115,7 +115,7 @@ final class CoreWorld: Sendable {
 
     func receipt(of command: SealedCommand, by target: TestDevice, _ outcome: CommandOutcome = .succeeded) throws -> Blob<BlobKinds.Receipt>
     {
-        Blob(try Signed(CommandReceipt(for: command, outcome: outcome, time: clock.now), key: target.identityKey).encoded)
+        Blob(try Signed(CommandReceipt(for: command.descriptor, outcome: outcome, time: clock.now), key: target.identityKey).encoded)
     }
 
     /// What is stored of a command.

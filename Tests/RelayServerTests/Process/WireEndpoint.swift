@@ -203,7 +203,7 @@ final class WireEndpoint {
         try command.verify(for: .init(account: account, relay: relay, endpoint: id), from: sender.payload, now: now)
         let body = try command.open(with: [agreementKey])
         try await say(.commandReceived(.init(sender: command.header.sender, id: command.header.id)))
-        let receipt = try Signed(CommandReceipt(for: command, outcome: .succeeded, time: now), key: identityKey)
+        let receipt = try Signed(CommandReceipt(for: command.descriptor, outcome: .succeeded, time: now), key: identityKey)
         let answer = try await request {
             .commandResult(.init(ref: $0, sender: command.header.sender, id: command.header.id, receipt: Blob(receipt.encoded)))
         }

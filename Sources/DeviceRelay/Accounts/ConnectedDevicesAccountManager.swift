@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+public import RelayProtocol
+import Synchronization
+
+/// The accounts of a platform. They are kept between launches of the app.
+public struct ConnectedDevicesAccountManager: Sendable {
+    let platform: ConnectedDevicesPlatform
+
+    /// The accounts that were added, by their ids. Empty before the platform's `start`.
+    public var all: [ConnectedDevicesAccount] {
+        platform.state.withLock { Array($0.endpoints.values) }.map(\.account).sorted { $0.id < $1.id }
+    }
+
+    /// Adds an account: makes this installation an endpoint of it, and connects. If the account is there already, it is only joined again, where
+    /// a link is given.
+    /// - Parameter link: A join link, which lets this installation in by the relay's own issuer; it works once. For that the platform's
+    ///   provider must be a `JoinLinkAccessTokenProvider`. Without one the platform's provider signs the person in.
+    /// - Returns: The account, once the relay has let this endpoint in; after a link was used also if the relay can be reached
+    ///   only later.
+    /// - Throws: `AccountError`. Nothing is left of an account that could not be added.
+    @discardableResult
+    public func add(_ account: ConnectedDevicesAccount, joining link: JoinLink? = nil) async throws(AccountError) -> ConnectedDevicesAccount
+    {
+        try await platform.add(account, joining: link)
+        return account
+    }
+
+    /// Removes an account: this endpoint is shut out of it, and its keys, tokens and commands are destroyed. If the relay cannot be
+    /// reached, its entry there stays until another device revokes it.
+    /// - Throws: `AccountError`: `notFound`, `storageFailed`.
+    public func remove(_ account: ConnectedDevicesAccount) async throws(AccountError) {
+        try await platform.remove(account)
+    }
+
+    /// Makes a join link for one more device of the account. It works once, for ten minutes, and says more than one made at the relay: the
+    /// newcomer proves with it to this device that it was meant, and is known on all others at once.
+    /// - Throws: `AccountError`, above all where the account's tokens are not of the relay's own issuer.
+    public func invite(to account: ConnectedDevicesAccount) async throws(AccountError) -> JoinLink {
+        guard let endpoint = platform.endpoint(of: account.id) else { throw AccountError(notFound: account) }
+        return try await endpoint.invite()
+    }
+
+    /// Which endpoint of the account this installation is; `nil` if it is none.
+    public func endpoint(of account: ConnectedDevicesAccount) -> EndpointID? { platform.endpoint(of: account.id)?.id }
+
+    /// Which device this is: the same for all apps of its user.
+    /// - Throws: `AccountError` with `storageFailed` if the device's key cannot be read.
+    public var systemID: SystemID {
+        get throws(AccountError) {
+            do throws(StorageError) {
+                return SystemID(try platform.settings.systemKey.load().publicKey)
+            } catch {
+                throw AccountError(error)
+            }
+        }
+    }
+}
+
+extension ConnectedDevicesPlatform {
+    fileprivate func add(_ account: ConnectedDevicesAccount, joining link: JoinLink?) async throws(AccountError) {
+        guard !account.id.isEmpty else { throw AccountError(.unknown, message: "an account's id must not be empty") }
+        let storage = state.withLock { state -> StorageDirectory? in
+            if case .started(let storage) = state.phase { storage } else { nil }
+        }
+        guard let storage else { throw AccountError(.unknown, message: "start the platform before accounts are added") }
+        if let endpoint = endpoint(of: account.id) {
+            guard let link else { return }
+            try await join(link, endpoint.credentials)
+            return await endpoint.start()
+        }
+        let relay = try await relayID(link)
+        let account = try await open(account, at: relay, in: storage, joining: link)
+        // A link works once: what it let in is kept, whatever comes now.
+        try await connect(account, isKept: link != nil)
+    }
+
+    /// Which relay it is: what a link or the settings pin; else what answers at the URL, by ordinary web trust.
+    private func relayID(_ link: JoinLink?) async throws(AccountError) -> RelayID {
+        if let link, let pinned = settings.relayID, link.relay != pinned {
+            throw AccountError(.otherRelay, message: "the link leads to another relay than the platform's settings name")
+        }
+        if let known = link?.relay ?? settings.relayID { return known }
+        let trust = RelayTrust(relay: nil, authorities: settings.authorities)
+        do {
+            let address = try RelayAddress(settings.relay, allowsPlaintext: settings.allowsPlainHTTP)
+            return try await ControlChannelClient().identify(address, trust: trust)
+        } catch {
+            throw AccountError(ofReaching: error)
+        }
+    }
+
+    /// Makes the endpoint's keys and storage, and redeems the link with them.
+    private func open(
+        _ account: ConnectedDevicesAccount,
+        at relay: RelayID,
+        in storage: StorageDirectory,
+        joining link: JoinLink?
+    ) async throws(AccountError) -> ConnectedDevicesAccount {
+        let scope = AccountScope(relay: relay, accountID: account.id)
+        do {
+            let stored = try storage.open(scope, now: settings.clock.wall())
+            do {
+                if let link {
+                    let address = try RelayAddress(settings.relay, allowsPlaintext: settings.allowsPlainHTTP)
+                    let trust = RelayTrust(relay: relay, authorities: settings.authorities)
+                    try await join(link, EndpointCredentials(stored, address: address, trust: trust, now: settings.clock.wall))
+                }
+                let proof = link?.proof.flatMap { Base64URL.decode($0.exposed) }.map { Secret($0) }
+                let endpoint = try endpoint(for: account, stored, invitation: proof)
+                state.withLock { $0.endpoints[account.id] = endpoint }
+            } catch {
+                try? storage.remove(scope)
+                throw error
+            }
+            return account
+        } catch let error as AccountError {
+            throw error
+        } catch let error as StorageError {
+            throw AccountError(error)
+        } catch {
+            throw AccountError(.storageFailed, message: "\(PlatformError(error).message)", cause: error)
+        }
+    }
+
+    private func join(_ link: JoinLink, _ credentials: EndpointCredentials) async throws(AccountError) {
+        guard let provider = accessTokens as? JoinLinkAccessTokenProvider else {
+            throw AccountError(.noAccessTokenProvider, message: "a join link needs a JoinLinkAccessTokenProvider; give the platform one")
+        }
+        try await redeem(link, clientID: provider.clientID, as: credentials)
+    }
+
+    /// Waits for the relay's word.
+    private func connect(_ account: ConnectedDevicesAccount, isKept: Bool) async throws(AccountError) {
+        guard let endpoint = endpoint(of: account.id) else { throw AccountError(notFound: account) }
+        await begin(endpoint)
+        let link = await endpoint.link.first(within: .seconds(30)) { $0.state.isConnected || $0.state.problem != nil }
+        let state = link?.state ?? endpoint.link.value.state
+        if state.isConnected { return }
+        if isKept, state.problem?.code.isTransient ?? true { return }
+        try? await remove(account)
+        if Task.isCancelled { throw AccountError(.cancelled, message: "the task was cancelled") }
+        throw AccountError(state.problem ?? ConnectionProblem(.relayUnreachable, "the relay did not answer in time"))
+    }
+
+    fileprivate func remove(_ account: ConnectedDevicesAccount) async throws(AccountError) {
+        let (endpoint, storage) = state.withLock { state -> (LocalEndpoint?, StorageDirectory?) in
+            guard case .started(let storage) = state.phase else { return (nil, nil) }
+            return (state.endpoints.removeValue(forKey: account.id), storage)
+        }
+        guard let endpoint, let storage else { throw AccountError(notFound: account) }
+        if endpoint.link.value.state.isConnected { _ = await endpoint.revoke(endpoint.id) }
+        await endpoint.shutDown(.signedOut)
+        await endpoint.forgetDevices()
+        do throws(StorageError) {
+            try storage.remove(endpoint.storage.scope)
+        } catch {
+            throw AccountError(error)
+        }
+    }
+}
+
+extension LocalEndpoint {
+    fileprivate func forgetDevices() {
+        peers.removeAll()
+        publishDirectory()
+    }
+}
+
+extension AccountError {
+    fileprivate init(notFound account: ConnectedDevicesAccount) {
+        self.init(.notFound, message: "the platform has no account \(account.id), or was not started")
+    }
+
+    fileprivate init(_ problem: ConnectionProblem) {
+        let code: Code =
+            switch problem.code {
+            case .relayNotTrusted: .otherRelay
+            case .authenticationError: .accessTokenRequestFailed
+            case .relayUnreachable, .connectionLost, .networkChanged, .relayRestarting: .networkNotAvailable
+            case .storageFailed: .storageFailed
+            default: .serviceFailed
+            }
+        self.init(code, message: problem.message, cause: problem)
+    }
+
+    fileprivate init(ofReaching error: any Error) {
+        switch error {
+        case RequestFailure.failed(let failure): self.init(ConnectionProblem(failure))
+        case is CancellationError: self.init(.cancelled, message: "the task was cancelled")
+        default: self.init(.unknown, message: "\(PlatformError(error).message)", cause: error)
+        }
+    }
+}
+
+extension ConnectionProblem.Code {
+    /// Whether it may go away without anybody doing anything.
+    fileprivate var isTransient: Bool {
+        [.relayUnreachable, .connectionLost, .networkChanged, .relayRestarting].contains(self)
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+public import RelayProtocol
+
+#if canImport(FoundationEssentials)
+public import FoundationEssentials
+#else
+public import Foundation
+#endif
+
+/// A command that was submitted. It goes on by itself, whether anybody waits for it or not, also when this process ends and begins
+/// again; `platform.commands(for:)` finds it then.
+public struct RemoteCommand: Sendable, Identifiable {
+    /// Names it, in any process of this endpoint.
+    public let id: CommandID
+    /// When its time is over, by the relay's clock: from then on no handler gets it.
+    public let expiresAt: Date
+    /// The endpoint and app that it is for.
+    public let target: RemoteSystemApp.ID
+
+    let state: Observed<SentCommand.State>
+    let endpoint: LocalEndpoint
+
+    /// How far it is, from now on: first what it is now, last how it ended. A slow reader misses steps in between, never the last one.
+    public var statuses: Statuses { Statuses(state: state) }
+
+    /// Waits until it has ended. Cancelling the task ends the waiting, not the command.
+    /// - Returns: The receipt, if the other side's handler took it.
+    /// - Throws: `RemoteLaunchError`, whose code says how it ended; `pending` if the task is cancelled or the platform shut down.
+    public func outcome() async throws(RemoteLaunchError) -> LaunchReceipt {
+        do throws(CommandTrouble) {
+            _ = try await final()
+            return LaunchReceipt(commandID: id, target: target)
+        } catch {
+            throw RemoteLaunchError(error, commandID: id)
+        }
+    }
+
+    /// Asks that it be not handled any more. Its outcome tells whether that came in time.
+    /// - Throws: `RemoteLaunchError` with `storageFailed` if the wish cannot be stored.
+    public func cancel() async throws(RemoteLaunchError) {
+        do throws(CommandTrouble) {
+            try await endpoint.cancel(id)
+        } catch {
+            throw RemoteLaunchError(error, commandID: id)
+        }
+    }
+
+    /// How it ended, if well.
+    func final() async throws(CommandTrouble) -> CommandFinal {
+        guard let state = await state.first(where: \.isEnded) else {
+            throw Task.isCancelled ? .taskCancelled : .shutDown
+        }
+        switch state {
+        case .final(let final) where final.outcome == .succeeded: return final
+        case .final(let final): throw .outcome(final.outcome)
+        case .refused(let refusal): throw .refused(refusal)
+        case .withdrawn: throw .withdrawn
+        case .prepared, .sent, .accepted: throw .shutDown
+        }
+    }
+
+    /// How far a command is, as it changes. Ends after the final status, or when the command was refused.
+    public struct Statuses: AsyncSequence, Sendable {
+        let state: Observed<SentCommand.State>
+
+        /// Begins with the status of now.
+        public func makeAsyncIterator() -> Iterator { Iterator(state: state) }
+
+        /// Of one reader.
+        public struct Iterator: AsyncIteratorProtocol {
+            let state: Observed<SentCommand.State>
+            private var seen: UInt64 = 0
+            private var told: CommandStatus?
+
+            init(state: Observed<SentCommand.State>) { self.state = state }
+
+            /// The newest status, once there is one that was not told; `nil` at the end.
+            public mutating func next(isolation: isolated (any Actor)?) async -> CommandStatus? {
+                while let (value, revision) = await state.next(after: seen) {
+                    seen = revision
+                    guard let status = value.status, status != told else { continue }
+                    told = status
+                    return status
+                }
+                return nil
+            }
+
+            /// The newest status, once there is one that was not told; `nil` at the end.
+            public mutating func next() async -> CommandStatus? { await next(isolation: nil) }
+        }
+    }
+}
+
+/// The other side's handler took a launch.
+public struct LaunchReceipt: Hashable, Sendable {
+    /// The command.
+    public let commandID: CommandID
+    /// The endpoint and app that took it, as its signature proves.
+    public let target: RemoteSystemApp.ID
+    /// It was the fallback URI: nothing there took the URI itself.
+    public internal(set) var isFallback = false
+
+    init(commandID: CommandID, target: RemoteSystemApp.ID) {
+        self.commandID = commandID
+        self.target = target
+    }
+}
+
+extension SentCommand.State {
+    var isEnded: Bool {
+        switch self {
+        case .prepared, .sent, .accepted: false
+        case .withdrawn, .refused, .final: true
+        }
+    }
+
+    fileprivate var status: CommandStatus? {
+        switch self {
+        case .prepared, .sent, .withdrawn, .refused: nil
+        case .accepted(let progress): progress.status
+        case .final(let final): final.status
+        }
+    }
+}

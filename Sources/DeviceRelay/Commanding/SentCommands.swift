@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// The commands of this endpoint that have not ended, and which of them are on their way to the relay. Other processes of the
+/// endpoint send commands too; what they have stored before in the same lane is sent first here as well, since the same bytes may be
+/// sent any number of times, but never out of order.
+struct SentCommands {
+    /// To be done for one command, in order.
+    struct Step: Hashable {
+        let id: CommandID
+        let action: SentCommand.Action
+    }
+
+    private var rows: [CommandID: SentCommand] = [:]
+    /// `nil` without a connection, and until what is stored was read for a new one.
+    private var sending: CommandSending?
+
+    subscript(id: CommandID) -> SentCommand? { rows[id] }
+
+    mutating func disconnected() { sending = nil }
+
+    /// There is a new connection, and this is what is stored without an end.
+    mutating func connected(_ stored: [SentCommand]) -> [Step] {
+        rows = Dictionary(stored.map { ($0.command.id, $0) }) { first, _ in first }
+        var sending = CommandSending(commands: stored.map(\.command))
+        let first = sending.start()
+        self.sending = sending
+        return first.flatMap { input($0) { $0.connected() } }
+    }
+
+    /// A command is stored.
+    /// - Parameter others: Those before it in its lane that the relay has not answered yet, also those of other processes.
+    mutating func add(_ command: SentCommand, behind others: [SentCommand]) -> [Step] {
+        (others + [command]).flatMap { command -> [Step] in
+            guard rows[command.command.id] == nil else { return [] }
+            rows[command.command.id] = command
+            guard sending?.add(command.command) ?? false else { return [] }
+            return input(command.command.id) { $0.connected() }
+        }
+    }
+
+    /// A command that another process has sent, and that something is heard of.
+    mutating func adopt(_ command: SentCommand) {
+        if rows[command.command.id] == nil { rows[command.command.id] = command }
+    }
+
+    /// Something happened to a command.
+    mutating func input(_ id: CommandID, _ body: (inout SentCommand) -> [SentCommand.Action]) -> [Step] {
+        guard var row = rows[id] else { return [] }
+        let actions = body(&row)
+        rows[id] = row
+        return actions.map { Step(id: id, action: $0) }
+    }
+
+    /// The owner has signed a command anew.
+    mutating func signedAnew(_ command: CommandDescriptor) -> [Step] {
+        let isCurrent = sending?.isCurrent(command) ?? false
+        return input(command.id) { $0.signedAnew(command, sending: isCurrent) }
+    }
+
+    /// The relay has answered, or the command has ended, and that is stored.
+    mutating func answered(_ id: CommandID) -> [Step] {
+        guard let row = rows[id] else { return [] }
+        if row.isEnded { rows[id] = nil }
+        guard let next = sending?.answered(row.command) else { return [] }
+        return input(next) { $0.connected() }
+    }
+}

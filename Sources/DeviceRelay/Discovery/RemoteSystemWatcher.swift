@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+public import RelayProtocol
+
+/// Discovery: the person's devices as they come, change and go. Each iteration is independent, and begins with the devices of now. What
+/// changes while nobody reads is told once, as it is then; so nothing piles up and nothing is left out.
+public struct RemoteSystemWatcher: AsyncSequence, Sendable {
+    let directories: Observed<[String: DeviceDirectory]>
+    let filters: [RemoteSystemFilter]
+
+    /// All devices that pass the filters, by name: first as they are now, then after each change. For lists on a screen.
+    public var snapshots: RemoteSystemSnapshots { RemoteSystemSnapshots(directories: directories, filters: filters) }
+
+    /// Begins with the devices of now.
+    public func makeAsyncIterator() -> Iterator { Iterator(directories: directories, filters: filters) }
+
+    /// Of one reader.
+    public struct Iterator: AsyncIteratorProtocol {
+        let directories: Observed<[String: DeviceDirectory]>
+        let filters: [RemoteSystemFilter]
+        private var seen: UInt64 = 0
+        private var current: [String: DeviceDirectory] = [:]
+        private var iterations: [String: DeviceDirectory.Iteration] = [:]
+        private var enumerated: Set<String> = []
+        private var hasToldEnumeration = false
+
+        init(directories: Observed<[String: DeviceDirectory]>, filters: [RemoteSystemFilter]) {
+            self.directories = directories
+            self.filters = filters
+        }
+
+        /// What happens next; `nil` when the platform is shut down, or the task is cancelled.
+        public mutating func next(isolation: isolated (any Actor)?) async -> RemoteSystemEvent? {
+            while true {
+                if let event = nextEvent() { return event }
+                guard let (value, revision) = await directories.next(after: seen) else { return nil }
+                seen = revision
+                current = value
+            }
+        }
+
+        /// The same.
+        public mutating func next() async -> RemoteSystemEvent? { await next(isolation: nil) }
+
+        private mutating func nextEvent() -> RemoteSystemEvent? {
+            for (account, directory) in current.sorted(by: { $0.key < $1.key }) {
+                while let event = iterations[account, default: .init(matching: filters)].next(in: directory) {
+                    // Told once, when it is so of every account.
+                    guard event == .enumerationCompleted else { return event }
+                    enumerated.insert(account)
+                }
+            }
+            guard !hasToldEnumeration, !current.isEmpty, enumerated.isSuperset(of: current.keys) else { return nil }
+            hasToldEnumeration = true
+            return .enumerationCompleted
+        }
+    }
+}
+
+/// The devices that pass a watcher's filters, as a whole, after each change.
+public struct RemoteSystemSnapshots: AsyncSequence, Sendable {
+    let directories: Observed<[String: DeviceDirectory]>
+    let filters: [RemoteSystemFilter]
+
+    /// Begins with the devices of now.
+    public func makeAsyncIterator() -> Iterator { Iterator(directories: directories, filters: filters) }
+
+    /// Of one reader.
+    public struct Iterator: AsyncIteratorProtocol {
+        let directories: Observed<[String: DeviceDirectory]>
+        let filters: [RemoteSystemFilter]
+        private var seen: UInt64 = 0
+        private var told: [RemoteSystem]?
+
+        init(directories: Observed<[String: DeviceDirectory]>, filters: [RemoteSystemFilter]) {
+            self.directories = directories
+            self.filters = filters
+        }
+
+        /// The devices, once they are others than those told last; `nil` when the platform is shut down, or the task is cancelled.
+        public mutating func next(isolation: isolated (any Actor)?) async -> [RemoteSystem]? {
+            while let (value, revision) = await directories.next(after: seen) {
+                seen = revision
+                let systems = value.sorted { $0.key < $1.key }.flatMap { $0.value.systems(matching: filters) }
+                guard systems != told else { continue }
+                told = systems
+                return systems
+            }
+            return nil
+        }
+
+        /// The same.
+        public mutating func next() async -> [RemoteSystem]? { await next(isolation: nil) }
+    }
+}
+
+extension ConnectedDevicesPlatform {
+    /// Discovery over all accounts of the platform.
+    /// - Parameter filters: Filters of different kinds must all let a device pass, of several of one kind one is enough. Without any,
+    ///   all devices of the person are shown, and this app's own entry is not.
+    public func remoteSystems(matching filters: [RemoteSystemFilter] = []) -> RemoteSystemWatcher {
+        RemoteSystemWatcher(directories: directories, filters: filters)
+    }
+
+    /// The device that a person means: by its id, its name in any case, or at least the first 4 characters of its id; among all devices,
+    /// this one included.
+    /// - Throws: `DeviceLookupError`: nothing bears that name, or several do.
+    public func remoteSystem(named text: String, for account: ConnectedDevicesAccount) throws(DeviceLookupError) -> RemoteSystem {
+        guard let directory = directories.value[account.id] else { throw .notFound }
+        return try directory.system(named: text)
+    }
+
+    /// A person says that a new endpoint is what it says it is: it is known from then on, here and, by this endpoint's word, on the
+    /// account's other devices.
+    /// - Returns: Whether there is such an endpoint.
+    @discardableResult
+    public func confirm(_ endpoint: EndpointID, for account: ConnectedDevicesAccount) async -> Bool {
+        await self.endpoint(of: account.id)?.confirm(endpoint) ?? false
+    }
+
+    /// Shuts an endpoint of the account out for ever: it is disconnected, what waits for it ends, and its key is never let in again.
+    /// - Throws: `AccountError`: `notFound`, `networkNotAvailable`, `serviceFailed`.
+    public func revoke(_ endpoint: EndpointID, for account: ConnectedDevicesAccount) async throws(AccountError) {
+        guard let local = self.endpoint(of: account.id) else {
+            throw AccountError(.notFound, message: "the platform has no account \(account.id), or was not started")
+        }
+        switch await local.revoke(endpoint) {
+        case .ok, .settled: return
+        case .failure(let failure) where failure.code == .notFound:
+            throw AccountError(.notFound, message: "the account has no such endpoint")
+        case .failure(let failure):
+            throw AccountError(.serviceFailed, message: "the relay did not do it: \(DisplayText.sanitized(failure.message))")
+        case .connectionLost: throw AccountError(.networkNotAvailable, message: "the relay was not told; \(local.link.value.state)")
+        }
+    }
+}

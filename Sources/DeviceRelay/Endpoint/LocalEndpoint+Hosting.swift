@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayProtocol
+
+/// An app of this endpoint.
+struct HostedApp {
+    var registration: RemoteSystemAppRegistration
+    /// Others are told of it.
+    var isPublished: Bool
+    /// As it was signed last.
+    var signed: Signed<AppRegistration>?
+    /// Who waits for the relay to have it.
+    var waiting: [CheckedContinuation<Result<Void, PublishError>, Never>] = []
+}
+
+// The apps that this endpoint has.
+extension LocalEndpoint {
+    /// Takes commands for an app from now on, which makes this channel the endpoint's host.
+    func host(_ registration: RemoteSystemAppRegistration) {
+        var app = apps[registration.appID] ?? HostedApp(registration: registration, isPublished: false)
+        app.registration = registration
+        app.signed = nil
+        apps[registration.appID] = app
+        becomeHost()
+    }
+
+    private func becomeHost() {
+        guard channel.role != .host else { return }
+        let wasStopped = if case .stopped = channel.status { true } else { false }
+        let attempt = channel.attempt
+        perform(channel.leave(.suspended, now: now))
+        var host = ControlChannelStateMachine(role: .host, relay: relay)
+        // What comes late of the old connection must not be taken for the new one's.
+        host.attempt = attempt
+        channel = host
+        guard hasStarted else { return }
+        startTarget()
+        if !wasStopped { perform(channel.start(now: now)) }
+    }
+
+    /// Tells the account's other devices of an app, now or as soon as there is a connection, and again on every new one.
+    func publish(_ registration: RemoteSystemAppRegistration) {
+        host(registration)
+        apps[registration.appID]?.isPublished = true
+        publish(registration.appID)
+    }
+
+    /// Waits until the relay has what is to be published of an app.
+    func published(_ appID: String) async -> Result<Void, PublishError> {
+        guard apps[appID]?.isPublished ?? false, !isShutDown else { return .failure(PublishError(.cancelled, "it is not to be published")) }
+        return await withCheckedContinuation { apps[appID]?.waiting.append($0) }
+    }
+
+    func publishAll() {
+        guard channel.role == .host else { return }
+        for (appID, app) in apps where app.isPublished { publish(appID) }
+    }
+
+    private func publish(_ appID: String) {
+        guard let relayAccount, case .connected = channel.status, let app = apps[appID], app.isPublished else { return }
+        let signed: Signed<AppRegistration>
+        do {
+            signed = try app.signed ?? sign(app.registration, account: relayAccount)
+        } catch {
+            return ended(appID, .failure(PublishError(error)))
+        }
+        apps[appID]?.signed = signed
+        request {
+            .publish(.init(ref: $0, registration: Blob(signed.encoded)))
+        } answer: { endpoint, answer in
+            // A newer one is on its way.
+            guard endpoint.apps[appID]?.signed == signed else { return }
+            switch answer {
+            case .ok, .settled: endpoint.ended(appID, .success(()))
+            case .connectionLost: break
+            case .failure(let failure): endpoint.publishFailed(appID, failure)
+            }
+        }
+    }
+
+    private func sign(_ registration: RemoteSystemAppRegistration, account: String) throws -> Signed<AppRegistration> {
+        // Checked before a version is spent on it.
+        try registration.content(version: 1, account: account, endpoint: id).validate(limits: channel.limits)
+        let content = registration.content(version: try storage.nextVersion(), account: account, endpoint: id)
+        return try Signed(content, key: identityKey)
+    }
+
+    private func publishFailed(_ appID: String, _ failure: RelayMessage.Failure) {
+        let attempt = channel.attempt
+        switch failure.code {
+        case .tooManyRequests, .unavailable, .recordOutdated:
+            // Outdated is what a storage that was restored from a copy signs.
+            if failure.code == .recordOutdated {
+                try? storage.raiseVersion(to: UInt64(clamping: max(0, wallTime)))
+                apps[appID]?.signed = nil
+            }
+            _ = after(max(failure.retryAfter?.count ?? 1_000, 100)) { if attempt == $0.channel.attempt { $0.publish(appID) } }
+        default: ended(appID, .failure(PublishError(failure)))
+        }
+    }
+
+    private func ended(_ appID: String, _ result: Result<Void, PublishError>) {
+        let waiting = apps[appID]?.waiting ?? []
+        apps[appID]?.waiting = []
+        for continuation in waiting { continuation.resume(returning: result) }
+    }
+
+    /// Withdraws an app. What came for it before is still handled as it was.
+    func unpublish(_ appID: String) async -> Result<Void, PublishError> {
+        ended(appID, .failure(PublishError(.cancelled, "it was withdrawn meanwhile")))
+        apps[appID] = nil
+        let answer = await withCheckedContinuation { continuation in
+            request {
+                .unpublish(.init(ref: $0, appID: appID))
+            } answer: {
+                continuation.resume(returning: $1)
+            }
+        }
+        switch answer {
+        case .ok, .settled: return .success(())
+        case .failure(let failure): return .failure(PublishError(failure))
+        case .connectionLost: return .failure(PublishError(.relayUnavailable, "the relay was not told: \(link.value.state)"))
+        }
+    }
+
+    /// Nobody waits any more.
+    func endPublishing() {
+        for appID in apps.keys { ended(appID, .failure(PublishError(.cancelled, "the platform was shut down"))) }
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayProtocol
+
+// Whom the account has: discovery, pins and vouchers.
+extension LocalEndpoint {
+    /// Begins discovery on a new connection. Whoever sends needs it as much as whoever watches.
+    func watch() {
+        peers.beginEnumeration()
+        request {
+            .watch(.init(ref: $0))
+        } answer: { endpoint, answer in
+            guard case .failure(let failure) = answer else { return }
+            // Too many in a row, after a connection that would not last.
+            let attempt = endpoint.channel.attempt
+            _ = endpoint.after(max(failure.retryAfter?.count ?? 1_000, 100)) { if attempt == $0.channel.attempt { $0.watch() } }
+        }
+    }
+
+    /// Something happened to the peers.
+    func change(_ body: (inout PeerBook) -> [PeerBook.Action]) {
+        let actions = body(&peers)
+        publishDirectory()
+        for action in actions { perform(action) }
+    }
+
+    func enumerated() {
+        change { $0.enumerated() }
+        link.update { $0.isEnumerated = true }
+    }
+
+    func publishDirectory() {
+        let directory = peers.directory
+        directories.update { $0[account.id] = directory }
+    }
+
+    func perform(_ action: PeerBook.Action) {
+        let now = wallTime
+        switch action {
+        case .pin(let endpoint, let record):
+            store { try $0.store(.init(endpoint: endpoint, record: record, pinned: now)) }
+        case .unpin(let endpoint): store { try $0.unpin(endpoint) }
+        case .storeEnumeration: store { try $0.setEnumerated() }
+        case .forgetSender(let sender):
+            perform(received.senderRemoved(sender))
+        case .vouch(let record, let invitation):
+            vouch(for: record)
+            if let invitation { store { try $0.removeInvitation(invitation) } }
+        }
+    }
+
+    /// What was forgotten by a failure is learnt again on the next connection; so it may fail.
+    private func store(_ body: @escaping @Sendable (JournalTransaction) throws -> Void) {
+        let logger = logger
+        journal.write(body) { result in
+            if case .failure = result { logger.error("what is known of a peer cannot be stored") }
+        }
+    }
+
+    private func vouch(for record: Signed<EndpointRecord>) {
+        let voucher = Voucher(by: id, for: record, time: relayTime)
+        guard let signed = try? Signed(voucher, key: identityKey) else { return }
+        let endpoint = record.payload.endpointID
+        request {
+            .endpointApprove(.init(ref: $0, endpoint: endpoint, voucher: Blob(signed.encoded)))
+        } answer: { endpoint, answer in
+            if case .failure(let failure) = answer {
+                endpoint.logger.warning("a voucher was not taken", metadata: ["code": "\(failure.code)"])
+            }
+        }
+    }
+
+    /// A person confirms an endpoint, for this device and, by a voucher, for the others.
+    /// - Returns: Whether it is there.
+    func confirm(_ endpoint: EndpointID) -> Bool {
+        guard let actions = peers.confirm(endpoint) else { return false }
+        publishDirectory()
+        for action in actions { perform(action) }
+        return true
+    }
+
+    /// Shuts an endpoint of the account out for ever.
+    func revoke(_ endpoint: EndpointID) async -> ControlAnswer {
+        await withCheckedContinuation { continuation in
+            request {
+                .endpointRevoke(.init(ref: $0, endpoint: endpoint))
+            } answer: {
+                continuation.resume(returning: $1)
+            }
+        }
+    }
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What is done for the commands of this endpoint, one after the other.
+enum SentWork {
+    /// There is a new connection: begin with what is stored.
+    case connected(attempt: Int)
+    case step(SentCommands.Step, attempt: Int)
+    /// The relay said how far a command is.
+    case status(RelayMessage.CommandStatus)
+}
+
+// Commands that this endpoint sends.
+extension LocalEndpoint {
+    func connectedAsSender() {
+        sentWork.append(.connected(attempt: channel.attempt))
+        workOnSent()
+    }
+
+    private func perform(_ steps: [SentCommands.Step]) {
+        for step in steps { sentWork.append(.step(step, attempt: channel.attempt)) }
+        workOnSent()
+    }
+
+    func workOnSent() {
+        guard sentWork.begin() else { return }
+        if spawn({ [weak self] in await self?.runSentWork() }) == nil { sentWork.fail() }
+    }
+
+    private func runSentWork() async {
+        do {
+            while let work = sentWork.next() {
+                switch work {
+                case .connected(let attempt): try await connectedAsSender(attempt)
+                case .step(let step, let attempt): try await perform(step, attempt)
+                case .status(let status): try await take(status)
+                }
+            }
+        } catch {
+            sentWork.fail()
+            sent.disconnected()
+            storageFailed(error)
+        }
+    }
+
+    /// What is stored is the truth: other processes of this endpoint may have sent, or heard an end.
+    private func connectedAsSender(_ attempt: Int) async throws {
+        guard attempt == channel.attempt else { return }
+        let ids = Array(sentStates.keys)
+        let (open, known) = try await journal.write { transaction in
+            (try transaction.openCommands(), try ids.compactMap { try transaction.sent($0) })
+        }
+        for row in known where row.isEnded { report(row) }
+        guard attempt == channel.attempt else { return }
+        perform(sent.connected(open))
+    }
+
+    private func perform(_ step: SentCommands.Step, _ attempt: Int) async throws {
+        // A message is for the connection it was decided on; the next one makes up for it.
+        let isCurrent = attempt == channel.attempt
+        switch step.action {
+        case .persist(let row):
+            let content = resigned.removeValue(forKey: step.id)
+            try await journal.write { try $0.update(row, content) }
+        case .send(let again): if isCurrent { try await send(step.id, again: again) }
+        case .cancel: if isCurrent { request({ .commandCancel(.init(ref: $0, id: step.id)) }, answer: { _, _ in }) }
+        case .acknowledge: if isCurrent { say(.commandAcknowledge(.init(id: step.id))) }
+        case .signAnew: try await signAnew(step.id)
+        case .retryLater: if isCurrent { retryLater(step.id) }
+        case .answered: perform(sent.answered(step.id))
+        case .report: if let row = sent[step.id] { report(row) }
+        case .reject:
+            logger.warning("the relay told an outcome that is not proved; it is not believed")
+        }
+    }
+
+    private func send(_ id: CommandID, again: Bool) async throws {
+        guard let content = try await journal.write({ try $0.sentContent(id) }) else { return }
+        request {
+            .commandSend(.init(ref: $0, command: Blob(content.blob), again: again))
+        } answer: { endpoint, answer in
+            switch answer {
+            case .ok: endpoint.perform(endpoint.sent.input(id) { $0.accepted() })
+            case .failure(let failure):
+                if failure.code == .clockSkew, let time = failure.time { endpoint.setRelayTime(time) }
+                endpoint.retryAfter[id] = failure.retryAfter?.count
+                endpoint.perform(endpoint.sent.input(id) { $0.refused(CommandRefusal(failure)) })
+            case .settled, .connectionLost: break
+            }
+        }
+    }
+
+    private func retryLater(_ id: CommandID) {
+        let attempt = channel.attempt
+        _ = after(retryAfter.removeValue(forKey: id) ?? 60_000) { endpoint in
+            guard attempt == endpoint.channel.attempt else { return }
+            endpoint.perform(endpoint.sent.input(id) { $0.connected() })
+        }
+    }
+
+    /// The relay's clock and this one's are too far apart: the same command again, with the relay's time.
+    private func signAnew(_ id: CommandID) async throws {
+        guard let row = sent[id], let content = try await journal.write({ try $0.sentContent(id) }) else { return }
+        let old = try SealedCommand(decoding: content.blob)
+        let target = try Signed<EndpointRecord>(verifying: content.target)
+        var header = old.header
+        let life = header.expires - header.created
+        header.created = relayTime
+        header.expires = relayTime + life
+        let body = try CommandBody(decoding: content.body, kind: header.kind, limits: Limits())
+        let command = try SealedCommand(body, header: header, target: target.payload.agreementKey, key: identityKey)
+        guard sent[id]?.state == row.state else { return }
+        resigned[id] = JournalTransaction.SentContent(blob: command.encoded, body: content.body, target: content.target)
+        perform(sent.signedAnew(command.descriptor))
+    }
+
+    // MARK: What the relay says
+
+    private func take(_ message: RelayMessage.CommandStatus) async throws {
+        let id = message.id
+        if sent[id] == nil {
+            // Perhaps another process's, which need not be there any more.
+            guard let row = try await journal.write({ try $0.sent(id) }) else {
+                if message.isFinal { say(.commandAcknowledge(.init(id: id))) }
+                return
+            }
+            sent.adopt(row)
+        }
+        switch message.status {
+        case .step(let state):
+            guard let progress = CommandProgress(state) else { return }
+            perform(sent.input(id) { $0.progressed(progress) })
+        case .attestedByRelay(let outcome):
+            perform(sent.input(id) { $0.ended(CommandFinal(attestedByRelay: outcome), receiptIsValid: false) })
+        case .attestedByTarget(let receipt, let reply):
+            let content = try await journal.write { try $0.sentContent(id) }
+            guard let final = content.flatMap({ try? Self.verify(receipt.bytes, reply?.bytes, $0) }) else {
+                return logger.warning("a receipt does not hold; it is not believed")
+            }
+            perform(sent.input(id) { $0.ended(final, receiptIsValid: true) })
+        }
+    }
+
+    private static func verify(_ receipt: [UInt8], _ reply: [UInt8]?, _ content: JournalTransaction.SentContent) throws -> CommandFinal {
+        let target = try Signed<EndpointRecord>(verifying: content.target)
+        let signed = try Signed<CommandReceipt>(
+            verifying: receipt,
+            for: SealedCommand(decoding: content.blob),
+            from: target.payload,
+            reply: reply.map { try SealedReply(decoding: $0) }
+        )
+        return CommandFinal(outcome: signed.payload.outcome, receipt: receipt, reply: reply)
+    }
+
+    private func report(_ row: SentCommand) {
+        guard let state = sentStates[row.command.id] else { return }
+        state.update { $0 = row.state }
+        guard row.isEnded else { return }
+        sentStates[row.command.id] = nil
+        state.finish()
+    }
+
+    // MARK: What the app wants
+
+    /// Stores a command; it goes on by itself from then on.
+    func submit(
+        _ body: CommandBody,
+        to target: ResolvedTarget,
+        life: Duration,
+        senderApp: String? = nil
+    ) async throws(CommandTrouble) -> RemoteCommand {
+        guard !isShutDown else { throw .shutDown }
+        guard let relayAccount, let record = peers.signedRecord(of: target.endpoint) else { throw .target(.remoteSystemUnavailable) }
+        var random = SystemRandomNumberGenerator()
+        let id = commandIDs.next(now: UInt64(clamping: max(0, relayTime)), using: &random)
+        let created = relayTime
+        let life = min(max(life.milliseconds, 1), CommandPeriod.longestLife)
+        let header = CommandHeader(
+            id: id,
+            account: relayAccount,
+            relay: relay,
+            sender: self.id,
+            target: target.endpoint,
+            senderApp: senderApp,
+            targetApp: target.appID,
+            keyID: record.payload.agreementKey.keyID,
+            kind: body.kind,
+            number: 1,
+            created: created,
+            expires: created + life
+        )
+        let key = identityKey
+        let state = Observed(SentCommand.State.prepared)
+        sentStates[id] = state
+        let stored: (row: SentCommand, others: [SentCommand])
+        do {
+            stored = try await journal.write { transaction in
+                var header = header
+                let others = try transaction.unansweredCommands(to: target.endpoint, appID: target.appID)
+                header.number = try transaction.nextNumber(to: target.endpoint, appID: target.appID)
+                let command = try SealedCommand(body, header: header, target: record.payload.agreementKey, key: key)
+                let (row, _) = SentCommand.prepare(command.descriptor, sending: false)
+                let content = JournalTransaction.SentContent(
+                    blob: command.encoded,
+                    body: try body.encodedBytes(),
+                    target: record.encoded
+                )
+                try transaction.insert(row, content)
+                return (row, others)
+            }
+        } catch {
+            sentStates[id] = nil
+            throw CommandTrouble(storing: error)
+        }
+        perform(sent.add(stored.row, behind: stored.others))
+        return RemoteCommand(
+            id: id,
+            expiresAt: Date(timeIntervalSince1970: Double(header.expires) / 1_000),
+            target: .init(endpoint: target.endpoint, appID: target.appID),
+            state: state,
+            endpoint: self
+        )
+    }
+
+    func cancel(_ id: CommandID) async throws(CommandTrouble) {
+        let row: SentCommand?
+        do {
+            row = try await journal.write { try $0.sent(id) }
+        } catch {
+            throw .storage(error)
+        }
+        guard let row, !row.isEnded else { return }
+        sent.adopt(row)
+        perform(sent.input(id) { $0.cancel() })
+    }
+
+    /// The commands that are kept: those that have not ended, and the latest that have.
+    func commands() async throws -> [RemoteCommand] {
+        try await journal.write { try $0.sentCommands() }.map { row in
+            let state = sentStates[row.command.id] ?? Observed(row.state)
+            if row.isEnded { state.finish() } else { sentStates[row.command.id] = state }
+            return RemoteCommand(
+                id: row.command.id,
+                expiresAt: Date(timeIntervalSince1970: Double(row.command.expires) / 1_000),
+                target: .init(endpoint: row.command.lane.target, appID: row.command.lane.appID),
+                state: state,
+                endpoint: self
+            )
+        }
+    }
+
+    /// What the target answered to a command that succeeded.
+    func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet? {
+        guard let reply = final.reply, let content = try await journal.write({ try $0.sentContent(id) }) else { return nil }
+        return try SealedReply(decoding: reply).open(SealedCommand(decoding: content.blob), with: storage.agreementKeys())
+    }
+}
+
+extension CommandTrouble {
+    fileprivate init(storing error: any Error) {
+        switch error {
+        case let exceeded as LimitExceeded where exceeded.limit == .mailboxCommands: self = .tooManyCommands(exceeded)
+        case let error as CommandError:
+            if case .limitExceeded(let exceeded) = error { self = .content(exceeded) } else { self = .content(error) }
+        case is LimitExceeded, is ValueSetError: self = .content(error)
+        default: self = .storage(error)
+        }
+    }
+}
+
+extension CommandProgress {
+    fileprivate init?(_ state: RelayMessage.CommandStatus.State) {
+        switch state {
+        case .accepted: self = .accepted
+        case .waking: self = .waking
+        case .delivered: self = .delivered
+        default: return nil
+        }
+    }
+}
+
+extension CommandRefusal {
+    /// The relay's answer to a `command.send`.
+    fileprivate init(_ failure: RelayMessage.Failure) {
+        let reason: Reason =
+            switch failure.code {
+            case .idConflict: .idConflict
+            case .clockSkew: .clockSkew
+            case .numberPassed: .numberPassed
+            case .expired: .expired
+            case .livesTooLong: .livesTooLong
+            case .targetUnknown: .targetUnknown
+            case .mailboxFull, .commandTooLarge:
+                failure.limit?.error.map { .limit($0) } ?? .other(code: failure.code.rawValue)
+            default: .other(code: failure.code.rawValue)
+            }
+        self.init(reason, mayHaveRun: failure.mayHaveRun)
+    }
+}
+
+extension RelayMessage.CommandStatus {
+    fileprivate var isFinal: Bool { if case .step = status { false } else { true } }
+}

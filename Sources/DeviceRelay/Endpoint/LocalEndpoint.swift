@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import NIOCore
+import NIOPosix
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// This installation, for one account at one relay: it runs the control channel, and what goes over it. Everything of it happens on
+/// one event loop, where its connection lives too; so what the relay says is taken in order, without a hop.
+///
+/// The state machines decide; the extensions carry out what they say, each for its part: the channel, the peers, commands sent,
+/// commands received, and the apps that are published.
+actor LocalEndpoint {
+    nonisolated let loop: any EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor.asUnownedSerialExecutor() }
+
+    nonisolated let account: ConnectedDevicesAccount
+    nonisolated let id: EndpointID
+    nonisolated let relay: RelayID
+    nonisolated let settings: ConnectedDevicesPlatformSettings
+    nonisolated let accessTokens: any AccessTokenProvider
+    nonisolated let storage: AccountStorage
+    nonisolated let journal: Journal
+    nonisolated let identityKey: any IdentityKey
+    nonisolated let systemKey: any SystemKey
+    nonisolated let address: RelayAddress
+    nonisolated let logger: Logger
+    nonisolated let link = Observed(Link())
+    /// The devices of all accounts of the platform, by the app's id of the account.
+    nonisolated let directories: Observed<[String: DeviceDirectory]>
+
+    // The channel.
+    var channel: ControlChannelStateMachine
+    var actions: [ControlChannelStateMachine.Action] = []
+    var isPerforming = false
+    var dialled: RelayAddress
+    var dial: ControlDial?
+    var socket: ControlConnection?
+    /// Of connections that are not closed yet, the present one included.
+    var openSockets: Set<Int> = []
+    var whenClosed: [CheckedContinuation<Void, Never>] = []
+    var timer: Scheduled<Void>?
+    var answers: [RequestRef: Answer] = [:]
+    /// What found no room on the connection.
+    var waitingForRoom: [@Sendable (isolated LocalEndpoint) -> Void] = []
+    var problem: ConnectionProblem?
+    var hasStarted = false
+    var isShutDown = false
+    /// How far the relay's clock is ahead of the own one.
+    var relayOffset: Int64
+    /// The account's id at the relay, as records name it.
+    var relayAccount: String?
+    var record: Signed<EndpointRecord>?
+    var invitationProof: Secret<[UInt8]>?
+    /// How often in a row the relay had a newer record than this endpoint.
+    var outdatedRecords = 0
+    /// The relay has a newer one than this.
+    var outdatedVersion: UInt64 = 0
+
+    var peers: PeerBook
+    var sent = SentCommands()
+    var sentStates: [CommandID: Observed<SentCommand.State>] = [:]
+    var sentWork = WorkQueue<SentWork>()
+    var commandIDs = CommandIDGenerator()
+    var retryAfter: [CommandID: Int64] = [:]
+    /// Signed anew, and not stored yet.
+    var resigned: [CommandID: JournalTransaction.SentContent] = [:]
+
+    var received: CommandTarget
+    var receivedWork = WorkQueue<ReceivedWork>()
+    /// What came with commands that are about to be stored.
+    var arriving: [CommandKey: JournalTransaction.ReceivedContent] = [:]
+    var handlers: [CommandKey: Handler] = [:]
+    var apps: [String: HostedApp] = [:]
+
+    private var tasks: [UInt64: Task<Void, Never>] = [:]
+    private var lastTask: UInt64 = 0
+
+    init(
+        account: ConnectedDevicesAccount,
+        storage: AccountStorage,
+        settings: ConnectedDevicesPlatformSettings,
+        accessTokens: any AccessTokenProvider,
+        directories: Observed<[String: DeviceDirectory]>,
+        invitationProof: Secret<[UInt8]>? = nil
+    ) throws {
+        self.account = account
+        self.storage = storage
+        self.settings = settings
+        self.accessTokens = accessTokens
+        self.directories = directories
+        self.invitationProof = invitationProof
+        self.loop = MultiThreadedEventLoopGroup.singleton.next()
+        self.address = try RelayAddress(settings.relay, allowsPlaintext: settings.allowsPlainHTTP)
+        self.dialled = address
+        self.relay = storage.scope.relay
+        self.identityKey = try storage.identityKey()
+        self.id = EndpointID(identityKey.publicKey)
+        self.systemKey = try settings.systemKey.load()
+        let journal = try Journal(path: storage.journalPath, endpoint: id)
+        self.journal = journal
+        let (own, pins, offset, target) = try journal.read { transaction in
+            (try transaction.ownEndpoint(), try transaction.pins(), try transaction.relayOffset(), try transaction.target())
+        }
+        self.relayAccount = own.account
+        self.record = own.record.flatMap { try? Signed<EndpointRecord>(verifying: $0) }
+        self.relayOffset = offset ?? 0
+        self.received = target
+        self.channel = ControlChannelStateMachine(role: .client, relay: storage.scope.relay)
+        self.peers = PeerBook(
+            own: id,
+            directoryName: account.id,
+            account: own.account ?? "",
+            pins: pins.map { ($0.endpoint, $0.record) },
+            hasEnumerated: own.hasEnumerated
+        )
+        let directory = peers.directory
+        directories.update { $0[account.id] = directory }
+        var logger = settings.logger
+        logger[metadataKey: "endpoint"] = "\(id.label)"
+        self.logger = logger
+    }
+
+    /// How the endpoint stands with its relay.
+    struct Link: Hashable, Sendable {
+        var state = ConnectionState(phase: .stopped, problem: nil)
+        /// Whether everything there was to be found has been told on this connection.
+        var isEnumerated = false
+    }
+
+    // MARK: Time
+
+    nonisolated var now: Int64 { settings.clock.steady() }
+    nonisolated var wallTime: Int64 { settings.clock.wall() }
+    /// What the relay's clock shows, as far as is known.
+    var relayTime: Int64 { wallTime.addingReportingOverflow(relayOffset).partialValue }
+
+    func after(_ delay: Int64, _ body: @escaping @Sendable (isolated LocalEndpoint) -> Void) -> Scheduled<Void> {
+        loop.scheduleTask(in: .milliseconds(max(0, delay))) { [weak self] in
+            self?.assumeIsolated { body($0) }
+        }
+    }
+
+    // MARK: Tasks
+
+    /// Runs something that the endpoint owns: it is cancelled, and waited for, when the endpoint shuts down.
+    @discardableResult
+    func spawn(_ body: @escaping @Sendable () async -> Void) -> Task<Void, Never>? {
+        guard !isShutDown else { return nil }
+        lastTask &+= 1
+        let number = lastTask
+        let task = Task {
+            await body()
+            self.taskEnded(number)
+        }
+        tasks[number] = task
+        return task
+    }
+
+    private func taskEnded(_ number: UInt64) { tasks[number] = nil }
+
+    // MARK: Start and end
+
+    func start() async {
+        guard !isShutDown else { return }
+        if !hasStarted {
+            hasStarted = true
+            startTarget()
+            do {
+                try await loadInvitations()
+            } catch {
+                return storageFailed(error)
+            }
+        }
+        perform(channel.start(now: now))
+    }
+
+    /// Ends the connection until `start`.
+    func leave(_ reason: EndpointMessage.Leaving.Reason) async {
+        perform(channel.leave(reason, now: now))
+        await closed()
+    }
+
+    /// Ends everything: returns when no task, socket or timer is left.
+    func shutDown(_ reason: EndpointMessage.Leaving.Reason) async {
+        guard !isShutDown else { return }
+        await leave(reason)
+        isShutDown = true
+        timer?.cancel()
+        timer = nil
+        for handler in handlers.values { handler.timer?.cancel() }
+        while let (_, task) = tasks.first {
+            task.cancel()
+            await task.value
+        }
+        handlers = [:]
+        for state in sentStates.values { state.finish() }
+        sentStates = [:]
+        endPublishing()
+        link.finish()
+        journal.close()
+    }
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// What is done one after the other, since what follows a write may happen only once that is on disk.
+struct WorkQueue<Work> {
+    private var items: [Work] = []
+    private var isWorking = false
+
+    mutating func append(_ item: Work) { items.append(item) }
+
+    /// Whether somebody has to begin to work.
+    mutating func begin() -> Bool {
+        guard !isWorking, !items.isEmpty else { return false }
+        isWorking = true
+        return true
+    }
+
+    /// The next one; the work ends when there is none.
+    mutating func next() -> Work? {
+        guard !items.isEmpty else {
+            isWorking = false
+            return nil
+        }
+        return items.removeFirst()
+    }
+
+    /// Whatever is left is dropped, as by a crash.
+    mutating func fail() {
+        items = []
+        isWorking = false
+    }
+}

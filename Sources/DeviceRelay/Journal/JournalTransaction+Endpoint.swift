@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+// What this endpoint is.
+extension JournalTransaction {
+    /// What is kept of the own endpoint between launches.
+    package struct OwnEndpoint: Hashable, Sendable {
+        /// The account's id at the relay; `nil` before the relay has told it.
+        package var account: String?
+        /// The newest record that was signed.
+        package var record: [UInt8]?
+        /// Whether all that was there at first has been seen.
+        package var hasEnumerated: Bool
+
+        package init(account: String?, record: [UInt8]?, hasEnumerated: Bool) {
+            self.account = account
+            self.record = record
+            self.hasEnumerated = hasEnumerated
+        }
+    }
+
+    package func ownEndpoint() throws -> OwnEndpoint {
+        guard let row = try Row.fetchOne(database, sql: "SELECT account, record, enumerated FROM meta") else { throw RowProblem() }
+        return OwnEndpoint(
+            account: try row.value("account"),
+            record: try row.optionalBytes("record"),
+            hasEnumerated: try row.required("enumerated")
+        )
+    }
+
+    package func setAccount(_ account: String) throws {
+        try database.execute(sql: "UPDATE meta SET account = ?", arguments: [account])
+    }
+
+    package func setRecord(_ record: [UInt8]) throws {
+        try database.execute(sql: "UPDATE meta SET record = ?", arguments: [Data(record)])
+    }
+
+    package func setEnumerated() throws {
+        try database.execute(sql: "UPDATE meta SET enumerated = 1")
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+// In words, what the control channel says.
+extension ConnectionProblem {
+    init(_ reason: DisconnectReason) {
+        switch reason {
+        case .dialFailed(let failure): self.init(failure)
+        case .noAccessToken(isTransient: true):
+            self.init(.authenticationError, "no access token can be had at the moment; it is tried again")
+        case .noAccessToken(isTransient: false): self.init(.authenticationError, "there is no access token: sign in again")
+        case .rejected(let rejected): self.init(rejected)
+        case .tokenInvalidated(.endpointRevoked):
+            self.init(.endpointRevoked, "this device was shut out of the account; remove the account and join again")
+        case .tokenInvalidated: self.init(.authenticationError, "the relay does not take the access token any more; a new one is asked for")
+        case .otherRelay(let relay):
+            self.init(.relayNotTrusted, "another relay (\(relay.label)…) answers at this address; join it anew if that is right")
+        case .versionUnsupported(let versions):
+            self.init(.notCompatible, "the relay speaks protocol versions \(versions); update the older of both sides")
+        case .timedOut: self.init(.connectionLost, "the relay did not answer in time")
+        case .silent: self.init(.connectionLost, "nothing was heard of the relay for too long")
+        case .closed: self.init(.connectionLost, "the relay closed the connection")
+        case .malformed: self.init(.notCompatible, "the relay said something that cannot be understood; update the older of both sides")
+        case .restarting: self.init(.relayRestarting, "the relay restarts")
+        case .networkChanged: self.init(.networkChanged, "the network changed")
+        case .endpointInUse: self.init(.endpointInUse, "another process took over as this endpoint's host; stop it, then start again")
+        case .suspended: self.init(.suspended, "suspended by the app")
+        }
+    }
+
+    init(_ failure: DialFailure) {
+        switch failure {
+        case .unreachable(let why): self.init(.relayUnreachable, "the relay cannot be reached: \(why)")
+        case .timedOut: self.init(.relayUnreachable, "the relay did not answer in time; check its address and the firewall")
+        case .untrusted(.noCertificate): self.init(.relayNotTrusted, "the relay shows no certificate")
+        case .untrusted(.otherKey(let relay)):
+            self.init(.relayNotTrusted, "another relay (\(relay.label)…) answers at this address; join it anew if that is right")
+        case .untrusted(.notTrusted):
+            self.init(.relayNotTrusted, "the relay's certificate is not trusted here; use a join link, which knows the relay's key")
+        case .notARelay(let status, _): self.init(.notARelay, "what answers at this address is no relay (HTTP \(status)); check the URL")
+        case .protocolError(let what): self.init(.notARelay, "what answers at this address is no relay (\(what)); check the URL")
+        }
+    }
+
+    private init(_ rejected: RelayMessage.Rejected) {
+        switch rejected.code {
+        case .tokenInvalid, .tokenExpired, .tokenNotYetValid, .tokenRevoked, .wrongAudience, .wrongIssuer, .clientNotAllowed,
+            .tokenBoundToOtherKey:
+            self.init(.authenticationError, "the relay does not take the access token (\(rejected.code)); sign in again if this lasts")
+        case .accountUnknown: self.init(.accountUnknown, "the relay has no account for this identity; ask its owner for an invitation")
+        case .endpointOfOtherAccount, .wrongAccount:
+            self.init(.accountUnknown, "this endpoint belongs to another account; remove the account and join again")
+        case .endpointRevoked:
+            self.init(.endpointRevoked, "this device was shut out of the account; remove the account and join again")
+        case .limitExceeded, .tooManyClients: self.init(.limitExceeded, DisplayText.sanitized(rejected.message))
+        case .versionUnsupported: self.init(.notCompatible, "the relay speaks another version; update the older of both sides")
+        case .wrongOrigin:
+            self.init(.refused, "the relay does not know itself by this address; dial one of its URLs, or start it with --url for this one")
+        default: self.init(.refused, "the relay did not let this device in: \(DisplayText.sanitized(rejected.message)) (\(rejected.code))")
+        }
+    }
+}
+
+extension RemoteSystemWatcherError {
+    /// What a watcher is told of the same.
+    init(_ problem: ConnectionProblem) {
+        let code: Code =
+            switch problem.code {
+            case .authenticationError, .accountUnknown, .endpointRevoked: .authenticationError
+            default: .relayUnavailable
+            }
+        self.init(code, message: problem.message)
+    }
+}

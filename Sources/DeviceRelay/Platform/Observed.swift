@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Synchronization
+
+/// A value that changes, for any number of independent observers. An observer gets the newest value when it asks; what changed in
+/// between is passed over, so nothing queues up and nobody slow holds others up.
+final class Observed<Value: Sendable>: Sendable {
+    private struct State {
+        var value: Value
+        var revision: UInt64 = 1
+        var isFinished = false
+        var lastWaiter: UInt64 = 0
+        var waiting: [UInt64: CheckedContinuation<Void, Never>] = [:]
+    }
+
+    private let state: Mutex<State>
+
+    init(_ value: Value) {
+        self.state = Mutex(State(value: value))
+    }
+
+    var value: Value { state.withLock { $0.value } }
+
+    /// Changes the value, and wakes whoever waits.
+    func update(_ body: (inout Value) -> Void) {
+        wake { state in
+            body(&state.value)
+            state.revision &+= 1
+        }
+    }
+
+    /// The value is final.
+    func finish() {
+        wake { $0.isFinished = true }
+    }
+
+    private func wake(_ body: (inout State) -> Void) {
+        let waiting = state.withLock { state in
+            body(&state)
+            defer { state.waiting = [:] }
+            return state.waiting
+        }
+        for continuation in waiting.values { continuation.resume() }
+    }
+
+    /// The value, once it is newer than the revision that was seen last; 0 stands for none.
+    /// - Returns: `nil` once the final value was seen, or the task is cancelled.
+    func next(after seen: UInt64) async -> (value: Value, revision: UInt64)? {
+        let waiter = state.withLock { state in
+            state.lastWaiter &+= 1
+            return state.lastWaiter
+        }
+        while !Task.isCancelled {
+            let (news, isFinished) = state.withLock { state in
+                (state.revision > seen ? (state.value, state.revision) : nil, state.isFinished)
+            }
+            if let news { return news }
+            if isFinished { return nil }
+            await withTaskCancellationHandler {
+                await withCheckedContinuation { continuation in
+                    let isOver = state.withLock { state in
+                        guard state.revision <= seen, !state.isFinished, !Task.isCancelled else { return true }
+                        state.waiting[waiter] = continuation
+                        return false
+                    }
+                    if isOver { continuation.resume() }
+                }
+            } onCancel: {
+                state.withLock { $0.waiting.removeValue(forKey: waiter) }?.resume()
+            }
+        }
+        return nil
+    }
+
+    /// The same, for no longer than a duration.
+    func first(within duration: Duration, where isMet: @escaping @Sendable (Value) -> Bool) async -> Value? {
+        await withTaskGroup(of: Value?.self) { group in
+            group.addTask { await self.first(where: isMet) }
+            group.addTask {
+                try? await Task.sleep(for: duration)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
+        }
+    }
+
+    /// Waits until the value fulfils a condition.
+    /// - Returns: The value; `nil` if it is final without that, or the task is cancelled.
+    func first(where isMet: (Value) -> Bool) async -> Value? {
+        var seen: UInt64 = 0
+        while let (value, revision) = await next(after: seen) {
+            if isMet(value) { return value }
+            seen = revision
+        }
+        return nil
+    }
+}

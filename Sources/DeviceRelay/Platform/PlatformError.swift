@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// Why the platform could not be started.
+public struct PlatformError: Error, Sendable, CustomStringConvertible {
+    /// The kind of failure.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        private enum Kind: String {
+            case storageFailed, endpointInUse, invalidSettings, shutDown
+        }
+        private let kind: Kind
+        private init(_ kind: Kind) { self.kind = kind }
+
+        /// The storage directory cannot be used.
+        public static let storageFailed = Code(.storageFailed)
+        /// Another process hosts with the same storage directory.
+        public static let endpointInUse = Code(.endpointInUse)
+        /// The settings name something that cannot be.
+        public static let invalidSettings = Code(.invalidSettings)
+        /// The platform was shut down; make another one.
+        public static let shutDown = Code(.shutDown)
+
+        /// The code's name.
+        public var description: String { kind.rawValue }
+    }
+
+    /// The kind of failure.
+    public let code: Code
+    /// What it is and what to do about it.
+    public let message: String
+
+    init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    init(_ error: any Error) {
+        switch error {
+        case let error as PlatformError: self = error
+        case let error as StorageError:
+            if case .endpointInUse = error.problem {
+                self.init(.endpointInUse, "\(error)")
+            } else {
+                self.init(.storageFailed, "\(error)")
+            }
+        case RelayAddress.Problem.malformed:
+            self.init(.invalidSettings, "the relay's URL must be http or https with a host, and without user, query and fragment")
+        case RelayAddress.Problem.notEncrypted:
+            self.init(
+                .invalidSettings,
+                "plain HTTP to another machine tells everybody on the way the access token; use https, or set allowsPlainHTTP if you trust the network"
+            )
+        default: self.init(.storageFailed, "\(error)")
+        }
+    }
+
+    /// Code and message.
+    public var description: String { "\(code): \(message)" }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import Logging
+import RelayProtocol
+import RelayTesting
+import Testing
+
+/// A relay process, one account, and any number of devices on it, each with a directory and a system key of its own.
+final class TestHome {
+    let relayd: RelaydProcess
+    let directory = FileManager.default.temporaryDirectory.appending(path: "home-\(UUID().uuidString)")
+
+    init(_ security: RelaydProcess.Security = .plain, accounts: [String] = ["Anna"]) async throws {
+        relayd = try await RelaydProcess(security)
+        _ = try relayd.start()
+        for account in accounts { _ = try relayd.run("account", "add", account) }
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(at: directory)
+    }
+
+    /// A device that has joined.
+    func device(_ name: String, of person: String = "Anna", change: (inout ConnectedDevicesPlatformSettings) -> Void = { _ in })
+        async throws -> TestDevice
+    {
+        let link = try JoinLink(parsing: try relayd.run("invite", person), plainHTTP: .allowed)
+        let device = try TestDevice(name, at: link, in: directory, change: change)
+        try await device.start()
+        try await device.platform.accounts.add(device.account, joining: link)
+        return device
+    }
+}
+
+/// A device: one platform on a storage of its own, which can be started anew.
+final class TestDevice {
+    let name: String
+    let account = ConnectedDevicesAccount(id: "me")
+    let settings: ConnectedDevicesPlatformSettings
+    private(set) var platform: ConnectedDevicesPlatform
+
+    init(_ name: String, at link: JoinLink, in directory: URL, change: (inout ConnectedDevicesPlatformSettings) -> Void = { _ in }) throws {
+        self.name = name
+        let home = directory.appending(path: name)
+        var settings = ConnectedDevicesPlatformSettings(
+            relay: try #require(URL(string: link.origin)),
+            relayID: link.relay,
+            storageDirectory: home.appending(path: "storage"),
+            device: DeviceDescription(name: name, kind: .desktop, platform: .linux)
+        )
+        settings.systemKey = SystemKeyFile(path: home.appending(path: "system.key").path)
+        change(&settings)
+        self.settings = settings
+        platform = ConnectedDevicesPlatform(settings: settings, accessTokens: JoinLinkAccessTokenProvider(clientID: "org.example.test"))
+    }
+
+    /// Another process of the same installation, as far as it can be told.
+    func sibling() -> ConnectedDevicesPlatform {
+        ConnectedDevicesPlatform(settings: settings, accessTokens: JoinLinkAccessTokenProvider(clientID: "org.example.test"))
+    }
+
+    func start() async throws { try await platform.start() }
+
+    /// A new process on the same storage.
+    func restart(before: (ConnectedDevicesPlatform) -> Void = { _ in }) async throws {
+        await platform.shutdown()
+        platform = sibling()
+        before(platform)
+        try await platform.start()
+    }
+
+    var id: EndpointID {
+        get throws { try #require(platform.accounts.endpoint(of: account)) }
+    }
+
+    /// Waits until the account is connected.
+    func connected() async throws {
+        for await state in platform.connectionStates(for: account) where state.isConnected { return }
+        throw CancellationError()
+    }
+
+    /// Waits until a device is seen as it should be.
+    @discardableResult
+    func sees(_ name: String, where isMet: @escaping (RemoteSystem) -> Bool = { _ in true }) async throws -> RemoteSystem {
+        for await systems in platform.remoteSystems().snapshots {
+            if let system = systems.first(where: { $0.displayName == name && isMet($0) }) { return system }
+        }
+        throw CancellationError()
+    }
+
+    /// Waits until a device is not seen any more.
+    func seesNot(_ name: String) async throws {
+        for await systems in platform.remoteSystems().snapshots where !systems.contains(where: { $0.displayName == name }) { return }
+        throw CancellationError()
+    }
+}
+
+/// What a handler got, in order.
+actor Log<Entry: Sendable> {
+    private(set) var entries: [Entry] = []
+    private var waiting: [(count: Int, continuation: CheckedContinuation<Void, Never>)] = []
+
+    func add(_ entry: Entry) {
+        entries.append(entry)
+        let ready = waiting.filter { $0.count <= entries.count }
+        waiting.removeAll { $0.count <= entries.count }
+        for waiter in ready { waiter.continuation.resume() }
+    }
+
+    /// Waits until there are as many.
+    func wait(for count: Int) async -> [Entry] {
+        if entries.count < count { await withCheckedContinuation { waiting.append((count, $0)) } }
+        return entries
+    }
+}
+
+/// An app that takes launches of web pages and of its own scheme, and says what it got.
+func player(
+    _ id: String = "org.example.player",
+    schemes: [String] = ["https", "film"],
+    defaultFor: Set<String> = [],
+    log: Log<String>,
+    answer: @escaping @Sendable (LaunchRequest) async throws -> Launching.Result = { _ in .launched }
+) -> RemoteSystemAppRegistration {
+    RemoteSystemAppRegistration(
+        appID: id,
+        displayName: "Player",
+        launching: Launching(schemes: schemes, defaultFor: defaultFor) { request in
+            await log.add(request.uri.text)
+            return try await answer(request)
+        }
+    )
+}
+
+func url(_ text: String) throws -> URL { try #require(URL(string: text)) }

@@ -146,8 +146,7 @@ package final class ControlDial: Sendable {
         guard let ended else { return false }
         for body in ended.onEnd { body() }
         guard closing else { return true }
-        // Not at once: the verification callback runs within the TLS handler, which must not be entered again.
-        for channel in ended.channels { channel.eventLoop.execute { channel.close(promise: nil) } }
+        for channel in ended.channels { RelayTLS.hangUp(channel) }
         return true
     }
 }

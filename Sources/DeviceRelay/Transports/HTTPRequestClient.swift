@@ -62,10 +62,7 @@ package struct HTTPRequestClient: Sendable {
             .connectTimeout(.milliseconds(timeout))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    // Not at once: the end may come from within the TLS handler, which must not be entered again.
-                    guard answer.whenEnded({ channel.eventLoop.execute { channel.close(promise: nil) } }) else {
-                        throw ChannelError.alreadyClosed
-                    }
+                    guard answer.whenEnded({ RelayTLS.hangUp(channel) }) else { throw ChannelError.alreadyClosed }
                 }
             }
             .connect(host: address.host, port: address.port)

@@ -51,6 +51,18 @@ enum RelayTLS {
             }
         )
     }
+
+    /// Closes a connection that is given up, below TLS: its handler forgets a close in the midst of the handshake when more of that
+    /// arrives. Not at once, since this may come from within the handler, which must not be entered again.
+    static func hangUp(_ channel: any Channel) {
+        channel.eventLoop.execute {
+            if let context = try? channel.pipeline.syncOperations.context(handlerType: NIOSSLClientHandler.self) {
+                context.close(promise: nil)
+            } else {
+                channel.close(promise: nil)
+            }
+        }
+    }
 }
 
 extension DialFailure {

@@ -107,7 +107,7 @@ extension ConnectedDevicesPlatform {
                     let trust = RelayTrust(relay: relay, authorities: settings.authorities)
                     try await join(link, EndpointCredentials(stored, address: address, trust: trust, now: settings.clock.wall))
                 }
-                let proof = link?.proof.flatMap { Base64URL.decode($0.exposed) }.map { Secret($0) }
+                let proof = link?.proofSecret
                 let endpoint = try endpoint(for: account, stored, invitation: proof)
                 state.withLock { $0.endpoints[account.id] = endpoint }
             } catch {

@@ -11,6 +11,8 @@ struct HostedApp {
     var isPublished: Bool
     /// As it was signed last.
     var signed: Signed<AppRegistration>?
+    /// What the relay answered to that.
+    var result: Result<Void, PublishError>?
     /// Who waits for the relay to have it.
     var waiting: [CheckedContinuation<Result<Void, PublishError>, Never>] = []
 }
@@ -22,6 +24,7 @@ extension LocalEndpoint {
         var app = apps[registration.appID] ?? HostedApp(registration: registration, isPublished: false)
         app.registration = registration
         app.signed = nil
+        app.result = nil
         apps[registration.appID] = app
         becomeHost()
     }
@@ -50,6 +53,7 @@ extension LocalEndpoint {
     /// Waits until the relay has what is to be published of an app.
     func published(_ appID: String) async -> Result<Void, PublishError> {
         guard apps[appID]?.isPublished ?? false, !isShutDown else { return .failure(PublishError(.cancelled, "it is not to be published")) }
+        if let result = apps[appID]?.result { return result }
         return await withCheckedContinuation { apps[appID]?.waiting.append($0) }
     }
 
@@ -104,6 +108,7 @@ extension LocalEndpoint {
     private func ended(_ appID: String, _ result: Result<Void, PublishError>) {
         let waiting = apps[appID]?.waiting ?? []
         apps[appID]?.waiting = []
+        apps[appID]?.result = result
         for continuation in waiting { continuation.resume(returning: result) }
     }
 

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+public import RelayProtocol
+
+extension ConnectedDevicesPlatform {
+    /// Sends one message to an app service and returns its one answer: the original's `sendStatelessMessageAsync`. Unlike a connection, it is
+    /// kept for a device that sleeps, and reaches the service at most once.
+    /// - Parameters:
+    ///   - message: At most about 256 KiB encoded, as is the answer.
+    ///   - service: The service, and the app that offers it.
+    ///   - request: The device or app it is on.
+    ///   - timeToLive: How long it waits for a device that is not there; 24 h unless set, 28 days at most.
+    ///   - timeout: How long to wait for the answer. Cancelling the task ends the waiting, too; the message goes on by itself.
+    /// - Throws: `AppServiceError`; `timedOut` if there is no answer yet.
+    public func sendStatelessMessage(
+        _ message: ValueSet,
+        to service: AppServiceInfo,
+        on request: RemoteSystemConnectionRequest,
+        timeToLive: Duration = .seconds(24 * 3_600),
+        timeout: Duration = .seconds(30)
+    ) async throws(AppServiceError) -> ValueSet {
+        let end = ContinuousClock.now + timeout
+        do throws(CommandTrouble) {
+            let (endpoint, target) = try await resolve(request, within: timeout) { (directory) throws(TargetError) in
+                try directory.resolve(service, on: request)
+            }
+            let command = try await endpoint.submit(.message(service: service.name, message), to: target, life: timeToLive)
+            guard await command.state.first(within: ContinuousClock.now.duration(to: end), where: \.isEnded) != nil else {
+                throw Task.isCancelled ? .taskCancelled : .pending
+            }
+            let final = try await command.final()
+            do {
+                return try await endpoint.reply(to: command.id, final) ?? ValueSet()
+            } catch {
+                throw CommandTrouble.content(error)
+            }
+        } catch {
+            throw AppServiceError(error)
+        }
+    }
+}
+
+extension AppServiceError {
+    fileprivate init(_ trouble: CommandTrouble) {
+        switch trouble {
+        case .invalidURI(let error): self.init(.invalidMessage, message: error.description, cause: error)
+        case .target(let error): self.init(Self.code(error), message: error.description, cause: error)
+        case .noAccount: self.init(.authenticationError, message: "the platform has no such account, or was not started")
+        case .noDirectory(let state):
+            self.init(.networkNotAvailable, message: "the relay has not told which devices there are; \(state)", cause: state.problem)
+        case .content(let error as LimitExceeded): self.init(.messageTooLarge, message: error.description, cause: error)
+        case .content(let error): self.init(.invalidMessage, cause: error)
+        case .tooManyCommands(let exceeded):
+            self.init(.resourceLimitsExceeded, message: "too many commands wait for their end: \(exceeded)", cause: exceeded)
+        case .storage(let error):
+            self.init(.failure, message: "the message cannot be stored, so it was not sent; check the storage directory", cause: error)
+        case .refused(let refusal): self.init(refusal)
+        case .withdrawn, .outcome(.cancelled): self.init(.cancelled)
+        case .pending: self.init(.timedOut, message: "there is no answer yet; the message goes on by itself")
+        case .taskCancelled: self.init(.cancelled, message: "nobody waits for the answer any more; the message goes on by itself")
+        case .shutDown: self.init(.cancelled, message: "the platform was shut down; the message goes on when it is started again")
+        case .outcome(.succeeded): self.init(.unknown)
+        case .outcome(.declined): self.init(.notAuthorized)
+        case .outcome(.unsupported): self.init(.appServiceUnavailable)
+        case .outcome(.failed(let reason)): self.init(.failure, message: DisplayText.sanitized(reason))
+        case .outcome(.expired):
+            self.init(.remoteSystemUnavailable, message: "the device did not come in time; the message was not handled and will not be")
+        case .outcome(.indeterminate): self.init(.unknown, message: "it may have been handled; nobody can know, and it is not sent again")
+        }
+    }
+
+    private init(_ refusal: CommandRefusal) {
+        switch refusal.reason {
+        case .targetUnknown: self.init(.remoteSystemUnavailable, message: "the device is not in the account any more")
+        case .limit(let exceeded) where exceeded.limit == .commandBytes:
+            self.init(.messageTooLarge, message: exceeded.description, cause: exceeded)
+        case .limit(let exceeded): self.init(.resourceLimitsExceeded, message: "the device's mailbox is full: \(exceeded)", cause: exceeded)
+        default: self.init(.webServiceUnavailable, message: "the relay did not take it (\(DisplayText.sanitized(refusal.code)))")
+        }
+    }
+
+    private static func code(_ error: TargetError) -> Code {
+        switch error {
+        case .remoteSystemUnavailable: .remoteSystemUnavailable
+        case .appUnavailable: .appUnavailable
+        case .appNotInstalled: .appNotInstalled
+        case .appServiceUnavailable, .protocolUnavailable, .ambiguous: .appServiceUnavailable
+        case .notConfirmed: .notAuthorized
+        }
+    }
+}

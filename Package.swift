@@ -158,9 +158,17 @@ let package = Package(
                 "DeviceRelay",
                 "RelayProtocol",
                 "RelayTesting",
+                "TestHost",
                 "relayd",
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
+            swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "TestHost",
+            dependencies: ["DeviceRelay", "RelayProtocol"],
+            path: "Tests/TestHost",
             swiftSettings: settings
         ),
         .testTarget(

@@ -60,7 +60,7 @@ extension RelayCore {
         if let known = try store.account(of: hello.identity) {
             account = known
         } else if hello.mayMakeAccount {
-            account = .random()
+            account = AccountID(of: hello.identity)
             try store.addAccount(account, identity: hello.identity, time: time)
         } else {
             return .rejected(.init(code: .accountUnknown, message: "there is no account for this identity here", retry: false))

@@ -68,7 +68,7 @@ extension ConnectedDevicesPlatform {
         if let endpoint = endpoint(of: account.id) {
             guard let link else { return }
             try await join(link, endpoint.credentials)
-            return await endpoint.start()
+            return await endpoint.startAgain()
         }
         let relay = try await relayID(link)
         let account = try await open(account, at: relay, in: storage, joining: link)

@@ -46,6 +46,9 @@ struct SentCommands {
         if rows[command.command.id] == nil { rows[command.command.id] = command }
     }
 
+    /// What is stored of a command is not what this process knew.
+    mutating func replace(_ command: SentCommand) { rows[command.command.id] = command }
+
     /// Something happened to a command.
     mutating func input(_ id: CommandID, _ body: (inout SentCommand) -> [SentCommand.Action]) -> [Step] {
         guard var row = rows[id] else { return [] }

@@ -243,7 +243,8 @@ extension LocalEndpoint {
         switch rejected.code {
         case .wrongAccount:
             // Which account it is, the token alone says; so the relay tells it the first time. A token of another person later is a mistake.
-            guard relayAccount == nil, let account = rejected.account, ProgramText.isValid(account) else { return }
+            guard relayAccount == nil || mayChangeAccount, let account = rejected.account, ProgramText.isValid(account) else { return }
+            mayChangeAccount = false
             setRelayAccount(account)
             problem = nil
             perform(channel.start(now: now))

@@ -70,8 +70,13 @@ extension LocalEndpoint {
         switch step.action {
         case .persist(let row):
             let content = resigned.removeValue(forKey: step.id)
-            try await journal.write { try $0.update(row, content) }
-        case .send(let again): if isCurrent { try await send(step.id, again: again) }
+            let ended = try await journal.write { try $0.update(row, content) ? nil : try $0.sent(row.command.id) }
+            // Another process has heard the end, and told the relay that it need not keep the command: what it says now is about nothing.
+            guard let ended else { return }
+            sent.replace(ended)
+            report(ended)
+            perform(sent.answered(step.id))
+        case .send(let again): if isCurrent, sent[step.id]?.isEnded == false { try await send(step.id, again: again) }
         case .cancel: if isCurrent { request({ .commandCancel(.init(ref: $0, id: step.id)) }, answer: { _, _ in }) }
         case .acknowledge: if isCurrent { say(.commandAcknowledge(.init(id: step.id))) }
         case .signAnew: try await signAnew(step.id)

@@ -57,6 +57,8 @@ actor LocalEndpoint {
     var relayOffset: Int64
     /// The account's id at the relay, as records name it.
     var relayAccount: String?
+    /// The relay may tell another one than before.
+    var mayChangeAccount = false
     var record: Signed<EndpointRecord>?
     var invitationProof: Secret<[UInt8]>?
     /// How often in a row the relay had a newer record than this endpoint.
@@ -180,6 +182,14 @@ actor LocalEndpoint {
             }
         }
         perform(channel.start(now: now))
+    }
+
+    /// After the person has signed in again, perhaps to another account: which one, the relay tells once more.
+    func startAgain() async {
+        mayChangeAccount = true
+        perform(channel.leave(.suspended, now: now))
+        await closed()
+        await start()
     }
 
     /// Ends the connection until `start`.

@@ -89,7 +89,12 @@ package struct JournalTransaction {
     }
 
     /// Stores a command's new state; with the new content if it was signed anew.
-    package func update(_ sent: SentCommand, _ content: SentContent? = nil) throws {
+    /// - Returns: False, and nothing is changed, if another process has stored the command's end, or has forgotten it: that stands.
+    @discardableResult
+    package func update(_ sent: SentCommand, _ content: SentContent? = nil) throws -> Bool {
+        let open = "state IN ('prepared', 'sent', 'accepted')"
+        try write(sent, statement: "UPDATE sent_commands SET (\(Self.sentColumns)) = (\(Self.sentMarks)) WHERE id = ?1 AND \(open)")
+        guard database.changesCount > 0 else { return false }
         if let content {
             try raiseSentLane(sent.command.lane.target, sent.command.lane.appID, to: sent.command.number)
             try database.execute(
@@ -97,9 +102,7 @@ package struct JournalTransaction {
                 arguments: [Data(content.blob), Data(content.body), Data(content.target), sent.command.id.column]
             )
         }
-        // Another process may have stored its end, or forgotten it. Then it stays so.
-        let open = "state IN ('prepared', 'sent', 'accepted')"
-        try write(sent, statement: "UPDATE sent_commands SET (\(Self.sentColumns)) = (\(Self.sentMarks)) WHERE id = ?1 AND \(open)")
+        return true
     }
 
     /// Forgets a command that the app does not want to see any more.

@@ -38,7 +38,7 @@ public final class ConnectedDevicesPlatform: Sendable {
         var hostLock: StorageDirectory.HostLock?
     }
 
-    let settings: ConnectedDevicesPlatformSettings
+    package let settings: ConnectedDevicesPlatformSettings
     let accessTokens: any AccessTokenProvider
     let state = Mutex(State())
     /// The devices of each account, by the app's id of it.
@@ -160,6 +160,9 @@ public final class ConnectedDevicesPlatform: Sendable {
     public func connectionStates(for account: ConnectedDevicesAccount) -> ConnectionStates {
         ConnectionStates(link: state.withLock { $0.endpoints[account.id] }?.link)
     }
+
+    /// What runs for an account, so that tests see it go.
+    package func running(_ account: ConnectedDevicesAccount) -> AnyObject? { endpoint(of: account.id) }
 
     func endpoint(of accountID: String) -> LocalEndpoint? { state.withLock { $0.endpoints[accountID] } }
 

@@ -3,18 +3,17 @@
 
 package import RelayProtocol
 
-/// An account's id: 128 random bits as 32 hexadecimal digits.
+/// An account's id: 32 base32 characters.
 package struct AccountID: Hashable, Sendable {
     package let rawValue: String
 
     package init(_ rawValue: String) { self.rawValue = rawValue }
 
-    package static func random() -> AccountID {
-        func half() -> String {
-            let digits = String(UInt64.random(in: 0 ... .max), radix: 16)
-            return String(repeating: "0", count: 16 - digits.utf8.count) + digits
-        }
-        return AccountID(half() + half())
+    /// The account that a person's first identity makes. It follows from the identity, so that a relay that lost its database gives
+    /// everybody the same one again: records and commands that are signed for it still hold.
+    package init(of identity: Identity) {
+        let digest = Digest256(hashing: Array("\(identity.issuer.utf8.count) \(identity.issuer)\(identity.subject)".utf8))
+        self.init(String(digest.description.prefix(32)))
     }
 }
 

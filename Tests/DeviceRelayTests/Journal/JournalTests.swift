@@ -180,7 +180,7 @@ import Testing
         let after = SentCommand(restoring: anew, state: .sent, cancelRequested: false, signings: 2)
         let content = JournalTransaction.SentContent(blob: [9, 9, 9, 9], body: [4], target: [5])
         try await journal.write { try $0.insert(before, Self.content) }
-        try await journal.write { try $0.update(after, content) }
+        _ = try await journal.write { try $0.update(after, content) }
         #expect(try journal.read { try $0.sentCommands() } == [after])
         #expect(try journal.read { try $0.sentContent(old.id) } == content)
         let peer = peer

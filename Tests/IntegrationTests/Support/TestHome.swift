@@ -29,7 +29,7 @@ final class TestHome {
         async throws -> TestDevice
     {
         let link = try JoinLink(parsing: try relayd.run("invite", person), plainHTTP: .allowed)
-        let device = try TestDevice(name, at: link, in: directory, change: change)
+        let device = try TestDevice(name, at: link, in: self, change: change)
         try await device.start()
         try await device.platform.accounts.add(device.account, joining: link)
         return device
@@ -41,18 +41,21 @@ final class TestDevice {
     let name: String
     let account = ConnectedDevicesAccount(id: "me")
     let settings: ConnectedDevicesPlatformSettings
+    /// The relay runs as long as somebody needs it.
+    private let home: TestHome
     private(set) var platform: ConnectedDevicesPlatform
 
-    init(_ name: String, at link: JoinLink, in directory: URL, change: (inout ConnectedDevicesPlatformSettings) -> Void = { _ in }) throws {
+    init(_ name: String, at link: JoinLink, in home: TestHome, change: (inout ConnectedDevicesPlatformSettings) -> Void = { _ in }) throws {
         self.name = name
-        let home = directory.appending(path: name)
+        self.home = home
+        let directory = home.directory.appending(path: name)
         var settings = ConnectedDevicesPlatformSettings(
             relay: try #require(URL(string: link.origin)),
             relayID: link.relay,
-            storageDirectory: home.appending(path: "storage"),
+            storageDirectory: directory.appending(path: "storage"),
             device: DeviceDescription(name: name, kind: .desktop, platform: .linux)
         )
-        settings.systemKey = SystemKeyFile(path: home.appending(path: "system.key").path)
+        settings.systemKey = SystemKeyFile(path: directory.appending(path: "system.key").path)
         change(&settings)
         self.settings = settings
         platform = ConnectedDevicesPlatform(settings: settings, accessTokens: JoinLinkAccessTokenProvider(clientID: "org.example.test"))

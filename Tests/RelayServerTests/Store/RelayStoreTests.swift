@@ -34,8 +34,8 @@ import Darwin
         }
     }
 
-    let account = AccountID.random()
-    let other = AccountID.random()
+    let account = AccountID(of: Identity(issuer: "https://issuer.example", subject: "me"))
+    let other = AccountID(of: Identity(issuer: "https://issuer.example", subject: "other"))
     let identity = Identity(issuer: "https://issuer.example", subject: "me")
 
     private func filled(_ kind: Kind) async throws -> SQLiteStore {
@@ -80,8 +80,12 @@ import Darwin
         }
         #expect(found.0 == account)
         #expect(found.1 == nil)
-        await #expect(throws: StoreError.self) { try await store.transact { try $0.addAccount(.random(), identity: identity, time: 3) } }
-        #expect(AccountID.random().rawValue.utf8.count == 32)
+        await #expect(throws: StoreError.self) {
+            try await store.transact { try $0.addAccount(AccountID("another"), identity: identity, time: 3) }
+        }
+        // Whoever loses the database makes the same account of the same identity, and of no other.
+        #expect(AccountID(of: identity) == account)
+        #expect(AccountID(of: Identity(issuer: "https://issuer.exampl", subject: "eme")) != account)
     }
 
     @Test(arguments: Kind.allCases) func anEndpointGoesWithAllThatIsItsOwn(_ kind: Kind) async throws {

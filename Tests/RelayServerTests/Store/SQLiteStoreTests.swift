@@ -39,7 +39,7 @@ import Foundation
     @Test func whatWasCompletedIsThereAfterACrash() async throws {
         let directory = try temporaryDirectory()
         let store = try SQLiteStore(directory: directory)
-        let account = AccountID.random()
+        let account = AccountID(of: Identity(issuer: "a", subject: "b"))
         try await store.transact { try $0.addAccount(account, identity: Identity(issuer: "a", subject: "b"), time: 1) }
         for index in 0..<40 {
             try await store.transact { try $0.put(.sample(index, account)) }
@@ -88,7 +88,7 @@ import Foundation
 
     @Test func aFullDiskFailsWhatWasNotWrittenAndNothingElse() async throws {
         let store = try SQLiteStore(directory: temporaryDirectory())
-        let account = AccountID.random()
+        let account = AccountID(of: Identity(issuer: "a", subject: "b"))
         try await store.transact { try $0.addAccount(account, identity: Identity(issuer: "a", subject: "b"), time: 1) }
         try await store.database.write { database in
             let pages = try Int.fetchOne(database, sql: "PRAGMA page_count") ?? 0
@@ -119,7 +119,7 @@ import Foundation
     @Test(.enabled(if: ProcessInfo.processInfo.environment["DEVICE_RELAY_MEASURE"] != nil, "only when it is to be measured"))
     func writesPerSecond() async throws {
         let store = try SQLiteStore(directory: temporaryDirectory())
-        let account = AccountID.random()
+        let account = AccountID(of: Identity(issuer: "a", subject: "b"))
         try await store.transact { try $0.addAccount(account, identity: Identity(issuer: "a", subject: "b"), time: 1) }
         for outstanding in [1, 16, 256] {
             let clock = ContinuousClock()

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import GRDB
+import RelayProtocol
+import RelayTesting
+import Testing
+
+/// Devices see each other, and only what their keys have signed.
+@Suite(.timeLimit(.minutes(2))) struct DiscoveryTests {
+    @Test func watchersHearOfDevicesAsTheyComeChangeAndGo() async throws {
+        let home = try await TestHome()
+        let phone = try await home.device("Phone")
+        var events = phone.platform.remoteSystems().makeAsyncIterator()
+        #expect(await events.next() == .enumerationCompleted)
+        let pc = try await home.device("PC")
+        try await pc.platform.publish(player(log: Log()), for: pc.account)
+        guard case .added(let added) = await events.next() else {
+            Issue.record("nothing was added")
+            return
+        }
+        #expect(added.displayName == "PC")
+        #expect(added.accountID == "me")
+        #expect(added.isNew)
+        await pc.platform.suspend()
+        guard case .updated(let suspended) = await events.next() else {
+            Issue.record("nothing was updated")
+            return
+        }
+        #expect(suspended.presence.reason == .suspended)
+        await pc.platform.resume()
+        #expect(try await phone.sees("PC") { $0.status == .available }.id == added.id)
+        // Another iteration begins with what is there.
+        var others = phone.platform.remoteSystems(matching: [.status(.available), .kinds([.desktop])]).makeAsyncIterator()
+        guard case .added(let again) = await others.next() else {
+            Issue.record("the device is missing")
+            return
+        }
+        #expect(again.id == added.id)
+        for filters: [RemoteSystemFilter] in [
+            [.kinds([.phone])], [.platform(.windows)], [.account("other")], [.discoveryType(.proximal)], [.authorizationKind(.anonymous)],
+        ] {
+            var none = phone.platform.remoteSystems(matching: filters).snapshots.makeAsyncIterator()
+            #expect(await none.next() == [])
+        }
+        try await pc.platform.accounts.remove(pc.account)
+        try await phone.seesNot("PC")
+        await phone.platform.shutdown()
+        #expect(await events.next() != nil)
+        while await events.next() != nil {}
+        await pc.platform.shutdown()
+    }
+
+    @Test func twoAccountsNeverSeeEachOther() async throws {
+        let home = try await TestHome(accounts: ["Anna", "Bert"])
+        let (anna, bert) = (try await home.device("Anna's PC", of: "Anna"), try await home.device("Bert's PC", of: "Bert"))
+        let log = Log<String>()
+        for device in [anna, bert] { try await device.platform.publish(player(log: log), for: device.account) }
+        for await systems in anna.platform.remoteSystems(matching: [.localVisibility(.showAll)]).snapshots where !systems.isEmpty {
+            #expect(systems.map(\.displayName) == ["Anna's PC"])
+            break
+        }
+        let launcher = RemoteLauncher(bert.platform)
+        let target = RemoteSystemConnectionRequest(endpoint: try anna.id, appID: "org.example.player")
+        await launchFails(.remoteSystemUnavailable) { try await launcher.launch(try url("https://films.example/"), on: target) }
+        #expect(await bert.platform.confirm(try anna.id, for: bert.account) == false)
+        await #expect { try await bert.platform.revoke(try anna.id, for: bert.account) } throws: {
+            ($0 as? AccountError)?.code == .notFound
+        }
+        #expect(await log.entries.isEmpty)
+        // One installation with both accounts tells them apart.
+        try await bert.platform.accounts.add(ConnectedDevicesAccount(id: "hers"), joining: try home.link(for: "Anna"))
+        for await systems in bert.platform.remoteSystems(matching: [.account("hers")]).snapshots where !systems.isEmpty {
+            #expect(systems.map(\.displayName) == ["Anna's PC"])
+            #expect(systems.map(\.accountID) == ["hers"])
+            break
+        }
+        _ = try await launcher.launch(try url("https://films.example/"), on: target)
+        #expect(await log.entries == ["https://films.example/"])
+        for device in [anna, bert] { await device.platform.shutdown() }
+    }
+
+    @Test func whomAnInvitationLetsInIsKnownAtOnceAndByAll() async throws {
+        let home = try await TestHome()
+        let (tablet, phone) = (try await home.device("Tablet"), try await home.device("Phone"))
+        // The tablet was there first; it has to be told of the phone.
+        try await phone.platform.publish(player(log: Log()), for: phone.account)
+        #expect(try await tablet.sees("Phone").isNew)
+        #expect(await tablet.platform.confirm(try phone.id, for: tablet.account))
+        _ = try await tablet.sees("Phone") { !$0.isNew }
+        let link = try await phone.platform.accounts.invite(to: phone.account)
+        let pc = try TestDevice("PC", at: link, in: home)
+        try await pc.start()
+        try await pc.platform.accounts.add(pc.account, joining: link)
+        try await pc.platform.publish(player(log: Log()), for: pc.account)
+        // The inviter knows the newcomer by its proof, the tablet by the inviter's word.
+        _ = try await phone.sees("PC") { !$0.isNew }
+        _ = try await tablet.sees("PC") { !$0.isNew }
+        // One who joined by the relay's own invitation is new to all, and stays so over a restart of theirs.
+        let stranger = try await home.device("Stranger")
+        try await stranger.platform.publish(player(log: Log()), for: stranger.account)
+        for device in [tablet, phone, pc] {
+            _ = try await device.sees("Stranger") { $0.isNew }
+            try await device.restart()
+            _ = try await device.sees("Stranger") { $0.isNew }
+        }
+        for device in [tablet, phone, pc, stranger] { await device.platform.shutdown() }
+    }
+
+    /// The relay's database is changed behind its back, as a hostile relay would.
+    @Test func whatARelayMakesOfARecordIsNotBelieved() async throws {
+        let home = try await TestHome()
+        let (pc, phone) = (try await home.device("PC"), try await home.device("Phone"))
+        try await pc.platform.publish(player(log: Log()), for: pc.account)
+        let system = try await phone.sees("PC") { !$0.isNew || $0.isNew }
+        #expect(await phone.platform.confirm(try pc.id, for: phone.account))
+        let id = try pc.id
+        let original = try home.record(of: id)
+        await pc.platform.shutdown()
+
+        // Another key's, and a byte of it changed: both are left out, what is known stays, and the watcher is told.
+        var changed = original
+        changed[changed.count / 2] ^= 1
+        for bytes in [try home.record(of: try phone.id), changed] {
+            home.relayd.kill()
+            try home.setRecord(bytes, of: id)
+            _ = try home.relayd.start()
+            try await phone.connected()
+            var events = phone.platform.remoteSystems().makeAsyncIterator()
+            while let event = await events.next() {
+                guard case .error(let error) = event else { continue }
+                if error.code == .recordRefused { break }
+            }
+        }
+
+        // Renamed, and then rolled back.
+        home.relayd.kill()
+        try home.setRecord(original, of: id)
+        _ = try home.relayd.start()
+        let renamed = try TestDevice("PC", at: try home.link(for: "Anna"), in: home) { $0.device.name = "Den" }
+        try await renamed.start()
+        try await renamed.connected()
+        #expect(try await phone.sees("Den").id == system.id)
+        await renamed.platform.shutdown()
+        home.relayd.kill()
+        try home.setRecord(original, of: id)
+        _ = try home.relayd.start()
+        var events = phone.platform.remoteSystems().makeAsyncIterator()
+        while let event = await events.next() {
+            guard case .error(let error) = event else { continue }
+            if error.code == .recordRefused { break }
+        }
+        // Also by a process that has only the storage.
+        try await phone.restart()
+        var later = phone.platform.remoteSystems().makeAsyncIterator()
+        while let event = await later.next() {
+            guard case .error(let error) = event else { continue }
+            #expect(error.code == .recordRefused)
+            break
+        }
+        await phone.platform.shutdown()
+    }
+}
+
+extension TestHome {
+    func link(for person: String) throws -> JoinLink { try JoinLink(parsing: try relayd.run("invite", person), plainHTTP: .allowed) }
+
+    private var database: DatabaseQueue {
+        get throws { try DatabaseQueue(path: relayd.directory.appending(path: "relay.sqlite").path) }
+    }
+
+    func record(of endpoint: EndpointID) throws -> [UInt8] {
+        try database.read { database in
+            let bytes = try Data.fetchOne(
+                database,
+                sql: "SELECT record FROM endpoints WHERE id = ?",
+                arguments: [Data(endpoint.digest.bytes)]
+            )
+            return [UInt8](try #require(bytes))
+        }
+    }
+
+    /// Only while the relay does not run.
+    func setRecord(_ record: [UInt8], of endpoint: EndpointID) throws {
+        try database.write { database in
+            try database.execute(
+                sql: "UPDATE endpoints SET record = ? WHERE id = ?",
+                arguments: [Data(record), Data(endpoint.digest.bytes)]
+            )
+        }
+    }
+}

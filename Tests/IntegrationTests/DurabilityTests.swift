@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import RelayProtocol
+import RelayTesting
+import Testing
+
+/// Nothing that was accepted is lost, and nothing is handled twice, whoever dies when.
+@Suite(.timeLimit(.minutes(2))) struct DurabilityTests {
+    private func pair() async throws -> (home: TestHome, phone: TestDevice, pc: TestDevice) {
+        let home = try await TestHome()
+        return (home, try await home.device("Phone"), try await home.device("PC"))
+    }
+
+    private func page(_ number: Int) throws -> URL { try url("https://films.example/\(number)") }
+
+    // MARK: The relay
+
+    @Test func aLaunchWaitsForItsDeviceThroughTheDeathOfTheRelay() async throws {
+        let (home, phone, pc) = try await pair()
+        let log = Log<String>()
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        let system = try await phone.sees("PC") { $0.status == .available }
+        await pc.platform.shutdown()
+        let stopped = try await phone.sees("PC") { $0.status == .unavailable }
+        #expect(stopped.presence.reason == .shutdown)
+        let command = try await RemoteLauncher(phone.platform).submit(try page(1), on: .init(system))
+        #expect(await command.statuses.first { _ in true } != nil)
+        home.relayd.kill()
+        _ = try home.relayd.start()
+        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        _ = try await command.outcome()
+        #expect(await log.entries == ["https://films.example/1"])
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+    }
+
+    @Test func theRelayDiesWhileTheHandlerIsAtWork() async throws {
+        let (home, phone, pc) = try await pair()
+        let (log, gate) = (Log<String>(), Log<Void>())
+        try await pc.platform.publish(
+            player(log: log) { _ in
+                _ = await gate.wait(for: 1)
+                return .launched
+            },
+            for: pc.account
+        )
+        let command = try await RemoteLauncher(phone.platform).submit(try page(1), on: .init(try await phone.sees("PC")))
+        _ = await log.wait(for: 1)
+        home.relayd.kill()
+        await gate.add(())
+        _ = try home.relayd.start()
+        _ = try await command.outcome()
+        #expect(await log.entries == ["https://films.example/1"])
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+    }
+
+    @Test func aLaunchIsAcceptedWhenTheRelayComesBack() async throws {
+        let (home, phone, pc) = try await pair()
+        let log = Log<String>()
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        let system = try await phone.sees("PC")
+        home.relayd.kill()
+        let command = try await RemoteLauncher(phone.platform).submit(try page(1), on: .init(system))
+        // The process ends before the relay is back.
+        try await phone.restart()
+        let found = try await phone.platform.commands(for: phone.account)
+        #expect(found.map(\.id) == [command.id])
+        _ = try home.relayd.start()
+        _ = try await found.first?.outcome()
+        #expect(await log.entries == ["https://films.example/1"])
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+    }
+
+    @Test func theRelayIsKilledAgainAndAgain() async throws {
+        let (home, phone, pc) = try await pair()
+        let log = Log<String>()
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        let system = try await phone.sees("PC")
+        var commands: [RemoteCommand] = []
+        for round in 0..<5 {
+            for number in 0..<10 {
+                commands.append(try await RemoteLauncher(phone.platform).submit(try page(round * 10 + number), on: .init(system)))
+            }
+            // At a moment that is another one each time.
+            _ = await log.wait(for: round * 10 + 2 * round)
+            home.relayd.kill()
+            _ = try home.relayd.start()
+        }
+        for command in commands { _ = try await command.outcome() }
+        #expect(await log.entries == (0..<50).map { "https://films.example/\($0)" })
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+    }
+
+    @Test func aRelayThatLostItsDatabaseIsToldEverythingAnew() async throws {
+        let (home, phone, pc) = try await pair()
+        let log = Log<String>()
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        let system = try await phone.sees("PC")
+        _ = try await RemoteLauncher(phone.platform).launch(try page(1), on: .init(system))
+        await pc.platform.shutdown()
+        let command = try await RemoteLauncher(phone.platform).submit(try page(2), on: .init(system))
+        #expect(await command.statuses.first { _ in true } != nil)
+        home.relayd.kill()
+        for name in try FileManager.default.contentsOfDirectory(atPath: home.relayd.directory.path) where name.hasPrefix("relay.sqlite") {
+            try FileManager.default.removeItem(at: home.relayd.directory.appending(path: name))
+        }
+        _ = try home.relayd.start()
+        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        _ = try await command.outcome()
+        #expect(await log.entries == ["https://films.example/1", "https://films.example/2"])
+        // Both still know each other.
+        _ = try await RemoteLauncher(phone.platform).launch(try page(3), on: .init(try await phone.sees("PC")))
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+    }
+
+    // MARK: The target
+
+    @Test func theTargetDiesBeforeItHandles() async throws {
+        let (_, phone, pc) = try await pair()
+        await pc.platform.shutdown()
+        let host = try HostProcess(pc)
+        #expect(try await host.line() == "ready")
+        let system = try await phone.sees("PC") { $0.status == .available }
+        let launcher = RemoteLauncher(phone.platform)
+        // The first keeps the lane busy, so the second is stored and waits when the process dies.
+        let first = try await launcher.submit(try page(1), on: .init(system))
+        #expect(try await host.line() == "got https://films.example/1")
+        let second = try await launcher.submit(try page(2), on: .init(system))
+        for await status in second.statuses where status == .delivered { break }
+        host.kill()
+        #expect(try await phone.sees("PC") { $0.status == .unavailable }.presence.reason == .lost)
+        let again = try HostProcess(pc)
+        // Whether the first ran, nobody can know; it is not run again. The second runs now.
+        await launchFails(.indeterminate) { try await first.outcome() }
+        var lines = [try await again.line(), try await again.line()]
+        lines.sort()
+        #expect(lines == ["got https://films.example/2", "ready"])
+        try again.go()
+        _ = try await second.outcome()
+        try await again.stop()
+        await phone.platform.shutdown()
+    }
+
+    @Test func theTargetDiesAfterItHandled() async throws {
+        let (home, phone, pc) = try await pair()
+        await pc.platform.shutdown()
+        let host = try HostProcess(pc)
+        #expect(try await host.line() == "ready")
+        let system = try await phone.sees("PC")
+        let command = try await RemoteLauncher(phone.platform).submit(try page(1), on: .init(system))
+        #expect(try await host.line() == "got https://films.example/1")
+        // The answer cannot reach the relay; it is stored, and told when both are back.
+        home.relayd.kill()
+        try host.go()
+        try await host.stop()
+        _ = try home.relayd.start()
+        let again = try HostProcess(pc)
+        #expect(try await again.line() == "ready")
+        _ = try await command.outcome()
+        try await again.stop()
+        await phone.platform.shutdown()
+    }
+
+    // MARK: The end of its time, and second thoughts
+
+    @Test func cancellingAndExpiringRaceTheHandlerAndNobodyLies() async throws {
+        let (_, phone, pc) = try await pair()
+        let log = Log<String>()
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        let system = try await phone.sees("PC")
+        let launcher = RemoteLauncher(phone.platform)
+        var commands: [(Int, RemoteCommand)] = []
+        for number in 0..<60 {
+            let life = Duration.milliseconds([1, 5, 20, 60_000][number % 4])
+            let command = try await launcher.submit(try page(number), on: .init(system), options: .init(timeToLive: life))
+            commands.append((number, command))
+            if number % 3 == 0 { try await command.cancel() }
+        }
+        var ran: [String] = []
+        for (number, command) in commands {
+            do {
+                _ = try await command.outcome()
+                ran.append("https://films.example/\(number)")
+            } catch {
+                #expect([.expired, .cancelled].contains(error.code), "\(error)")
+            }
+        }
+        #expect(await log.entries == ran)
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+    }
+
+    @Test func aLaunchExpiresWhileItsDeviceIsAway() async throws {
+        let (_, phone, pc) = try await pair()
+        let log = Log<String>()
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        let system = try await phone.sees("PC")
+        await pc.platform.shutdown()
+        let launcher = RemoteLauncher(phone.platform)
+        let short = try await launcher.submit(try page(1), on: .init(system), options: .init(timeToLive: .milliseconds(300)))
+        await launchFails(.expired) { try await short.outcome() }
+        let cancelled = try await launcher.submit(try page(2), on: .init(system))
+        #expect(await cancelled.statuses.first { _ in true } != nil)
+        try await cancelled.cancel()
+        await launchFails(.cancelled) { try await cancelled.outcome() }
+        await launchFails(.pending) {
+            try await launcher.launch(try page(3), on: .init(system), options: .init(timeout: .milliseconds(200)))
+        }
+        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        #expect(await log.wait(for: 1) == ["https://films.example/3"])
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import RelayProtocol
+
+/// A device in a process of its own, on the storage of one that has joined.
+final class HostProcess {
+    struct Ended: Error {}
+
+    private let process = Process()
+    private let input = Pipe()
+    private let output = Pipe()
+    private var lines: AsyncStream<String>.Iterator
+
+    init(_ device: TestDevice) throws {
+        process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "TestHost")
+        process.arguments = [
+            device.settings.relay.absoluteString, device.settings.relayID?.description ?? "",
+            device.settings.storageDirectory.deletingLastPathComponent().path,
+        ]
+        process.standardInput = input
+        process.standardOutput = output
+        // On a thread of its own: whoever waits for a line must not keep what it waits for from running.
+        let reading = output.fileHandleForReading
+        lines = AsyncStream { continuation in
+            Thread.detachNewThread {
+                var rest = Data()
+                while case let more = reading.availableData, !more.isEmpty {
+                    rest += more
+                    while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+                        continuation.yield(String(decoding: rest[..<end], as: UTF8.self))
+                        rest = Data(rest[(end + 1)...])
+                    }
+                }
+                continuation.finish()
+            }
+        }.makeAsyncIterator()
+        try process.run()
+    }
+
+    deinit { kill() }
+
+    /// The next line that it prints.
+    func line() async throws -> String {
+        guard let line = await lines.next() else { throw Ended() }
+        return line
+    }
+
+    /// Lets one handler answer.
+    func go() throws { try input.fileHandleForWriting.write(contentsOf: Data("go\n".utf8)) }
+
+    /// As the kernel does when memory runs out.
+    func kill() {
+        guard process.isRunning else { return }
+        _ = Foundation.kill(process.processIdentifier, SIGKILL)
+        process.waitUntilExit()
+    }
+
+    /// Shuts the platform down.
+    func stop() async throws {
+        try input.fileHandleForWriting.close()
+        while await lines.next() != nil {}
+        process.waitUntilExit()
+    }
+}

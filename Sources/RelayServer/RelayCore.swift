@@ -20,6 +20,7 @@ package final class RelayCore: RelayCoreProtocol {
         /// As it was at the hello: its identity key and account never change.
         let record: EndpointRecord
         let role: EndpointMessage.Hello.Role
+        let instance: Blob<BlobKinds.Instance>
         let peer: any ControlPeer
         var isWatching = false
         /// It said `leaving`: it gets no more commands.

@@ -28,8 +28,8 @@ struct Composition {
         ) { FetchedKeys(try await issuer.publishedKeys()) }
         trusted.autoProvision = true
         let tokens = TokenVerifier(issuers: [trusted], now: now, logger: logger)
-        for login in try await issuer.revokedLogins() { await tokens.withdraw(login) }
-        withdrawals.begin { login in Task { await tokens.withdraw(login) } }
+        for login in try await issuer.revokedLogins() { tokens.withdraw(login) }
+        withdrawals.begin { tokens.withdraw($0) }
         self.store = store
         self.issuer = issuer
         self.parts = RelayService.Parts(
@@ -57,7 +57,7 @@ private final class Withdrawals: Sendable {
 }
 
 extension TokenVerifier {
-    func withdraw(_ login: Issuer.RevokedLogin) {
+    nonisolated func withdraw(_ login: Issuer.RevokedLogin) {
         withdraw(session: login.session, of: "embedded", until: login.tokensEnd)
     }
 }

@@ -26,6 +26,7 @@ package final class ControlChannelHandler: ChannelInboundHandler {
     private var mustFlush = false
     private var outboundBytes = 0
     private var context: ChannelHandlerContext?
+    private var login: LoginFollower?
     private var timer: (deadline: Milliseconds, task: Scheduled<Void>)?
 
     /// - Parameter welcomed: called when the endpoint is known.
@@ -47,6 +48,7 @@ package final class ControlChannelHandler: ChannelInboundHandler {
         run(machine.disconnected())
         timer?.task.cancel()
         timer = nil
+        login?.cancel()
         self.context = nil
     }
 
@@ -151,6 +153,7 @@ extension ControlChannelHandler {
             services.metrics.welcomed()
             welcomed()
         case .forward(let message, let channel): services.core.receive(message, on: channel)
+        case .follow(let login): follow(login)
         case .disconnected(let channel, let isSilent):
             if isCounted {
                 isCounted = false
@@ -179,6 +182,18 @@ extension ControlChannelHandler {
             eventLoop.execute {
                 let handler = handler.value
                 handler.run(handler.machine.coreAnswered(result, handler.now))
+            }
+        }
+    }
+
+    private func follow(_ login: Login?) {
+        self.login?.cancel()
+        guard let login, let eventLoop = context?.eventLoop else { return self.login = nil }
+        let handler = NIOLoopBound(self, eventLoop: eventLoop)
+        self.login = services.tokens.follow(login) {
+            eventLoop.execute {
+                let handler = handler.value
+                handler.run(handler.machine.loginWithdrawn(login, handler.now))
             }
         }
     }

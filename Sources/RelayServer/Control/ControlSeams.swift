@@ -32,6 +32,8 @@ package protocol TokenVerifying: Sendable {
         endpointKey: SigningPublicKey,
         completion: @escaping @Sendable (Result<AcceptedToken, TokenRefusal>) -> Void
     )
+    /// Calls back once, from any thread, when a login is withdrawn; at once if it was before.
+    func follow(_ login: Login, withdrawn: @escaping @Sendable () -> Void) -> LoginFollower
 }
 
 /// What a good token says.
@@ -41,11 +43,14 @@ package struct AcceptedToken: Hashable, Sendable {
     package var mayMakeAccount: Bool
     /// Milliseconds since 1970.
     package var expires: Milliseconds
+    /// The login it comes from, if it says.
+    package var login: Login?
 
-    package init(identity: Identity, mayMakeAccount: Bool, expires: Milliseconds) {
+    package init(identity: Identity, mayMakeAccount: Bool, expires: Milliseconds, login: Login? = nil) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
         self.expires = expires
+        self.login = login
     }
 }
 

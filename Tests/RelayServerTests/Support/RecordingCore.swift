@@ -87,11 +87,21 @@ final class RecordingCore: RelayCoreProtocol {
 
 /// Knows a few tokens by their text.
 struct FixedTokens: TokenVerifying {
+    /// A login of its own for each of Anna's tokens.
+    static let login = Login(issuer: "embedded", session: "anna's phone")
+    static let otherLogin = Login(issuer: "embedded", session: "anna's tablet")
     static let good = "good-token"
+    static let renewed = "renewed-token"
     static let other = "other-persons-token"
     static let expired = "expired-token"
     static let short = "short-token"
     static let unanswered = "unanswered-token"
+
+    let logins = Logins()
+
+    func follow(_ login: Login, withdrawn: @escaping @Sendable () -> Void) -> LoginFollower {
+        logins.follow(login, withdrawn: withdrawn)
+    }
 
     func verify(
         token: String,
@@ -101,7 +111,8 @@ struct FixedTokens: TokenVerifying {
         let now = RelayClock.system.now().time
         func expires(_ seconds: Int64) -> Milliseconds { Milliseconds(clamping: now.count + seconds * 1_000) }
         switch token {
-        case Self.good: completion(.success(Self.verified("anna", expires(3_600))))
+        case Self.good: completion(.success(Self.verified("anna", expires(3_600), login: Self.login)))
+        case Self.renewed: completion(.success(Self.verified("anna", expires(3_600), login: Self.otherLogin)))
         case Self.other: completion(.success(Self.verified("bert", expires(3_600))))
         case Self.short: completion(.success(Self.verified("anna", expires(2))))
         case Self.expired: completion(.success(Self.verified("anna", expires(-1))))
@@ -110,7 +121,7 @@ struct FixedTokens: TokenVerifying {
         }
     }
 
-    static func verified(_ subject: String, _ expires: Milliseconds) -> AcceptedToken {
-        AcceptedToken(identity: Identity(issuer: "embedded", subject: subject), mayMakeAccount: true, expires: expires)
+    static func verified(_ subject: String, _ expires: Milliseconds, login: Login? = nil) -> AcceptedToken {
+        AcceptedToken(identity: Identity(issuer: "embedded", subject: subject), mayMakeAccount: true, expires: expires, login: login)
     }
 }

@@ -12,6 +12,7 @@ struct TestRelay: Sendable {
     let key: RelayKey
     let url: WebOrigin
     let core: RecordingCore
+    let tokens: FixedTokens
     let metrics: PrometheusMetrics
     let service: RelayService
     let group: ServiceGroup
@@ -42,13 +43,14 @@ struct TestRelay: Sendable {
         configure(&configuration)
         let key = RelayKey()
         let metrics = PrometheusMetrics()
+        let tokens = FixedTokens()
         let (readiness, ready) = AsyncStream.makeStream(of: [WebOrigin].self)
         let service = try RelayService(
             configuration: configuration,
             key: key,
             parts: RelayService.Parts(
                 core: core,
-                tokens: FixedTokens(),
+                tokens: tokens,
                 issuers: ["https://issuer.example"],
                 metrics: metrics,
                 isReady: { isReady }
@@ -71,6 +73,7 @@ struct TestRelay: Sendable {
                     key: key,
                     url: url,
                     core: core,
+                    tokens: tokens,
                     metrics: metrics,
                     service: service,
                     group: group

@@ -8,6 +8,7 @@ struct TransportTestEndpoint {
     let identityKey = P256SigningKey()
     let systemKey = P256SigningKey()
     let agreementKey = P256AgreementKey()
+    let instance = Blob<BlobKinds.Instance>.random()
 
     var id: EndpointID { EndpointID(identityKey.publicKey) }
 
@@ -57,8 +58,13 @@ struct TransportTestEndpoint {
                 origin: origin,
                 signature: Blob(try statement.sign(with: signer ?? identityKey)),
                 role: role,
+                instance: instance,
                 features: []
             )
         )
     }
+}
+
+extension Blob<BlobKinds.Instance> {
+    static func random() -> Self { Blob((0..<16).map { _ in .random(in: 0...255) }) }
 }

@@ -161,7 +161,10 @@ extension RelayCore {
         }
         if let news = news(channel.id, presence) { state.tell(news, watchersOf: account) }
         sendOutcomes(to: channel)
-        if hello.role == .host { readMailbox(of: channel) }
+        if hello.role == .host {
+            readMailbox(of: channel)
+            offerTunnels(to: channel, &state)
+        }
     }
 
     /// The channel is closed, or fell silent.

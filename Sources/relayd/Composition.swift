@@ -33,7 +33,14 @@ struct Composition {
         self.store = store
         self.issuer = issuer
         self.parts = RelayService.Parts(
-            core: RelayCore(store: store, relay: key.id, limits: configuration.limits, now: now, logger: logger),
+            core: RelayCore(
+                store: store,
+                relay: key.id,
+                limits: configuration.limits,
+                now: now,
+                logger: logger,
+                tunnelMetrics: TunnelMetrics(factory: metrics)
+            ),
             tokens: tokens,
             issuers: issuer.urls,
             metrics: metrics,

@@ -217,13 +217,6 @@ extension ControlChannelHandler {
 
 // What leaves.
 extension ControlChannelHandler {
-    private enum Opcode: UInt8 {
-        case text = 1
-        case close = 8
-        case ping = 9
-        case pong = 10
-    }
-
     private func send(_ message: RelayMessage) {
         do throws(ControlFrameError) {
             write(opcode: .text, try message.encode(limits: services.settings.limits))
@@ -234,11 +227,11 @@ extension ControlChannelHandler {
         }
     }
 
-    private func write(opcode: Opcode, _ payload: ByteBuffer, then done: (() -> Void)? = nil) {
+    private func write(opcode: WebSocketHeader.Opcode, _ payload: ByteBuffer, then done: (() -> Void)? = nil) {
         guard let context else { return }
         var frame = ByteBuffer()
         frame.reserveCapacity(payload.readableBytes + 10)
-        frame.writeWebSocketFrame(opcode: opcode.rawValue, payload: payload)
+        frame.writeWebSocketFrame(opcode: opcode, payload: payload)
         let count = frame.readableBytes
         outboundBytes += count
         mustFlush = true

@@ -4,7 +4,7 @@
 package import RelayProtocol
 
 /// The relay's core, as the control channels see it.
-package protocol RelayCoreProtocol: Sendable {
+package protocol RelayCoreProtocol: TunnelGate {
     /// Takes an endpoint that has proved who it is. Calls back once, from any thread.
     func connect(
         _ hello: ProvedHello,
@@ -18,7 +18,8 @@ package protocol RelayCoreProtocol: Sendable {
     /// Comes about once a second.
     func timePassed()
     /// Comes before the first connection.
-    func start() async throws
+    /// - Parameter tunnelPorts: where plain tunnel connections are taken.
+    func start(tunnelPorts: [Int]) async throws
     /// Tells all channels `restarting`. The transport closes them then.
     func stop() async
 }

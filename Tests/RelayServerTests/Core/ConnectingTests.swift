@@ -185,10 +185,6 @@ import Testing
             .leaving(.init(ref: testRef(), reason: .suspended)),
         ]
         for request in requests { #expect(try await client.say(request).map { $0.failure?.code } == [.notAuthorized]) }
-        let unsupported: [EndpointMessage] = [
-            .tunnelOpen(.init(ref: testRef(), target: device.id, timeout: 1))
-        ]
-        for request in unsupported { #expect(try await client.say(request).map { $0.failure?.code } == [.unsupported]) }
     }
 }
 

@@ -35,6 +35,8 @@ final class RelaydProcess {
         // The executables stand beside the tests.
         process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relayd")
         process.arguments = arguments + ["--data-directory", directory.path, "--listen", host, "--log-level", "warning"]
+        // The next port may be somebody's.
+        process.arguments? += ["--tunnel-listen", "127.0.0.1:0"]
         let output = Pipe()
         process.standardOutput = output
         return (process, output)

@@ -77,7 +77,14 @@ final class RecordingCore: RelayCoreProtocol {
     }
 
     func timePassed() { state.withLock { $0.ticks += 1 } }
-    func start() { state.withLock { $0.isStarted = true } }
+    // Tunnels are tested with the real core.
+    func enter(_ tunnel: TunnelID, token: [UInt8], _ connection: TunnelConnection) -> EntrantID? { nil }
+    func use(_ tunnel: TunnelID, generation: Int) -> Bool { false }
+    func left(_ tunnel: TunnelID, _ entrant: EntrantID) {}
+    var entrantCount: Int { 0 }
+    func closeTunnels() {}
+
+    func start(tunnelPorts: [Int]) { state.withLock { $0.isStarted = true } }
     func stop() {
         for connected in connected {
             connected.peer.send(.restarting(RelayMessage.Restarting(after: 100, spread: 200)))

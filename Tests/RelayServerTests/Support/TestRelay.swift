@@ -29,8 +29,10 @@ struct TestRelay: Sendable {
     }
 
     /// Runs a relay as long as the closure, and stops it gracefully.
+    /// - Parameter realCore: takes the place of the core that records.
     static func with<Result: Sendable>(
         core: RecordingCore = RecordingCore(),
+        realCore: ((RelayKey, PrometheusMetrics) -> RelayCore)? = nil,
         intervals: RelayMessage.Welcome.Intervals = RelayMessage.Welcome.Intervals(),
         isReady: Bool = true,
         logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
@@ -49,7 +51,7 @@ struct TestRelay: Sendable {
             configuration: configuration,
             key: key,
             parts: RelayService.Parts(
-                core: core,
+                core: realCore?(key, metrics) ?? core,
                 tokens: tokens,
                 issuers: ["https://issuer.example"],
                 metrics: metrics,

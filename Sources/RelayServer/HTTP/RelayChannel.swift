@@ -95,14 +95,13 @@ package struct RelayChannel: HTTPChannelHandler {
                     tunnel: tunnel,
                     channel: channel,
                     gate: gate,
-                    greeting: TunnelHandler.Greeting(upgrade),
+                    greeting: TunnelHandler.Greeting(upgrade, paired: { ticket.release() }),
                     metrics: tunnelMetrics
                 )
                 guard handler.enter(token: token.exposed) else {
                     tunnelMetrics.refusedEntry()
                     return false
                 }
-                ticket.release()
                 return true
             },
             finished: { decided.succeed(nil) }

@@ -185,6 +185,8 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         // From here on the tunnel's time counts. The decoder must not collect what is sent too early.
         timeout?.cancel()
         try? context.channel.syncOptions?.setOption(.autoRead, value: false)
+        // Both sides may vanish without a word.
+        try? context.channel.syncOptions?.setOption(.socketOption(.so_keepalive), value: 1)
     }
 
     private func upgrade(

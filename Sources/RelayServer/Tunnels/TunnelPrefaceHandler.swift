@@ -22,7 +22,7 @@ final class TunnelPrefaceHandler: ChannelInboundHandler, RemovableChannelHandler
 
     /// - Parameters:
     ///   - patience: how long the preface may take.
-    ///   - known: called when a token was shown that lets in.
+    ///   - known: called when the tunnel is paired.
     init(gate: any TunnelGate, patience: TimeAmount, metrics: TunnelMetrics, known: @escaping () -> Void) {
         self.gate = gate
         self.patience = patience
@@ -70,7 +70,10 @@ final class TunnelPrefaceHandler: ChannelInboundHandler, RemovableChannelHandler
     private func enter(_ preface: TunnelPreface, early: ByteBuffer, context: ChannelHandlerContext) {
         let greeting = TunnelHandler.Greeting(
             transport: .tcp,
-            accept: { _ in context.channel.writeAndFlush(ByteBuffer(integer: TunnelStatus.paired.rawValue), promise: nil) },
+            accept: { [known] _ in
+                known()
+                context.channel.writeAndFlush(ByteBuffer(integer: TunnelStatus.paired.rawValue), promise: nil)
+            },
             refuse: { Self.refuse($0, channel: context.channel) }
         )
         let handler = TunnelHandler(
@@ -86,7 +89,6 @@ final class TunnelPrefaceHandler: ChannelInboundHandler, RemovableChannelHandler
             timeout?.cancel()
             return Self.refuse(.refused, channel: context.channel)
         }
-        known()
         do {
             try context.pipeline.syncOperations.addHandler(handler)
             context.pipeline.syncOperations.removeHandler(self, promise: nil)

@@ -155,10 +155,13 @@ final class TunnelWebSocketHandler: ChannelDuplexHandler {
 
 extension TunnelHandler.Greeting {
     /// A WebSocket's client is told by the answer to its request.
-    init(_ upgrade: TunnelUpgrade) {
+    init(_ upgrade: TunnelUpgrade, paired: @escaping () -> Void) {
         self.init(
             transport: .webSocket,
-            accept: { handler in try upgrade.accept([TunnelWebSocketHandler(), handler]) },
+            accept: { handler in
+                paired()
+                try upgrade.accept([TunnelWebSocketHandler(), handler])
+            },
             refuse: { status in
                 let problem: ProblemDetails =
                     switch status {

@@ -33,6 +33,7 @@ final class TunnelClient: Sendable {
         /// The other side has said its last.
         var isEnded = false
         var isClosed = false
+        var isBroken = false
         var waiters: [(isMet: @Sendable (borrowing State) -> Bool, continuation: CheckedContinuation<Void, Never>)] = []
 
         var digest: [UInt8] { Array(hash.finalize()) }
@@ -123,6 +124,8 @@ final class TunnelClient: Sendable {
 
     var count: Int { state.read { $0.count } }
     var isEnded: Bool { state.read { $0.isEnded } }
+    /// It was no end but a reset.
+    var isBroken: Bool { state.read { $0.isBroken } }
     func ended() async { await state.wait { $0.isEnded || $0.isClosed } }
 
     func setReading(_ isReading: Bool) async throws { try await channel.setOption(.autoRead, value: isReading).get() }
@@ -260,7 +263,10 @@ final class TunnelClient: Sendable {
         }
 
         func channelInactive(context: ChannelHandlerContext) { state.change { $0.isClosed = true } }
-        func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+        func errorCaught(context: ChannelHandlerContext, error: any Error) {
+            state.change { $0.isBroken = true }
+            context.close(promise: nil)
+        }
     }
 }
 

@@ -170,7 +170,7 @@ import Testing
             let two = try await TunnelClient(.webSocket, entrances.target, at: world.relay)
             #expect(await two.status() == 101)
             #expect(await one.status() == 0)
-            // Who has shown a token is none.
+            // Who is paired is none.
             #expect(world.relay.strangers.total == 0)
             let strangers = [try await TestSocket(port: port), try await TestSocket(port: port)]
             #expect(try await eventually { world.relay.strangers.total == 2 })

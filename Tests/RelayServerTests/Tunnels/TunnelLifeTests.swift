@@ -127,16 +127,24 @@ import Testing
             let other = try await world.connect(token: FixedTokens.other)
             let third = try await world.connect(token: FixedTokens.other)
             let (one, two) = try await world.pair(phone, pc)
-            _ = try await world.pair(phone, pc)
+            let others = try await world.pair(phone, pc)
             let failure = try #require(try await phone.ask(pc.id).failure)
             #expect(failure.code == .limitExceeded)
             #expect(failure.limit?.error == LimitExceeded(limit: .sessionsPerEndpoint, allowed: 2, requested: 3))
             // Another account has its own.
-            _ = try await world.pair(other, third)
+            let strangers = try await world.pair(other, third)
             await one.close()
             await two.ended()
+            // One side's end leaves the other direction open, and the tunnel counted.
+            #expect(try await phone.ask(pc.id).failure?.code == .limitExceeded)
+            await two.close()
             #expect(try await eventually { world.core.change { $0.tunnels.tunnels(of: phone.id).count == 1 } })
-            _ = try await world.pair(phone, pc)
+            let next = try await world.pair(phone, pc)
+            // They were there all the time.
+            for pair in [others, strangers, next] {
+                try await pair.0.send("x")
+                #expect(await pair.1.received(1).text == "x")
+            }
         }
     }
 
@@ -166,7 +174,7 @@ import Testing
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let (ending, itsOther) = try await world.pair(phone, pc, opener, target)
-            let (staying, _) = try await world.pair(phone, pc, opener, target)
+            let (staying, stays) = try await world.pair(phone, pc, opener, target)
             let entrances = try await world.entrances(phone, pc)
             let waiting = try await TunnelClient(.tcp, entrances.opener, at: world.relay)
             #expect(try await eventually { world.core.entrantCount == 5 })
@@ -179,6 +187,7 @@ import Testing
             await itsOther.ended()
             // And then it is over.
             await staying.ended()
+            await stays.ended()
         }
     }
 

@@ -60,7 +60,7 @@ final class TunnelListener: Service {
                 // Behind a proxy on this machine, the port is nobody's outside.
                 let isHidden = address.isLoopback && !urls.isEmpty && !urls.contains(where: \.isLoopback)
                 if !isHidden, !ports.contains(port) { ports.append(port) }
-                logger.debug("tunnels are listened for", metadata: ["address": "\(address)", "port": "\(port)"])
+                logger.info("listening for tunnels", metadata: ["host": "\(address.host)", "port": "\(port)"])
             } catch {
                 await close()
                 throw ListenError(error, address: address, setting: "--tunnel-listen") ?? error

@@ -7,7 +7,8 @@ package import RelayProtocol
 
 /// A setting's name: `dataDirectory` in the file, `--data-directory` as a flag, `RELAYD_DATA_DIRECTORY` in the environment.
 package enum RelaySetting: String, CaseIterable, Sendable {
-    case listen, urls, dataDirectory, certificateFile, keyFile, insecure, strangersPerAddress, outboundBytes, idleSeconds, drainSeconds,
+    case listen, tunnelListen, urls, dataDirectory, certificateFile, keyFile, insecure, strangersPerAddress, outboundBytes, idleSeconds,
+        drainSeconds,
         logLevel
 
     package var key: ConfigKey { ConfigKey([rawValue]) }
@@ -22,14 +23,10 @@ extension RelayConfiguration {
         self.init(dataDirectory: defaultDataDirectory)
         let values = Values(reader: reader)
         if let texts = values.list(.listen) {
-            listen = try texts.map { text throws(ConfigurationError) in
-                guard let address = ListenAddress(text) else {
-                    throw ConfigurationError("listen: '\(text)' is not an address and port, such as 127.0.0.1:8080 or [::]:8443")
-                }
-                return address
-            }
+            listen = try Self.addresses(.listen, texts)
             guard !listen.isEmpty else { throw ConfigurationError("listen: at least one address is needed") }
         }
+        if let texts = values.list(.tunnelListen) { tunnelListen = texts == ["off"] ? [] : try Self.addresses(.tunnelListen, texts) }
         if let texts = values.list(.urls) {
             urls = try texts.map { text throws(ConfigurationError) in
                 guard let url = WebOrigin(text) else {
@@ -60,6 +57,17 @@ extension RelayConfiguration {
             if let value = try values.number(RelaySetting.key(of: limit), 1...1 << 40) { limits[limit] = value }
         }
         for address in listen { _ = try security(of: address) }
+    }
+
+    private static func addresses(_ setting: RelaySetting, _ texts: [String]) throws(ConfigurationError) -> [ListenAddress] {
+        try texts.map { text throws(ConfigurationError) in
+            guard let address = ListenAddress(text) else {
+                throw ConfigurationError(
+                    "\(setting.rawValue): '\(text)' is not an address and port, such as 127.0.0.1:8080 or [::]:8443"
+                )
+            }
+            return address
+        }
     }
 
     /// A value may come as text from flags and environment, and as what it is from a file.

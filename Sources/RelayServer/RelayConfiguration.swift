@@ -8,6 +8,9 @@ package import RelayProtocol
 package struct RelayConfiguration: Sendable {
     /// Where to listen. Port 0 takes any free one.
     package var listen = [ListenAddress(host: "127.0.0.1", port: 8080)]
+    /// Where to listen for tunnels over plain TCP; `nil`: the hosts of `listen`, one port higher. Empty: nowhere, so that tunnels
+    /// go over WebSocket only.
+    package var tunnelListen: [ListenAddress]?
     /// The public URLs, best first: what endpoints dial, and pages may come from. Empty: the addresses listened on.
     package var urls: [WebOrigin] = []
     /// Where the relay keeps its key and its database.
@@ -32,6 +35,12 @@ package struct RelayConfiguration: Sendable {
     package var logLevel = Logger.Level.info
 
     package init(dataDirectory: String) { self.dataDirectory = dataDirectory }
+
+    /// Where tunnels over plain TCP are listened for.
+    package var tunnelAddresses: [ListenAddress] {
+        // Any port stays any port; behind the last one there is none.
+        tunnelListen ?? listen.filter { $0.port < 65_535 }.map { ListenAddress(host: $0.host, port: $0.port == 0 ? 0 : $0.port + 1) }
+    }
 
     /// How an address is protected.
     package enum Security: Hashable, Sendable {

@@ -124,7 +124,8 @@ extension RelayCore {
         news: (ChannelID, Presence?) -> RelayMessage?
     ) {
         let endpoint = hello.record.payload.endpointID
-        let others = state.channels(of: endpoint, in: account).filter { $0.role == hello.role }
+        let siblings = state.channels(of: endpoint, in: account).filter { $0.role == hello.role }
+        let (forerunners, others) = (siblings.filter { $0.instance == hello.instance }, siblings.filter { $0.instance != hello.instance })
         if hello.role == .client, others.count >= Self.clientsPerEndpoint {
             if let news = news(ChannelID(0), nil) { state.tell(news, watchersOf: account) }
             let rejected = RelayMessage.Rejected(
@@ -142,6 +143,7 @@ extension RelayCore {
             endpoint: endpoint,
             record: hello.record.payload,
             role: hello.role,
+            instance: hello.instance,
             peer: peer
         )
         // Before the older one goes, which may be the account's last.
@@ -149,6 +151,8 @@ extension RelayCore {
         state.accounts[account, default: Connections()].channels.insert(channel.id)
         // Before anything else is said on the channel: the transport says `welcome` now.
         state.outgoing.append(.call { completion(.success(channel.id)) })
+        // The process has left it behind; what may still come on it is older than what the process says now.
+        for forerunner in forerunners { state.close(forerunner, saying: nil, code: 1000, reason: "the same process came anew") }
         var presence: Presence?
         if hello.role == .host {
             for older in others { state.close(older, saying: .replaced(.init()), code: 1000, reason: "replaced by a newer channel") }
@@ -157,7 +161,10 @@ extension RelayCore {
         }
         if let news = news(channel.id, presence) { state.tell(news, watchersOf: account) }
         sendOutcomes(to: channel)
-        if hello.role == .host { readMailbox(of: channel) }
+        if hello.role == .host {
+            readMailbox(of: channel)
+            offerTunnels(to: channel, &state)
+        }
     }
 
     /// The channel is closed, or fell silent.

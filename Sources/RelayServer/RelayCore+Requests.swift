@@ -66,10 +66,11 @@ extension RelayCore {
         case .commandReceived(let statement): received(statement, on: channel)
         case .commandResult(let request): ended(request, on: channel)
         case .commandAcknowledge(let statement): acknowledge(statement, on: channel)
-        case .tunnelOpen(let request): refuse(Refusal(.unsupported, "this relay makes no tunnels"), request.ref, on: id)
+        case .tunnelOpen(let request): openTunnel(request, on: channel)
+        case .tunnelDecline(let statement): decline(statement, on: channel)
         case .notificationsRegister(let request): refuse(Refusal(.unsupported, "this relay sends no wakes"), request.ref, on: id)
-        // The transport's own; a tunnel that does not exist needs no declining.
-        case .hello, .authRefresh, .tunnelDecline: break
+        // The transport's own.
+        case .hello, .authRefresh: break
         }
     }
 

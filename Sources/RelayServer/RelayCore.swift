@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import CoreMetrics
 package import Logging
 package import RelayProtocol
 import Synchronization
@@ -20,6 +21,7 @@ package final class RelayCore: RelayCoreProtocol {
         /// As it was at the hello: its identity key and account never change.
         let record: EndpointRecord
         let role: EndpointMessage.Hello.Role
+        let instance: Blob<BlobKinds.Instance>
         let peer: any ControlPeer
         var isWatching = false
         /// It said `leaving`: it gets no more commands.
@@ -51,6 +53,12 @@ package final class RelayCore: RelayCoreProtocol {
         var lastChannel: UInt64 = 0
         var channels: [ChannelID: Channel] = [:]
         var accounts: [AccountID: Connections] = [:]
+        var tunnels: TunnelTable
+        let tunnelMetrics: TunnelMetrics
+        var entrants: [EntrantID: TunnelConnection] = [:]
+        var lastEntrant: UInt64 = 0
+        /// Where plain tunnel connections are taken.
+        var tunnelPorts: [Int] = []
         var outgoing: [Outgoing] = []
         var isDelivering = false
         var isExpiring = false
@@ -65,24 +73,26 @@ package final class RelayCore: RelayCoreProtocol {
     let limits: Limits
     let now: @Sendable () -> Milliseconds
     let logger: Logger
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
     package init(
         store: any RelayStore,
         relay: RelayID,
         limits: Limits,
         now: @escaping @Sendable () -> Milliseconds,
-        logger: Logger
+        logger: Logger,
+        tunnelMetrics: TunnelMetrics = TunnelMetrics(factory: NOOPMetricsHandler.instance)
     ) {
         self.store = store
         self.relay = relay
         self.limits = limits
         self.now = now
         self.logger = logger
+        self.state = Mutex(State(tunnels: TunnelTable(limits: limits), tunnelMetrics: tunnelMetrics))
     }
 
     /// Opens the relay for endpoints.
-    package func start() async throws {
+    package func start(tunnelPorts: [Int] = []) async throws {
         let time = now().count
         let began = try await store.transact { store in
             if let began = try store.databaseBegan() { return began }
@@ -91,6 +101,7 @@ package final class RelayCore: RelayCoreProtocol {
         }
         change { state in
             state.startTime = time
+            state.tunnelPorts = tunnelPorts
             state.admission = CommandAdmission(limits: limits, databaseBegan: began)
         }
     }
@@ -102,6 +113,7 @@ package final class RelayCore: RelayCoreProtocol {
             for channel in state.channels.keys.sorted() {
                 state.send(.restarting(.init(after: 1_000, spread: 5_000)), to: channel)
             }
+            state.perform(state.tunnels.stop())
         }
     }
 
@@ -109,6 +121,7 @@ package final class RelayCore: RelayCoreProtocol {
     package func timePassed() {
         endCommands()
         endStarting()
+        changeTunnels { $0.expire(now: now()) }
     }
 
     // MARK: State
@@ -181,6 +194,7 @@ extension RelayCore.State {
     mutating func remove(_ channel: RelayCore.Channel) {
         channels[channel.id] = nil
         accounts[channel.account]?.channels.remove(channel.id)
+        perform(tunnels.closed(channel.id, of: channel.endpoint))
         // From here on the store knows better.
         if accounts[channel.account]?.channels.isEmpty ?? false { accounts[channel.account] = nil }
     }

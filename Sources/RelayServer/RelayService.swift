@@ -52,6 +52,7 @@ package struct RelayService: Service {
     private let logger: Logger
     private let contexts: [TLSContext]
     private let listeners: [Listener]
+    private let tunnels: TunnelListener
     /// How many connections of nobody known there are.
     package let strangers: StrangerCount
     /// All connections.
@@ -80,6 +81,19 @@ package struct RelayService: Service {
             limits: configuration.limits,
             intervals: intervals,
             urls: configuration.urls.map(\.description)
+        )
+        let tunnelMetrics = TunnelMetrics(factory: parts.metrics)
+        self.tunnels = TunnelListener(
+            addresses: configuration.tunnelAddresses,
+            gate: parts.core,
+            strangers: strangers,
+            connections: connections,
+            metrics: metrics,
+            tunnelMetrics: tunnelMetrics,
+            patience: .milliseconds(settings.helloTime.count),
+            drain: min(.seconds(3), .seconds(configuration.drainSeconds) / 2),
+            eventLoopGroup: eventLoopGroup,
+            logger: logger
         )
         let bound = BoundAddresses(expected: configuration.listen.count, urls: configuration.urls, ready: ready)
         var contexts: [TLSContext] = []
@@ -118,7 +132,9 @@ package struct RelayService: Service {
                         idleTimeout: .seconds(configuration.idleSeconds),
                         makeControlChannel: { channel, ticket in
                             ControlChannelHandler(services: services, channel: channel, welcomed: { ticket.release() })
-                        }
+                        },
+                        gate: parts.core,
+                        tunnelMetrics: tunnelMetrics
                     )
                 },
                 configuration: ApplicationConfiguration(address: .hostname(address.host, port: address.port)),
@@ -145,12 +161,13 @@ package struct RelayService: Service {
     }
 
     package func run() async throws {
-        try await core.start()
-        // What comes last stops first: the core tells its channels before their connections are closed.
+        try await core.start(tunnelPorts: try await tunnels.bind(urls: configuration.urls))
+        // What comes last stops first: the core tells its channels, then tunnels have some time, then connections are closed.
         var services: [ServiceGroupConfiguration.ServiceConfiguration] = listeners.map { listener in
             .init(service: ListenerService(address: listener.address, application: listener.application, connections: connections))
         }
         if !contexts.isEmpty { services.append(.init(service: CertificateReload(reload: { reloadCertificates() }))) }
+        services.append(.init(service: tunnels))
         services.append(.init(service: CoreService(core: core)))
         var group = ServiceGroupConfiguration(services: services, logger: logger.forServiceGroups)
         // Idle connections end at once, control channels soon; only requests that take long are waited for.

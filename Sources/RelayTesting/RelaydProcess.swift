@@ -50,6 +50,8 @@ package final class RelaydProcess {
         // Loopback alone would be plain.
         case .ownCertificate: process.arguments?.append(contentsOf: ["--listen", "0.0.0.0:\(port)", "--url", origin])
         }
+        // The next port may be somebody's.
+        process.arguments?.append(contentsOf: ["--tunnel-listen", "127.0.0.1:0"])
         let output = Pipe()
         process.standardOutput = output
         return (process, output)

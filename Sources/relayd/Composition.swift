@@ -28,12 +28,19 @@ struct Composition {
         ) { FetchedKeys(try await issuer.publishedKeys()) }
         trusted.autoProvision = true
         let tokens = TokenVerifier(issuers: [trusted], now: now, logger: logger)
-        for login in try await issuer.revokedLogins() { await tokens.withdraw(login) }
-        withdrawals.begin { login in Task { await tokens.withdraw(login) } }
+        for login in try await issuer.revokedLogins() { tokens.withdraw(login) }
+        withdrawals.begin { tokens.withdraw($0) }
         self.store = store
         self.issuer = issuer
         self.parts = RelayService.Parts(
-            core: RelayCore(store: store, relay: key.id, limits: configuration.limits, now: now, logger: logger),
+            core: RelayCore(
+                store: store,
+                relay: key.id,
+                limits: configuration.limits,
+                now: now,
+                logger: logger,
+                tunnelMetrics: TunnelMetrics(factory: metrics)
+            ),
             tokens: tokens,
             issuers: issuer.urls,
             metrics: metrics,
@@ -57,7 +64,7 @@ private final class Withdrawals: Sendable {
 }
 
 extension TokenVerifier {
-    func withdraw(_ login: Issuer.RevokedLogin) {
+    nonisolated func withdraw(_ login: Issuer.RevokedLogin) {
         withdraw(session: login.session, of: "embedded", until: login.tokensEnd)
     }
 }

@@ -33,6 +33,16 @@ struct ConfigurationOptions: ParsableArguments {
     var listen: [String] = []
 
     @Option(
+        help: ArgumentHelp(
+            "An address to take tunnels on over plain TCP, or off, which leaves them WebSocket; may be repeated. "
+                + "Default: the hosts of --listen, one port higher. "
+                + "(RELAYD_TUNNEL_LISTEN)",
+            valueName: "address:port"
+        )
+    )
+    var tunnelListen: [String] = []
+
+    @Option(
         name: .customLong("url"),
         help: ArgumentHelp(
             "A public URL of the relay, best first; needed behind a proxy or for a name; may be repeated. "
@@ -156,6 +166,7 @@ struct ConfigurationOptions: ParsableArguments {
             if let content { values[AbsoluteConfigKey(key)] = ConfigValue(content, isSecret: false) }
         }
         set(RelaySetting.listen.key, listen.isEmpty ? nil : .stringArray(listen))
+        set(RelaySetting.tunnelListen.key, tunnelListen.isEmpty ? nil : .stringArray(tunnelListen))
         set(RelaySetting.urls.key, urls.isEmpty ? nil : .stringArray(urls))
         set(RelaySetting.dataDirectory.key, dataDirectory.map { .string($0) })
         set(RelaySetting.certificateFile.key, certificateFile.map { .string($0) })

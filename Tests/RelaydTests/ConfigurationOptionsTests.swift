@@ -25,10 +25,11 @@ import Foundation
             "--listen", "127.0.0.1:1", "--listen", "[::1]:2", "--url", "https://relay.example", "--data-directory", "/data",
             "--certificate-file", "/chain.pem", "--key-file", "/key.pem", "--insecure", "--limit", "commandBytes=7", "--limit",
             "helloSeconds=3", "--strangers-per-address", "4", "--outbound-bytes", "70000", "--idle-seconds", "5", "--drain-seconds", "6",
-            "--log-level", "error",
+            "--log-level", "error", "--tunnel-listen", "127.0.0.1:3", "--tunnel-listen", "127.0.0.1:4",
         ])
         #expect(configuration.listen.map(\.description) == ["127.0.0.1:1", "[::1]:2"])
         #expect(configuration.urls.map(\.description) == ["https://relay.example"])
+        #expect(configuration.tunnelAddresses.map(\.port) == [3, 4])
         #expect(configuration.dataDirectory == "/data")
         #expect(configuration.certificateFile == "/chain.pem")
         #expect(configuration.keyFile == "/key.pem")

@@ -196,6 +196,7 @@ extension LocalEndpoint {
                 origin: dialled.origin,
                 signature: Blob(try statement.sign(with: identityKey)),
                 role: channel.role,
+                instance: Blob(instance),
                 features: []
             )
             var random = SystemRandomNumberGenerator()

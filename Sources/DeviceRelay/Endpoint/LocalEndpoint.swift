@@ -36,6 +36,9 @@ actor LocalEndpoint {
     /// The devices of all accounts of the platform, by the app's id of the account.
     nonisolated let directories: Observed<[String: DeviceDirectory]>
 
+    /// Names this process to the relay, so that an older connection of it cannot say anything behind a newer one.
+    nonisolated let instance = (0..<16).map { _ in UInt8.random(in: 0 ... .max) }
+
     // The channel.
     var channel: ControlChannelStateMachine
     var actions: [ControlChannelStateMachine.Action] = []

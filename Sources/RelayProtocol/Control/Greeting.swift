@@ -102,6 +102,8 @@ extension EndpointMessage {
         /// By the identity key, over what the design's section on identity lists.
         package var signature: Blob<BlobKinds.Signature>
         package var role: Role
+        /// Random, the same for all channels of one process: a newer channel takes the place of the older one of its role.
+        package var instance: Blob<BlobKinds.Instance>
         package var features: ControlFeatures
 
         package init(
@@ -111,6 +113,7 @@ extension EndpointMessage {
             origin: String,
             signature: Blob<BlobKinds.Signature>,
             role: Role,
+            instance: Blob<BlobKinds.Instance>,
             features: ControlFeatures
         ) {
             self.version = version
@@ -119,6 +122,7 @@ extension EndpointMessage {
             self.origin = origin
             self.signature = signature
             self.role = role
+            self.instance = instance
             self.features = features
         }
 

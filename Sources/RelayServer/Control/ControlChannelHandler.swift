@@ -26,6 +26,7 @@ package final class ControlChannelHandler: ChannelInboundHandler {
     private var mustFlush = false
     private var outboundBytes = 0
     private var context: ChannelHandlerContext?
+    private var login: LoginFollower?
     private var timer: (deadline: Milliseconds, task: Scheduled<Void>)?
 
     /// - Parameter welcomed: called when the endpoint is known.
@@ -47,6 +48,7 @@ package final class ControlChannelHandler: ChannelInboundHandler {
         run(machine.disconnected())
         timer?.task.cancel()
         timer = nil
+        login?.cancel()
         self.context = nil
     }
 
@@ -151,6 +153,7 @@ extension ControlChannelHandler {
             services.metrics.welcomed()
             welcomed()
         case .forward(let message, let channel): services.core.receive(message, on: channel)
+        case .follow(let login): follow(login)
         case .disconnected(let channel, let isSilent):
             if isCounted {
                 isCounted = false
@@ -183,6 +186,18 @@ extension ControlChannelHandler {
         }
     }
 
+    private func follow(_ login: Login?) {
+        self.login?.cancel()
+        guard let login, let eventLoop = context?.eventLoop else { return self.login = nil }
+        let handler = NIOLoopBound(self, eventLoop: eventLoop)
+        self.login = services.tokens.follow(login) {
+            eventLoop.execute {
+                let handler = handler.value
+                handler.run(handler.machine.loginWithdrawn(login, handler.now))
+            }
+        }
+    }
+
     private func setTimer() {
         guard let context, let deadline = machine.deadline else {
             if !machine.isClosed { timer?.task.cancel() }
@@ -202,13 +217,6 @@ extension ControlChannelHandler {
 
 // What leaves.
 extension ControlChannelHandler {
-    private enum Opcode: UInt8 {
-        case text = 1
-        case close = 8
-        case ping = 9
-        case pong = 10
-    }
-
     private func send(_ message: RelayMessage) {
         do throws(ControlFrameError) {
             write(opcode: .text, try message.encode(limits: services.settings.limits))
@@ -219,11 +227,11 @@ extension ControlChannelHandler {
         }
     }
 
-    private func write(opcode: Opcode, _ payload: ByteBuffer, then done: (() -> Void)? = nil) {
+    private func write(opcode: WebSocketHeader.Opcode, _ payload: ByteBuffer, then done: (() -> Void)? = nil) {
         guard let context else { return }
         var frame = ByteBuffer()
         frame.reserveCapacity(payload.readableBytes + 10)
-        frame.writeWebSocketFrame(opcode: opcode.rawValue, payload: payload)
+        frame.writeWebSocketFrame(opcode: opcode, payload: payload)
         let count = frame.readableBytes
         outboundBytes += count
         mustFlush = true

@@ -29,11 +29,12 @@ extension ControlChannelStateMachine {
                 mayMakeAccount: token.mayMakeAccount,
                 record: record,
                 role: hello.role,
+                instance: hello.instance,
                 tokenExpires: token.expires
             )
             state = .connecting(proved, early: [])
             greetingEnds = now.uptime + helloTime
-            return [.connect(proved)]
+            return [.connect(proved)] + follow(token.login)
         case (.verifying, .failure(let refusal)):
             return reject(RelayMessage.Rejected(code: refusal.code, message: refusal.message, retry: true), now)
         case (.open(let open), _):

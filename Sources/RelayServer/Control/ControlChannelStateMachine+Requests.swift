@@ -49,17 +49,19 @@ extension ControlChannelStateMachine {
         var open = open
         open.refreshing = nil
         let answer: RelayMessage
+        var following: [Action] = []
         switch result {
         case .success(let token) where token.identity == open.hello.identity:
             open.token = TokenLife(expires: token.expires, ends: now.uptime + (token.expires - now.time))
             answer = .ok(RelayMessage.OK(ref: ref))
+            following = follow(token.login)
         case .success:
             answer = .failure(RelayMessage.Failure(ref: ref, code: .wrongAccount, message: "the token is of somebody else"))
         case .failure(let refusal):
             answer = .failure(RelayMessage.Failure(ref: ref, code: refusal.code, message: refusal.message))
         }
         state = .open(open)
-        return say(answer, now) + timePassed(now)
+        return say(answer, now) + following + timePassed(now)
     }
 }
 

@@ -16,6 +16,8 @@ package struct ControlChannelStateMachine {
         /// The endpoint is in: larger frames are allowed, and it is no stranger any more.
         case welcomed
         case forward(EndpointMessage, ChannelID)
+        /// Say `loginWithdrawn` when this login is; no other any more.
+        case follow(Login?)
         case disconnected(ChannelID, isSilent: Bool)
         /// The last action: a close frame, then the end of the connection.
         case close(code: UInt16, reason: String)
@@ -94,6 +96,8 @@ package struct ControlChannelStateMachine {
     /// Counts a request; says how long to wait if there were too many.
     let take: (Limit, EndpointID, Milliseconds) -> Milliseconds?
     var state = State.new
+    /// Whose withdrawal ends the channel.
+    var login: Login?
     /// Until when this phase of the greeting may last.
     var greetingEnds: Milliseconds = 0
     var heard: Milliseconds = 0
@@ -185,6 +189,25 @@ package struct ControlChannelStateMachine {
     /// The connection is gone.
     package mutating func disconnected() -> [Action] {
         close(code: 1006, reason: "").filter { if case .close = $0 { false } else { true } }
+    }
+
+    /// The login that the channel lives by was withdrawn.
+    package mutating func loginWithdrawn(_ withdrawn: Login, _ now: Moment) -> [Action] {
+        guard withdrawn == login else { return [] }
+        let (code, message) = (ControlErrorCode.tokenRevoked, "the login was withdrawn")
+        switch state {
+        case .connecting: return reject(RelayMessage.Rejected(code: code, message: message, retry: true), now)
+        case .open:
+            let invalidated = RelayMessage.AuthInvalidated(code: code, message: message)
+            return say(.authInvalidated(invalidated), now) + close(code: 1008, reason: code.rawValue)
+        case .new, .greeting, .verifying, .closed: return []
+        }
+    }
+
+    mutating func follow(_ new: Login?) -> [Action] {
+        guard new != login else { return [] }
+        login = new
+        return [.follow(new)]
     }
 
     /// More waits to be sent than the endpoint reads.

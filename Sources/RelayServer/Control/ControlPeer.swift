@@ -37,6 +37,8 @@ package struct ProvedHello: Hashable, Sendable {
     package var mayMakeAccount: Bool
     package var record: Signed<EndpointRecord>
     package var role: EndpointMessage.Hello.Role
+    /// Which of the endpoint's processes says it.
+    package var instance: Blob<BlobKinds.Instance>
     /// Milliseconds since 1970.
     package var tokenExpires: Milliseconds
 
@@ -45,12 +47,14 @@ package struct ProvedHello: Hashable, Sendable {
         mayMakeAccount: Bool,
         record: Signed<EndpointRecord>,
         role: EndpointMessage.Hello.Role,
+        instance: Blob<BlobKinds.Instance>,
         tokenExpires: Milliseconds
     ) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
         self.record = record
         self.role = role
+        self.instance = instance
         self.tokenExpires = tokenExpires
     }
 }

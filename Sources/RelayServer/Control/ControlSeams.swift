@@ -4,7 +4,7 @@
 package import RelayProtocol
 
 /// The relay's core, as the control channels see it.
-package protocol RelayCoreProtocol: Sendable {
+package protocol RelayCoreProtocol: TunnelGate {
     /// Takes an endpoint that has proved who it is. Calls back once, from any thread.
     func connect(
         _ hello: ProvedHello,
@@ -18,7 +18,8 @@ package protocol RelayCoreProtocol: Sendable {
     /// Comes about once a second.
     func timePassed()
     /// Comes before the first connection.
-    func start() async throws
+    /// - Parameter tunnelPorts: where plain tunnel connections are taken.
+    func start(tunnelPorts: [Int]) async throws
     /// Tells all channels `restarting`. The transport closes them then.
     func stop() async
 }
@@ -32,6 +33,8 @@ package protocol TokenVerifying: Sendable {
         endpointKey: SigningPublicKey,
         completion: @escaping @Sendable (Result<AcceptedToken, TokenRefusal>) -> Void
     )
+    /// Calls back once, from any thread, when a login is withdrawn; at once if it was before.
+    func follow(_ login: Login, withdrawn: @escaping @Sendable () -> Void) -> LoginFollower
 }
 
 /// What a good token says.
@@ -41,11 +44,14 @@ package struct AcceptedToken: Hashable, Sendable {
     package var mayMakeAccount: Bool
     /// Milliseconds since 1970.
     package var expires: Milliseconds
+    /// The login it comes from, if it says.
+    package var login: Login?
 
-    package init(identity: Identity, mayMakeAccount: Bool, expires: Milliseconds) {
+    package init(identity: Identity, mayMakeAccount: Bool, expires: Milliseconds, login: Login? = nil) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
         self.expires = expires
+        self.login = login
     }
 }
 

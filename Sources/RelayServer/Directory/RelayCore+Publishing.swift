@@ -148,6 +148,7 @@ extension RelayCore {
                 let invalidated = RelayMessage.AuthInvalidated(code: .endpointRevoked, message: "this endpoint was shut out")
                 state.close(revoked, saying: .authInvalidated(invalidated), code: 1008, reason: "revoked")
             }
+            state.perform(state.tunnels.revoke(endpoint))
             state.accounts[account]?.presences[endpoint] = nil
             state.tell(.endpointRemoved(.init(endpoint: endpoint, isRevoked: true)), watchersOf: account)
             for change in changes { perform(change, in: account, &state) }

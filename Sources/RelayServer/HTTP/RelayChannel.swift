@@ -8,6 +8,7 @@ import NIOHTTP1
 import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
 import NIOSSL
+import RelayProtocol
 
 /// One accepted connection: TLS if there is any, HTTP, and what its first request makes of it. Hummingbird's own channel
 /// knows no WebSocket, so this one stands in its place.
@@ -30,6 +31,8 @@ package struct RelayChannel: HTTPChannelHandler {
     /// How long a connection may be without a request.
     let idleTimeout: Duration
     let makeControlChannel: @Sendable (any Channel, StrangerCount.Ticket) -> ControlChannelHandler
+    let gate: any TunnelGate
+    let tunnelMetrics: TunnelMetrics
 
     package func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
         let promise = channel.eventLoop.makePromise(of: NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>?.self)
@@ -86,6 +89,20 @@ package struct RelayChannel: HTTPChannelHandler {
             },
             serveControlChannel: { context in
                 try context.pipeline.syncOperations.addHandler(makeControlChannel(context.channel, ticket))
+            },
+            enterTunnel: { tunnel, token, channel, upgrade in
+                let handler = TunnelHandler(
+                    tunnel: tunnel,
+                    channel: channel,
+                    gate: gate,
+                    greeting: TunnelHandler.Greeting(upgrade, paired: { ticket.release() }),
+                    metrics: tunnelMetrics
+                )
+                guard handler.enter(token: token.exposed) else {
+                    tunnelMetrics.refusedEntry()
+                    return false
+                }
+                return true
             },
             finished: { decided.succeed(nil) }
         )

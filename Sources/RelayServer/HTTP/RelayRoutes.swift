@@ -43,12 +43,14 @@ package struct RelayRoutes: Sendable {
         }
         router.get("/metrics") { _, _ in Self.text(metrics.text, type: "text/plain; version=0.0.4; charset=utf-8") }
         router.get("/.well-known/oauth-protected-resource") { request, _ in try protectedResource(request) }
-        router.get("/v1/connect") { _, _ -> Response in
-            throw ProblemDetails(
-                .upgradeRequired,
-                "This is a WebSocket: the first request of a connection must ask for it.",
-                headers: [.upgrade: "websocket", .connection: "upgrade"]
-            )
+        for path in ["/v1/connect", "/v1/tunnels/:id"] as [RouterPath] {
+            router.get(path) { _, _ -> Response in
+                throw ProblemDetails(
+                    .upgradeRequired,
+                    "This is a WebSocket: the first request of a connection must ask for it.",
+                    headers: [.upgrade: "websocket", .connection: "upgrade"]
+                )
+            }
         }
         adding(router)
         return router

@@ -4,6 +4,7 @@
 import Crypto
 import HTTPTypes
 package import NIOHTTP1
+package import RelayProtocol
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -17,11 +18,15 @@ package enum UpgradeDecision: Hashable, Sendable {
     case ordinary
     /// A control channel; the text answers the client's key (RFC 6455 §4.2.2).
     case controlChannel(accept: String)
+    /// One side of a tunnel.
+    case tunnel(accept: String, TunnelID, token: Secret<[UInt8]>)
     /// It asks for a WebSocket and does not get it.
     case refused(ProblemDetails)
 
     package static let controlPath = "/v1/connect"
     package static let controlSubprotocol = "device-relay.v1"
+    package static let tunnelPath = "/v1/tunnels/"
+    package static let tunnelSubprotocol = "device-relay.tunnel.v1"
 
     /// - Parameters:
     ///   - isOwnHost: whether the `Host` is the relay's.
@@ -32,24 +37,49 @@ package enum UpgradeDecision: Hashable, Sendable {
             return
         }
         do throws(ProblemDetails) {
-            self = .controlChannel(accept: try Self.check(head, isOwnHost: isOwnHost, isOwnOrigin: isOwnOrigin))
+            try Self.checkHost(head, isOwnHost: isOwnHost)
+            let path = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false).first.map(String.init) ?? head.uri
+            if path == Self.controlPath {
+                self = .controlChannel(accept: try Self.accept(head, for: Self.controlSubprotocol, isOwnOrigin: isOwnOrigin))
+            } else if path.hasPrefix(Self.tunnelPath) {
+                let accept = try Self.accept(head, for: Self.tunnelSubprotocol, isOwnOrigin: isOwnOrigin)
+                let token = try Self.tunnelToken(head)
+                guard let tunnel = TunnelID(String(path.dropFirst(Self.tunnelPath.count))) else { throw .noTunnel }
+                self = .tunnel(accept: accept, tunnel, token: token)
+            } else {
+                throw ProblemDetails(.notFound, "There is no WebSocket here; the control channel is at \(Self.controlPath).")
+            }
         } catch {
             self = .refused(error)
         }
     }
 
-    private static func check(
-        _ head: HTTPRequestHead,
-        isOwnHost: (String) -> Bool,
-        isOwnOrigin: (String) -> Bool
-    ) throws(ProblemDetails) -> String {
+    private static func checkHost(_ head: HTTPRequestHead, isOwnHost: (String) -> Bool) throws(ProblemDetails) {
         let hosts = head.headers["host"]
         guard hosts.count == 1, let host = hosts.first else { throw ProblemDetails(.badRequest, "One Host field is needed.") }
         guard isOwnHost(host) else { throw .wrongHost }
-        let path = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false).first.map(String.init) ?? head.uri
-        guard path == controlPath else {
-            throw ProblemDetails(.notFound, "There is no WebSocket here; the control channel is at \(controlPath).")
+    }
+
+    private static func tunnelToken(_ head: HTTPRequestHead) throws(ProblemDetails) -> Secret<[UInt8]> {
+        let fields = head.headers["authorization"]
+        let parts = fields.first?.split(separator: " ") ?? []
+        guard fields.count == 1, parts.count == 2, parts[0].lowercased() == "tunnel", let token = Base64URL.decode(String(parts[1])),
+            token.count == TunnelPreface.tokenByteCount
+        else {
+            throw ProblemDetails(
+                .unauthorized,
+                "A tunnel needs Authorization: Tunnel and this side's token in base64url.",
+                headers: [.wwwAuthenticate: "Tunnel"]
+            )
         }
+        return Secret(token)
+    }
+
+    private static func accept(
+        _ head: HTTPRequestHead,
+        for subprotocol: String,
+        isOwnOrigin: (String) -> Bool
+    ) throws(ProblemDetails) -> String {
         guard head.method == .GET, head.version == .http1_1, !head.hasBody,
             head.headers[canonicalForm: "connection"].contains(where: { $0.lowercased() == "upgrade" })
         else {
@@ -65,8 +95,8 @@ package enum UpgradeDecision: Hashable, Sendable {
         for origin in head.headers["origin"] where !isOwnOrigin(origin) {
             throw ProblemDetails(.forbidden, "Pages of other origins may not connect.")
         }
-        guard head.headers[canonicalForm: "sec-websocket-protocol"].contains(where: { $0 == controlSubprotocol }) else {
-            throw ProblemDetails(.badRequest, "The subprotocol \(controlSubprotocol) is needed.")
+        guard head.headers[canonicalForm: "sec-websocket-protocol"].contains(where: { $0 == subprotocol }) else {
+            throw ProblemDetails(.badRequest, "The subprotocol \(subprotocol) is needed.")
         }
         let digest = Insecure.SHA1.hash(data: Data((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").utf8))
         return Data(digest).base64EncodedString()
@@ -78,6 +108,8 @@ extension ProblemDetails {
         .misdirectedRequest,
         "The Host is none of this relay's. If it is meant to be, name it with --url."
     )
+    /// Whether it is the tunnel or the token that does not fit, is not told.
+    package static let noTunnel = ProblemDetails(.notFound, "No tunnel is open to this token.")
 }
 
 extension HTTPRequestHead {

@@ -4,6 +4,14 @@
 import HTTPTypes
 import NIOCore
 import NIOHTTP1
+import RelayProtocol
+
+/// How a request for a tunnel is answered, when it is known what becomes of it.
+struct TunnelUpgrade {
+    /// Puts handlers in the place of HTTP.
+    var accept: ([any ChannelHandler]) throws -> Void
+    var refuse: (ProblemDetails) -> Void
+}
 
 /// Decides, after the HTTP decoder, what a connection's first request makes of it, and then leaves the pipeline. NIO's own
 /// upgrade handlers lose the request that no upgrader takes.
@@ -15,12 +23,19 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     private enum State {
         case awaitingRequest
         /// The head of an upgrade is here, its end is not.
-        case awaitingEnd(accept: String)
+        case awaitingEnd(Upgrade)
+        /// A tunnel's other side is awaited.
+        case awaitingTunnel
         /// The codec is asked to leave.
         case upgraded
         /// The decoder hands over what it still holds: bytes behind the request.
         case receivingLeftovers
         case done
+    }
+
+    private enum Upgrade {
+        case controlChannel(accept: String)
+        case tunnel(accept: String, TunnelID, token: Secret<[UInt8]>)
     }
 
     /// What the handler does to the pipeline around it.
@@ -29,6 +44,8 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         var serveHTTP: (ChannelHandlerContext) throws -> Void
         /// Adds the control channel's handlers behind this one.
         var serveControlChannel: (ChannelHandlerContext) throws -> Void
+        /// Lets a connection into a tunnel; says whether it was let in.
+        var enterTunnel: (TunnelID, Secret<[UInt8]>, any Channel, TunnelUpgrade) -> Bool
         /// Nothing came of the connection.
         var finished: () -> Void
     }
@@ -80,10 +97,13 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         case .awaitingRequest:
             guard case .head(let head) = Self.unwrapInboundIn(data) else { return }
             decide(head, context: context)
-        case .awaitingEnd(let accept):
+        case .awaitingEnd(.controlChannel(let accept)):
             guard case .end = Self.unwrapInboundIn(data) else { return }
-            upgrade(accept: accept, context: context)
-        case .upgraded:
+            upgrade(accept: accept, to: UpgradeDecision.controlSubprotocol, context: context, serve: outcomes.serveControlChannel)
+        case .awaitingEnd(.tunnel(let accept, let tunnel, let token)):
+            guard case .end = Self.unwrapInboundIn(data) else { return }
+            enter(tunnel, token, accept: accept, context: context)
+        case .upgraded, .awaitingTunnel:
             // Were the decoder of another mind than we on what an upgrade is, it would read bytes behind it as a request.
             state = .done
             context.close(promise: nil)
@@ -108,7 +128,10 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
             context.close(promise: nil)
         case ChannelEvent.inputClosed:
             // No request will come, but the answer to one may still be on its way.
-            if case .awaitingRequest = state { context.close(promise: nil) }
+            switch state {
+            case .awaitingRequest, .awaitingTunnel: context.close(promise: nil)
+            case .awaitingEnd, .upgraded, .receivingLeftovers, .done: break
+            }
         default:
             context.fireUserInboundEventTriggered(event)
         }
@@ -123,7 +146,8 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         )
         switch decision {
         case .ordinary: serveHTTP(head, context: context)
-        case .controlChannel(let accept): state = .awaitingEnd(accept: accept)
+        case .controlChannel(let accept): state = .awaitingEnd(.controlChannel(accept: accept))
+        case .tunnel(let accept, let tunnel, let token): state = .awaitingEnd(.tunnel(accept: accept, tunnel, token: token))
         case .refused(let problem): refuse(problem, context: context)
         }
     }
@@ -145,11 +169,36 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         }
     }
 
-    private func upgrade(accept: String, context: ChannelHandlerContext) {
+    /// The answer waits until the tunnel's other side is there, or does not come.
+    private func enter(_ tunnel: TunnelID, _ token: Secret<[UInt8]>, accept: String, context: ChannelHandlerContext) {
+        let upgrade = TunnelUpgrade(
+            accept: { handlers in
+                self.upgrade(accept: accept, to: UpgradeDecision.tunnelSubprotocol, context: context) { context in
+                    try context.pipeline.syncOperations.addHandlers(handlers)
+                }
+                try context.channel.syncOptions?.setOption(.autoRead, value: true)
+            },
+            refuse: { self.refuse($0, context: context) }
+        )
+        guard outcomes.enterTunnel(tunnel, token, context.channel, upgrade) else { return refuse(.noTunnel, context: context) }
+        state = .awaitingTunnel
+        // From here on the tunnel's time counts. The decoder must not collect what is sent too early.
+        timeout?.cancel()
+        try? context.channel.syncOptions?.setOption(.autoRead, value: false)
+        // Both sides may vanish without a word.
+        try? context.channel.syncOptions?.setOption(.socketOption(.so_keepalive), value: 1)
+    }
+
+    private func upgrade(
+        accept: String,
+        to subprotocol: String,
+        context: ChannelHandlerContext,
+        serve: (ChannelHandlerContext) throws -> Void
+    ) {
         state = .upgraded
         let headers: HTTPHeaders = [
             "upgrade": "websocket", "connection": "upgrade", "sec-websocket-accept": accept,
-            "sec-websocket-protocol": UpgradeDecision.controlSubprotocol,
+            "sec-websocket-protocol": subprotocol,
         ]
         let head = HTTPResponseHead(version: .http1_1, status: .switchingProtocols, headers: headers)
         context.write(Self.wrapOutboundOut(.head(head)), promise: nil)
@@ -157,7 +206,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         do {
             let pipeline = context.pipeline.syncOperations
             for handler in codec.prefix(1) { pipeline.removeHandler(handler, promise: nil) }
-            try outcomes.serveControlChannel(context)
+            try serve(context)
             // The decoder leaves, and hands over what it holds, in the loop's next turn, after this.
             context.eventLoop.assumeIsolated().execute {
                 if case .upgraded = self.state { self.state = .receivingLeftovers }

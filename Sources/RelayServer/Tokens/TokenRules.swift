@@ -30,6 +30,8 @@ package struct VerifiedToken: Hashable, Sendable {
         self.client = client
         self.session = session
     }
+
+    package var login: Login? { session.map { Login(issuer: identity.issuer, session: $0) } }
 }
 
 /// What the relay asks of an access token, apart from its signature.

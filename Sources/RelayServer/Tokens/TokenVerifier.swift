@@ -10,7 +10,7 @@ package actor TokenVerifier {
     private let now: @Sendable () -> Milliseconds
     private let logger: Logger
     private var caches: [String: KeyCache] = [:]
-    private var withdrawn = WithdrawnLogins()
+    private let logins = Logins()
     /// The request to an issuer that is under way: all tokens of the issuer wait for the one.
     private var requests: [String: Task<Void, Never>] = [:]
 
@@ -42,20 +42,16 @@ package actor TokenVerifier {
         let keys = try await keys(of: rules.issuer, id: parsed.header.kid, algorithm: algorithm)
         guard keys.contains(where: { $0.isValid(parsed.signature, for: parsed.signed, by: algorithm) }) else { throw .signature }
         let verified = try rules.check(claims, key: key, now: now())
-        guard await !isWithdrawn(verified) else { throw .withdrawn }
+        if let login = verified.login, logins.isWithdrawn(login) { throw .withdrawn }
         return verified
     }
 
-    /// Takes no more tokens of a login.
+    /// Takes no more tokens of a login, and tells those who live by it.
     /// - Parameters:
     ///   - issuer: the key of the trusted issuer.
     ///   - until: when the last of its tokens ends.
-    package func withdraw(session: String, of issuer: String, until: Milliseconds) {
-        withdrawn.insert(session, of: issuer, until: until, now: now())
-    }
-
-    private func isWithdrawn(_ token: VerifiedToken) -> Bool {
-        token.session.map { withdrawn.contains($0, of: token.identity.issuer) } ?? false
+    package nonisolated func withdraw(session: String, of issuer: String, until: Milliseconds) {
+        logins.withdraw(Login(issuer: issuer, session: session), until: until, now: now())
     }
 
     private func keys(of issuer: TrustedIssuer, id: String?, algorithm: TokenAlgorithm) async throws(TokenError) -> [TokenKey] {
@@ -111,12 +107,19 @@ extension TokenVerifier: TokenVerifying {
         Task {
             do throws(TokenError) {
                 let token = try await verify(Secret(token), key: endpointKey)
-                completion(
-                    .success(AcceptedToken(identity: token.identity, mayMakeAccount: token.mayMakeAccount, expires: token.expires))
+                let accepted = AcceptedToken(
+                    identity: token.identity,
+                    mayMakeAccount: token.mayMakeAccount,
+                    expires: token.expires,
+                    login: token.login
                 )
+                completion(.success(accepted))
             } catch {
                 completion(.failure(TokenRefusal(code: error.code, message: error.message)))
             }
         }
+    }
+    package nonisolated func follow(_ login: Login, withdrawn: @escaping @Sendable () -> Void) -> LoginFollower {
+        logins.follow(login, withdrawn: withdrawn)
     }
 }

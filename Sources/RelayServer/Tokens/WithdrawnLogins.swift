@@ -5,11 +5,6 @@ import RelayProtocol
 
 /// The logins whose tokens are taken no more, although their time is not over.
 struct WithdrawnLogins {
-    private struct Login: Hashable {
-        var issuer: String
-        var session: String
-    }
-
     private let capacity: Int
     private var ends: [Login: Milliseconds] = [:]
 
@@ -18,14 +13,12 @@ struct WithdrawnLogins {
 
     var count: Int { ends.count }
 
-    mutating func insert(_ session: String, of issuer: String, until: Milliseconds, now: Milliseconds) {
+    mutating func insert(_ login: Login, until: Milliseconds, now: Milliseconds) {
         if ends.count >= capacity { ends = ends.filter { now < $0.value } }
         // One too many takes the place of the one that is over first.
         if ends.count >= capacity, let first = ends.min(by: { $0.value < $1.value }) { ends[first.key] = nil }
-        ends[Login(issuer: issuer, session: session)] = until
+        ends[login] = until
     }
 
-    func contains(_ session: String, of issuer: String) -> Bool {
-        ends[Login(issuer: issuer, session: session)] != nil
-    }
+    func contains(_ login: Login) -> Bool { ends[login] != nil }
 }

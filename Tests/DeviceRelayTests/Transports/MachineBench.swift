@@ -26,6 +26,7 @@ struct MachineBench {
         origin: "https://relay.example",
         signature: Blob(Array(repeating: 1, count: 64)),
         role: .host,
+        instance: Blob(Array(repeating: 2, count: 16)),
         features: []
     )
 

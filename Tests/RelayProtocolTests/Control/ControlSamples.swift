@@ -34,6 +34,7 @@ enum ControlSamples {
                     origin: "https://relay.example",
                     signature: Blob(bytes(64)),
                     role: .host,
+                    instance: Blob(bytes(16)),
                     features: ["a"]
                 )
             ),

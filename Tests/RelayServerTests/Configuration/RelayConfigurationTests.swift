@@ -30,6 +30,7 @@ import Testing
                 "[::1]:9000,0.0.0.0:9001",
                 { $0.listen == [ListenAddress(host: "::1", port: 9000), ListenAddress(host: "0.0.0.0", port: 9001)] }
             )
+        case .tunnelListen: ("[::1]:9000", { $0.tunnelAddresses == [ListenAddress(host: "::1", port: 9000)] })
         case .urls: ("https://relay.example", { $0.urls.map(\.description) == ["https://relay.example"] })
         case .dataDirectory: ("/somewhere", { $0.dataDirectory == "/somewhere" })
         case .certificateFile: ("/chain.pem", { $0.certificateFile == "/chain.pem" })
@@ -41,6 +42,16 @@ import Testing
         case .drainSeconds: ("2", { $0.drainSeconds == 2 })
         case .logLevel: ("debug", { $0.logLevel == .debug })
         }
+    }
+
+    @Test func tunnelsAreListenedForBesideTheRest() throws {
+        func ports(_ environment: [String: String]) throws -> [String] {
+            try Self.read(environment: environment).tunnelAddresses.map(\.description)
+        }
+        #expect(try ports([:]) == ["127.0.0.1:8081"])
+        #expect(try ports(["RELAYD_LISTEN": "[::1]:443,127.0.0.1:0,127.0.0.1:65535"]) == ["[::1]:444", "127.0.0.1:0"])
+        #expect(try ports(["RELAYD_TUNNEL_LISTEN": "off"]) == [])
+        #expect(throws: ConfigurationError.self) { try ports(["RELAYD_TUNNEL_LISTEN": "on"]) }
     }
 
     @Test(arguments: RelaySetting.allCases)

@@ -18,8 +18,8 @@ import Testing
         Machine.Moment(uptime: Milliseconds(clamping: milliseconds), time: Milliseconds(clamping: 1_000_000 + milliseconds))
     }
 
-    static func token(_ expires: Int64, subject: String = "anna") -> AcceptedToken {
-        FixedTokens.verified(subject, Milliseconds(clamping: 1_000_000 + expires))
+    static func token(_ expires: Int64, subject: String = "anna", login: Login? = nil) -> AcceptedToken {
+        FixedTokens.verified(subject, Milliseconds(clamping: 1_000_000 + expires), login: login)
     }
 
     static func machine(
@@ -105,6 +105,36 @@ import Testing
         #expect(machine.coreAnswered(.success(ChannelID(7)), Self.at(1)) == [.disconnected(ChannelID(7), isSilent: false)])
         #expect(machine.coreAnswered(.success(ChannelID(8)), Self.at(1)) == [])
         #expect(machine.disconnected() == [])
+    }
+
+    @Test func aChannelEndsWithTheLoginOfItsLastToken() throws {
+        let (first, second) = (FixedTokens.login, FixedTokens.otherLogin)
+        var machine = Self.machine()
+        _ = machine.opened(Self.at(0))
+        _ = machine.received(try Self.helloFrame(), Self.at(0))
+        #expect(machine.tokenChecked(.success(Self.token(3_600_000, login: first)), Self.at(0)).last == .follow(first))
+        var connecting = machine
+        let rejected = connecting.loginWithdrawn(first, Self.at(1))
+        guard case .send(.rejected(let reason)) = rejected.first else {
+            Issue.record("\(rejected)")
+            return
+        }
+        #expect(reason.code == .tokenRevoked)
+        #expect(connecting.isClosed && connecting.isAwaitingCore)
+        _ = machine.coreAnswered(.success(ChannelID(7)), Self.at(1))
+        #expect(machine.loginWithdrawn(second, Self.at(2)) == [])
+        let refresh = EndpointMessage.authRefresh(.init(ref: try Self.ref(1), token: Secret("new")))
+        _ = machine.received(try Self.frame(refresh), Self.at(3))
+        #expect(machine.tokenChecked(.success(Self.token(3_600_000, login: second)), Self.at(3)).contains(.follow(second)))
+        #expect(machine.loginWithdrawn(first, Self.at(4)) == [])
+        let actions = machine.loginWithdrawn(second, Self.at(5))
+        guard case .send(.authInvalidated(let invalidated)) = actions.first else {
+            Issue.record("\(actions)")
+            return
+        }
+        #expect(invalidated.code == .tokenRevoked)
+        #expect(actions.dropFirst() == [.disconnected(ChannelID(7), isSilent: false), .close(code: 1008, reason: "tokenRevoked")])
+        #expect(machine.loginWithdrawn(second, Self.at(6)) == [])
     }
 
     @Test func everyChannelIsDisconnectedOnce() throws {
@@ -269,10 +299,10 @@ import Testing
                 time += Int64.random(in: 0...20_000, using: &generator)
                 let now = Self.at(time)
                 let actions: [Machine.Action]
-                switch Int.random(in: 0..<12, using: &generator) {
+                switch Int.random(in: 0..<13, using: &generator) {
                 case 0: actions = machine.opened(now)
                 case 1, 2: actions = machine.received(try Self.helloFrame(), now)
-                case 3: actions = machine.tokenChecked(.success(Self.token(time + 300_000)), now)
+                case 3: actions = machine.tokenChecked(.success(Self.token(time + 300_000, login: FixedTokens.login)), now)
                 case 4: actions = machine.tokenChecked(.failure(TokenRefusal(code: .tokenInvalid, message: "")), now)
                 case 5, 6:
                     connects += machine.isAwaitingCore ? 1 : 0
@@ -281,12 +311,13 @@ import Testing
                 case 8: actions = machine.peerSends(.replaced(RelayMessage.Replaced()), now)
                 case 9: actions = Bool.random(using: &generator) ? machine.disconnected() : machine.receivedClose(code: nil)
                 case 10: actions = machine.received(ByteBuffer(string: "{"), now)
+                case 11: actions = machine.loginWithdrawn(FixedTokens.login, now)
                 default: actions = machine.timePassed(now)
                 }
                 for action in actions {
                     switch action {
                     case .disconnected: disconnects += 1
-                    case .send, .ping, .forward, .connect, .checkToken, .welcomed:
+                    case .send, .ping, .forward, .connect, .checkToken, .welcomed, .follow:
                         #expect(!isEnded, "seed \(seed)")
                     case .close: #expect(!isEnded, "seed \(seed)")
                     }

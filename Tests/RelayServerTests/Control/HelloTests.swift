@@ -198,6 +198,28 @@ import Testing
         }
     }
 
+    @Test func aWithdrawnLoginEndsItsChannelsAndNoOthers() async throws {
+        try await TestRelay.with { relay in
+            let (first, second) = (try await TestWebSocket.welcomed(relay), try await TestWebSocket.welcomed(relay))
+            let stranger = try await TestWebSocket.welcomed(relay, token: FixedTokens.renewed)
+            try await second.send(.authRefresh(.init(ref: .first, token: Secret(FixedTokens.renewed))))
+            guard case .ok = try await second.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
+            let logins = relay.tokens.logins
+            #expect(logins.followerCount == 3)
+            logins.withdraw(FixedTokens.login, until: 9_000_000_000_000, now: 0)
+            guard case .authInvalidated(let invalidated) = try await first.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
+            #expect(invalidated.code == .tokenRevoked)
+            #expect(await first.closeCode() == 1008)
+            for other in [second, stranger] {
+                try await other.send(.watch(.init(ref: .first)))
+                guard case .ok = try await other.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
+                await other.socket.close()
+            }
+            // Nobody stays behind.
+            #expect(try await eventually { logins.followerCount == 0 })
+        }
+    }
+
     @Test func aSecondHelloClosesTheChannel() async throws {
         try await TestRelay.with { relay in
             let endpoint = TransportTestEndpoint()

@@ -111,6 +111,35 @@ import Testing
         #expect(try await watcher.hear().isEmpty)
     }
 
+    @Test(arguments: [EndpointMessage.Hello.Role.host, .client])
+    func aProcessThatComesAnewLeavesItsOlderChannel(role: EndpointMessage.Hello.Role) async throws {
+        let world = try await CoreWorld()
+        let (device, instance) = (TestDevice(subject: "me"), Blob<BlobKinds.Instance>.random())
+        let account = try await world.account(of: device)
+        let watcher = try await world.open(TestDevice(subject: "me"))
+        let hello = try device.hello(account, role: role, instance: instance)
+        let old = try await world.connect(hello).get()
+        try await watcher.say(.watch(.init(ref: testRef())))
+        // Another process's channel of the other role, with the same number by chance, is none of its business.
+        let other = try await world.connect(device.hello(account, role: role == .host ? .client : .host, instance: instance)).get()
+        _ = watcher.peer.take()
+        let new = try await world.connect(hello).get()
+        #expect(old.peer.closeCode == 1000)
+        #expect(old.peer.take() == [])
+        #expect([new, other].map(\.peer.closeCode) == [nil, nil])
+        // What was still on its way on the older one is not taken.
+        let target = TestDevice(subject: "me")
+        _ = try await world.open(target)
+        let command = try await world.command(from: device, to: target)
+        #expect(try await old.send(command).isEmpty)
+        #expect(try await world.row(command) == nil)
+        #expect(try await new.send(command).first?.isOK == true)
+        try await old.disconnect()
+        #expect(try await watcher.hear().compactMap(\.presence?.state).allSatisfy { $0 == .available })
+        // Its own older channels count for nothing.
+        for _ in 0..<10 { #expect(try await world.connect(hello).rejection == nil) }
+    }
+
     @Test func anEndpointHasEightClients() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
@@ -156,10 +185,6 @@ import Testing
             .leaving(.init(ref: testRef(), reason: .suspended)),
         ]
         for request in requests { #expect(try await client.say(request).map { $0.failure?.code } == [.notAuthorized]) }
-        let unsupported: [EndpointMessage] = [
-            .tunnelOpen(.init(ref: testRef(), target: device.id, timeout: 1))
-        ]
-        for request in unsupported { #expect(try await client.say(request).map { $0.failure?.code } == [.unsupported]) }
     }
 }
 

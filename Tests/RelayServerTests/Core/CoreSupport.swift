@@ -134,14 +134,20 @@ struct TestDevice: Sendable {
         return try registrations("\(account) \(appID) \(version) \(name)") { try Signed(registration, key: identityKey) }
     }
 
-    func hello(_ account: String, role: EndpointMessage.Hello.Role = .host, version: UInt64 = 1, mayMakeAccount: Bool = true) throws
-        -> ProvedHello
-    {
+    /// - Parameter instance: a process of its own, unless told.
+    func hello(
+        _ account: String,
+        role: EndpointMessage.Hello.Role = .host,
+        version: UInt64 = 1,
+        mayMakeAccount: Bool = true,
+        instance: Blob<BlobKinds.Instance> = .random()
+    ) throws -> ProvedHello {
         ProvedHello(
             identity: identity,
             mayMakeAccount: mayMakeAccount,
             record: try record(account, version: version),
             role: role,
+            instance: instance,
             tokenExpires: 9_000_000_000_000
         )
     }

@@ -89,6 +89,24 @@ import Testing
         #expect(relayd.stop() == 0)
     }
 
+    @Test func whoseLoginIsRevokedIsOut() async throws {
+        let (relayd, phone, pc) = try await pair()
+        try await phone.revokeLogin()
+        let reason = try await phone.event { if case .authInvalidated(let invalidated) = $0 { invalidated.code } else { nil } }
+        #expect(reason == .tokenRevoked)
+        do {
+            try await phone.connect()
+            Issue.record("a revoked login's token was taken")
+        } catch let error as WireEndpoint.Unexpected {
+            #expect(error.message.contains("tokenRevoked"))
+        }
+        guard case .ok = try await pc.request({ .watch(.init(ref: $0)) }) else {
+            Issue.record("another login suffers")
+            return
+        }
+        #expect(relayd.stop() == 0)
+    }
+
     @Test func anInvitationServesOnceAndATokenServesItsOwnerOnly() async throws {
         let (relayd, phone, _) = try await pair()
         let (owner, thief) = (WireEndpoint("Owner", at: relayd), WireEndpoint("Thief", at: relayd))

@@ -13,9 +13,11 @@ final class WireEndpoint {
     let identityKey = P256SigningKey()
     let systemKey = P256SigningKey()
     let agreementKey = P256AgreementKey()
+    let instance = Blob<BlobKinds.Instance>.random()
     let name: String
     private let relayd: RelaydProcess
     private var token = ""
+    private var refreshToken = ""
     private(set) var account = "unknown"
     private(set) var relay: RelayID?
     private var socket: TestWebSocket?
@@ -58,20 +60,34 @@ final class WireEndpoint {
         let form =
             "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Apre-authorized_code&client_id=org.example.test"
             + "&pre-authorized_code=\(link.invite.exposed)"
+        let answer = try await post("/auth/token", form, fields: "DPoP: \(proof)\r\n")
+        struct Answer: Decodable {
+            var accessToken: String
+            var refreshToken: String
+            enum CodingKeys: String, CodingKey {
+                case accessToken = "access_token"
+                case refreshToken = "refresh_token"
+            }
+        }
+        guard let start = answer.firstIndex(of: "{"), let end = answer.lastIndex(of: "}") else { throw Unexpected(message: "no object") }
+        let tokens = try JSONDecoder().decode(Answer.self, from: Data(answer[start...end].utf8))
+        (token, refreshToken) = (tokens.accessToken, tokens.refreshToken)
+    }
+
+    /// Ends the login, as somebody does who signs out.
+    func revokeLogin() async throws {
+        _ = try await post("/auth/revoke", "client_id=org.example.test&token=\(refreshToken)")
+    }
+
+    private func post(_ path: String, _ form: String, fields: String = "") async throws -> String {
         let socket = try await TestSocket(port: relayd.port)
         try await socket.send(
-            "POST /auth/token HTTP/1.1\r\nHost: \(relayd.host)\r\nConnection: close\r\nDPoP: \(proof)\r\n"
+            "POST \(path) HTTP/1.1\r\nHost: \(relayd.host)\r\nConnection: close\r\n\(fields)"
                 + "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: \(form.utf8.count)\r\n\r\n\(form)"
         )
         let answer = await socket.textUntilClosed()
-        struct Answer: Decodable {
-            var accessToken: String
-            enum CodingKeys: String, CodingKey { case accessToken = "access_token" }
-        }
-        guard answer.hasPrefix("HTTP/1.1 200"), let start = answer.firstIndex(of: "{"), let end = answer.lastIndex(of: "}") else {
-            throw Unexpected(message: String(answer.prefix { $0 != "\r\n" }))
-        }
-        token = try JSONDecoder().decode(Answer.self, from: Data(answer[start...end].utf8)).accessToken
+        guard answer.hasPrefix("HTTP/1.1 200") else { throw Unexpected(message: String(answer.prefix { $0 != "\r\n" })) }
+        return answer
     }
 
     /// Takes another endpoint's token, but not its key.
@@ -102,6 +118,7 @@ final class WireEndpoint {
                         origin: relayd.origin,
                         signature: Blob(try statement.sign(with: identityKey)),
                         role: role,
+                        instance: instance,
                         features: []
                     )
                 )

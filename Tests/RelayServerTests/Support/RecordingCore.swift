@@ -77,7 +77,14 @@ final class RecordingCore: RelayCoreProtocol {
     }
 
     func timePassed() { state.withLock { $0.ticks += 1 } }
-    func start() { state.withLock { $0.isStarted = true } }
+    // Tunnels are tested with the real core.
+    func enter(_ tunnel: TunnelID, token: [UInt8], _ connection: TunnelConnection) -> EntrantID? { nil }
+    func use(_ tunnel: TunnelID, generation: Int) -> Bool { false }
+    func left(_ tunnel: TunnelID, _ entrant: EntrantID) {}
+    var entrantCount: Int { 0 }
+    func closeTunnels() {}
+
+    func start(tunnelPorts: [Int]) { state.withLock { $0.isStarted = true } }
     func stop() {
         for connected in connected {
             connected.peer.send(.restarting(RelayMessage.Restarting(after: 100, spread: 200)))
@@ -87,11 +94,21 @@ final class RecordingCore: RelayCoreProtocol {
 
 /// Knows a few tokens by their text.
 struct FixedTokens: TokenVerifying {
+    /// A login of its own for each of Anna's tokens.
+    static let login = Login(issuer: "embedded", session: "anna's phone")
+    static let otherLogin = Login(issuer: "embedded", session: "anna's tablet")
     static let good = "good-token"
+    static let renewed = "renewed-token"
     static let other = "other-persons-token"
     static let expired = "expired-token"
     static let short = "short-token"
     static let unanswered = "unanswered-token"
+
+    let logins = Logins()
+
+    func follow(_ login: Login, withdrawn: @escaping @Sendable () -> Void) -> LoginFollower {
+        logins.follow(login, withdrawn: withdrawn)
+    }
 
     func verify(
         token: String,
@@ -101,7 +118,8 @@ struct FixedTokens: TokenVerifying {
         let now = RelayClock.system.now().time
         func expires(_ seconds: Int64) -> Milliseconds { Milliseconds(clamping: now.count + seconds * 1_000) }
         switch token {
-        case Self.good: completion(.success(Self.verified("anna", expires(3_600))))
+        case Self.good: completion(.success(Self.verified("anna", expires(3_600), login: Self.login)))
+        case Self.renewed: completion(.success(Self.verified("anna", expires(3_600), login: Self.otherLogin)))
         case Self.other: completion(.success(Self.verified("bert", expires(3_600))))
         case Self.short: completion(.success(Self.verified("anna", expires(2))))
         case Self.expired: completion(.success(Self.verified("anna", expires(-1))))
@@ -110,7 +128,7 @@ struct FixedTokens: TokenVerifying {
         }
     }
 
-    static func verified(_ subject: String, _ expires: Milliseconds) -> AcceptedToken {
-        AcceptedToken(identity: Identity(issuer: "embedded", subject: subject), mayMakeAccount: true, expires: expires)
+    static func verified(_ subject: String, _ expires: Milliseconds, login: Login? = nil) -> AcceptedToken {
+        AcceptedToken(identity: Identity(issuer: "embedded", subject: subject), mayMakeAccount: true, expires: expires, login: login)
     }
 }

@@ -12,6 +12,7 @@ struct TestRelay: Sendable {
     let key: RelayKey
     let url: WebOrigin
     let core: RecordingCore
+    let tokens: FixedTokens
     let metrics: PrometheusMetrics
     let service: RelayService
     let group: ServiceGroup
@@ -28,8 +29,10 @@ struct TestRelay: Sendable {
     }
 
     /// Runs a relay as long as the closure, and stops it gracefully.
+    /// - Parameter realCore: takes the place of the core that records.
     static func with<Result: Sendable>(
         core: RecordingCore = RecordingCore(),
+        realCore: ((RelayKey, PrometheusMetrics) -> RelayCore)? = nil,
         intervals: RelayMessage.Welcome.Intervals = RelayMessage.Welcome.Intervals(),
         isReady: Bool = true,
         logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
@@ -42,13 +45,14 @@ struct TestRelay: Sendable {
         configure(&configuration)
         let key = RelayKey()
         let metrics = PrometheusMetrics()
+        let tokens = FixedTokens()
         let (readiness, ready) = AsyncStream.makeStream(of: [WebOrigin].self)
         let service = try RelayService(
             configuration: configuration,
             key: key,
             parts: RelayService.Parts(
-                core: core,
-                tokens: FixedTokens(),
+                core: realCore?(key, metrics) ?? core,
+                tokens: tokens,
                 issuers: ["https://issuer.example"],
                 metrics: metrics,
                 isReady: { isReady }
@@ -71,6 +75,7 @@ struct TestRelay: Sendable {
                     key: key,
                     url: url,
                     core: core,
+                    tokens: tokens,
                     metrics: metrics,
                     service: service,
                     group: group

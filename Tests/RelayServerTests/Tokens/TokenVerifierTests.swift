@@ -5,6 +5,7 @@ import Crypto
 import CryptoExtras
 import Logging
 import RelayProtocol
+import Synchronization
 import Testing
 
 @testable import RelayServer
@@ -276,22 +277,43 @@ final class PlayedIssuer: Sendable {
         let verifier = TokenVerifier(issuers: [issuer.trusted], now: { 1_700_000_000_000 }, logger: Logger(label: "test"))
         let token = try issuer.token(["sid": "\"login\""])
         let key = issuer.endpoint.publicKey
-        await verifier.withdraw(session: "login", of: "embedded", until: 1_700_001_000_000)
+        verifier.withdraw(session: "login", of: "embedded", until: 1_700_001_000_000)
         _ = try await verifier.verify(token, key: key)
-        await verifier.withdraw(session: "login", of: issuer.url, until: 1_700_001_000_000)
+        verifier.withdraw(session: "login", of: issuer.url, until: 1_700_001_000_000)
         await #expect(throws: TokenError.withdrawn) { try await verifier.verify(token, key: key) }
         _ = try await verifier.verify(issuer.token(["sid": "\"other\""]), key: key)
         _ = try await verifier.verify(issuer.token(), key: key)
     }
 
+    @Test func whoFollowsALoginHearsOfItsWithdrawalOnce() async throws {
+        let verifier = TokenVerifier(issuers: [issuer.trusted], now: { 1_700_000_000_000 }, logger: Logger(label: "test"))
+        let accepted = try await withCheckedContinuation { continuation in
+            verifier.verify(token: (try? issuer.token(["sid": "\"login\""]).exposed) ?? "", endpointKey: issuer.endpoint.publicKey) {
+                continuation.resume(returning: $0)
+            }
+        }.get()
+        let login = try #require(accepted.login)
+        let heard = Mutex<[String]>([])
+        _ = verifier.follow(login) { heard.withLock { $0.append("followed") } }
+        let gone = verifier.follow(login) { heard.withLock { $0.append("cancelled") } }
+        _ = verifier.follow(Login(issuer: login.issuer, session: "other")) { heard.withLock { $0.append("other") } }
+        gone.cancel()
+        for _ in 0..<2 { verifier.withdraw(session: "login", of: login.issuer, until: 1_700_001_000_000) }
+        #expect(heard.withLock { $0 } == ["followed"])
+        // Too late is at once.
+        _ = verifier.follow(login) { heard.withLock { $0.append("late") } }
+        #expect(heard.withLock { $0 } == ["followed", "late"])
+    }
+
     @Test func withdrawalsAreBounded() {
         var logins = WithdrawnLogins(capacity: 3)
-        for index in 1...100 { logins.insert("\(index)", of: "a", until: Milliseconds(clamping: index * 10), now: 0) }
+        func login(_ session: String) -> Login { Login(issuer: "a", session: session) }
+        for index in 1...100 { logins.insert(login("\(index)"), until: Milliseconds(clamping: index * 10), now: 0) }
         #expect(logins.count == 3)
-        #expect(logins.contains("98", of: "a") && logins.contains("100", of: "a") && !logins.contains("97", of: "a"))
-        logins.insert("later", of: "a", until: 2_000, now: 999)
+        #expect(logins.contains(login("98")) && logins.contains(login("100")) && !logins.contains(login("97")))
+        logins.insert(login("later"), until: 2_000, now: 999)
         #expect(logins.count == 2)
-        #expect(logins.contains("100", of: "a") && !logins.contains("99", of: "a"))
+        #expect(logins.contains(login("100")) && !logins.contains(login("99")))
     }
 
     @Test func deepClaimsAreJustAnotherKind() async throws {

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import NIOCore
+import RelayProtocol
+
+/// One side of a tunnel on its event loop: what is read here is written there. It sees only what belongs to the tunnel; how
+/// that travels on this connection is other handlers' business.
+package final class TunnelHandler: ChannelDuplexHandler {
+    package typealias InboundIn = ByteBuffer
+    package typealias OutboundIn = ByteBuffer
+    package typealias OutboundOut = ByteBuffer
+
+    /// How the transport tells its client what becomes of it.
+    struct Greeting {
+        var transport: TunnelMetrics.Transport
+        /// Both sides are there. This handler is in the pipeline afterwards.
+        var accept: (TunnelHandler) throws -> Void
+        /// Says why not, and closes.
+        var refuse: (TunnelStatus) -> Void
+    }
+
+    private struct Pairing {
+        let generation: Int
+        let outgoing: TunnelPipe
+        let incoming: TunnelPipe
+        /// The gate knows that bytes pass, so the pairing stays.
+        var isUsed = false
+    }
+
+    /// Counters are shared by all loops, and not for every burst.
+    private static let reportedBytes = 1 << 20
+
+    private let tunnel: TunnelID
+    private let channel: any Channel
+    private let gate: any TunnelGate
+    private let greeting: Greeting
+    private let metrics: TunnelMetrics
+    private var context: ChannelHandlerContext?
+    private var pairing: Pairing?
+    private var isGreeted = false
+    private var isDismissed = false
+    /// What was read since the last hand-over.
+    private var burst: [ByteBuffer] = []
+    private var burstBytes = 0
+    /// What is about to be written; empty between the calls.
+    private var outbox: [ByteBuffer] = []
+    private var isHeld = true
+    private var isReadWanted = false
+    private var isInputEnded = false
+    private var isEndTold = false
+    private var isOutputDone = false
+    /// What the metrics do not know yet.
+    private var receivedBytes = 0
+    private var sentBytes = 0
+
+    /// - Parameter early: bytes of the tunnel that came before it was paired.
+    init(
+        tunnel: TunnelID,
+        channel: any Channel,
+        gate: any TunnelGate,
+        greeting: Greeting,
+        metrics: TunnelMetrics,
+        early: ByteBuffer = ByteBuffer()
+    ) {
+        self.tunnel = tunnel
+        self.channel = channel
+        self.gate = gate
+        self.greeting = greeting
+        self.metrics = metrics
+        if early.readableBytes > 0 { keep(early) }
+    }
+
+    /// Shows the token.
+    /// - Returns: whether it is let in.
+    func enter(token: [UInt8]) -> Bool {
+        guard let entrant = gate.enter(tunnel, token: token, TunnelConnection(handler: self, channel: channel)) else { return false }
+        channel.closeFuture.whenComplete { [gate, tunnel] _ in gate.left(tunnel, entrant) }
+        return true
+    }
+
+    var bytesInFlight: Int { burstBytes + (pairing?.outgoing.inFlight ?? 0) }
+
+    package func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    package func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    // MARK: What the gate says
+
+    func paired(generation: Int, outgoing: TunnelPipe, incoming: TunnelPipe) {
+        pairing = Pairing(generation: generation, outgoing: outgoing, incoming: incoming)
+        guard channel.isActive, !isDismissed else { return breakOff() }
+        do {
+            if !isGreeted {
+                isGreeted = true
+                try greeting.accept(self)
+            }
+        } catch {
+            return channel.close(promise: nil)
+        }
+        isHeld = false
+        forward()
+        drain()
+        if !isHeld { resume() }
+    }
+
+    func dismissed(_ status: TunnelStatus) {
+        guard !isDismissed else { return }
+        isDismissed = true
+        burst = []
+        if isGreeted { channel.close(promise: nil) } else { greeting.refuse(status) }
+        resume()
+    }
+
+    // MARK: In
+
+    package func read(context: ChannelHandlerContext) {
+        if isHeld { isReadWanted = true } else { context.read() }
+    }
+
+    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if !isDismissed { keep(Self.unwrapInboundIn(data)) }
+    }
+
+    private func keep(_ bytes: ByteBuffer) {
+        burst.append(bytes)
+        burstBytes += bytes.readableBytes
+    }
+
+    package func channelReadComplete(context: ChannelHandlerContext) {
+        forward()
+        context.fireChannelReadComplete()
+    }
+
+    package func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case ChannelEvent.inputClosed:
+            isInputEnded = true
+            // Who goes before the other side is there does not want the tunnel any more.
+            if isDismissed || pairing == nil { context.close(promise: nil) } else { forward() }
+        case is ChannelShouldQuiesceEvent:
+            // Tunnels end by themselves, or when the gate closes them.
+            break
+        default:
+            context.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    /// One hand-over for all that was read.
+    private func forward() {
+        guard var pairing, !isEndTold, burstBytes > 0 || isInputEnded else { return }
+        if !pairing.isUsed {
+            guard gate.use(tunnel, generation: pairing.generation) else { return isHeld = true }
+            pairing.isUsed = true
+            self.pairing = pairing
+        }
+        receivedBytes += burstBytes
+        reportBytes(atLeast: Self.reportedBytes)
+        let mayGoOn = pairing.outgoing.push(&burst, bytes: burstBytes, isEnd: isInputEnded)
+        burstBytes = 0
+        isEndTold = isInputEnded
+        isHeld = !mayGoOn
+        pairing.outgoing.deliver()
+        if isEndTold, isOutputDone { context?.close(promise: nil) }
+    }
+
+    func resume() {
+        isHeld = false
+        guard isReadWanted else { return }
+        isReadWanted = false
+        context?.read()
+    }
+
+    // MARK: Out
+
+    /// Writes what the other side has read. One flush for all of it.
+    func drain() {
+        guard isGreeted, let context, let pipe = pairing?.incoming else { return }
+        pipe.take(&outbox)
+        var bytes = 0
+        let written = outbox.isEmpty ? nil : context.eventLoop.makePromise(of: Void.self)
+        for (index, buffer) in outbox.enumerated() {
+            bytes += buffer.readableBytes
+            context.write(Self.wrapOutboundOut(buffer), promise: index == outbox.count - 1 ? written : nil)
+        }
+        outbox.removeAll(keepingCapacity: true)
+        guard let written else { return wrote(0, to: pipe) }
+        written.futureResult.assumeIsolated().whenSuccess { self.wrote(bytes, to: pipe) }
+        context.flush()
+    }
+
+    private func wrote(_ bytes: Int, to pipe: TunnelPipe) {
+        sentBytes += bytes
+        guard pipe.wrote(bytes), !isOutputDone else { return }
+        isOutputDone = true
+        context?.close(mode: .output, promise: nil)
+        if isEndTold { context?.close(promise: nil) }
+    }
+
+    // MARK: The end
+
+    package func channelInactive(context: ChannelHandlerContext) {
+        if !(isEndTold && isOutputDone) { breakOff() }
+        reportBytes(atLeast: 1)
+        context.fireChannelInactive()
+    }
+
+    /// Without both ends' word the other side must not take it for the end. A connection that was replaced is not missed.
+    private func breakOff() {
+        guard let pairing, pairing.isUsed || gate.use(tunnel, generation: pairing.generation) else { return }
+        pairing.outgoing.sink.abort()
+    }
+
+    private func reportBytes(atLeast least: Int) {
+        guard receivedBytes + sentBytes >= least else { return }
+        metrics.passed(received: receivedBytes, sent: sentBytes, by: greeting.transport)
+        (receivedBytes, sentBytes) = (0, 0)
+    }
+
+    package func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+}

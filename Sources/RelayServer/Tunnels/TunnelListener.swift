@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import NIOCore
+import NIOPosix
+import RelayProtocol
+import ServiceLifecycle
+import Synchronization
+
+/// The ports for tunnels over plain TCP. They need no TLS: what passes is the endpoints' own, and a stolen token gains no more
+/// than a failed handshake.
+final class TunnelListener: Service {
+    let addresses: [ListenAddress]
+    let gate: any TunnelGate
+    let strangers: StrangerCount
+    let connections: OpenConnections
+    let metrics: TransportMetrics
+    let tunnelMetrics: TunnelMetrics
+    let patience: TimeAmount
+    /// How long tunnels may end by themselves when the relay stops.
+    let drain: Duration
+    let eventLoopGroup: any EventLoopGroup
+    let logger: Logger
+    private let channels = Mutex<[any Channel]>([])
+
+    init(
+        addresses: [ListenAddress],
+        gate: any TunnelGate,
+        strangers: StrangerCount,
+        connections: OpenConnections,
+        metrics: TransportMetrics,
+        tunnelMetrics: TunnelMetrics,
+        patience: TimeAmount,
+        drain: Duration,
+        eventLoopGroup: any EventLoopGroup,
+        logger: Logger
+    ) {
+        self.addresses = addresses
+        self.gate = gate
+        self.strangers = strangers
+        self.connections = connections
+        self.metrics = metrics
+        self.tunnelMetrics = tunnelMetrics
+        self.patience = patience
+        self.drain = drain
+        self.eventLoopGroup = eventLoopGroup
+        self.logger = logger
+    }
+
+    /// Listens from now on.
+    /// - Returns: the ports, without those that nobody could reach.
+    func bind(urls: [WebOrigin]) async throws -> [Int] {
+        var ports: [Int] = []
+        for address in addresses {
+            do {
+                let channel = try await bootstrap.bind(host: address.host, port: address.port).get()
+                channels.withLock { $0.append(channel) }
+                let port = channel.localAddress?.port ?? address.port
+                // Behind a proxy on this machine, the port is nobody's outside.
+                let isHidden = address.isLoopback && !urls.isEmpty && !urls.contains(where: \.isLoopback)
+                if !isHidden, !ports.contains(port) { ports.append(port) }
+                logger.info("listening for tunnels", metadata: ["host": "\(address.host)", "port": "\(port)"])
+            } catch {
+                await close()
+                throw ListenError(error, address: address, setting: "--tunnel-listen") ?? error
+            }
+        }
+        return ports
+    }
+
+    func close() async {
+        let listening = channels.withLock { channels in
+            defer { channels = [] }
+            return channels
+        }
+        for channel in listening { try? await channel.close() }
+    }
+
+    private var bootstrap: ServerBootstrap {
+        ServerBootstrap(group: eventLoopGroup)
+            .serverChannelOption(.backlog, value: 256)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelOption(.socketOption(.so_keepalive), value: 1)
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+            .childChannelInitializer { [gate, strangers, connections, metrics, tunnelMetrics, patience] channel in
+                connections.opened(channel)
+                guard let ticket = strangers.admit(channel.remoteAddress) else {
+                    metrics.turnedAway()
+                    channel.close(promise: nil)
+                    return channel.eventLoop.makeSucceededVoidFuture()
+                }
+                channel.closeFuture.whenComplete { _ in ticket.release() }
+                return channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(
+                        TunnelPrefaceHandler(gate: gate, patience: patience, metrics: tunnelMetrics, known: { ticket.release() })
+                    )
+                }
+            }
+    }
+
+    func run() async throws {
+        try? await gracefulShutdown()
+        await close()
+        // The core has told the endpoints. What is still being said may be said, but not for long.
+        let deadline = ContinuousClock.now + drain
+        while gate.entrantCount > 0, ContinuousClock.now < deadline, (try? await Task.sleep(for: .milliseconds(10))) != nil {}
+        gate.closeTunnels()
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// How tunnels end before their connections do.
+extension TunnelTable {
+    /// One side does not want it. A paired tunnel is ended by closing it.
+    mutating func decline(_ id: TunnelID, by endpoint: EndpointID, on channel: ChannelID, isHost: Bool) -> [Action] {
+        guard let tunnel = tunnels[id], !tunnel.phase.isPaired else { return [] }
+        if tunnel.opening.openerChannel == channel { return cancel(id) }
+        guard tunnel.opening.target == endpoint, isHost, case .offered = tunnel.phase else { return [] }
+        return end(id, .closed) + [.fail(id, tunnel.opening.openerChannel, .declined)]
+    }
+
+    /// The opener's channel is closed: its tunnels that are not paired are wanted by nobody.
+    mutating func closed(_ channel: ChannelID, of endpoint: EndpointID) -> [Action] {
+        tunnels(of: endpoint).sorted().flatMap { id -> [Action] in
+            guard let tunnel = tunnels[id], tunnel.opening.openerChannel == channel, !tunnel.phase.isPaired else { return [] }
+            return cancel(id)
+        }
+    }
+
+    /// Times are over.
+    mutating func expire(now: Milliseconds) -> [Action] {
+        pending.sorted().flatMap { id -> [Action] in
+            guard let tunnel = tunnels[id], tunnel.deadline <= now else { return [] }
+            var actions: [Action] = [.fail(id, tunnel.opening.openerChannel, .timedOut)]
+            if case .offered(let channel) = tunnel.phase { actions.append(.fail(id, channel, .timedOut)) }
+            return end(id, .timedOut) + actions
+        }
+    }
+
+    /// An endpoint was shut out.
+    mutating func revoke(_ endpoint: EndpointID) -> [Action] {
+        tunnels(of: endpoint).sorted().flatMap { id -> [Action] in
+            guard let tunnel = tunnels[id] else { return [] }
+            guard !tunnel.phase.isPaired else { return end(id, .closed) }
+            if tunnel.opening.opener == endpoint { return cancel(id) }
+            return end(id, .closed) + [.fail(id, tunnel.opening.openerChannel, .notFound)]
+        }
+    }
+
+    /// The relay stops: nobody else will come.
+    mutating func stop() -> [Action] { pending.sorted().flatMap { end($0, .closed) } }
+
+    /// The end of all that is paired.
+    mutating func closeAll() -> [Action] { tunnels.keys.sorted().flatMap { end($0, .closed) } }
+
+    private mutating func cancel(_ id: TunnelID) -> [Action] {
+        var actions: [Action] = []
+        if case .offered(let channel) = tunnels[id]?.phase { actions.append(.fail(id, channel, .cancelled)) }
+        return end(id, .closed) + actions
+    }
+
+    private mutating func end(_ id: TunnelID, _ status: TunnelStatus) -> [Action] {
+        guard let tunnel = tunnels[id] else { return [] }
+        remove(id)
+        let entrants = [TunnelTable.Side.opener, .target].compactMap { tunnel.entrants[$0] }
+        return entrants.map { tunnel.phase.isPaired ? .close($0) : .dismiss($0, status) }
+    }
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// Which tunnels there are, and who has come into them, without I/O and clock.
+///
+/// A tunnel waits for its target's host channel, is offered, is paired when both sides' connections are there, and is used
+/// when the first byte passes.
+struct TunnelTable: Sendable {
+    enum Side: Hashable, Sendable {
+        case opener, target
+        var other: Side { self == .opener ? .target : .opener }
+    }
+
+    enum Action: Hashable, Sendable {
+        /// Tell a channel that nothing comes of it.
+        case fail(TunnelID, ChannelID, ControlErrorCode)
+        /// Let the bytes of two connections over to each other.
+        case pair(TunnelID, generation: Int, opener: EntrantID, target: EntrantID)
+        /// Tell a connection that waits, and close it.
+        case dismiss(EntrantID, TunnelStatus)
+        /// Close a paired connection.
+        case close(EntrantID)
+    }
+
+    struct Opening: Sendable {
+        var account: AccountID
+        var opener: EndpointID
+        var openerChannel: ChannelID
+        var target: EndpointID
+        /// How long to wait for the target's host channel.
+        var timeout: Milliseconds
+    }
+
+    struct Tokens: Sendable {
+        var opener: [UInt8]
+        var target: [UInt8]
+    }
+
+    enum Phase: Hashable, Sendable {
+        case waiting
+        case offered(to: ChannelID)
+        case paired(generation: Int, isUsed: Bool)
+
+        var isPaired: Bool { if case .paired = self { true } else { false } }
+    }
+
+    struct Tunnel: Sendable {
+        let opening: Opening
+        let tokens: Tokens
+        var phase = Phase.waiting
+        /// When a phase before the pairing is over.
+        var deadline: Milliseconds
+        var entrants: [Side: EntrantID] = [:]
+        var lastGeneration = 0
+    }
+
+    /// How long both sides have to come after the offer.
+    static let pairingTime: Milliseconds = 10_000
+    /// The longest wait for a target that sleeps.
+    static let maximumTimeout: Milliseconds = 300_000
+
+    let limits: Limits
+    private(set) var tunnels: [TunnelID: Tunnel] = [:]
+    /// Those that are not paired.
+    private(set) var pending: Set<TunnelID> = []
+    private var ofEndpoint: [EndpointID: Set<TunnelID>] = [:]
+
+    init(limits: Limits) { self.limits = limits }
+
+    mutating func open(_ id: TunnelID, _ opening: Opening, tokens: Tokens, now: Milliseconds) throws(LimitExceeded) {
+        for endpoint in [opening.opener, opening.target] { try limits.check(.sessionsPerEndpoint, tunnels(of: endpoint).count + 1) }
+        let deadline = now + min(opening.timeout, Self.maximumTimeout)
+        tunnels[id] = Tunnel(opening: opening, tokens: tokens, deadline: deadline)
+        pending.insert(id)
+        for endpoint in [opening.opener, opening.target] { ofEndpoint[endpoint, default: []].insert(id) }
+    }
+
+    /// The tunnels that a host channel of their target has to hear of, in the order of their ids.
+    func offers(to target: EndpointID) -> [TunnelID] {
+        tunnels(of: target).filter { id in
+            guard let tunnel = tunnels[id], tunnel.opening.target == target, !tunnel.phase.isPaired else { return false }
+            return tunnel.entrants[.target] == nil
+        }.sorted()
+    }
+
+    /// The offer leaves on a channel.
+    /// - Returns: whether it is the first one.
+    mutating func offer(_ id: TunnelID, to channel: ChannelID, now: Milliseconds) -> Bool {
+        guard let tunnel = tunnels[id] else { return false }
+        switch tunnel.phase {
+        case .waiting:
+            tunnels[id]?.phase = .offered(to: channel)
+            tunnels[id]?.deadline = now + Self.pairingTime
+            return true
+        case .offered:
+            // On another channel the same offer, with what is left of its time.
+            tunnels[id]?.phase = .offered(to: channel)
+            return false
+        case .paired: return false
+        }
+    }
+
+    /// A connection shows a token.
+    /// - Returns: `nil` if it is not let in.
+    mutating func enter(_ id: TunnelID, token: [UInt8], as entrant: EntrantID) -> [Action]? {
+        guard var tunnel = tunnels[id], let side = tunnel.side(of: token) else { return nil }
+        switch tunnel.phase {
+        case .waiting, .paired(_, isUsed: true): return nil
+        case .offered, .paired(_, isUsed: false): break
+        }
+        var actions: [Action] = []
+        if let older = tunnel.entrants.updateValue(entrant, forKey: side) { actions.append(.dismiss(older, .replaced)) }
+        if let opener = tunnel.entrants[.opener], let target = tunnel.entrants[.target] {
+            tunnel.lastGeneration += 1
+            tunnel.phase = .paired(generation: tunnel.lastGeneration, isUsed: false)
+            pending.remove(id)
+            actions.append(.pair(id, generation: tunnel.lastGeneration, opener: opener, target: target))
+        }
+        tunnels[id] = tunnel
+        return actions
+    }
+
+    /// Bytes are about to pass.
+    /// - Returns: whether that pairing is the one that holds.
+    mutating func use(_ id: TunnelID, generation: Int) -> Bool {
+        guard case .paired(let current, _) = tunnels[id]?.phase, current == generation else { return false }
+        tunnels[id]?.phase = .paired(generation: current, isUsed: true)
+        return true
+    }
+
+    /// A connection is closed.
+    mutating func left(_ id: TunnelID, _ entrant: EntrantID) -> [Action] {
+        guard let tunnel = tunnels[id], let side = tunnel.entrants.first(where: { $0.value == entrant })?.key else { return [] }
+        tunnels[id]?.entrants[side] = nil
+        guard case .paired(_, let isUsed) = tunnel.phase else { return [] }
+        guard let other = tunnel.entrants[side.other] else {
+            remove(id)
+            return []
+        }
+        // Used, the two see to each other's end.
+        if isUsed { return [] }
+        remove(id)
+        return [.close(other)]
+    }
+
+    func tunnels(of endpoint: EndpointID) -> Set<TunnelID> { ofEndpoint[endpoint] ?? [] }
+
+    mutating func remove(_ id: TunnelID) {
+        guard let tunnel = tunnels.removeValue(forKey: id) else { return }
+        pending.remove(id)
+        for endpoint in [tunnel.opening.opener, tunnel.opening.target] {
+            ofEndpoint[endpoint]?.remove(id)
+            if ofEndpoint[endpoint]?.isEmpty ?? false { ofEndpoint[endpoint] = nil }
+        }
+    }
+}
+
+extension TunnelTable.Tunnel {
+    fileprivate func side(of token: [UInt8]) -> TunnelTable.Side? {
+        // All bytes of both are looked at, so that time tells nothing.
+        let isOpener = Self.areEqual(token, tokens.opener)
+        let isTarget = Self.areEqual(token, tokens.target)
+        return isOpener ? .opener : isTarget ? .target : nil
+    }
+
+    private static func areEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {
+        left.count == right.count && zip(left, right).reduce(0) { $0 | ($1.0 ^ $1.1) } == 0
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import HTTPTypes
+import NIOCore
+import RelayProtocol
+
+/// A tunnel's bytes in a WebSocket's binary frames. A close frame is the end of its sender's bytes, as FIN is on plain TCP.
+final class TunnelWebSocketHandler: ChannelDuplexHandler {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+    typealias OutboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// Up to here a frame is copied together rather than sent in pieces.
+    private static let smallFrame = 1 << 10
+    /// How long a client may take to read the last close frame.
+    private static let closingTime = TimeAmount.seconds(2)
+
+    private var reader = TunnelFrameReader()
+    private var isInputDone = false
+    private var isCloseSent = false
+    private var isCloseWritten = false
+    private var isClosing = false
+    /// Payloads that are read into in turn: when one's turn comes again, it has mostly been written and is free.
+    private var payloads = Array(repeating: ByteBuffer(), count: 4)
+    private var turn = 0
+    /// One frame for all that is written before a flush.
+    private var frame: [ByteBuffer] = []
+    private var frameBytes = 0
+    private var framePromise: EventLoopPromise<Void>?
+    /// At most one pong is on its way, and only the last ping waits for another (RFC 6455 §5.5.3).
+    private var isPongOnItsWay = false
+    private var waitingPing: ByteBuffer?
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isInputDone else { return }
+        var bytes = Self.unwrapInboundIn(data)
+        turn = (turn + 1) % payloads.count
+        payloads[turn].clear(minimumCapacity: bytes.readableBytes)
+        do throws(WebSocketReader.Violation) {
+            while let event = try reader.next(&bytes, payload: &payloads[turn]) {
+                switch event {
+                case .ping(let content): pong(content, context: context)
+                case .close: isInputDone = true
+                }
+                if isInputDone { break }
+            }
+        } catch {
+            isInputDone = true
+            return fail(error, context: context)
+        }
+        if payloads[turn].readableBytes > 0 { context.fireChannelRead(Self.wrapInboundOut(payloads[turn])) }
+        if isInputDone {
+            context.fireChannelReadComplete()
+            context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
+        }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        guard case ChannelEvent.inputClosed = event else { return context.fireUserInboundEventTriggered(event) }
+        // Without a close frame before it, this is no end but a break.
+        if !isInputDone { context.close(promise: nil) }
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        guard !isCloseSent else { return promise?.fail(ChannelError.outputClosed) ?? () }
+        let buffer = Self.unwrapOutboundIn(data)
+        frame.append(buffer)
+        frameBytes += buffer.readableBytes
+        guard let promise else { return }
+        if let framePromise { promise.futureResult.cascade(to: framePromise) }
+        framePromise = promise
+    }
+
+    func flush(context: ChannelHandlerContext) {
+        writeFrame(context: context)
+        context.flush()
+    }
+
+    private func writeFrame(context: ChannelHandlerContext) {
+        guard frameBytes > 0 else { return }
+        let isSmall = frameBytes <= Self.smallFrame
+        var head = context.channel.allocator.buffer(capacity: isSmall ? frameBytes + 4 : WebSocketHeader.maximumByteCount)
+        head.writeWebSocketHeader(opcode: .binary, length: frameBytes)
+        if isSmall {
+            for buffer in frame { head.writeImmutableBuffer(buffer) }
+            context.write(Self.wrapOutboundOut(head), promise: framePromise)
+        } else {
+            context.write(Self.wrapOutboundOut(head), promise: nil)
+            for (index, buffer) in frame.enumerated() {
+                context.write(Self.wrapOutboundOut(buffer), promise: index == frame.count - 1 ? framePromise : nil)
+            }
+        }
+        frame.removeAll(keepingCapacity: true)
+        frameBytes = 0
+        framePromise = nil
+    }
+
+    func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+        switch mode {
+        case .output:
+            sendClose(code: 1000, context: context)
+            promise?.succeed()
+        case .all where isInputDone && isCloseSent && !isCloseWritten:
+            // Both have said all; only the last frame has to leave.
+            isClosing = true
+            closeSoon(context: context)
+            promise?.succeed()
+        case .all, .input:
+            context.close(mode: mode, promise: promise)
+        }
+    }
+
+    private func sendClose(code: UInt16, context: ChannelHandlerContext) {
+        guard !isCloseSent else { return }
+        isCloseSent = true
+        writeFrame(context: context)
+        var bytes = ByteBuffer()
+        bytes.writeWebSocketFrame(opcode: .close, payload: ByteBuffer(integer: code))
+        let written = context.eventLoop.makePromise(of: Void.self)
+        written.futureResult.assumeIsolated().whenSuccess {
+            self.isCloseWritten = true
+            if self.isClosing { context.close(promise: nil) }
+        }
+        context.writeAndFlush(Self.wrapOutboundOut(bytes), promise: written)
+    }
+
+    private func fail(_ violation: WebSocketReader.Violation, context: ChannelHandlerContext) {
+        sendClose(code: violation.code, context: context)
+        closeSoon(context: context)
+    }
+
+    /// To close at once could destroy what the client has not read yet.
+    private func closeSoon(context: ChannelHandlerContext) {
+        context.eventLoop.assumeIsolated().scheduleTask(in: Self.closingTime) { context.close(promise: nil) }
+    }
+
+    private func pong(_ content: ByteBuffer, context: ChannelHandlerContext) {
+        guard !isCloseSent else { return }
+        guard !isPongOnItsWay else { return waitingPing = content }
+        isPongOnItsWay = true
+        var bytes = ByteBuffer()
+        bytes.writeWebSocketFrame(opcode: .pong, payload: content)
+        let written = context.eventLoop.makePromise(of: Void.self)
+        written.futureResult.assumeIsolated().whenSuccess {
+            self.isPongOnItsWay = false
+            guard let next = self.waitingPing else { return }
+            self.waitingPing = nil
+            self.pong(next, context: context)
+        }
+        context.writeAndFlush(Self.wrapOutboundOut(bytes), promise: written)
+    }
+}
+
+extension TunnelHandler.Greeting {
+    /// A WebSocket's client is told by the answer to its request.
+    init(_ upgrade: TunnelUpgrade, paired: @escaping () -> Void) {
+        self.init(
+            transport: .webSocket,
+            accept: { handler in
+                paired()
+                try upgrade.accept([TunnelWebSocketHandler(), handler])
+            },
+            refuse: { status in
+                let problem: ProblemDetails =
+                    switch status {
+                    case .timedOut: ProblemDetails(.gatewayTimeout, "The other side did not come in time.")
+                    case .closed: ProblemDetails(.gone, "The tunnel is not wanted any more.")
+                    case .replaced: ProblemDetails(.conflict, "This side came anew.")
+                    case .refused, .paired: .noTunnel
+                    }
+                upgrade.refuse(problem)
+            }
+        )
+    }
+}

@@ -51,7 +51,13 @@ extension AgentError {
     }
 
     private init(_ problem: ConnectionProblem) {
-        self.init("\(problem.code)", problem.message, .of(problem.code, in: ExitStatus.connections))
+        // In the words of this command line, where there is one for it.
+        let message =
+            switch problem.code {
+            case .endpointRevoked: "this device was shut out of the account; run `relay leave`, then join again with a new link"
+            default: problem.message
+            }
+        self.init("\(problem.code)", message, .of(problem.code, in: ExitStatus.connections))
     }
 
     static func ambiguous(_ what: String, _ candidates: [String]) -> AgentError {

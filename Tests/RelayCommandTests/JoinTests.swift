@@ -134,21 +134,4 @@ import Testing
         #expect(refused.status == 2)
         #expect(refused.errorText.contains("--insecure"))
     }
-
-    @Test func anInvitedDeviceIsKnown() async throws {
-        let account = try await TestAccount()
-        let desk = try await account.device(named: "Desk")
-        let invitation = try await desk.relay("invite")
-        #expect(invitation.status == 0)
-        #expect(invitation.output.count == 1)
-        #expect(invitation.errorText.contains("ten minutes"))
-        let phone = try TestDevice()
-        #expect(try await phone.relay("join", invitation.text, "--name", "Phone").status == 0)
-        let stranger = try await account.device(named: "Stranger")
-        _ = stranger
-        let endpoints = try await desk.relay("devices", "--all", "--json").json["endpoints"] as? [[String: Any]] ?? []
-        let new = endpoints.filter { $0["new"] as? Bool == true }.compactMap { $0["name"] as? String }
-        #expect(endpoints.count == 3)
-        #expect(new == ["Stranger"])
-    }
 }

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
-import RelayTesting
 import Testing
 
 @Suite(.serialized, .timeLimit(.minutes(2))) struct LaunchTests {
@@ -83,62 +82,6 @@ import Testing
         _ = hosts
     }
 
-    @Test func aRelayThatIsNotThereIsSaid() async throws {
-        let account = try await TestAccount()
-        let desk = try await account.device(named: "Desk")
-        _ = account.relay.stop()
-        let output = try await desk.relay("launch", "TV", "https://films.example/42", "--wait", "1", "--json")
-        #expect(output.status == 5)
-        #expect(try (output.json["error"] as? [String: Any])?["code"] as? String == "relayUnreachable")
-        let commands = try await desk.relay("commands", "--json")
-        #expect(commands.status == 0)
-        #expect(try commands.json["current"] as? Bool == false)
-    }
-
-    @Test func whatADeviceDoesNotTakeInTimeGoesOnAndCanBeCancelled() async throws {
-        let account = try await TestAccount()
-        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
-        let host = try await tv.host()
-        host.send(SIGINT)
-        #expect(await host.finish().status == 0)
-        let pending = try await desk.relay("launch", "TV", "https://films.example/1", "--wait", "1", "--json")
-        #expect(pending.status == 8)
-        let first = try #require((try pending.json["error"] as? [String: Any])?["command"] as? String)
-        let sent = try await desk.relay("launch", "TV", "https://films.example/2", "--no-wait", "--json")
-        #expect(sent.status == 0)
-        let second = try #require(try sent.json["command"] as? String)
-        let listed = try await desk.relay("commands", "--json").json
-        let commands = listed["commands"] as? [[String: Any]] ?? []
-        #expect(commands.compactMap { $0["id"] as? String } == [first, second])
-        #expect(commands.allSatisfy { $0["ended"] as? Bool == false && $0["deviceName"] as? String == "TV" })
-        #expect(listed["current"] as? Bool == true)
-        let cancelled = try await desk.relay("cancel", first)
-        #expect(cancelled.status == 0)
-        #expect(try await desk.relay("cancel", "019a7c3e-0000-7000-8000-000000000000").status == 4)
-        #expect(try await desk.relay("cancel", "nothing").status == 2)
-        // The one that was not cancelled, and no other, comes when the device is back.
-        let again = try await tv.host()
-        #expect(try JSON.object(try await again.line())["uri"] as? String == "https://films.example/2")
-        var states: [String] = []
-        repeat {
-            let commands = try await desk.relay("commands", "--json").json["commands"] as? [[String: Any]] ?? []
-            states = commands.compactMap { $0["status"] as? String }
-        } while states.last != "succeeded"
-        #expect(states == ["cancelled", "succeeded"])
-        let late = try await desk.relay("cancel", second, "--json")
-        #expect(late.status == 1)
-        #expect(try (late.json["error"] as? [String: Any])?["code"] as? String == "ended")
-    }
-
-    @Test func whatIsOverBeforeADeviceTakesItHasExpired() async throws {
-        let account = try await TestAccount()
-        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
-        let host = try await tv.host()
-        host.send(SIGTERM)
-        _ = await host.finish()
-        #expect(try await desk.relay("launch", "TV", "https://films.example/1", "--ttl", "1").status == 7)
-    }
-
     @Test func launchesBesideAHostInTheSameHome() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
@@ -156,33 +99,6 @@ import Testing
         let twice = try await desk.relay("host", "--json")
         #expect(twice.status == 1)
         #expect(try (twice.json["error"] as? [String: Any])?["code"] as? String == "endpointInUse")
-    }
-
-    @Test func aNewDeviceIsApprovedFirst() async throws {
-        let account = try await TestAccount()
-        let tv = try await account.device(named: "TV")
-        // Who was there when it joined is known to it; who joins later is new.
-        let phone = try await account.device(named: "Phone")
-        let host = try await tv.host("--scheme", "x-film")
-        #expect(try await phone.relay("launch", "TV", "x-film:1").status == 6)
-        let approved = try await tv.relay("approve", "phone", "--json")
-        #expect(approved.status == 0)
-        let endpoints = try approved.json["approved"] as? [[String: Any]] ?? []
-        let endpoint = try #require(try await phone.relay("whoami", "--json").json["endpoint"] as? String)
-        #expect(endpoints.compactMap { $0["id"] as? String } == [endpoint])
-        // The host beside it has heard of it by the time that it is asked again, or soon after.
-        while try await phone.relay("launch", "TV", "x-film:2").status != 0 {}
-        #expect(try JSON.object(try await host.line())["uri"] as? String == "x-film:2")
-        let again = try await tv.relay("approve", endpoint)
-        #expect(again.status == 0)
-        #expect(again.output.isEmpty)
-        #expect(try await tv.relay("approve", "nobody").status == 4)
-        // And out for ever.
-        #expect(try await tv.relay("revoke", "nobody").status == 4)
-        let own = try #require(try await tv.relay("whoami", "--json").json["endpoint"] as? String)
-        #expect(try await tv.relay("revoke", own).status == 2)
-        #expect(try await tv.relay("revoke", String(endpoint.prefix(8))).status == 0)
-        #expect(try await phone.relay("devices").status == 3)
     }
 
     @Test func textsOfOthersAreMadeHarmless() async throws {

@@ -93,8 +93,6 @@ package struct Join: Sendable {
             try await session.waitForDirectory()
         } catch let problem as ConnectionProblem where problem.code == .authenticationError {
             return
-        } catch let problem as ConnectionProblem where problem.code == .endpointRevoked || problem.code == .accountUnknown {
-            throw AgentError("\(problem.code)", "this device was shut out of the account; run `relay leave`, then join again", .notSignedIn)
         }
         throw AgentError(
             "alreadyJoined",

@@ -59,7 +59,7 @@ extension Session {
             switch error {
             case .notFound: throw notFound(text)
             case .ambiguous(let systems):
-                throw AgentError.ambiguous("several devices are called \(text)", systems.map { "\($0.id) (\($0.displayName))" })
+                throw AgentError.ambiguous("several devices are called '\(text)'", systems.map { "\($0.id) (\($0.displayName))" })
             }
         }
     }
@@ -68,7 +68,8 @@ extension Session {
         let name = text.lowercased()
         let isThere = platform.endpoints(for: account).contains { $0.record.name.lowercased() == name }
         let why =
-            isThere ? "\(text) has no app to be reached: run `relay host` there" : "there is no device \(text): see `relay devices --all`"
+            isThere
+            ? "'\(text)' has no app to be reached: run `relay host` there" : "there is no device '\(text)': see `relay devices --all`"
         return AgentError("remoteSystemUnavailable", why, .notFound)
     }
 }

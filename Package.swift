@@ -23,6 +23,7 @@ let package = Package(
     platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
         .library(name: "RelayProtocol", targets: ["RelayProtocol"]),
+        .executable(name: "relay", targets: ["relay"]),
         .executable(name: "relayd", targets: ["relayd"]),
     ],
     traits: [
@@ -68,6 +69,22 @@ let package = Package(
                 .product(name: "NIOWebSocket", package: "swift-nio"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "RelayAgent",
+            dependencies: [
+                "DeviceRelay",
+                "RelayProtocol",
+            ],
+            swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "relay",
+            dependencies: [
+                "RelayAgent",
+                server("ArgumentParser", "swift-argument-parser"),
             ],
             swiftSettings: settings
         ),
@@ -169,6 +186,19 @@ let package = Package(
             name: "TestHost",
             dependencies: ["DeviceRelay", "RelayProtocol"],
             path: "Tests/TestHost",
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "RelayCommandTests",
+            dependencies: [
+                "DeviceRelay",
+                "RelayAgent",
+                "RelayProtocol",
+                "RelayTesting",
+                "relay",
+                "relayd",
+                server("ArgumentParser", "swift-argument-parser"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(

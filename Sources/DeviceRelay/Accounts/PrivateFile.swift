@@ -16,7 +16,7 @@ import Musl
 #endif
 
 /// Small files that belong to one user alone: mode 0600, in directories of mode 0700, and always either old or new as a whole.
-enum PrivateFile {
+package enum PrivateFile {
     /// Anything larger was not written by this.
     static let largest = 1 << 20
 
@@ -28,7 +28,7 @@ enum PrivateFile {
     }
 
     /// With those above it.
-    static func makeDirectories(_ path: String) throws(StorageError) {
+    package static func makeDirectories(_ path: String) throws(StorageError) {
         guard access(path, F_OK) != 0 else { return try makeDirectory(path) }
         if let slash = path.lastIndex(of: "/"), slash != path.startIndex { try makeDirectories(String(path[..<slash])) }
         try makeDirectory(path)
@@ -45,7 +45,7 @@ enum PrivateFile {
     }
 
     /// `nil` if there is no such file.
-    static func contents(of path: String) throws(StorageError) -> [UInt8]? {
+    package static func contents(of path: String) throws(StorageError) -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
             if errno == ENOENT { return nil }
@@ -68,7 +68,7 @@ enum PrivateFile {
     }
 
     /// Replaces the file, if there is one. When this returns, the new content is on disk.
-    static func replace(_ path: String, with bytes: [UInt8]) throws(StorageError) {
+    package static func replace(_ path: String, with bytes: [UInt8]) throws(StorageError) {
         let draft = try writeDraft(bytes, of: path)
         guard rename(draft, path) == 0 else {
             let number = errno
@@ -90,7 +90,7 @@ enum PrivateFile {
         return true
     }
 
-    static func delete(_ path: String) throws(StorageError) {
+    package static func delete(_ path: String) throws(StorageError) {
         guard unlink(path) == 0 || errno == ENOENT else { throw problem(errno, path: path) }
     }
 

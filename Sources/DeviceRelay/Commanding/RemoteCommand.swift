@@ -25,6 +25,12 @@ public struct RemoteCommand: Sendable, Identifiable {
     /// How far it is, from now on: first what it is now, last how it ended. A slow reader misses steps in between, never the last one.
     public var statuses: Statuses { Statuses(state: state) }
 
+    /// How far it is now; `nil` while the relay has not taken it, and if it never will.
+    public var status: CommandStatus? { state.value.status }
+
+    /// Whether it has ended: `outcome` tells at once how.
+    public var isEnded: Bool { state.value.isEnded }
+
     /// Waits until it has ended. Cancelling the task ends the waiting, not the command.
     /// - Returns: The receipt, if the other side's handler took it.
     /// - Throws: `RemoteLaunchError`, whose code says how it ended; `pending` if the task is cancelled or the platform shut down.

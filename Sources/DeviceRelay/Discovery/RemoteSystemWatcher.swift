@@ -111,8 +111,14 @@ extension ConnectedDevicesPlatform {
         return try directory.system(named: text)
     }
 
+    /// All endpoints of an account, in the order of their ids; also those that publish no app, which make no device.
+    package func endpoints(for account: ConnectedDevicesAccount) -> [DeviceDirectory.Endpoint] {
+        guard let directory = directories.value[account.id] else { return [] }
+        return directory.endpointIDs.compactMap { directory[$0] }
+    }
+
     /// A person says that a new endpoint is what it says it is: it is known from then on, here and, by this endpoint's word, on the
-    /// account's other devices.
+    /// account's other devices. Returns when the relay has that word, or there is no connection.
     /// - Returns: Whether there is such an endpoint.
     @discardableResult
     public func confirm(_ endpoint: EndpointID, for account: ConnectedDevicesAccount) async -> Bool {

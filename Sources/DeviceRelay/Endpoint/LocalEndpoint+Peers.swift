@@ -46,7 +46,7 @@ extension LocalEndpoint {
         case .forgetSender(let sender):
             perform(received.senderRemoved(sender))
         case .vouch(let record, let invitation):
-            vouch(for: record)
+            vouch(for: record) {}
             if let invitation { store { try $0.removeInvitation(invitation) } }
         }
     }
@@ -59,32 +59,47 @@ extension LocalEndpoint {
         }
     }
 
-    private func vouch(for record: Signed<EndpointRecord>) {
+    private func vouch(for record: Signed<EndpointRecord>, completion: @escaping @Sendable () -> Void) {
         let voucher = Voucher(by: id, for: record, time: relayTime)
-        guard let signed = try? Signed(voucher, key: identityKey) else { return }
+        guard let signed = try? Signed(voucher, key: identityKey) else { return completion() }
         let endpoint = record.payload.endpointID
-        request {
+        requestPatiently {
             .endpointApprove(.init(ref: $0, endpoint: endpoint, voucher: Blob(signed.encoded)))
         } answer: { endpoint, answer in
             if case .failure(let failure) = answer {
                 endpoint.logger.warning("a voucher was not taken", metadata: ["code": "\(failure.code)"])
             }
+            completion()
+        }
+    }
+
+    /// A request that is made again when the relay says that it was too much at once.
+    private func requestPatiently(_ make: @escaping @Sendable (RequestRef) -> EndpointMessage, answer: @escaping Answer) {
+        request(make) { endpoint, result in
+            guard case .failure(let failure) = result, failure.code == .tooManyRequests else { return answer(endpoint, result) }
+            _ = endpoint.after(max(failure.retryAfter?.count ?? 1_000, 100)) { $0.requestPatiently(make, answer: answer) }
         }
     }
 
     /// A person confirms an endpoint, for this device and, by a voucher, for the others.
-    /// - Returns: Whether it is there.
-    func confirm(_ endpoint: EndpointID) -> Bool {
+    /// - Returns: Whether it is there; once the relay has the voucher, or there is no connection.
+    func confirm(_ endpoint: EndpointID) async -> Bool {
         guard let actions = peers.confirm(endpoint) else { return false }
         publishDirectory()
-        for action in actions { perform(action) }
+        for action in actions {
+            if case .vouch(let record, nil) = action {
+                await withCheckedContinuation { continuation in vouch(for: record) { continuation.resume() } }
+            } else {
+                perform(action)
+            }
+        }
         return true
     }
 
     /// Shuts an endpoint of the account out for ever.
     func revoke(_ endpoint: EndpointID) async -> ControlAnswer {
         await withCheckedContinuation { continuation in
-            request {
+            requestPatiently {
                 .endpointRevoke(.init(ref: $0, endpoint: endpoint))
             } answer: {
                 continuation.resume(returning: $1)

@@ -33,7 +33,8 @@ extension LocalEndpoint {
 
     func workOnSent() {
         guard sentWork.begin() else { return }
-        if spawn({ [weak self] in await self?.runSentWork() }) == nil { sentWork.fail() }
+        sentTask = spawn { [weak self] in await self?.runSentWork() }
+        if sentTask == nil { sentWork.fail() }
     }
 
     private func runSentWork() async {
@@ -250,7 +251,9 @@ extension LocalEndpoint {
 
     /// The commands that are kept: those that have not ended, and the latest that have.
     func commands() async throws -> [RemoteCommand] {
-        try await journal.write { try $0.sentCommands() }.map { row in
+        // What the relay has said of them before counts.
+        await sentTask?.value
+        return try await journal.write { try $0.sentCommands() }.map { row in
             let state = sentStates[row.command.id] ?? Observed(row.state)
             if row.isEnded { state.finish() } else { sentStates[row.command.id] = state }
             return RemoteCommand(

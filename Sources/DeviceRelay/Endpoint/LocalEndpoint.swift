@@ -73,6 +73,8 @@ actor LocalEndpoint {
     var sent = SentCommands()
     var sentStates: [CommandID: Observed<SentCommand.State>] = [:]
     var sentWork = WorkQueue<SentWork>()
+    /// Works on it.
+    var sentTask: Task<Void, Never>?
     var commandIDs = CommandIDGenerator()
     var retryAfter: [CommandID: Int64] = [:]
     /// Signed anew, and not stored yet.

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+
+/// Where a command works: the home it goes by, and where it prints.
+package struct AgentContext: Sendable {
+    package let home: Home
+    package let console: Console
+
+    package init(home: Home, console: Console) {
+        self.home = home
+        self.console = console
+    }
+
+    /// Starts the platform of the home, runs a closure with it, and shuts it down.
+    /// - Parameters:
+    ///   - connects: Whether the relay is needed at all.
+    ///   - prepare: Runs before the platform starts.
+    func withSession<Result>(
+        _ membership: Membership,
+        connects: Bool = true,
+        prepare: (ConnectedDevicesPlatform) -> Void = { _ in },
+        _ body: (Session) async throws -> Result
+    ) async throws -> Result {
+        let platform = try membership.platform(in: home)
+        if !connects { await platform.suspend() }
+        prepare(platform)
+        do {
+            try await platform.start()
+            let result = try await body(Session(platform: platform, membership: membership, console: console))
+            await platform.shutdown()
+            return result
+        } catch {
+            await platform.shutdown()
+            throw error
+        }
+    }
+
+    /// The same for an account that was joined.
+    func withAccount<Result>(
+        connects: Bool = true,
+        prepare: (ConnectedDevicesPlatform) -> Void = { _ in },
+        _ body: (Session) async throws -> Result
+    ) async throws -> Result {
+        try await withSession(try home.membership(), connects: connects, prepare: prepare) { session in
+            guard session.isJoined else {
+                throw AgentError("notSignedIn", "joining was not finished: run `relay join LINK` with a new link", .notSignedIn)
+            }
+            return try await body(session)
+        }
+    }
+}
+
+/// A started platform with its one account.
+struct Session: Sendable {
+    let platform: ConnectedDevicesPlatform
+    let membership: Membership
+    let console: Console
+
+    var account: ConnectedDevicesAccount { Membership.account }
+    var isJoined: Bool { platform.accounts.all.contains(account) }
+
+    /// How the connection stands now.
+    func connectionState() async -> ConnectionState? {
+        var states = platform.connectionStates(for: account).makeAsyncIterator()
+        return await states.next()
+    }
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+/// Says that a new device is what it says it is, here and to the account's other devices.
+package struct Approve: Sendable {
+    var target: String
+
+    package init(target: String) { self.target = target }
+
+    package struct Result: AgentResult {
+        /// What was new.
+        package var approved: [EndpointResult]
+
+        package func lines(_ style: Style) -> [String] { approved.map { "approved \($0.description)" } }
+    }
+
+    package func run(_ context: AgentContext) async throws -> Result {
+        try await context.withAccount { session in
+            try await session.waitForDirectory()
+            let meant = try EndpointSearch.endpoints(target, in: session.platform.endpoints(for: session.account))
+            let new = meant.filter { $0.trust == .new && !$0.isLocal }
+            for endpoint in new { await session.platform.confirm(endpoint.id, for: session.account) }
+            if new.isEmpty, !context.console.isJSON { context.console.note("it is known already") }
+            return Result(approved: new.map(EndpointResult.init))
+        }
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+/// Asks that a launch be not handled any more.
+package struct Cancel: Sendable {
+    var id: String
+
+    package init(id: String) { self.id = id }
+
+    package struct Result: AgentResult {
+        package var command: String
+        package var status: String
+
+        package func lines(_ style: Style) -> [String] { ["cancelled: it has not run and will not"] }
+    }
+
+    package func run(_ context: AgentContext) async throws -> Result {
+        guard let wanted = CommandID(id) else {
+            throw AgentError("idInvalid", "a command's id looks like 019a7c3e-…: see `relay commands`", .usage)
+        }
+        return try await context.withAccount { session in
+            guard let command = try await session.platform.commands(for: session.account).first(where: { $0.id == wanted }) else {
+                throw AgentError("notFound", "there is no such command here: see `relay commands`", .notFound)
+            }
+            try await command.cancel()
+            let isOver = try await context.console.whileWaiting {
+                "waiting for the relay: \(await session.connectionState()?.description ?? "")"
+            } _: {
+                try await within(Session.patience) { try await Self.ending(of: command) }
+            }
+            guard isOver == nil else { return Result(command: "\(command.id)", status: "cancelled") }
+            if let problem = await session.connectionState()?.problem {
+                var failure = AgentError(problem)
+                failure.message += "; the command is cancelled as soon as the relay can be reached"
+                failure.command = command.id
+                throw failure
+            }
+            throw AgentError("pending", "the other device has been asked, and has not answered yet", .pending, command: command.id)
+        }
+    }
+
+    /// - Throws: How it ended, if not as it was asked.
+    private static func ending(of command: RemoteCommand) async throws -> Bool? {
+        do throws(RemoteLaunchError) {
+            _ = try await command.outcome()
+        } catch {
+            switch error.code {
+            case .cancelled: return true
+            // Nobody waits any more.
+            case .pending: return nil
+            default: throw AgentError("ended", "it has ended before: \(error.message)", .failed, command: command.id)
+            }
+        }
+        throw AgentError("ended", "it has ended before: the other device took it", .failed, command: command.id)
+    }
+}

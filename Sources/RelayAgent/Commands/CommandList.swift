@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+package import FoundationEssentials
+#else
+package import Foundation
+#endif
+
+/// The launches that this device has sent: those that have not ended, and the latest that have.
+package struct CommandList: Sendable {
+    package init() {}
+
+    package struct Entry: Encodable, Sendable {
+        package var id: String
+        /// `stored` (not at the relay yet), `accepted`, `waking`, `delivered`, or how it ended: `succeeded` or the code of the failure.
+        package var status: String
+        package var ended: Bool
+        package var message: String?
+        package var deviceName: String?
+        package var endpoint: String
+        package var app: String
+        package var expires: Date
+    }
+
+    package struct Result: AgentResult {
+        package var commands: [Entry]
+        /// The relay was asked; otherwise it is what was known last.
+        package var current: Bool
+
+        package func lines(_ style: Style) -> [String] {
+            guard !commands.isEmpty else { return [] }
+            var table = Table("ID", "STATUS", "DEVICE", "APP")
+            for command in commands {
+                table.add(
+                    .init(command.id),
+                    .init(command.status, command.status == "succeeded" ? .good : command.ended ? .faint : .attention),
+                    .init(command.deviceName ?? String(command.endpoint.prefix(8))),
+                    .init(command.app)
+                )
+            }
+            return table.lines(style)
+        }
+    }
+
+    package func run(_ context: AgentContext) async throws -> Result {
+        try await context.withAccount { session in
+            var isCurrent = true
+            do {
+                try await session.waitForDirectory()
+            } catch {
+                isCurrent = false
+                context.console.note("this is what was known last: \(AgentError(error).message)")
+            }
+            let endpoints = session.platform.endpoints(for: session.account)
+            let names = Dictionary(endpoints.map { ($0.id, $0.record.name) }, uniquingKeysWith: { first, _ in first })
+            var entries: [Entry] = []
+            for command in try await session.platform.commands(for: session.account) {
+                entries.append(await Self.entry(command, deviceName: names[command.target.endpoint]))
+            }
+            if entries.isEmpty, !context.console.isJSON { context.console.note("no launches were sent from here") }
+            return Result(commands: entries, current: isCurrent)
+        }
+    }
+
+    private static func entry(_ command: RemoteCommand, deviceName: String?) async -> Entry {
+        var entry = Entry(
+            id: "\(command.id)",
+            status: command.status.map(name) ?? "stored",
+            ended: command.isEnded,
+            deviceName: deviceName.map(DisplayText.sanitized),
+            endpoint: "\(command.target.endpoint)",
+            app: DisplayText.sanitized(command.target.appID),
+            expires: command.expiresAt
+        )
+        guard entry.ended else { return entry }
+        do throws(RemoteLaunchError) {
+            _ = try await command.outcome()
+            entry.status = "succeeded"
+        } catch {
+            entry.status = "\(error.code)"
+            entry.message = error.message
+        }
+        return entry
+    }
+
+    static func name(of status: CommandStatus) -> String {
+        switch status {
+        case .accepted: "accepted"
+        case .waking: "waking"
+        case .delivered: "delivered"
+        case .final(.succeeded, _): "succeeded"
+        case .final: "ended"
+        }
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The devices of the account.
+package struct Devices: Sendable {
+    var showsAll: Bool
+
+    /// - Parameter showsAll: This device too, and installations that publish no app.
+    package init(showsAll: Bool) { self.showsAll = showsAll }
+
+    package struct Result: AgentResult {
+        package var devices: [DeviceResult]
+        /// With `--all` only.
+        package var endpoints: [EndpointResult]?
+        var now: Date
+
+        enum CodingKeys: CodingKey { case devices, endpoints }
+
+        package func lines(_ style: Style) -> [String] {
+            var table = DeviceResult.addTitles()
+            for device in devices { device.add(to: &table, now: now) }
+            let first = devices.isEmpty ? [] : table.lines(style)
+            guard let endpoints, !endpoints.isEmpty else { return first }
+            var second = Table("ENDPOINT", "DEVICE", "STATUS", "APPS")
+            for endpoint in endpoints {
+                second.add(
+                    .init(endpoint.id),
+                    .init(
+                        endpoint.name + (endpoint.local ? " (this one)" : "") + (endpoint.new ? " (new)" : ""),
+                        endpoint.new ? .attention : nil
+                    ),
+                    .init(DeviceResult.status(endpoint.status, endpoint.reason, endpoint.since, now)),
+                    .init(endpoint.apps.isEmpty ? "-" : endpoint.apps.joined(separator: ", "))
+                )
+            }
+            return first + (first.isEmpty ? [] : [""]) + second.lines(style)
+        }
+    }
+
+    package func run(_ context: AgentContext) async throws -> Result {
+        try await context.withAccount { session in
+            try await session.waitForDirectory()
+            let systems = await session.devices(showsAll: showsAll)
+            if systems.isEmpty, !context.console.isJSON {
+                context.console.note(
+                    "no other device has an app that can be reached; start `relay host` on one, or see `relay devices --all`"
+                )
+            }
+            return Result(
+                devices: systems.map(DeviceResult.init),
+                endpoints: showsAll ? session.platform.endpoints(for: session.account).map(EndpointResult.init) : nil,
+                now: .now
+            )
+        }
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+/// Makes a link for one more device.
+package struct Invite: Sendable {
+    package init() {}
+
+    package struct Result: AgentResult {
+        package var link: String
+        /// Seconds.
+        package var expiresIn: Int
+
+        package func lines(_ style: Style) -> [String] { [link] }
+    }
+
+    package func run(_ context: AgentContext) async throws -> Result {
+        try await context.withAccount { session in
+            try await session.waitForDirectory()
+            let link = try await session.platform.accounts.invite(to: session.account)
+            if !context.console.isJSON {
+                context.console.note(
+                    "Run `relay join 'LINK'` on the new device. The link works once, for ten minutes; whoever has it can join."
+                )
+            }
+            return Result(link: link.text, expiresIn: 600)
+        }
+    }
+}

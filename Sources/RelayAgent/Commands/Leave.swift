@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+/// Takes this device out of the account, and destroys what belongs to it here.
+package struct Leave: Sendable {
+    package init() {}
+
+    package struct Result: AgentResult {
+        package var relay: String
+        /// The relay has heard of it. Otherwise another device has to revoke this one.
+        package var revoked: Bool
+        /// What this device was.
+        package var endpoint: String?
+
+        package func lines(_ style: Style) -> [String] { ["left \(relay)"] }
+    }
+
+    package func run(_ context: AgentContext) async throws -> Result {
+        let membership = try context.home.membership()
+        let result = try await context.withSession(membership) { session in
+            guard session.isJoined else { return Result(relay: membership.relay, revoked: false) }
+            let endpoint = session.platform.accounts.endpoint(of: session.account)?.description
+            let isHeard = await isConnected(session)
+            try await session.platform.accounts.remove(session.account)
+            if !isHeard, let endpoint {
+                context.console.note("the relay was not told: on another device, run `relay revoke \(endpoint)`")
+            }
+            return Result(relay: membership.relay, revoked: isHeard, endpoint: endpoint)
+        }
+        try context.home.removeMembership()
+        return result
+    }
+
+    /// Leaving works without the relay too, so whatever is in the way does not matter.
+    private func isConnected(_ session: Session) async -> Bool {
+        try? await session.waitForDirectory()
+        return await session.connectionState()?.isConnected ?? false
+    }
+}

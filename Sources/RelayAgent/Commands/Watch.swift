@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The devices of the account as they come, change and go, until the process is told to stop.
+package struct Watch: Sendable {
+    package init() {}
+
+    package struct Event: AgentResult {
+        package enum Kind: String, Encodable, Sendable {
+            case added, updated, removed, enumerationCompleted, error
+        }
+
+        package var event: Kind
+        package var device: DeviceResult?
+        package var code: String?
+        package var message: String?
+        var now: Date
+
+        enum CodingKeys: CodingKey { case event, device, code, message }
+
+        package func lines(_ style: Style) -> [String] {
+            guard let device else { return [] }
+            let sign: (String, Style.Emphasis) =
+                switch event {
+                case .added: ("+", .good)
+                case .removed: ("-", .attention)
+                default: ("~", .faint)
+                }
+            var table = Table()
+            device.add(to: &table, now: now)
+            return table.lines(style).filter { !$0.isEmpty }.map { "\(style.show(sign.0, sign.1)) \($0)" }
+        }
+
+        init(_ event: RemoteSystemEvent) {
+            now = .now
+            switch event {
+            case .added(let system): (self.event, device) = (.added, DeviceResult(system))
+            case .updated(let system): (self.event, device) = (.updated, DeviceResult(system))
+            case .removed(let system): (self.event, device) = (.removed, DeviceResult(system))
+            case .enumerationCompleted: self.event = .enumerationCompleted
+            case .error(let error):
+                self.event = .error
+                code = "\(error.code)"
+                message = DisplayText.sanitized(error.message)
+            }
+        }
+    }
+
+    /// Prints events; returns when it is to stop.
+    package func run(_ context: AgentContext) async throws {
+        let stop = StopSignal()
+        try await context.withAccount { session in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await stop.arrived() }
+                group.addTask { try await session.failure() }
+                group.addTask {
+                    for await event in session.platform.remoteSystems() {
+                        let event = Event(event)
+                        try context.console.print(event)
+                        // For people it is no result.
+                        if let message = event.message, !context.console.isJSON { context.console.note(message) }
+                    }
+                }
+                defer { group.cancelAll() }
+                try await group.next()
+            }
+        }
+    }
+}

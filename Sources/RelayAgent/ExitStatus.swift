@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import DeviceRelay
+
+/// How the command line ends. What a script decides by; the documentation has the same table.
+package enum ExitStatus: Int32, Sendable, CaseIterable {
+    case done = 0
+    case failed = 1
+    case usage = 2
+    case notSignedIn = 3
+    case notFound = 4
+    case unreachable = 5
+    case declined = 6
+    case expired = 7
+    case pending = 8
+}
+
+// One table for each area; what is not in it is `failed`.
+extension ExitStatus {
+    package static let launching: [(code: RemoteLaunchError.Code, status: ExitStatus)] = [
+        (.unknown, .failed),
+        (.appUnavailable, .notFound),
+        (.protocolUnavailable, .notFound),
+        (.remoteSystemUnavailable, .notFound),
+        (.valueSetTooLarge, .usage),
+        (.deniedByLocalSystem, .declined),
+        (.deniedByRemoteSystem, .declined),
+        (.invalidURI, .usage),
+        (.ambiguous, .usage),
+        (.notConfirmed, .declined),
+        (.failed, .failed),
+        (.expired, .expired),
+        (.cancelled, .failed),
+        (.indeterminate, .failed),
+        (.pending, .pending),
+        (.notAccepted, .failed),
+        (.relayUnavailable, .unreachable),
+        (.notSignedIn, .notSignedIn),
+        (.storageFailed, .failed),
+    ]
+
+    package static let accounts: [(code: AccountError.Code, status: ExitStatus)] = [
+        (.networkNotAvailable, .unreachable),
+        (.serviceFailed, .failed),
+        (.noAccessTokenProvider, .failed),
+        (.accessTokenRequestFailed, .notSignedIn),
+        (.unknown, .failed),
+        (.linkInvalid, .notSignedIn),
+        (.otherRelay, .unreachable),
+        (.storageFailed, .failed),
+        (.alreadyAdded, .failed),
+        (.notFound, .notFound),
+        (.cancelled, .failed),
+    ]
+
+    package static let connections: [(code: ConnectionProblem.Code, status: ExitStatus)] = [
+        (.relayUnreachable, .unreachable),
+        (.relayNotTrusted, .unreachable),
+        (.notARelay, .unreachable),
+        (.authenticationError, .notSignedIn),
+        (.accountUnknown, .notSignedIn),
+        (.endpointRevoked, .notSignedIn),
+        (.endpointInUse, .failed),
+        (.limitExceeded, .failed),
+        (.notCompatible, .unreachable),
+        (.relayRestarting, .unreachable),
+        (.connectionLost, .unreachable),
+        (.networkChanged, .unreachable),
+        (.suspended, .failed),
+        (.refused, .unreachable),
+        (.storageFailed, .failed),
+    ]
+
+    package static let publishing: [(code: PublishError.Code, status: ExitStatus)] = [
+        (.invalidRegistration, .usage),
+        (.limitExceeded, .failed),
+        (.endpointInUse, .failed),
+        (.relayUnavailable, .unreachable),
+        (.notSignedIn, .notSignedIn),
+        (.refused, .failed),
+        (.storageFailed, .failed),
+        (.cancelled, .failed),
+    ]
+
+    package static let platform: [(code: PlatformError.Code, status: ExitStatus)] = [
+        (.storageFailed, .failed),
+        (.endpointInUse, .failed),
+        (.invalidSettings, .usage),
+        (.shutDown, .failed),
+    ]
+
+    static func of<Code: Equatable>(_ code: Code, in table: [(code: Code, status: ExitStatus)]) -> ExitStatus {
+        table.first { $0.code == code }?.status ?? .failed
+    }
+}

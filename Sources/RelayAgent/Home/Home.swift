@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The directory in which the command line keeps what it knows.
+package struct Home: Sendable {
+    package let path: String
+
+    /// - Parameter path: As the person gave it; a relative one is taken from the working directory.
+    package init(_ path: String) {
+        self.path = URL(filePath: path, directoryHint: .isDirectory).standardizedFileURL.path
+    }
+
+    /// What the environment says, else the usual place.
+    package init(environment: [String: String]) {
+        if let set = environment["DEVICE_RELAY_HOME"], !set.isEmpty {
+            self.init(set)
+        } else {
+            self.init(Self.usual(environment))
+        }
+    }
+
+    private static func usual(_ environment: [String: String]) -> String {
+        #if canImport(Darwin)
+        URL.applicationSupportDirectory.path + "/device-relay"
+        #else
+        // The XDG base directory specification: a path that is not absolute is to be ignored.
+        if let set = environment["XDG_STATE_HOME"], set.hasPrefix("/") {
+            set + "/device-relay"
+        } else {
+            (environment["HOME"] ?? URL.homeDirectory.path) + "/.local/state/device-relay"
+        }
+        #endif
+    }
+
+    private var file: String { path + "/relay.json" }
+
+    /// Which relay this device has joined.
+    /// - Throws: `notSignedIn` if none.
+    func membership() throws -> Membership {
+        guard let membership = try storedMembership() else {
+            throw AgentError("notSignedIn", "this device has not joined an account yet: run `relay join LINK`", .notSignedIn)
+        }
+        return membership
+    }
+
+    func storedMembership() throws -> Membership? {
+        guard let bytes = try PrivateFile.contents(of: file) else { return nil }
+        do {
+            return try JSONDecoder().decode(Membership.self, from: Data(bytes))
+        } catch {
+            throw AgentError(
+                "storageFailed",
+                "\(file) is damaged; delete \(path) and join again, and revoke this device on another one",
+                .failed
+            )
+        }
+    }
+
+    func store(_ membership: Membership) throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        try PrivateFile.makeDirectories(path)
+        try PrivateFile.replace(file, with: Array(try encoder.encode(membership)) + [UInt8(ascii: "\n")])
+    }
+
+    func removeMembership() throws { try PrivateFile.delete(file) }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What `relay.json` holds: which relay this device has joined, and what it is called there. Nothing of it is secret.
+struct Membership: Codable, Hashable {
+    /// Scheme, host and port.
+    var relay: String
+    var relayID: RelayID
+    var name: String
+    var kind: RemoteSystemKind
+    /// Plain HTTP to another machine is allowed.
+    var insecure = false
+
+    /// The one account of a home.
+    static let account = ConnectedDevicesAccount(id: "default")
+    static let clientID = "org.device-relay.cli"
+
+    /// A platform that is not started.
+    func platform(in home: Home) throws -> ConnectedDevicesPlatform {
+        guard let url = URL(string: relay) else {
+            throw AgentError(
+                "storageFailed",
+                "the relay's URL in \(home.path)/relay.json is none; mend it, or delete the directory and join again",
+                .failed
+            )
+        }
+        var device = DeviceDescription.thisDevice
+        device.name = name
+        device.kind = kind
+        var settings = ConnectedDevicesPlatformSettings(
+            relay: url,
+            relayID: relayID,
+            storageDirectory: URL(filePath: home.path, directoryHint: .isDirectory),
+            device: device
+        )
+        settings.allowsPlainHTTP = insecure
+        return ConnectedDevicesPlatform(settings: settings, accessTokens: JoinLinkAccessTokenProvider(clientID: Self.clientID))
+    }
+
+    /// A name that other devices will show.
+    static func checked(_ name: String) throws -> String {
+        let most = Limits()[.displayNameCharacters]
+        guard name.utf8.count <= 16 * most, name.count <= most else {
+            throw AgentError("nameInvalid", "a device's name has at most \(most) characters; give another with --name", .usage)
+        }
+        guard DisplayText.isPlain(name), DisplayText.isVisible(name) else {
+            throw AgentError(
+                "nameInvalid",
+                "a device's name must have visible characters, and none that controls a terminal or the writing direction; give another with --name",
+                .usage
+            )
+        }
+        return name
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// What a command found out, as a value: printed as lines for people, or as JSON for programs.
+package protocol AgentResult: Encodable, Sendable {
+    func lines(_ style: Style) -> [String]
+}
+
+struct FailureResult: AgentResult {
+    struct Failure: Encodable {
+        var code: String
+        var message: String
+        var exit: Int32
+        var command: String?
+    }
+
+    var error: Failure
+
+    init(_ error: AgentError) {
+        self.error = Failure(
+            code: error.code,
+            message: error.message,
+            exit: error.status.rawValue,
+            command: error.command?.description
+        )
+    }
+
+    func lines(_ style: Style) -> [String] { [error.message] }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// Where a command prints: results to standard output, everything else to standard error.
+package struct Console: Sendable {
+    /// One JSON object for each result, in one line.
+    package var isJSON: Bool
+    package var hasColours: Bool
+    /// Whether somebody looks at what is not a result.
+    package var isInteractive: Bool
+    let output: @Sendable (String) throws -> Void
+    let error: @Sendable (String) -> Void
+
+    package init(
+        isJSON: Bool,
+        hasColours: Bool,
+        isInteractive: Bool,
+        output: @escaping @Sendable (String) throws -> Void,
+        error: @escaping @Sendable (String) -> Void
+    ) {
+        self.isJSON = isJSON
+        self.hasColours = hasColours
+        self.isInteractive = isInteractive
+        self.output = output
+        self.error = error
+    }
+
+    /// The process's own streams.
+    package static func standard(isJSON: Bool, environment: [String: String]) -> Console {
+        openClosedStreams()
+        // https://no-color.org
+        let wantsColours = (environment["NO_COLOR"] ?? "").isEmpty && environment["TERM"] != "dumb"
+        return Console(
+            isJSON: isJSON,
+            hasColours: wantsColours && isatty(1) == 1,
+            isInteractive: isatty(2) == 1,
+            output: { guard write(whole: $0, to: 1) else { throw AgentError("outputClosed", "nobody reads the output", .failed) } },
+            error: { _ = write(whole: $0, to: 2) }
+        )
+    }
+
+    /// Prints a result.
+    package func print(_ result: some AgentResult) throws {
+        let style = Style(hasColours: hasColours)
+        let lines = isJSON ? [try JSONText.line(result)] : result.lines(style)
+        guard !lines.isEmpty else { return }
+        try output(lines.map { $0 + "\n" }.joined())
+    }
+
+    /// Says something that is no result.
+    package func note(_ text: String) { error(text + "\n") }
+
+    /// Says why it failed: as JSON a result like any other, so that a script reads one stream.
+    package func fail(_ failure: AgentError) {
+        if isJSON, let line = try? JSONText.line(FailureResult(failure)) {
+            try? output(line + "\n")
+        } else {
+            note("relay: \(failure.message)")
+        }
+    }
+
+    /// A stream that was closed before the process began would be whatever is opened next, and be written into.
+    private static func openClosedStreams() {
+        for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) == -1 { _ = open("/dev/null", O_RDWR) }
+    }
+
+    private static func write(whole text: String, to descriptor: Int32) -> Bool {
+        var bytes = Array(text.utf8)[...]
+        while !bytes.isEmpty {
+            #if canImport(Darwin)
+            let count = bytes.withUnsafeBytes { Darwin.write(descriptor, $0.baseAddress, $0.count) }
+            #elseif canImport(Glibc)
+            let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            #else
+            let count = bytes.withUnsafeBytes { Musl.write(descriptor, $0.baseAddress, $0.count) }
+            #endif
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return false }
+            bytes = bytes.dropFirst(count)
+        }
+        return true
+    }
+}

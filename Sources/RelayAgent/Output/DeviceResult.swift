@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+package import FoundationEssentials
+#else
+package import Foundation
+#endif
+
+/// A device, as it is printed. Texts that other devices chose are made harmless here, before anything else is done with them.
+package struct DeviceResult: Encodable, Sendable {
+    package struct App: Encodable, Sendable {
+        package var id: String
+        package var name: String
+        package var endpoint: String
+        package var status: String
+        package var reason: String
+        package var schemes: [String]
+        package var services: [String]
+        package var attributes: [String: String]
+        package var new: Bool
+    }
+
+    package var id: String
+    package var name: String
+    package var kind: String
+    package var platform: String
+    package var manufacturer: String?
+    package var model: String?
+    package var status: String
+    package var reason: String
+    package var since: Date?
+    package var expectedWithin: Double?
+    package var apps: [App]
+    package var new: Bool
+    package var local: Bool
+
+    init(_ system: RemoteSystem) {
+        id = "\(system.id)"
+        name = DisplayText.sanitized(system.displayName)
+        kind = DisplayText.sanitized(system.kind.rawValue)
+        platform = DisplayText.sanitized(system.platform.rawValue)
+        manufacturer = system.manufacturer.map(DisplayText.sanitized)
+        model = system.model.map(DisplayText.sanitized)
+        status = system.presence.state.rawValue
+        reason = DisplayText.sanitized(system.presence.reason.rawValue)
+        since = system.presence.since
+        expectedWithin = system.presence.expectedWithin.map { $0 / .seconds(1) }
+        apps = system.apps.map(App.init)
+        new = system.isNew
+        local = system.isLocal
+    }
+
+    static func addTitles() -> Table { Table("NAME", "KIND", "STATUS", "APPS", "ID") }
+
+    func add(to table: inout Table, now: Date) {
+        table.add(
+            .init(name + (local ? " (this device)" : "") + (new ? " (new)" : ""), new ? .attention : .strong),
+            .init(kind),
+            .init(Self.status(status, reason, since, now), status == "available" ? .good : .faint),
+            .init(apps.isEmpty ? "-" : Array(Set(apps.map { $0.name.isEmpty ? $0.id : $0.name })).sorted().joined(separator: ", ")),
+            .init(String(id.prefix(8)))
+        )
+    }
+
+    static func status(_ status: String, _ reason: String, _ since: Date?, _ now: Date) -> String {
+        let age = since.map { ", " + Age.text(since: $0, now: now) } ?? ""
+        return "\(status) (\(reason)\(age))"
+    }
+}
+
+extension DeviceResult.App {
+    fileprivate init(_ app: RemoteSystemApp) {
+        id = DisplayText.sanitized(app.appID)
+        name = DisplayText.sanitized(app.displayName)
+        endpoint = "\(app.endpoint)"
+        status = app.presence.state.rawValue
+        reason = DisplayText.sanitized(app.presence.reason.rawValue)
+        schemes = app.schemes.map(DisplayText.sanitized)
+        services = app.appServices.map { DisplayText.sanitized($0.name) }
+        attributes = Dictionary(
+            app.attributes.map { (DisplayText.sanitized($0.key), DisplayText.sanitized($0.value)) },
+            uniquingKeysWith: { first, _ in first }
+        )
+        new = app.isNew
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Results as JSON.
+package enum JSONText {
+    /// Raised when a field changes its meaning or goes; new fields may come at any time.
+    package static let schema = 1
+
+    private struct Versioned<Content: Encodable>: Encodable {
+        enum CodingKeys: String, CodingKey { case schema }
+
+        var content: Content
+
+        func encode(to encoder: any Encoder) throws {
+            try content.encode(to: encoder)
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(JSONText.schema, forKey: .schema)
+        }
+    }
+
+    /// One object in one line. What could control a terminal is escaped.
+    package static func line(_ result: some Encodable) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        encoder.dateEncodingStrategy = .custom { date, encoder in
+            var container = encoder.singleValueContainer()
+            try container.encode(date.formatted(.iso8601.year().month().day().time(includingFractionalSeconds: true)) + "Z")
+        }
+        return escaped(String(decoding: try encoder.encode(Versioned(content: result)), as: UTF8.self))
+    }
+
+    private static func escaped(_ json: String) -> String {
+        guard !DisplayText.isPlain(json) else { return json }
+        var text = ""
+        for scalar in json.unicodeScalars {
+            if DisplayText.isPlain(String(scalar)) {
+                text.unicodeScalars.append(scalar)
+            } else {
+                for unit in String(scalar).utf16 {
+                    let digits = String(unit, radix: 16)
+                    text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+                }
+            }
+        }
+        return text
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+extension Session {
+    /// How long a person waits for the relay before hearing that it is not there.
+    static let patience = Duration.seconds(10)
+
+    /// Waits until the relay has told which devices there are.
+    /// - Throws: Why it has not: at once if that does not pass by itself.
+    func waitForDirectory(_ patience: Duration = Session.patience) async throws {
+        let isThere = try await console.whileWaiting {
+            "waiting for the relay: \(await connectionState()?.description ?? "")"
+        } _: {
+            try await within(patience) { try await enumeration() }
+        }
+        guard isThere == nil else { return }
+        let state = await connectionState()
+        if let problem = state?.problem { throw AgentError(problem) }
+        throw AgentError("relayUnreachable", "the relay did not tell in time which devices there are", .unreachable)
+    }
+
+    private func enumeration() async throws -> Bool? {
+        try await withThrowingTaskGroup(of: Bool?.self) { group in
+            group.addTask {
+                for await event in platform.remoteSystems() where event == .enumerationCompleted { return true }
+                return nil
+            }
+            group.addTask {
+                try await failure()
+                return nil
+            }
+            defer { group.cancelAll() }
+            while let result = try await group.next() { if let result { return result } }
+            return nil
+        }
+    }
+
+    /// Returns when the task is cancelled; throws when there will be no connection unless somebody does something about it.
+    func failure() async throws {
+        for await state in platform.connectionStates(for: account) {
+            if state.phase == .stopped, let problem = state.problem { throw problem }
+        }
+    }
+
+    /// The devices of now.
+    func devices(showsAll: Bool = false) async -> [RemoteSystem] {
+        var snapshots = platform.remoteSystems(matching: showsAll ? [.localVisibility(.showAll)] : []).snapshots.makeAsyncIterator()
+        return await snapshots.next() ?? []
+    }
+
+    /// The device that a person means.
+    func device(named text: String) throws -> RemoteSystem {
+        do throws(DeviceLookupError) {
+            return try platform.remoteSystem(named: text, for: account)
+        } catch {
+            switch error {
+            case .notFound: throw notFound(text)
+            case .ambiguous(let systems):
+                throw AgentError.ambiguous("several devices are called '\(text)'", systems.map { "\($0.id) (\($0.displayName))" })
+            }
+        }
+    }
+
+    func notFound(_ text: String) -> AgentError {
+        let name = text.lowercased()
+        let isThere = platform.endpoints(for: account).contains { $0.record.name.lowercased() == name }
+        let why =
+            isThere
+            ? "'\(text)' has no app to be reached: run `relay host` there" : "there is no device '\(text)': see `relay devices --all`"
+        return AgentError("remoteSystemUnavailable", why, .notFound)
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Dispatch
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// SIGINT or SIGTERM: the person, or the service manager, wants the process to end. A second one ends it at once.
+final class StopSignal: Sendable {
+    private let arrivals: AsyncStream<Void>
+    private let sources: Mutex<[any DispatchSourceSignal]>
+
+    init() {
+        let (arrivals, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingOldest(1))
+        self.arrivals = arrivals
+        let sources = [SIGINT, SIGTERM].map { number -> any DispatchSourceSignal in
+            signal(number, SIG_IGN)
+            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+            source.setEventHandler {
+                signal(SIGINT, SIG_DFL)
+                signal(SIGTERM, SIG_DFL)
+                continuation.yield()
+            }
+            source.resume()
+            return source
+        }
+        self.sources = Mutex(sources)
+    }
+
+    deinit { sources.withLock { for source in $0 { source.cancel() } } }
+
+    func arrived() async {
+        for await _ in arrivals { return }
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayAgent
+
+struct CommandsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "commands",
+        abstract: "List the launches that this device has sent."
+    )
+
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let context = common.context
+        try context.console.print(try await CommandList().run(context))
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayAgent
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What every command takes.
+struct CommonOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Where keys and commands are kept. Default: $DEVICE_RELAY_HOME, else ~/.local/state/device-relay.",
+            valueName: "directory"
+        ),
+        completion: .directory
+    )
+    var home: String?
+
+    @Flag(help: "Print one JSON object for each result, errors included.")
+    var json = false
+
+    func validate() throws {
+        if home?.isEmpty ?? false { throw ValidationError("--home must name a directory.") }
+    }
+
+    var context: AgentContext {
+        let environment = ProcessInfo.processInfo.environment
+        return AgentContext(
+            home: home.map { Home($0) } ?? Home(environment: environment),
+            console: .standard(isJSON: json, environment: environment)
+        )
+    }
+}

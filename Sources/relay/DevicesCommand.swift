@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayAgent
+
+struct DevicesCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "devices",
+        abstract: "List the account's other devices that have an app to be reached."
+    )
+
+    @OptionGroup var common: CommonOptions
+    @Flag(help: "Show this device too, and every endpoint, with or without an app.") var all = false
+
+    func run() async throws {
+        let context = common.context
+        try context.console.print(try await Devices(showsAll: all).run(context))
+    }
+}

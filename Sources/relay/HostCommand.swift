@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayAgent
+
+struct HostCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "host",
+        abstract: "Be a device that others launch on: print each launch, and answer it, until Ctrl-C."
+    )
+
+    @OptionGroup var common: CommonOptions
+    @Option(help: "A URI scheme to take, such as https; may be repeated. Default: http and https.") var scheme: [String] = []
+    @Option(help: "The app's id.") var app = "org.device-relay.cli"
+    @Option(help: "The app's name for people.") var name = "relay host"
+    @Option(help: "What to answer.") var answer = Host.Answer.launched
+
+    func run() async throws {
+        let host = Host(schemes: scheme.isEmpty ? ["http", "https"] : scheme, appID: app, name: name, answer: answer)
+        try await host.run(common.context)
+    }
+}
+
+extension Host.Answer: ExpressibleByArgument {}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayAgent
+
+struct InviteCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "invite",
+        abstract: "Print a link that lets one more device join within ten minutes."
+    )
+
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let context = common.context
+        try context.console.print(try await Invite().run(context))
+    }
+}

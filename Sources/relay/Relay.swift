@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayAgent
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+@main
+struct Relay: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "relay",
+        abstract: "This machine as one of your devices: find the others, launch on them, be launched on.",
+        discussion: """
+            Begin with `relay join LINK`; the link comes from `relayd invite` or, on another device, from `relay invite`.
+            Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not signed in, 4 not found, 5 relay unreachable, 6 declined, 7 expired, 8 pending.
+            `relay --generate-completion-script bash` (zsh, fish) prints completions for a shell.
+            """,
+        subcommands: [
+            JoinCommand.self, LeaveCommand.self, InviteCommand.self, WhoAmICommand.self, DevicesCommand.self, WatchCommand.self,
+            LaunchCommand.self, CommandsCommand.self, CancelCommand.self, ApproveCommand.self, RevokeCommand.self, HostCommand.self,
+        ]
+    )
+
+    /// As ArgumentParser's own, but for the exit codes, and for errors as JSON.
+    static func main() async {
+        // Also when what was typed cannot be parsed.
+        let isJSON = CommandLine.arguments.prefix { $0 != "--" }.contains("--json")
+        let console = Console.standard(isJSON: isJSON, environment: ProcessInfo.processInfo.environment)
+        do {
+            var command = try parseAsRoot()
+            if var asynchronous = command as? any AsyncParsableCommand {
+                try await asynchronous.run()
+            } else {
+                try command.run()
+            }
+        } catch {
+            switch exitCode(for: error) {
+            case .success: exit(withError: error)
+            case .validationFailure:
+                if isJSON {
+                    console.fail(AgentError("usage", message(for: error), .usage))
+                } else {
+                    console.note(fullMessage(for: error))
+                }
+                exit(withError: ExitCode(ExitStatus.usage.rawValue))
+            default:
+                let failure = AgentError(error)
+                console.fail(failure)
+                exit(withError: ExitCode(failure.status.rawValue))
+            }
+        }
+    }
+}

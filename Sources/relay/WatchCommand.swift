@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayAgent
+
+struct WatchCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "watch",
+        abstract: "Print devices as they come (+), change (~) and go (-), until Ctrl-C."
+    )
+
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws { try await Watch().run(common.context) }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import RelayProtocol
+import Testing
+
+/// What another process of the same installation is told of commands and endpoints.
+@Suite(.timeLimit(.minutes(2))) struct CommandStatusTests {
+    @Test func whatTheRelaySaidBeforeTheDirectoryCounts() async throws {
+        let home = try await TestHome()
+        let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
+        try await pc.platform.publish(player(log: Log<String>()), for: pc.account)
+        let system = try await phone.sees("PC")
+        await pc.platform.shutdown()
+        let submitted = try await RemoteLauncher(phone.platform).submit(try url("https://films.example/42"), on: .init(system))
+        for await status in submitted.statuses where status == .waking { break }
+        #expect(submitted.status == .waking)
+        #expect(!submitted.isEnded)
+        await phone.platform.shutdown()
+        // It ends while nobody of its sender is there.
+        let log = Log<String>()
+        let again = pc.sibling()
+        again.host(player(log: log), for: pc.account)
+        try await again.start()
+        _ = await log.wait(for: 1)
+        let later = phone.sibling()
+        try await later.start()
+        var command: RemoteCommand?
+        repeat {
+            for await event in later.remoteSystems() where event == .enumerationCompleted { break }
+            command = try await later.commands(for: phone.account).first
+        } while command?.isEnded == false
+        #expect(command?.id == submitted.id)
+        #expect(command?.status == .final(.succeeded, attestedBy: .target))
+        #expect(command?.isEnded == true)
+        await later.shutdown()
+        await again.shutdown()
+    }
+
+    @Test func endpointsWithoutAnAppAreKnownToo() async throws {
+        let home = try await TestHome()
+        let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
+        for await event in pc.platform.remoteSystems() where event == .enumerationCompleted { break }
+        let endpoints = pc.platform.endpoints(for: pc.account)
+        let phoneID = try phone.id
+        let ids = [phoneID, try pc.id].sorted()
+        #expect(endpoints.map(\.id) == ids)
+        #expect(endpoints.filter(\.isLocal).map(\.id) == ids.filter { $0 != phoneID })
+        #expect(endpoints.allSatisfy { $0.registrations.isEmpty })
+        #expect(pc.platform.endpoints(for: ConnectedDevicesAccount(id: "other")).isEmpty)
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+    }
+}

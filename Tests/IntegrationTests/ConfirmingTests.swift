@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import RelayProtocol
+import Testing
+
+/// Saying who belongs to the account, by processes that do little else.
+@Suite(.timeLimit(.minutes(2))) struct ConfirmingTests {
+    @Test func aDeviceThatConfirmsAndEndsHasToldTheOthers() async throws {
+        let home = try await TestHome()
+        let pc = try await home.device("PC")
+        let tablet = try await home.device("Tablet")
+        for device in [pc, tablet] {
+            for await event in device.platform.remoteSystems() where event == .enumerationCompleted { break }
+        }
+        let phone = try await home.device("Phone")
+        try await phone.platform.publish(player(log: Log<String>()), for: phone.account)
+        try await tablet.sees("Phone") { $0.isNew }
+        try await pc.sees("Phone") { $0.isNew }
+        #expect(await pc.platform.confirm(try phone.id, for: pc.account))
+        await pc.platform.shutdown()
+        try await tablet.sees("Phone") { !$0.isNew }
+        await tablet.platform.shutdown()
+        await phone.platform.shutdown()
+    }
+
+    @Test func askingMoreThanTheRelayTakesAtOnceOnlyTakesLonger() async throws {
+        let home = try await TestHome()
+        let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
+        let (id, platform, account) = (try phone.id, pc.platform, pc.account)
+        // More than ten at once are too many. Whom the account has shut out already may be shut out again.
+        try await withThrowingTaskGroup { group in
+            for _ in 0..<12 { group.addTask { try await platform.revoke(id, for: account) } }
+            try await group.waitForAll()
+        }
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayTesting
+import Testing
+
+@Suite(.serialized, .timeLimit(.minutes(2))) struct CommandTests {
+    @Test func aRelayThatIsNotThereIsSaid() async throws {
+        let account = try await TestAccount()
+        let desk = try await account.device(named: "Desk")
+        _ = account.relay.stop()
+        let output = try await desk.relay("launch", "TV", "https://films.example/42", "--wait", "1", "--json")
+        #expect(output.status == 5)
+        #expect(try (output.json["error"] as? [String: Any])?["code"] as? String == "relayUnreachable")
+        let commands = try await desk.relay("commands", "--json")
+        #expect(commands.status == 0)
+        #expect(try commands.json["current"] as? Bool == false)
+    }
+
+    @Test func whatADeviceDoesNotTakeInTimeGoesOnAndCanBeCancelled() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let host = try await tv.host()
+        host.send(SIGINT)
+        #expect(await host.finish().status == 0)
+        let pending = try await desk.relay("launch", "TV", "https://films.example/1", "--wait", "1", "--json")
+        #expect(pending.status == 8)
+        let first = try #require((try pending.json["error"] as? [String: Any])?["command"] as? String)
+        let sent = try await desk.relay("launch", "TV", "https://films.example/2", "--no-wait", "--json")
+        #expect(sent.status == 0)
+        let second = try #require(try sent.json["command"] as? String)
+        let listed = try await desk.relay("commands", "--json").json
+        let commands = listed["commands"] as? [[String: Any]] ?? []
+        #expect(commands.compactMap { $0["id"] as? String } == [first, second])
+        #expect(commands.allSatisfy { $0["ended"] as? Bool == false && $0["deviceName"] as? String == "TV" })
+        #expect(listed["current"] as? Bool == true)
+        let cancelled = try await desk.relay("cancel", first)
+        #expect(cancelled.status == 0)
+        #expect(try await desk.relay("cancel", "019a7c3e-0000-7000-8000-000000000000").status == 4)
+        #expect(try await desk.relay("cancel", "nothing").status == 2)
+        // The one that was not cancelled, and no other, comes when the device is back.
+        let again = try await tv.host()
+        #expect(try JSON.object(try await again.line())["uri"] as? String == "https://films.example/2")
+        var states: [String] = []
+        repeat {
+            let commands = try await desk.relay("commands", "--json").json["commands"] as? [[String: Any]] ?? []
+            states = commands.compactMap { $0["status"] as? String }
+        } while states.last != "succeeded"
+        #expect(states == ["cancelled", "succeeded"])
+        let late = try await desk.relay("cancel", second, "--json")
+        #expect(late.status == 1)
+        #expect(try (late.json["error"] as? [String: Any])?["code"] as? String == "ended")
+    }
+
+    @Test func whatIsOverBeforeADeviceTakesItHasExpired() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let host = try await tv.host()
+        host.send(SIGTERM)
+        _ = await host.finish()
+        #expect(try await desk.relay("launch", "TV", "https://films.example/1", "--ttl", "1").status == 7)
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import DeviceRelay
+import Foundation
+import RelayAgent
+import Testing
+
+@testable import relay
+
+@Suite(.serialized, .timeLimit(.minutes(2))) struct DocumentTests {
+    let document: CommandLineDocument
+
+    init() throws { document = try CommandLineDocument() }
+
+    @Test func everyCommandIsDocumented() {
+        let commands = Relay.configuration.subcommands.map { $0._commandName }
+        #expect(commands == document.commands)
+    }
+
+    @Test func theExitCodesAreTheDocumentedOnes() {
+        func check<Code: CustomStringConvertible>(_ table: [(code: Code, status: RelayAgent.ExitStatus)], _ area: String) {
+            var codes: [String: Int32] = [:]
+            for (code, status) in table where status != .failed { codes["\(code)"] = status.rawValue }
+            #expect(codes == document.exitCodes(of: area), "\(area)")
+            #expect(Set(table.map { "\($0.code)" }).count == table.count, "\(area)")
+        }
+        check(RelayAgent.ExitStatus.launching, "launch")
+        check(RelayAgent.ExitStatus.accounts, "account")
+        check(RelayAgent.ExitStatus.connections, "connection")
+        check(RelayAgent.ExitStatus.publishing, "publish")
+        check(RelayAgent.ExitStatus.platform, "platform")
+    }
+
+    /// Checks an object against its row, and those in it against theirs.
+    private func check(_ object: [String: Any], _ name: String, isNested: Bool = false) throws {
+        let fields = try #require(document.fields(of: name), "\(name)")
+        var keys = Set(object.keys)
+        if !isNested {
+            #expect(object["schema"] as? Int == 1, "\(name)")
+            keys.remove("schema")
+        }
+        #expect(fields.required.subtracting(keys).isEmpty, "\(name) lacks some of \(fields.required)")
+        #expect(keys.subtracting(fields.required).subtracting(fields.optional).isEmpty, "\(name) has more than is documented: \(keys)")
+        for (key, value) in object {
+            guard let kind = Self.nested[name]?[key] else { continue }
+            let all = value as? [[String: Any]] ?? (value as? [String: Any]).map { [$0] } ?? []
+            for one in all { try check(one, kind, isNested: true) }
+        }
+    }
+
+    private static let nested = [
+        "`devices`": ["devices": "*device*", "endpoints": "*endpoint*"], "`watch`": ["device": "*device*"],
+        "`commands`": ["commands": "*command*"], "`approve`": ["approved": "*endpoint*"], "`revoke`": ["revoked": "*endpoint*"],
+        "`host`": ["from": "*caller*"], "error": ["error": "*failure*"], "*device*": ["apps": "*app*"],
+    ]
+
+    @Test func everyCommandPrintsTheDocumentedJSON() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try TestDevice(), try TestDevice())
+        var seen: Set<String> = []
+        func expect(_ name: String, _ output: CommandOutput) throws {
+            #expect(output.status == 0, "\(name): \(output.text)")
+            try check(try output.json, "`\(name)`")
+            seen.insert(name)
+        }
+        try expect("join", try await desk.relay("join", try account.link(), "--name", "Desk", "--json"))
+        try expect("whoami", try await desk.relay("whoami", "--json"))
+        try expect("invite", try await desk.relay("invite", "--json"))
+        _ = try await desk.relay("devices", "--json")
+        _ = try await tv.relay("join", try account.link(), "--name", "TV")
+        let watch = try desk.start("watch", "--json")
+        _ = try await watch.line { $0.contains("enumerationCompleted") }
+        let host = try tv.start("host", "--json")
+        try check(try JSON.object(try await host.line()), "`host`")
+        let added = try JSON.object(try await watch.line())
+        try check(added, "`watch`")
+        seen.insert("watch")
+        try expect("approve", try await desk.relay("approve", "TV", "--json"))
+        try expect("launch", try await desk.relay("launch", "TV", "https://films.example/1", "--json"))
+        try check(try JSON.object(try await host.line()), "`host`")
+        seen.insert("host")
+        try expect("devices", try await desk.relay("devices", "--all", "--json"))
+        host.send(SIGTERM)
+        _ = await host.finish()
+        let sent = try await desk.relay("launch", "TV", "https://films.example/2", "--no-wait", "--json")
+        try expect("launch", sent)
+        let id = try #require(try sent.json["command"] as? String)
+        try expect("commands", try await desk.relay("commands", "--json"))
+        try expect("cancel", try await desk.relay("cancel", id, "--json"))
+        let endpoint = try #require(try await tv.relay("whoami", "--json").json["endpoint"] as? String)
+        try expect("revoke", try await desk.relay("revoke", endpoint, "--json"))
+        try expect("leave", try await desk.relay("leave", "--json"))
+        #expect(seen == Set(document.commands))
+        for name in document.commands.filter({ $0 != "join" }) {
+            let arguments = ["launch": ["TV", "https://x"], "cancel": [id], "approve": ["TV"], "revoke": [endpoint]][name] ?? []
+            let output = try await desk.run([name] + arguments + ["--json"])
+            #expect(output.status == 3)
+            try check(try output.json, "error")
+            #expect(output.error.isEmpty)
+        }
+    }
+
+    @Test(
+        arguments: [
+            ["nonsense"], ["launch"], ["launch", "TV"], ["launch", "TV", "https://x", "--wait", "1", "--no-wait"], ["devices", "--al"],
+            ["launch", "TV", "https://x", "--wait=-1"], ["launch", "TV", "https://x", "--ttl", "0"], ["launch", "TV", "no-uri"],
+            ["host", "--answer", "perhaps"], ["host", "--scheme", "no scheme"], ["join"], ["devices", "--home="],
+        ]
+    )
+    func wrongUsageEndsWithTwo(arguments: [String]) async throws {
+        let device = try TestDevice()
+        let words = try await device.run(arguments)
+        #expect(words.status == 2)
+        #expect(words.output.isEmpty && !words.error.isEmpty)
+        let json = try await device.run(arguments + ["--json"])
+        #expect(json.status == 2)
+        #expect(json.error.isEmpty)
+        try check(try json.json, "error")
+    }
+
+    @Test func helpIsNoError() async throws {
+        let device = try TestDevice()
+        for arguments in [["--help"], ["help", "launch"], ["launch", "--help"], ["--generate-completion-script", "bash"]] {
+            let output = try await device.run(arguments, withHome: false)
+            #expect(output.status == 0)
+            #expect(!output.output.isEmpty)
+        }
+    }
+}

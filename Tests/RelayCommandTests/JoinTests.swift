@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayTesting
+import Testing
+
+@Suite(.serialized, .timeLimit(.minutes(2))) struct JoinTests {
+    @Test func joiningMakesADevice() async throws {
+        let account = try await TestAccount()
+        let device = try TestDevice()
+        #expect(try await device.relay("whoami").status == 3)
+        let joined = try await device.relay("join", try account.link(), "--name", "Desk", "--json")
+        #expect(joined.status == 0)
+        #expect(try joined.json["name"] as? String == "Desk")
+        #expect(try joined.json["connected"] as? Bool == true)
+        let facts = try await device.relay("whoami", "--json")
+        for key in ["device", "endpoint", "relay", "relayID"] {
+            #expect(try facts.json[key] as? String == joined.json[key] as? String)
+        }
+        let text = try await device.relay("whoami")
+        #expect(text.output.first == "name      Desk")
+        #expect(text.error.isEmpty)
+        let mode = try FileManager.default.attributesOfItem(atPath: device.home + "/relay.json")[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+    }
+
+    @Test func aLinkWorksOnce() async throws {
+        let account = try await TestAccount()
+        let (first, second) = (try TestDevice(), try TestDevice())
+        let link = try account.link()
+        #expect(try await first.relay("join", link, "--name", "First").status == 0)
+        let again = try await second.relay("join", link, "--name", "Second", "--json")
+        #expect(again.status == 3)
+        #expect(try (again.json["error"] as? [String: Any])?["code"] as? String == "linkInvalid")
+        // Nothing is left of the attempt.
+        #expect(try await second.relay("whoami").status == 3)
+        #expect(!FileManager.default.fileExists(atPath: second.home + "/relay.json"))
+        // A link that two have used was stolen from one of them: the issuer ends the login. Joining again mends it.
+        let over = try await first.relay("devices")
+        #expect(over.status == 3)
+        #expect(over.errorText.contains("join"))
+        let mended = try await first.relay("join", try account.link())
+        #expect(mended.status == 0)
+        #expect(mended.text.contains("as First "))
+        #expect(try await first.relay("devices").status == 0)
+    }
+
+    @Test func joiningTwiceIsRefusedAndKeepsTheLink() async throws {
+        let account = try await TestAccount()
+        let device = try await account.device(named: "Desk")
+        let link = try account.link()
+        let again = try await device.relay("join", link)
+        #expect(again.status == 1)
+        #expect(again.errorText.contains("relay leave"))
+        let other = try TestDevice()
+        #expect(try await other.relay("join", link, "--name", "Other").status == 0)
+    }
+
+    @Test func joiningAnotherRelayIsRefused() async throws {
+        let (account, elsewhere) = (try await TestAccount(), try await TestAccount())
+        let device = try await account.device(named: "Desk")
+        let refused = try await device.relay("join", try elsewhere.link())
+        #expect(refused.status == 1)
+        #expect(refused.errorText.contains("relay leave"))
+        #expect(try await device.relay("devices").status == 0)
+    }
+
+    @Test func leavingAndJoiningAgainMakesAnotherEndpointOfTheSameDevice() async throws {
+        let account = try await TestAccount()
+        let device = try await account.device(named: "Desk")
+        let before = try await device.relay("whoami", "--json").json
+        let left = try await device.relay("leave", "--json")
+        #expect(left.status == 0)
+        #expect(try left.json["revoked"] as? Bool == true)
+        #expect(try await device.relay("whoami").status == 3)
+        #expect(try await device.relay("leave").status == 3)
+        #expect(try await device.relay("join", try account.link(), "--name", "Desk").status == 0)
+        let after = try await device.relay("whoami", "--json").json
+        #expect(after["device"] as? String == before["device"] as? String)
+        #expect(after["endpoint"] as? String != before["endpoint"] as? String)
+    }
+
+    @Test func leavingWorksWithoutTheRelay() async throws {
+        let account = try await TestAccount()
+        let device = try await account.device(named: "Desk")
+        _ = account.relay.stop()
+        let left = try await device.relay("leave")
+        #expect(left.status == 0)
+        #expect(left.errorText.contains("relay revoke"))
+        #expect(try await device.relay("whoami").status == 3)
+    }
+
+    @Test func aDamagedHomeIsSaidAndNeverOpenToOthers() async throws {
+        let account = try await TestAccount()
+        let device = try await account.device(named: "Desk")
+        let file = device.home + "/relay.json"
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
+        let open = try await device.relay("whoami")
+        #expect(open.status == 1)
+        #expect(open.errorText.contains("chmod"))
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
+        try Data("{".utf8).write(to: URL(filePath: file))
+        let damaged = try await device.relay("whoami")
+        #expect(damaged.status == 1)
+        #expect(damaged.errorText.contains(file))
+    }
+
+    @Test(arguments: ["garbage", "https://relay.example/", "https://relay.example/#relay=x,invite=y", ""])
+    func whatIsNoLinkIsWrongUsage(link: String) async throws {
+        let output = try await TestDevice().relay("join", link)
+        #expect(output.status == 2)
+        #expect(output.output.isEmpty)
+        #expect(!output.error.isEmpty)
+    }
+
+    @Test func aNameThatCannotBeShownIsRefusedBeforeTheLinkIsUsed() async throws {
+        let account = try await TestAccount()
+        let link = try account.link()
+        let device = try TestDevice()
+        for name in ["\u{1B}[31mred", "line\nbreak", "\u{202E}evil", " ", String(repeating: "x", count: 65)] {
+            let refused = try await device.relay("join", link, "--name", name)
+            #expect(refused.status == 2)
+            #expect(refused.errorText.contains("--name"))
+        }
+        #expect(try await device.relay("join", link, "--name", "Desk").status == 0)
+    }
+
+    @Test func plainHTTPToAnotherMachineNeedsAWord() async throws {
+        let account = try await TestAccount()
+        // Nobody is there (RFC 5737).
+        let link = try account.link().replacing(account.relay.host, with: "192.0.2.1:9")
+        let refused = try await TestDevice().relay("join", link, "--name", "Desk")
+        #expect(refused.status == 2)
+        #expect(refused.errorText.contains("--insecure"))
+    }
+}

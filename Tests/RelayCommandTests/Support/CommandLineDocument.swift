@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+
+/// What docs/cli.md promises.
+struct CommandLineDocument {
+    private let rows: [[String]]
+
+    init() throws {
+        var folder = URL(filePath: #filePath)
+        while folder.lastPathComponent != "Tests" { folder.deleteLastPathComponent() }
+        let text = try String(contentsOf: folder.deletingLastPathComponent().appending(path: "docs/cli.md"), encoding: .utf8)
+        rows = text.split(separator: "\n").filter { $0.hasPrefix("| ") }.map { line in
+            line.dropFirst().replacing("\\|", with: "¦").split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+        }
+    }
+
+    /// The table under a heading cell.
+    private func table(_ heading: String) -> [[String]] {
+        let after = rows.drop { $0.first != heading }.dropFirst(2)
+        return Array(after.prefix { row in !["command", "object", "exit", "file"].contains(row.first ?? "") })
+    }
+
+    struct Fields: Equatable {
+        var required: Set<String> = []
+        var optional: Set<String> = []
+    }
+
+    /// The fields of an object.
+    func fields(of object: String) -> Fields? {
+        guard let row = table("object").first(where: { $0.first == object }), row.count == 2 else { return nil }
+        var fields = Fields()
+        for match in row[1].matches(of: /`([A-Za-z]+)`(\?)?/) {
+            if match.2 == nil { fields.required.insert(String(match.1)) } else { fields.optional.insert(String(match.1)) }
+        }
+        return fields
+    }
+
+    /// The codes of an area, with their exit codes.
+    func exitCodes(of area: String) -> [String: Int32] {
+        var codes: [String: Int32] = [:]
+        for row in table("exit") where row.count == 3 {
+            for part in row[2].split(separator: ";") where part.trimmingCharacters(in: .whitespaces).hasPrefix("\(area): ") {
+                for match in part.matches(of: /`([A-Za-z]+)`/) { codes[String(match.1)] = Int32(row[0]) }
+            }
+        }
+        return codes
+    }
+
+    /// The commands, without their options.
+    var commands: [String] {
+        table("command").compactMap { $0.first?.firstMatch(of: /`([a-z]+)/).map { String($0.1) } }
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+
+/// A `relay` process: what it prints, line by line, and how it ends. It is killed when this goes.
+final class RelayProcess {
+    struct Ended: Error {}
+
+    private let process = Process()
+    private let lines: AsyncStream<String>
+    private let errors: AsyncStream<String>
+    private let end: AsyncStream<Int32>
+
+    /// - Parameter firstLineOnly: Who reads its output goes away after the first line; its exit code is then the last line of its errors.
+    init(_ arguments: [String], environment: [String: String], firstLineOnly: Bool = false) throws {
+        // The executables stand beside the tests.
+        let relay = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relay")
+        if firstLineOnly {
+            process.executableURL = URL(filePath: "/bin/sh")
+            process.arguments = ["-c", #"{ "$0" "$@"; echo "$?" >&2; } | head -n 1"#, relay.path] + arguments
+        } else {
+            process.executableURL = relay
+            process.arguments = arguments
+        }
+        process.environment = environment
+        process.standardInput = FileHandle.nullDevice
+        let (output, error) = (Pipe(), Pipe())
+        process.standardOutput = output
+        process.standardError = error
+        let (end, continuation) = AsyncStream.makeStream(of: Int32.self)
+        self.end = end
+        process.terminationHandler = { process in
+            // What a shell shows of a signal.
+            let status = process.terminationStatus
+            continuation.yield(process.terminationReason == .exit ? status : 128 + status)
+            continuation.finish()
+        }
+        try process.run()
+        lines = Self.lines(of: output.fileHandleForReading)
+        errors = Self.lines(of: error.fileHandleForReading)
+    }
+
+    deinit { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
+
+    private static func lines(of file: FileHandle) -> AsyncStream<String> {
+        let (stream, continuation) = AsyncStream.makeStream(of: String.self)
+        let thread = Thread {
+            var rest = Data()
+            while true {
+                let more = file.availableData
+                guard !more.isEmpty else { break }
+                rest += more
+                while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+                    continuation.yield(String(decoding: rest[..<end], as: UTF8.self))
+                    rest = Data(rest[rest.index(after: end)...])
+                }
+            }
+            if !rest.isEmpty { continuation.yield(String(decoding: rest, as: UTF8.self)) }
+            continuation.finish()
+        }
+        thread.start()
+        return stream
+    }
+
+    /// The next line of standard output that fulfils a condition; those before it are passed over.
+    func line(where isMeant: (String) -> Bool = { _ in true }) async throws -> String {
+        for await line in lines where isMeant(line) { return line }
+        throw Ended()
+    }
+
+    /// The next line of standard error that fulfils a condition.
+    func errorLine(where isMeant: (String) -> Bool) async throws -> String {
+        for await line in errors where isMeant(line) { return line }
+        throw Ended()
+    }
+
+    func send(_ number: Int32) { kill(process.processIdentifier, number) }
+
+    /// What is left of both outputs, and the exit code.
+    func finish() async -> CommandOutput {
+        var output: [String] = []
+        var error: [String] = []
+        for await line in lines { output.append(line) }
+        for await line in errors { error.append(line) }
+        var status: Int32 = -1
+        for await number in end { status = number }
+        return CommandOutput(status: status, output: output, error: error)
+    }
+}
+
+/// What a command printed, and how it ended.
+struct CommandOutput {
+    var status: Int32
+    var output: [String]
+    var error: [String]
+
+    var text: String { output.joined(separator: "\n") }
+    var errorText: String { error.joined(separator: "\n") }
+
+    /// The one JSON object that it printed.
+    var json: [String: Any] {
+        get throws {
+            guard output.count == 1 else { throw NotOneObject(output: output) }
+            return try JSON.object(output[0])
+        }
+    }
+
+    struct NotOneObject: Error {
+        var output: [String]
+    }
+}
+
+enum JSON {
+    struct NoObject: Error {
+        var text: String
+    }
+
+    static func object(_ text: String) throws -> [String: Any] {
+        guard let object = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any] else { throw NoObject(text: text) }
+        return object
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayTesting
+
+/// A machine of its own for `relay`: with its own home, and a system key of its own.
+final class TestDevice {
+    let directory = FileManager.default.temporaryDirectory.appending(path: "relay-\(UUID().uuidString)")
+    var home: String { directory.path + "/home" }
+
+    init() throws { try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true) }
+
+    deinit { try? FileManager.default.removeItem(at: directory) }
+
+    private var environment: [String: String] {
+        ["HOME": directory.path, "XDG_CONFIG_HOME": directory.path + "/config", "PATH": "/usr/bin:/bin", "TZ": "UTC"]
+    }
+
+    func start(_ arguments: String...) throws -> RelayProcess { try start(arguments) }
+
+    private func start(_ arguments: [String]) throws -> RelayProcess {
+        try RelayProcess(arguments + ["--home", home], environment: environment)
+    }
+
+    /// Runs a command to its end.
+    func relay(_ arguments: String...) async throws -> CommandOutput { try await run(arguments) }
+
+    func run(_ arguments: [String], withHome: Bool = true) async throws -> CommandOutput {
+        try await RelayProcess(arguments + (withHome ? ["--home", home] : []), environment: environment).finish()
+    }
+
+    /// Starts a command whose output nobody reads after the first line.
+    func startForOneLine(_ arguments: String...) throws -> RelayProcess {
+        try RelayProcess(arguments + ["--home", home], environment: environment, firstLineOnly: true)
+    }
+
+    /// Starts a host, and waits until it is published.
+    func host(_ arguments: String...) async throws -> RelayProcess {
+        let process = try start(["host", "--json"] + arguments)
+        _ = try await process.line { $0.contains(#""event":"hosting""#) }
+        return process
+    }
+}
+
+/// A real relay with one account, and the devices that join it.
+final class TestAccount {
+    let relay: RelaydProcess
+
+    init() async throws {
+        relay = try await RelaydProcess()
+        _ = try relay.start()
+        _ = try relay.run("account", "add", "Anna")
+    }
+
+    func link() throws -> String { try relay.run("invite") }
+
+    struct Refused: Error {
+        var message: String
+    }
+
+    /// A device that has joined.
+    func device(named name: String) async throws -> TestDevice {
+        let device = try TestDevice()
+        let output = try await device.relay("join", try link(), "--name", name)
+        guard output.status == 0 else { throw Refused(message: output.errorText) }
+        return device
+    }
+}

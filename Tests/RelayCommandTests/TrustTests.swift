@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import Testing
+
+@Suite(.serialized, .timeLimit(.minutes(2))) struct TrustTests {
+    @Test func anInvitedDeviceIsKnown() async throws {
+        let account = try await TestAccount()
+        let desk = try await account.device(named: "Desk")
+        let invitation = try await desk.relay("invite")
+        #expect(invitation.status == 0)
+        #expect(invitation.output.count == 1)
+        #expect(invitation.errorText.contains("ten minutes"))
+        let phone = try TestDevice()
+        #expect(try await phone.relay("join", invitation.text, "--name", "Phone").status == 0)
+        let stranger = try await account.device(named: "Stranger")
+        _ = stranger
+        let endpoints = try await desk.relay("devices", "--all", "--json").json["endpoints"] as? [[String: Any]] ?? []
+        let new = endpoints.filter { $0["new"] as? Bool == true }.compactMap { $0["name"] as? String }
+        #expect(endpoints.count == 3)
+        #expect(new == ["Stranger"])
+    }
+
+    @Test func aNewDeviceIsApprovedFirst() async throws {
+        let account = try await TestAccount()
+        let tv = try await account.device(named: "TV")
+        // Who was there when it joined is known to it; who joins later is new.
+        let phone = try await account.device(named: "Phone")
+        let host = try await tv.host("--scheme", "x-film")
+        #expect(try await phone.relay("launch", "TV", "x-film:1").status == 6)
+        let approved = try await tv.relay("approve", "phone", "--json")
+        #expect(approved.status == 0)
+        let endpoints = try approved.json["approved"] as? [[String: Any]] ?? []
+        let endpoint = try #require(try await phone.relay("whoami", "--json").json["endpoint"] as? String)
+        #expect(endpoints.compactMap { $0["id"] as? String } == [endpoint])
+        // The host beside it has heard of it by the time that it is asked again, or soon after.
+        while try await phone.relay("launch", "TV", "x-film:2").status != 0 {}
+        #expect(try JSON.object(try await host.line())["uri"] as? String == "x-film:2")
+        let again = try await tv.relay("approve", endpoint)
+        #expect(again.status == 0)
+        #expect(again.output.isEmpty)
+        #expect(try await tv.relay("approve", "nobody").status == 4)
+        // And out for ever.
+        #expect(try await tv.relay("revoke", "nobody").status == 4)
+        let own = try #require(try await tv.relay("whoami", "--json").json["endpoint"] as? String)
+        #expect(try await tv.relay("revoke", own).status == 2)
+        #expect(try await tv.relay("revoke", String(endpoint.prefix(8))).status == 0)
+        #expect(try await phone.relay("devices").status == 3)
+    }
+}

@@ -189,6 +189,7 @@ let package = Package(
         .testTarget(
             name: "RelayServerTests",
             dependencies: [
+                "RelayIssuer",
                 "RelayProtocol",
                 "RelayServer",
                 "RelayTesting",

@@ -15,27 +15,30 @@ import Darwin
 package struct ListenError: Error, Hashable, Sendable, CustomStringConvertible {
     package var address: ListenAddress
     package var errnoCode: CInt
+    /// Where the address can be changed.
+    var flag: String
 
-    init(address: ListenAddress, errnoCode: CInt) {
+    init(address: ListenAddress, errnoCode: CInt, setting: RelaySetting = .listen) {
         self.address = address
         self.errnoCode = errnoCode
+        self.flag = setting == .metricsListen ? "--metrics-listen" : "--listen"
     }
 
     /// `nil` if the error is about something else.
-    init?(_ error: any Error, address: ListenAddress) {
+    init?(_ error: any Error, address: ListenAddress, setting: RelaySetting) {
         switch error {
-        case let error as IOError: self.init(address: address, errnoCode: error.errnoCode)
-        case is SocketAddressError: self.init(address: address, errnoCode: EADDRNOTAVAIL)
+        case let error as IOError: self.init(address: address, errnoCode: error.errnoCode, setting: setting)
+        case is SocketAddressError: self.init(address: address, errnoCode: EADDRNOTAVAIL, setting: setting)
         default: return nil
         }
     }
 
     package var description: String {
         switch errnoCode {
-        case EADDRINUSE: "\(address) is in use by another program; stop it, or choose another port with --listen"
-        case EADDRNOTAVAIL: "\(address) is no address of this machine; choose another with --listen"
-        case EACCES, EPERM: "\(address) may not be listened on by this user; choose a port from 1024 up with --listen"
-        default: "\(address) cannot be listened on (error \(errnoCode)); choose another with --listen"
+        case EADDRINUSE: "\(address) is in use by another program; stop it, or choose another port with \(flag)"
+        case EADDRNOTAVAIL: "\(address) is no address of this machine; choose another with \(flag)"
+        case EACCES, EPERM: "\(address) may not be listened on by this user; choose a port from 1024 up with \(flag)"
+        default: "\(address) cannot be listened on (error \(errnoCode)); choose another with \(flag)"
         }
     }
 }

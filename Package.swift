@@ -227,6 +227,7 @@ let package = Package(
         .testTarget(
             name: "RelayServerTests",
             dependencies: [
+                "RelayIssuer",
                 "RelayProtocol",
                 "RelayServer",
                 "RelayTesting",

@@ -7,14 +7,35 @@ package import RelayProtocol
 
 /// A setting's name: `dataDirectory` in the file, `--data-directory` as a flag, `RELAYD_DATA_DIRECTORY` in the environment.
 package enum RelaySetting: String, CaseIterable, Sendable {
-    case listen, tunnelListen, urls, dataDirectory, certificateFile, keyFile, insecure, strangersPerAddress, outboundBytes, idleSeconds,
-        drainSeconds,
-        logLevel
+    case listen, urls, tunnelListen, metricsListen, dataDirectory, certificateFile, keyFile, insecure, strangersPerAddress, outboundBytes,
+        idleSeconds, drainSeconds, logLevel
 
     package var key: ConfigKey { ConfigKey([rawValue]) }
 
+    /// Its name in the environment.
+    package var variable: String { Self.variable(rawValue) }
+
     /// A limit's key: `limits.commandBytes`, `RELAYD_LIMITS_COMMAND_BYTES`.
     package static func key(of limit: Limit) -> ConfigKey { ConfigKey(["limits", limit.rawValue]) }
+    package static func variable(of limit: Limit) -> String { variable("limits_" + limit.rawValue) }
+
+    private static func variable(_ name: String) -> String {
+        name.reduce(into: prefix) { name, character in
+            if character.isUppercase { name += "_" }
+            name += character.uppercased()
+        }
+    }
+
+    private static let prefix = "RELAYD_"
+    /// The file's path: a setting of the environment, and of flags, alone.
+    package static let fileVariable = prefix + "CONFIG"
+
+    /// A variable with the relay's prefix that is no setting is a mistake, and would be passed over.
+    package static func check(environment: some Sequence<String>) throws(ConfigurationError) {
+        let known = Set(allCases.map(\.variable) + Limit.allCases.map { variable(of: $0) } + [fileVariable])
+        guard let unknown = environment.filter({ $0.hasPrefix(prefix) && !known.contains($0) }).min() else { return }
+        throw ConfigurationError("\(unknown): there is no such setting; `relayd serve --help` names them")
+    }
 }
 
 extension RelayConfiguration {
@@ -23,10 +44,18 @@ extension RelayConfiguration {
         self.init(dataDirectory: defaultDataDirectory)
         let values = Values(reader: reader)
         if let texts = values.list(.listen) {
-            listen = try Self.addresses(.listen, texts)
+            listen = try texts.map { text throws(ConfigurationError) in try Self.address(text, .listen) }
             guard !listen.isEmpty else { throw ConfigurationError("listen: at least one address is needed") }
         }
-        if let texts = values.list(.tunnelListen) { tunnelListen = texts == ["off"] ? [] : try Self.addresses(.tunnelListen, texts) }
+        if let texts = values.list(.tunnelListen) {
+            tunnelListen =
+                texts == ["off"] ? [] : try texts.map { text throws(ConfigurationError) in try Self.address(text, .tunnelListen) }
+        }
+        if let text = try values.text(.metricsListen) {
+            let address = try Self.address(text, .metricsListen)
+            guard address.port != 0 else { throw ConfigurationError("metricsListen: it needs a port that can be known, not 0") }
+            metricsListen = address
+        }
         if let texts = values.list(.urls) {
             urls = try texts.map { text throws(ConfigurationError) in
                 guard let url = WebOrigin(text) else {
@@ -35,10 +64,10 @@ extension RelayConfiguration {
                 return url
             }
         }
-        if let text = values.text(.dataDirectory) { dataDirectory = text }
-        certificateFile = values.text(.certificateFile)
-        keyFile = values.text(.keyFile)
-        if let text = values.text(.insecure) {
+        if let text = try values.text(.dataDirectory) { dataDirectory = text }
+        certificateFile = try values.text(.certificateFile)
+        keyFile = try values.text(.keyFile)
+        if let text = try values.text(.insecure) {
             guard let value = Bool(text) else { throw ConfigurationError("insecure: '\(text)' is neither true nor false") }
             isInsecure = value
         }
@@ -46,7 +75,7 @@ extension RelayConfiguration {
         outboundBytes = try values.number(.outboundBytes, 1 << 16...1 << 40) ?? outboundBytes
         idleSeconds = try values.number(.idleSeconds, 1...86_400) ?? idleSeconds
         drainSeconds = try values.number(.drainSeconds, 0...3_600) ?? drainSeconds
-        if let text = values.text(.logLevel) {
+        if let text = try values.text(.logLevel) {
             guard let level = Logger.Level(rawValue: text) else {
                 let levels = Logger.Level.allCases.map(\.rawValue).joined(separator: ", ")
                 throw ConfigurationError("logLevel: '\(text)' is none of \(levels)")
@@ -59,23 +88,21 @@ extension RelayConfiguration {
         for address in listen { _ = try security(of: address) }
     }
 
-    private static func addresses(_ setting: RelaySetting, _ texts: [String]) throws(ConfigurationError) -> [ListenAddress] {
-        try texts.map { text throws(ConfigurationError) in
-            guard let address = ListenAddress(text) else {
-                throw ConfigurationError(
-                    "\(setting.rawValue): '\(text)' is not an address and port, such as 127.0.0.1:8080 or [::]:8443"
-                )
-            }
-            return address
+    private static func address(_ text: String, _ setting: RelaySetting) throws(ConfigurationError) -> ListenAddress {
+        guard let address = ListenAddress(text) else {
+            throw ConfigurationError("\(setting.rawValue): '\(text)' is not an address and port, such as 127.0.0.1:8080 or [::]:8443")
         }
+        return address
     }
 
     /// A value may come as text from flags and environment, and as what it is from a file.
     private struct Values {
         let reader: ConfigReader
 
-        func text(_ setting: RelaySetting) -> String? {
-            reader.string(forKey: setting.key) ?? reader.bool(forKey: setting.key).map { String($0) }
+        func text(_ setting: RelaySetting) throws(ConfigurationError) -> String? {
+            let text = reader.string(forKey: setting.key) ?? reader.bool(forKey: setting.key).map { String($0) }
+            guard text != "" else { throw ConfigurationError("\(setting.rawValue): this is empty; leave it out to have the default") }
+            return text
         }
 
         func list(_ setting: RelaySetting) -> [String]? {

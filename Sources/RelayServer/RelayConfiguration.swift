@@ -6,13 +6,15 @@ package import RelayProtocol
 
 /// Everything about the relay that can be set.
 package struct RelayConfiguration: Sendable {
-    /// Where to listen. Port 0 takes any free one.
+    /// Where to listen. Port 0 is any free one, until `takePorts()` settles which.
     package var listen = [ListenAddress(host: "127.0.0.1", port: 8080)]
     /// Where to listen for tunnels over plain TCP; `nil`: the hosts of `listen`, one port higher. Empty: nowhere, so that tunnels
     /// go over WebSocket only.
     package var tunnelListen: [ListenAddress]?
     /// The public URLs, best first: what endpoints dial, and pages may come from. Empty: the addresses listened on.
     package var urls: [WebOrigin] = []
+    /// Where metrics are told, in plain HTTP; nowhere without.
+    package var metricsListen: ListenAddress?
     /// Where the relay keeps its key and its database.
     package var dataDirectory: String
     /// A certificate chain in PEM; together with `keyFile`.

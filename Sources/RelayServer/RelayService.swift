@@ -41,9 +41,9 @@ package struct RelayService: Service {
         }
     }
 
-    private struct Listener {
+    fileprivate struct Listener {
         var address: ListenAddress
-        var isTLS: Bool
+        var setting: RelaySetting
         var application: Application<RouterResponder<RelayRequestContext>>
     }
 
@@ -95,7 +95,11 @@ package struct RelayService: Service {
             eventLoopGroup: eventLoopGroup,
             logger: logger
         )
-        let bound = BoundAddresses(expected: configuration.listen.count, urls: configuration.urls, ready: ready)
+        let bound = BoundAddresses(
+            expected: configuration.listen.count + (configuration.metricsListen == nil ? 0 : 1),
+            urls: configuration.urls,
+            ready: ready
+        )
         var contexts: [TLSContext] = []
         var listeners: [Listener] = []
         for address in configuration.listen {
@@ -117,7 +121,7 @@ package struct RelayService: Service {
                 clock: clock,
                 outboundBytes: configuration.outboundBytes
             )
-            let routes = RelayRoutes(origins: origins, issuers: parts.issuers, metrics: parts.metrics, isReady: parts.isReady)
+            let routes = RelayRoutes(origins: origins, issuers: parts.issuers, isReady: parts.isReady)
             let application = Application(
                 responder: routes.makeRouter(adding: parts.addRoutes).buildResponder(),
                 server: HTTPServerBuilder { responder in
@@ -138,11 +142,23 @@ package struct RelayService: Service {
                     )
                 },
                 configuration: ApplicationConfiguration(address: .hostname(address.host, port: address.port)),
-                onServerRunning: { channel in bound.add(channel.localAddress, isTLS: tls != nil) },
+                onServerRunning: { channel in bound.add(channel.localAddress, scheme: tls == nil ? "http" : "https") },
                 eventLoopGroupProvider: .shared(eventLoopGroup),
                 logger: logger.quietened
             )
-            listeners.append(Listener(address: address, isTLS: tls != nil, application: application))
+            listeners.append(Listener(address: address, setting: .listen, application: application))
+        }
+        if let address = configuration.metricsListen {
+            let application = Application(
+                responder: MetricsRoutes(address: address, metrics: parts.metrics).makeRouter().buildResponder(),
+                server: .http1(configuration: .init(idleTimeout: .seconds(Int64(configuration.idleSeconds)))),
+                configuration: ApplicationConfiguration(address: .hostname(address.host, port: address.port)),
+                // Nothing that an endpoint dials.
+                onServerRunning: { _ in bound.add(nil, scheme: nil) },
+                eventLoopGroupProvider: .shared(eventLoopGroup),
+                logger: logger.quietened
+            )
+            listeners.append(Listener(address: address, setting: .metricsListen, application: application))
         }
         self.contexts = contexts
         self.listeners = listeners
@@ -164,7 +180,7 @@ package struct RelayService: Service {
         try await core.start(tunnelPorts: try await tunnels.bind(urls: configuration.urls))
         // What comes last stops first: the core tells its channels, then tunnels have some time, then connections are closed.
         var services: [ServiceGroupConfiguration.ServiceConfiguration] = listeners.map { listener in
-            .init(service: ListenerService(address: listener.address, application: listener.application, connections: connections))
+            .init(service: ListenerService(listener: listener, connections: connections))
         }
         if !contexts.isEmpty { services.append(.init(service: CertificateReload(reload: { reloadCertificates() }))) }
         services.append(.init(service: tunnels))
@@ -193,17 +209,16 @@ private struct CoreService: Service {
 
 /// One listening address.
 private struct ListenerService: Service {
-    let address: ListenAddress
-    let application: Application<RouterResponder<RelayRequestContext>>
+    let listener: RelayService.Listener
     let connections: OpenConnections
 
     func run() async throws {
         do {
-            try await application.run()
+            try await listener.application.run()
             // The application waits for its requests only; control channels have been asked to close.
             await connections.drained()
         } catch {
-            throw ListenError(error, address: address) ?? error
+            throw ListenError(error, address: listener.address, setting: listener.setting) ?? error
         }
     }
 }
@@ -221,13 +236,14 @@ private final class BoundAddresses: Sendable {
         self.ready = ready
     }
 
-    func add(_ address: SocketAddress?, isTLS: Bool) {
-        let reachable = Self.hosts(of: address).map { host in
-            WebOrigin(scheme: isTLS ? "https" : "http", host: host, port: address?.port ?? 0)
+    /// - Parameter scheme: how endpoints dial it, if they do.
+    func add(_ address: SocketAddress?, scheme: String?) {
+        let reachable = scheme.map { scheme in
+            Self.hosts(of: address).map { WebOrigin(scheme: scheme, host: $0, port: address?.port ?? 0) }
         }
         let (count, all) = bound.withLock { bound in
             bound.count += 1
-            bound.origins += reachable
+            bound.origins += reachable ?? []
             return bound
         }
         if count == expected { ready(urls + all) }

@@ -19,19 +19,31 @@ package final class RelaydProcess {
     }
 
     package let directory: URL
-    package let port: Int
+    /// 0 until the first start if any port will do; the same from then on.
+    package private(set) var port: Int
     package let security: Security
+    /// Where it says what goes wrong; without, where the tests do.
+    package var standardError: FileHandle?
+    private let arguments: [String]
     private var process: Process?
 
     package var origin: String { "\(security == .plain ? "http" : "https")://\(host)" }
     package var host: String { "127.0.0.1:\(port)" }
 
-    package init(_ security: Security = .plain) async throws {
+    /// - Parameters:
+    ///   - port: where it listens; 0 leaves that to the relay, `nil` takes one that was just free.
+    ///   - arguments: flags for all of its commands.
+    package init(_ security: Security = .plain, port: Int? = nil, arguments: [String] = []) async throws {
         self.security = security
+        self.arguments = arguments
         directory = FileManager.default.temporaryDirectory.appending(path: "relayd-\(UUID().uuidString)")
+        if let port {
+            self.port = port
+            return
+        }
         // A port that was just free.
         let probe = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).bind(host: "127.0.0.1", port: 0).get()
-        port = probe.localAddress?.port ?? 0
+        self.port = probe.localAddress?.port ?? 0
         try await probe.close()
     }
 
@@ -50,10 +62,12 @@ package final class RelaydProcess {
         // Loopback alone would be plain.
         case .ownCertificate: process.arguments?.append(contentsOf: ["--listen", "0.0.0.0:\(port)", "--url", origin])
         }
+        process.arguments?.append(contentsOf: self.arguments)
         // The next port may be somebody's.
         process.arguments?.append(contentsOf: ["--tunnel-listen", "127.0.0.1:0"])
         let output = Pipe()
         process.standardOutput = output
+        if let standardError { process.standardError = standardError }
         return (process, output)
     }
 
@@ -78,8 +92,15 @@ package final class RelaydProcess {
             guard !more.isEmpty else { throw Failed(message: "relayd ended before it was ready") }
             line += more
         }
-        return String(decoding: line, as: UTF8.self)
+        let text = String(decoding: line, as: UTF8.self)
+        if port == 0, let range = text.firstRange(of: "http://127.0.0.1:") {
+            port = Int(text[range.upperBound...].prefix(while: \.isNumber)) ?? 0
+        }
+        return text
     }
+
+    /// Asks it to stop, and does not wait.
+    package func terminate() { process?.terminate() }
 
     package func kill() {
         guard let process else { return }

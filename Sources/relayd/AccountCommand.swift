@@ -97,7 +97,7 @@ struct InviteCommand: AsyncParsableCommand {
 private func openIssuer(
     _ settings: ConfigurationOptions
 ) async throws -> (Issuer, link: (Secret<String>) throws -> JoinLink) {
-    let configuration = try await settings.read()
+    let configuration = try settings.read()
     let key = try RelayKey.load(in: configuration.dataDirectory)
     let clock = RelayClock.system
     var logger = Logger(label: "relayd") { StreamLogHandler.standardError(label: $0) }

@@ -99,7 +99,7 @@ extension RelayConfiguration {
         for address in listen {
             guard address.port != 0 else {
                 throw ConfigurationError(
-                    "port 0 needs --url: tokens name the relay's address, and it is not known before the relay listens"
+                    "listen: only the relay that runs knows what port 0 is; give --listen the port of its ready line"
                 )
             }
             let scheme = try security(of: address) == .plain ? "http" : "https"

@@ -25,7 +25,7 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "An address to listen on, such as 127.0.0.1:8080 (the default) or [::]:8443; may be repeated. "
+            "An address to listen on, such as 127.0.0.1:8080 (the default) or [::]:8443; port 0 is any free one; may be repeated. "
                 + "(RELAYD_LISTEN)",
             valueName: "address:port"
         )
@@ -51,6 +51,15 @@ struct ConfigurationOptions: ParsableArguments {
         )
     )
     var urls: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "An address of its own for /metrics, such as 127.0.0.1:9090, in plain HTTP for whoever reaches it. Default: none. "
+                + "(RELAYD_METRICS_LISTEN)",
+            valueName: "address:port"
+        )
+    )
+    var metricsListen: String?
 
     @Option(
         help: ArgumentHelp(
@@ -143,18 +152,14 @@ struct ConfigurationOptions: ParsableArguments {
     var logLevel: String?
 
     /// The settings from flags, environment and file.
-    func read(environment: [String: String] = ProcessInfo.processInfo.environment) async throws -> RelayConfiguration {
+    func read(environment: [String: String] = ProcessInfo.processInfo.environment) throws -> RelayConfiguration {
+        try RelaySetting.check(environment: environment.keys)
         var providers: [any ConfigProvider] = [
             InMemoryProvider(name: "flags", values: try flags()),
             EnvironmentVariablesProvider(environmentVariables: environment).prefixKeys(with: "relayd"),
         ]
-        if let path = config ?? environment["RELAYD_CONFIG"] {
-            let location = ConfigReader(provider: InMemoryProvider(values: ["filePath": ConfigValue(.string(path), isSecret: false)]))
-            do {
-                providers.append(try await FileProvider<JSONSnapshot>(config: location))
-            } catch {
-                throw ConfigurationError("\(path) cannot be read, or is not a JSON object")
-            }
+        if let path = config ?? environment[RelaySetting.fileVariable] {
+            providers.append(InMemoryProvider(name: "file", values: try SettingsFile(path: path).values))
         }
         let home = environment["HOME"] ?? "."
         return try RelayConfiguration(reading: ConfigReader(providers: providers), defaultDataDirectory: home + "/.local/share/relayd")
@@ -168,6 +173,7 @@ struct ConfigurationOptions: ParsableArguments {
         set(RelaySetting.listen.key, listen.isEmpty ? nil : .stringArray(listen))
         set(RelaySetting.tunnelListen.key, tunnelListen.isEmpty ? nil : .stringArray(tunnelListen))
         set(RelaySetting.urls.key, urls.isEmpty ? nil : .stringArray(urls))
+        set(RelaySetting.metricsListen.key, metricsListen.map { .string($0) })
         set(RelaySetting.dataDirectory.key, dataDirectory.map { .string($0) })
         set(RelaySetting.certificateFile.key, certificateFile.map { .string($0) })
         set(RelaySetting.keyFile.key, keyFile.map { .string($0) })

@@ -23,7 +23,7 @@ struct LimitsCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-        let limits = try await settings.read().limits
+        let limits = try settings.read().limits
         if json {
             let encoder = JSONEncoder()
             encoder.outputFormatting = [.prettyPrinted, .sortedKeys]

@@ -15,6 +15,10 @@ func runRelay(
     LoggingSystem.bootstrap { StreamLogHandler.standardError(label: $0) }
     var logger = Logger(label: "relayd")
     logger.logLevel = configuration.logLevel
+    // Before anything is made of the addresses.
+    var configuration = configuration
+    let ports = try configuration.takePorts()
+    defer { withExtendedLifetime(ports) {} }
     let key = try RelayKey.load(in: configuration.dataDirectory)
     let parts = try await makeParts(configuration, key, PrometheusMetrics(), logger)
     let service = try RelayService(configuration: configuration, key: key, parts: parts, logger: logger) { urls in

@@ -17,7 +17,7 @@ struct ServeCommand: AsyncParsableCommand {
     @OptionGroup var settings: ConfigurationOptions
 
     func run() async throws {
-        try await runRelay(try await settings.read()) { configuration, key, metrics, logger in
+        try await runRelay(settings.read()) { configuration, key, metrics, logger in
             try await Composition(configuration, key: key, metrics: metrics, logger: logger).parts
         }
     }

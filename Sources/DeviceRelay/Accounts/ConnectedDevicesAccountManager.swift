@@ -150,7 +150,9 @@ extension ConnectedDevicesPlatform {
             return (state.endpoints.removeValue(forKey: account.id), storage)
         }
         guard let endpoint, let storage else { throw AccountError(notFound: account) }
-        if endpoint.link.value.state.isConnected { _ = await endpoint.revoke(endpoint.id) }
+        // A connection that is just being made is worth a moment: without it the entry would stay.
+        let link = await endpoint.link.first(within: .seconds(5)) { $0.state.phase != .connecting }
+        if link?.state.isConnected ?? false { _ = await endpoint.revoke(endpoint.id) }
         await endpoint.shutDown(.signedOut)
         await endpoint.forgetDevices()
         do throws(StorageError) {

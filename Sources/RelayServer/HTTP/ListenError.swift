@@ -15,17 +15,22 @@ import Darwin
 package struct ListenError: Error, Hashable, Sendable, CustomStringConvertible {
     package var address: ListenAddress
     package var errnoCode: CInt
-    /// The flag that the address came by.
-    package var setting: String
+    /// Where the address can be changed.
+    var flag: String
 
-    init(address: ListenAddress, errnoCode: CInt, setting: String) {
+    init(address: ListenAddress, errnoCode: CInt, setting: RelaySetting = .listen) {
         self.address = address
         self.errnoCode = errnoCode
-        self.setting = setting
+        self.flag =
+            switch setting {
+            case .metricsListen: "--metrics-listen"
+            case .tunnelListen: "--tunnel-listen"
+            default: "--listen"
+            }
     }
 
     /// `nil` if the error is about something else.
-    init?(_ error: any Error, address: ListenAddress, setting: String = "--listen") {
+    init?(_ error: any Error, address: ListenAddress, setting: RelaySetting) {
         switch error {
         case let error as IOError: self.init(address: address, errnoCode: error.errnoCode, setting: setting)
         case is SocketAddressError: self.init(address: address, errnoCode: EADDRNOTAVAIL, setting: setting)
@@ -35,10 +40,10 @@ package struct ListenError: Error, Hashable, Sendable, CustomStringConvertible {
 
     package var description: String {
         switch errnoCode {
-        case EADDRINUSE: "\(address) is in use by another program; stop it, or choose another port with \(setting)"
-        case EADDRNOTAVAIL: "\(address) is no address of this machine; choose another with \(setting)"
-        case EACCES, EPERM: "\(address) may not be listened on by this user; choose a port from 1024 up with \(setting)"
-        default: "\(address) cannot be listened on (error \(errnoCode)); choose another with \(setting)"
+        case EADDRINUSE: "\(address) is in use by another program; stop it, or choose another port with \(flag)"
+        case EADDRNOTAVAIL: "\(address) is no address of this machine; choose another with \(flag)"
+        case EACCES, EPERM: "\(address) may not be listened on by this user; choose a port from 1024 up with \(flag)"
+        default: "\(address) cannot be listened on (error \(errnoCode)); choose another with \(flag)"
         }
     }
 }

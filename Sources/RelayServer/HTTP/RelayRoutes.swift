@@ -10,24 +10,22 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What the relay answers over plain requests, besides what is added to it.
+/// What the relay answers over plain requests, besides what is added to it. Metrics are not told here: a proxy before the relay
+/// would pass them on to anybody.
 package struct RelayRoutes: Sendable {
     package var origins: OwnOrigins
     /// The issuers whose tokens count, for clients to find.
     package var issuers: [String]
-    package var metrics: PrometheusMetrics
     /// Whether requests can be served now.
     package var isReady: @Sendable () async -> Bool
 
     package init(
         origins: OwnOrigins,
         issuers: [String],
-        metrics: PrometheusMetrics,
         isReady: @escaping @Sendable () async -> Bool
     ) {
         self.origins = origins
         self.issuers = issuers
-        self.metrics = metrics
         self.isReady = isReady
     }
 
@@ -41,7 +39,6 @@ package struct RelayRoutes: Sendable {
             guard await isReady() else { throw ProblemDetails(.serviceUnavailable, "The relay is starting or stopping.") }
             return Self.text("ready\n")
         }
-        router.get("/metrics") { _, _ in Self.text(metrics.text, type: "text/plain; version=0.0.4; charset=utf-8") }
         router.get("/.well-known/oauth-protected-resource") { request, _ in try protectedResource(request) }
         for path in ["/v1/connect", "/v1/tunnels/:id"] as [RouterPath] {
             router.get(path) { _, _ -> Response in
@@ -77,7 +74,7 @@ package struct RelayRoutes: Sendable {
         return Self.text(String(decoding: data, as: UTF8.self), type: "application/json")
     }
 
-    private static func text(_ text: String, type: String = "text/plain; charset=utf-8") -> Response {
+    static func text(_ text: String, type: String = "text/plain; charset=utf-8") -> Response {
         Response(
             status: .ok,
             headers: [.contentType: type, .cacheControl: "no-store"],

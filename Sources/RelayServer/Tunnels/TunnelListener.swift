@@ -63,7 +63,7 @@ final class TunnelListener: Service {
                 logger.info("listening for tunnels", metadata: ["host": "\(address.host)", "port": "\(port)"])
             } catch {
                 await close()
-                throw ListenError(error, address: address, setting: "--tunnel-listen") ?? error
+                throw ListenError(error, address: address, setting: .tunnelListen) ?? error
             }
         }
         return ports

@@ -75,6 +75,7 @@ import Testing
         do {
             let journal = try journal()
             try await journal.write { try $0.setRelayOffset(1) }
+            journal.close()
         }
         var bytes = try Data(contentsOf: URL(fileURLWithPath: path))
         if offset == 0 {

@@ -13,8 +13,8 @@ final class TestHome {
     let relayd: RelaydProcess
     let directory = FileManager.default.temporaryDirectory.appending(path: "home-\(UUID().uuidString)")
 
-    init(_ security: RelaydProcess.Security = .plain, accounts: [String] = ["Anna"]) async throws {
-        relayd = try await RelaydProcess(security)
+    init(_ security: RelaydProcess.Security = .plain, accounts: [String] = ["Anna"], arguments: [String] = []) async throws {
+        relayd = try await RelaydProcess(security, arguments: arguments)
         _ = try relayd.start()
         for account in accounts { _ = try relayd.run("account", "add", account) }
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)

@@ -13,16 +13,18 @@ final class WireEndpoint {
     let identityKey = P256SigningKey()
     let systemKey = P256SigningKey()
     let agreementKey = P256AgreementKey()
-    let instance = Blob<BlobKinds.Instance>.random()
+    /// Each channel as if it were another process's.
+    var instance: Blob<BlobKinds.Instance> { .random() }
     let name: String
     private let relayd: RelaydProcess
-    private var token = ""
+    var token = ""
     private var refreshToken = ""
     private(set) var account = "unknown"
     private(set) var relay: RelayID?
     private var socket: TestWebSocket?
     private var ref = RequestRef.first
     private var events: [RelayMessage] = []
+    private var ids = CommandIDGenerator()
 
     var id: EndpointID { EndpointID(identityKey.publicKey) }
 
@@ -31,11 +33,11 @@ final class WireEndpoint {
         self.relayd = relayd
     }
 
-    func record() throws -> Signed<EndpointRecord> {
+    func record(version: UInt64 = 1, account: String? = nil) throws -> Signed<EndpointRecord> {
         try Signed(
             EndpointRecord(
-                version: 1,
-                account: account,
+                version: version,
+                account: account ?? self.account,
                 identityKey: identityKey.publicKey,
                 systemKey: systemKey,
                 agreementKey: agreementKey.publicKey,
@@ -49,8 +51,9 @@ final class WireEndpoint {
 
     private lazy var signedRecord = Result { try record() }
 
-    /// Redeems an invitation for a token that only this endpoint's key can use.
-    func join(_ link: String) async throws {
+    /// Redeems an invitation for a token.
+    /// - Parameter isBound: so that only this endpoint's key can use it.
+    func join(_ link: String, isBound: Bool = true) async throws {
         let link = try JoinLink(parsing: link, plainHTTP: .allowed)
         relay = link.relay
         let now = Milliseconds(clamping: Int64(Date().timeIntervalSince1970 * 1_000))
@@ -60,7 +63,7 @@ final class WireEndpoint {
         let form =
             "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Apre-authorized_code&client_id=org.example.test"
             + "&pre-authorized_code=\(link.invite.exposed)"
-        let answer = try await post("/auth/token", form, fields: "DPoP: \(proof)\r\n")
+        let answer = try await post("/auth/token", form, fields: isBound ? "DPoP: \(proof)\r\n" : "")
         struct Answer: Decodable {
             var accessToken: String
             var refreshToken: String
@@ -98,36 +101,16 @@ final class WireEndpoint {
 
     /// Connects and says hello; learns its account the first time.
     func connect(role: EndpointMessage.Hello.Role = .host) async throws {
+        socket = try await open(role: role)
+        events = []
+    }
+
+    /// A welcomed channel beside the endpoint's own one.
+    func open(role: EndpointMessage.Hello.Role) async throws -> TestWebSocket {
         for _ in 0..<2 {
-            let socket = try await TestWebSocket.open(try await TestSocket(port: relayd.port), host: relayd.host)
-            let challenge = try await socket.challenge()
-            let record = try signedRecord.get()
-            let statement = HelloStatement(
-                relay: challenge.relay,
-                origin: relayd.origin,
-                nonce: challenge.nonce.bytes,
-                token: token,
-                record: record.encoded
-            )
-            try await socket.send(
-                .hello(
-                    EndpointMessage.Hello(
-                        version: 1,
-                        token: Secret(token),
-                        record: Blob(record.encoded),
-                        origin: relayd.origin,
-                        signature: Blob(try statement.sign(with: identityKey)),
-                        role: role,
-                        instance: instance,
-                        features: []
-                    )
-                )
-            )
-            switch try await socket.message(isWelcome: false) {
-            case .welcome:
-                self.socket = socket
-                events = []
-                return
+            let (socket, answer) = try await greet(role: role)
+            switch answer {
+            case .welcome: return socket
             case .rejected(let rejected) where rejected.code == .wrongAccount && rejected.account != nil:
                 account = rejected.account ?? ""
                 signedRecord = Result { try self.record() }
@@ -138,6 +121,40 @@ final class WireEndpoint {
         throw Unexpected(message: "the account was not taken")
     }
 
+    /// Says hello on a new channel.
+    /// - Returns: The channel, and the relay's answer.
+    func greet(role: EndpointMessage.Hello.Role) async throws -> (TestWebSocket, RelayMessage) {
+        let socket = try await TestWebSocket.open(try await TestSocket(port: relayd.port), host: relayd.host)
+        try await socket.send(try hello(to: try await socket.challenge(), role: role))
+        return (socket, try await socket.message(isWelcome: false))
+    }
+
+    func hello(to challenge: RelayMessage.Challenge, role: EndpointMessage.Hello.Role) throws -> EndpointMessage {
+        let record = try signedRecord.get()
+        let statement = HelloStatement(
+            relay: challenge.relay,
+            origin: relayd.origin,
+            nonce: challenge.nonce.bytes,
+            token: token,
+            record: record.encoded
+        )
+        return .hello(
+            EndpointMessage.Hello(
+                version: 1,
+                token: Secret(token),
+                record: Blob(record.encoded),
+                origin: relayd.origin,
+                signature: Blob(try statement.sign(with: identityKey)),
+                role: role,
+                instance: instance,
+                features: []
+            )
+        )
+    }
+
+    /// The code with which the relay closes the channel.
+    func closeCode() async -> UInt16? { await socket?.closeCode() }
+
     func disconnect() async {
         await socket?.socket.close()
         socket = nil
@@ -147,14 +164,27 @@ final class WireEndpoint {
     @discardableResult
     func request(_ make: (RequestRef) throws -> EndpointMessage) async throws -> RelayMessage {
         ref = ref.next
-        let mine = ref
-        try await say(try make(mine))
+        return try await ask(try make(ref))
+    }
+
+    /// Sends a request with a number of its own.
+    func ask(_ message: EndpointMessage) async throws -> RelayMessage {
+        try await say(message)
         while let socket {
-            let message = try await socket.message()
-            if message.ref == mine { return message }
-            events.append(message)
+            let answer = try await socket.message()
+            if answer.ref == message.ref { return answer }
+            events.append(answer)
         }
         throw Unexpected(message: "not connected")
+    }
+
+    /// What the relay has said on its own until it answers a request that changes nothing.
+    func heard() async throws -> [RelayMessage] {
+        let id = nextCommandID()
+        let answer = try await request { .commandCancel(.init(ref: $0, id: id)) }
+        guard case .failure(let failure) = answer, failure.code == .notFound else { throw Unexpected(message: "\(answer)") }
+        defer { events = [] }
+        return events
     }
 
     func say(_ message: EndpointMessage) async throws { try await socket?.send(message) }
@@ -172,27 +202,53 @@ final class WireEndpoint {
 
     // MARK: Commands
 
+    func nextCommandID() -> CommandID {
+        var random = SystemRandomNumberGenerator()
+        return ids.next(now: UInt64(Date().timeIntervalSince1970 * 1_000), using: &random)
+    }
+
+    /// A launch on an app of another endpoint.
+    func launch(_ uri: String, on target: WireEndpoint, number: UInt64, account: String? = nil) throws -> SealedCommand {
+        let target = try target.record().payload
+        return try launch(uri, on: target, appID: "org.example.player", id: nextCommandID(), number: number, account: account)
+    }
+
+    func send(_ command: SealedCommand) async throws -> RelayMessage {
+        try await request { .commandSend(.init(ref: $0, command: Blob(command.encoded))) }
+    }
+
     func publish(_ appID: String) async throws -> RelayMessage {
+        let registration = try registration(appID)
+        return try await request { .publish(.init(ref: $0, registration: Blob(registration.encoded))) }
+    }
+
+    func registration(_ appID: String, account: String? = nil) throws -> Signed<AppRegistration> {
         let registration = AppRegistration(
             version: 1,
-            account: account,
+            account: account ?? self.account,
             endpoint: id,
             appID: appID,
             displayName: "Player",
             schemes: [.init(name: "https", isDefault: true)]
         )
-        let signed = try Signed(registration, key: identityKey)
-        return try await request { .publish(.init(ref: $0, registration: Blob(signed.encoded))) }
+        return try Signed(registration, key: identityKey)
     }
 
-    func launch(_ uri: String, on target: EndpointRecord, appID: String, id: CommandID, number: UInt64) throws -> SealedCommand {
+    func launch(
+        _ uri: String,
+        on target: EndpointRecord,
+        appID: String,
+        id: CommandID,
+        number: UInt64,
+        account: String? = nil
+    ) throws -> SealedCommand {
         guard let relay else { throw Unexpected(message: "not joined") }
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
         return try SealedCommand(
             .launch(.init(uri: try LaunchURI(uri))),
             header: CommandHeader(
                 id: id,
-                account: account,
+                account: account ?? self.account,
                 relay: relay,
                 sender: self.id,
                 target: target.endpointID,

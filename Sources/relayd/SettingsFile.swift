@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Configuration
+import RelayProtocol
+import RelayServer
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The settings of a JSON file. What is no setting, or holds another kind of value than the setting's, is an error: a setting that is
+/// passed over in silence would be a lie.
+struct SettingsFile {
+    private(set) var values: [AbsoluteConfigKey: ConfigValue] = [:]
+
+    init(path: String) throws {
+        guard let data = FileManager.default.contents(atPath: path) else { throw ConfigurationError("\(path) cannot be read") }
+        let members: [String: Member]
+        do {
+            members = try JSONDecoder().decode([String: Member].self, from: data)
+        } catch {
+            throw ConfigurationError("\(path) is not a JSON object of settings")
+        }
+        for (name, member) in members.sorted(by: { $0.key < $1.key }) {
+            if name == "limits" {
+                try add(limits: member)
+            } else if let setting = RelaySetting(rawValue: name) {
+                try add(setting.kind.content(of: member, name: name), for: setting.key)
+            } else {
+                throw ConfigurationError("\(name): there is no such setting; `relayd serve --help` names them")
+            }
+        }
+    }
+
+    private mutating func add(limits member: Member) throws {
+        guard case .object(let limits) = member else { throw ConfigurationError("limits: this is not an object of names and values") }
+        for (name, member) in limits.sorted(by: { $0.key < $1.key }) {
+            guard let limit = Limit(rawValue: name) else {
+                throw ConfigurationError("limits.\(name): there is no such limit; `relayd limits` prints the names")
+            }
+            add(try SettingKind.number.content(of: member, name: "limits.\(name)"), for: RelaySetting.key(of: limit))
+        }
+    }
+
+    private mutating func add(_ content: ConfigContent, for key: ConfigKey) {
+        values[AbsoluteConfigKey(key)] = ConfigValue(content, isSecret: false)
+    }
+
+    /// A value of the file.
+    fileprivate indirect enum Member: Decodable {
+        case text(String)
+        case bool(Bool)
+        case number(Int)
+        case texts([String])
+        case object([String: Member])
+        case other
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.singleValueContainer()
+            if let value = try? container.decode(Bool.self) {
+                self = .bool(value)
+            } else if let value = try? container.decode(Int.self) {
+                self = .number(value)
+            } else if let value = try? container.decode(String.self) {
+                self = .text(value)
+            } else if let value = try? container.decode([String].self) {
+                self = .texts(value)
+            } else if let value = try? container.decode([String: Member].self) {
+                self = .object(value)
+            } else {
+                self = .other
+            }
+        }
+    }
+}
+
+/// What a setting's value is.
+private enum SettingKind {
+    case text, texts, bool, number
+
+    func content(of member: SettingsFile.Member, name: String) throws -> ConfigContent {
+        switch (self, member) {
+        case (.text, .text(let value)): .string(value)
+        case (.texts, .text(let value)): .stringArray([value])
+        case (.texts, .texts(let values)): .stringArray(values)
+        case (.bool, .bool(let value)): .bool(value)
+        case (.number, .number(let value)): .int(value)
+        case (.text, _): throw ConfigurationError("\(name): this is not a text")
+        case (.texts, _): throw ConfigurationError("\(name): this is not a list of texts")
+        case (.bool, _): throw ConfigurationError("\(name): this is neither true nor false")
+        case (.number, _): throw ConfigurationError("\(name): this is not a whole number")
+        }
+    }
+}
+
+extension RelaySetting {
+    fileprivate var kind: SettingKind {
+        switch self {
+        case .listen, .tunnelListen, .urls: .texts
+        case .metricsListen, .dataDirectory, .certificateFile, .keyFile, .logLevel: .text
+        case .insecure: .bool
+        case .strangersPerAddress, .outboundBytes, .idleSeconds, .drainSeconds: .number
+        }
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import GRDB
+import RelayProtocol
+import RelayTesting
+
+/// Every row of a running relay's tables, besides those that say that a stranger is there.
+struct DatabaseDump: Hashable {
+    let rows: Set<String>
+
+    init(of relayd: RelaydProcess, besides stranger: WireEndpoint) throws {
+        var configuration = GRDB.Configuration()
+        configuration.readonly = true
+        let queue = try DatabaseQueue(path: relayd.directory.path + "/relay.sqlite", configuration: configuration)
+        let (account, endpoint) = (stranger.account, Data(stranger.id.digest.bytes))
+        self.rows = try queue.read { database in
+            let tables = try String.fetchAll(database, sql: "SELECT name FROM sqlite_master WHERE type = 'table'")
+            var rows: Set<String> = []
+            for table in tables {
+                for row in try Row.fetchAll(database, sql: "SELECT * FROM \"\(table)\"") {
+                    let isOwn =
+                        switch table {
+                        case "accounts": row["id"] == account
+                        case "identities", "endpoints": row["account"] == account
+                        case "registrations": row["endpoint"] == endpoint
+                        default: false
+                        }
+                    if !isOwn { rows.insert(table + Self.text(row)) }
+                }
+            }
+            return rows
+        }
+    }
+
+    private static func text(_ row: Row) -> String {
+        row.map { name, value in
+            if let data = Data.fromDatabaseValue(value) { return " \(name)=\(data.base64EncodedString())" }
+            return " \(name)=\(value)"
+        }.joined()
+    }
+}

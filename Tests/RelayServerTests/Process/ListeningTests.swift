@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayProtocol
+import RelayTesting
+import Testing
+
+/// Where the real service listens, and what it says there.
+@Suite(.timeLimit(.minutes(2))) struct ListeningTests {
+    @Test func anyFreePortIsTheOneThatTokensName() async throws {
+        let relayd = try await RelaydProcess(port: 0)
+        let ready = try relayd.start()
+        #expect(relayd.port != 0)
+        #expect(ready.contains(relayd.origin))
+        _ = try relayd.run("account", "add", "Anna")
+        let phone = WireEndpoint("Phone", at: relayd)
+        let link = try relayd.run("invite")
+        #expect(link.hasPrefix(relayd.origin + "/#"))
+        try await phone.join(link)
+        try await phone.connect()
+        let answer = try await get("/auth/.well-known/openid-configuration", port: relayd.port)
+        #expect(answer.contains("\"issuer\":\"\(relayd.origin)/auth\""))
+        #expect(relayd.stop() == 0)
+    }
+
+    @Test func onlyARelayThatRunsKnowsWhatAnyPortIs() async throws {
+        let relayd = try await RelaydProcess(port: 0)
+        relayd.standardError = .nullDevice
+        #expect(throws: RelaydProcess.Failed.self) { try relayd.run("invite") }
+    }
+
+    @Test func metricsAreToldAtTheirOwnAddressAlone() async throws {
+        // A port that was just free.
+        let port = try await RelaydProcess().port
+        let relayd = try await RelaydProcess(arguments: ["--metrics-listen", "127.0.0.1:\(port)"])
+        let ready = try relayd.start()
+        #expect(!ready.contains(":\(port)"))
+        #expect(try await get("/metrics", port: relayd.port).hasPrefix("HTTP/1.1 404"))
+        let metrics = try await get("/metrics", port: port)
+        #expect(metrics.hasPrefix("HTTP/1.1 200"))
+        #expect(metrics.contains("\nrelay_control_channels 0\n"))
+        // Nothing else is there, and a page whose name was rebound to it reads nothing.
+        for path in ["/healthz", "/v1/connect", "/auth/jwks"] {
+            #expect(try await get(path, port: port).hasPrefix("HTTP/1.1 404"))
+        }
+        #expect(try await get("/metrics", port: port, host: "rebound.example:\(port)").hasPrefix("HTTP/1.1 421"))
+        #expect(relayd.stop() == 0)
+    }
+
+    @Test func withoutAnAddressNobodyReadsMetrics() async throws {
+        let relayd = try await RelaydProcess()
+        _ = try relayd.start()
+        #expect(try await get("/metrics", port: relayd.port).hasPrefix("HTTP/1.1 404"))
+        #expect(relayd.stop() == 0)
+    }
+
+    @Test(arguments: [("debug", true), ("warning", false)])
+    func asMuchIsLoggedAsWasAskedFor(level: String, isSaid: Bool) async throws {
+        let relayd = try await RelaydProcess(arguments: ["--log-level", level])
+        let log = FileManager.default.temporaryDirectory.appending(path: "log-\(UUID().uuidString)")
+        #expect(FileManager.default.createFile(atPath: log.path, contents: nil))
+        defer { try? FileManager.default.removeItem(at: log) }
+        relayd.standardError = try FileHandle(forWritingTo: log)
+        _ = try relayd.start()
+        #expect(relayd.stop() == 0)
+        #expect(try String(contentsOf: log, encoding: .utf8).contains(" debug ") == isSaid)
+    }
+
+    private func get(_ path: String, port: Int, host: String? = nil) async throws -> String {
+        let socket = try await TestSocket(port: port)
+        try await socket.send("GET \(path) HTTP/1.1\r\nHost: \(host ?? "127.0.0.1:\(port)")\r\nConnection: close\r\n\r\n")
+        return await socket.textUntilClosed()
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayProtocol
+import RelayTesting
+import Testing
+
+/// Two people at one relay never see, change or disturb what is each other's, whatever they say.
+@Suite(.timeLimit(.minutes(3))) struct TwoAccountsTests {
+    @Test func nothingThatCanBeSaidCrossesAccounts() async throws {
+        let relayd = try await RelaydProcess(arguments: [
+            "--limit", "publishesPerSecond=10000", "--limit", "commandsPerSecond=10000", "--limit", "tunnelOpensPerSecond=10000",
+        ])
+        _ = try relayd.start()
+        for name in ["Anna", "Bert"] { _ = try relayd.run("account", "add", name) }
+        let (phone, pc, eve) = (WireEndpoint("Phone", at: relayd), WireEndpoint("PC", at: relayd), WireEndpoint("Eve", at: relayd))
+        for endpoint in [phone, pc] {
+            try await endpoint.join(try relayd.run("invite", "Anna"))
+            try await endpoint.connect()
+        }
+        try await eve.join(try relayd.run("invite", "Bert"))
+        try await eve.connect()
+        #expect(eve.account != phone.account)
+        let loose = WireEndpoint("Loose", at: relayd)
+        try await loose.join(try relayd.run("invite", "Anna"), isBound: false)
+        let commands = try await begin(phone, pc)
+        let before = try DatabaseDump(of: relayd, besides: eve)
+        #expect(before.rows.count { $0.hasPrefix("commands ") } == 3)
+
+        for role in [EndpointMessage.Hello.Role.host, .client] {
+            let intrusion = Intrusion(phone: phone, pc: pc, eve: eve, role: role, commands: commands, stolenToken: loose.token)
+            for kind in Intrusion.Kind.allCases {
+                for (message, answer) in try intrusion.attempts(kind) {
+                    #expect(Intrusion.Kind(message) == kind)
+                    await eve.disconnect()
+                    try await eve.connect(role: role)
+                    try await eve.check(message, answer)
+                    for owner in [phone, pc] { #expect(try await owner.heard() == [], "\(kind) as \(role)") }
+                    #expect(try DatabaseDump(of: relayd, besides: eve) == before, "\(kind) as \(role)")
+                }
+            }
+        }
+
+        // And all of it goes on.
+        for endpoint in [phone, pc] { try await endpoint.connect() }
+        for number in 2...3 { #expect(try await pc.handleNext() == .launch(.init(uri: try LaunchURI("film:\(number)")))) }
+        for command in commands { #expect(try await phone.outcome(of: command, target: try pc.record().payload) == .succeeded) }
+        #expect(relayd.stop() == 0)
+    }
+
+    /// A watched app, a voucher, and three launches of which one has its outcome.
+    private func begin(_ phone: WireEndpoint, _ pc: WireEndpoint) async throws -> [SealedCommand] {
+        for endpoint in [phone, pc] {
+            guard case .ok = try await endpoint.publish("org.example.player") else {
+                throw WireEndpoint.Unexpected(message: "not published")
+            }
+            guard case .ok = try await endpoint.request({ .watch(.init(ref: $0)) }) else {
+                throw WireEndpoint.Unexpected(message: "not watching")
+            }
+        }
+        let voucher = try Signed(Voucher(by: phone.id, for: try pc.record(), time: 1), key: phone.identityKey)
+        try await phone.request { .endpointApprove(.init(ref: $0, endpoint: pc.id, voucher: Blob(voucher.encoded))) }
+        var commands: [SealedCommand] = []
+        for number in 1...3 as ClosedRange<UInt64> {
+            let command = try phone.launch("film:\(number)", on: pc, number: number)
+            guard case .ok = try await phone.send(command) else { throw WireEndpoint.Unexpected(message: "not accepted") }
+            commands.append(command)
+        }
+        _ = try await pc.handleNext()
+        for endpoint in [phone, pc] { _ = try await endpoint.heard() }
+        return commands
+    }
+}
+
+extension WireEndpoint {
+    /// Says something, and looks at all that comes back: the answer, and nothing of anybody else.
+    fileprivate func check(_ message: EndpointMessage, _ expected: Intrusion.Answer) async throws {
+        let kind = Intrusion.Kind(message)
+        switch expected {
+        case .closed(let code):
+            try await say(message)
+            #expect(await closeCode() == code)
+            return
+        case .none: try await say(message)
+        case .served:
+            guard case .ok = try await ask(message) else {
+                Issue.record("\(kind) was not served")
+                return
+            }
+        case .refused(let codes):
+            let answer = try await ask(message)
+            guard case .failure(let failure) = answer, codes.contains(failure.code) else {
+                Issue.record("\(kind) was answered \(answer)")
+                return
+            }
+        }
+        for event in try await heard() {
+            switch event {
+            case .endpointAdded(let event): #expect(event.endpoint == id)
+            case .endpointUpdated(let event): #expect(event.endpoint == id)
+            case .enumerationCompleted: break
+            default: Issue.record("\(kind) brought \(event)")
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayProtocol
+import RelayServer
+
+/// A value for a setting in each of its sources, and how it shows in the configuration. That the configuration has its effect on a
+/// relay is tested beside what it changes: the comments say where.
+struct SettingSample {
+    var flags: [String]
+    var variable: String
+    var json: String
+    var isVisible: @Sendable (RelayConfiguration) -> Bool
+
+    init(_ flags: [String], variable: String, json: String, isVisible: @escaping @Sendable (RelayConfiguration) -> Bool) {
+        (self.flags, self.variable, self.json, self.isVisible) = (flags, variable, json, isVisible)
+    }
+
+    /// One word that is the same in all sources, but quoted in the file.
+    private init(_ flag: String, text: String, isVisible: @escaping @Sendable (RelayConfiguration) -> Bool) {
+        self.init([flag, text], variable: text, json: "\"\(text)\"", isVisible: isVisible)
+    }
+
+    private init(_ flag: String, number: Int, isVisible: @escaping @Sendable (RelayConfiguration) -> Bool) {
+        self.init([flag, "\(number)"], variable: "\(number)", json: "\(number)", isVisible: isVisible)
+    }
+
+    init(of setting: RelaySetting) {
+        switch setting {
+        // ListeningTests, RelayTLSTests
+        case .listen:
+            let listen = ["127.0.0.1:1", "[::1]:2"]
+            self.init(
+                listen.flatMap { ["--listen", $0] },
+                variable: listen.joined(separator: ","),
+                json: "[\"127.0.0.1:1\", \"[::1]:2\"]"
+            ) {
+                $0.listen.map(\.description) == listen
+            }
+        // UpgradeTests, HelloTests, RelayRoutesTests
+        case .urls: self.init("--url", text: "https://relay.example") { $0.urls.map(\.description) == ["https://relay.example"] }
+        // TunnelLifeTests
+        case .tunnelListen:
+            let listen = ["127.0.0.1:1", "[::1]:2"]
+            self.init(
+                listen.flatMap { ["--tunnel-listen", $0] },
+                variable: listen.joined(separator: ","),
+                json: "[\"127.0.0.1:1\", \"[::1]:2\"]"
+            ) {
+                $0.tunnelAddresses.map(\.description) == listen
+            }
+        // ListeningTests
+        case .metricsListen: self.init("--metrics-listen", text: "127.0.0.1:9090") { $0.metricsListen?.description == "127.0.0.1:9090" }
+        // RelaydProcessTests, where every relay has its own
+        case .dataDirectory: self.init("--data-directory", text: "/data") { $0.dataDirectory == "/data" }
+        // RelayTLSTests
+        case .certificateFile: self.init("--certificate-file", text: "/chain.pem") { $0.certificateFile == "/chain.pem" }
+        case .keyFile: self.init("--key-file", text: "/key.pem") { $0.keyFile == "/key.pem" }
+        case .insecure: self.init(["--insecure"], variable: "true", json: "true") { $0.isInsecure }
+        // PatienceTests, HostileClientTests
+        case .strangersPerAddress: self.init("--strangers-per-address", number: 7) { $0.strangersPerAddress == 7 }
+        // ControlChannelTests, HostileClientTests
+        case .outboundBytes: self.init("--outbound-bytes", number: 70_000) { $0.outboundBytes == 70_000 }
+        // PatienceTests
+        case .idleSeconds: self.init("--idle-seconds", number: 3) { $0.idleSeconds == 3 }
+        // GracefulStopTests, WireChannelTests
+        case .drainSeconds: self.init("--drain-seconds", number: 2) { $0.drainSeconds == 2 }
+        // ListeningTests
+        case .logLevel: self.init("--log-level", text: "error") { $0.logLevel == .error }
+        }
+    }
+
+    /// A limit, told to endpoints in `welcome`; what each holds back is tested where it is checked.
+    init(of limit: Limit) {
+        self.init(["--limit", "\(limit.rawValue)=12345"], variable: "12345", json: "12345") { $0.limits[limit] == 12_345 }
+    }
+}

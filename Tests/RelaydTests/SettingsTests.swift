@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import Foundation
+import RelayProtocol
+import RelayServer
+import Testing
+
+@testable import relayd
+
+/// Every setting that is documented is read, from everywhere it may stand, and nothing else is passed over in silence.
+@Suite struct SettingsTests {
+    static func read(_ flags: [String] = [], environment: [String: String] = [:], file: String? = nil) throws -> RelayConfiguration {
+        guard let file else { return try ConfigurationOptions.parse(flags).read(environment: environment) }
+        let path = FileManager.default.temporaryDirectory.path + "/relayd-\(UUID().uuidString).json"
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        try Data(file.utf8).write(to: URL(filePath: path))
+        return try ConfigurationOptions.parse(flags + ["--config", path]).read(environment: environment)
+    }
+
+    @Test(arguments: RelaySetting.allCases)
+    func everySettingIsReadFromAllItsSources(setting: RelaySetting) throws {
+        // These two belong together.
+        let partner: RelaySetting? =
+            switch setting {
+            case .certificateFile: .keyFile
+            case .keyFile: .certificateFile
+            default: nil
+            }
+        let all = [setting] + (partner.map { [$0] } ?? [])
+        let sample = SettingSample(of: setting)
+        #expect(!sample.isVisible(try Self.read()))
+        #expect(sample.isVisible(try Self.read(all.flatMap { SettingSample(of: $0).flags })))
+        let variables = all.map { ($0.variable, SettingSample(of: $0).variable) }
+        #expect(sample.isVisible(try Self.read(environment: Dictionary(uniqueKeysWithValues: variables))))
+        let members = all.map { "\"\($0.rawValue)\": \(SettingSample(of: $0).json)" }
+        #expect(sample.isVisible(try Self.read(file: "{\(members.joined(separator: ", "))}")))
+    }
+
+    @Test(arguments: Limit.allCases)
+    func everyLimitIsReadFromAllItsSources(limit: Limit) throws {
+        let sample = SettingSample(of: limit)
+        #expect(!sample.isVisible(try Self.read()))
+        #expect(sample.isVisible(try Self.read(sample.flags)))
+        #expect(sample.isVisible(try Self.read(environment: [RelaySetting.variable(of: limit): sample.variable])))
+        #expect(sample.isVisible(try Self.read(file: "{\"limits\": {\"\(limit.rawValue)\": \(sample.json)}}")))
+    }
+
+    @Test func whatTheHelpNamesIsWhatThereIs() throws {
+        let help = Relayd.helpMessage(for: ServeCommand.self, columns: 1_000)
+        let lines = help.split(separator: "\n").map { $0.drop { $0 == " " } }
+        let named = Set(lines.filter { $0.hasPrefix("-") }.compactMap { line in line.split(separator: " ").first { $0.hasPrefix("--") } })
+        let settings = RelaySetting.allCases.compactMap { SettingSample(of: $0).flags.first }
+        #expect(named == Set((settings + ["--limit", "--config", "--help"]).map { Substring($0) }))
+        for variable in RelaySetting.allCases.map(\.variable) + [RelaySetting.fileVariable] {
+            #expect(help.contains("\(variable))") || help.contains("\(variable)=true)"))
+        }
+    }
+
+    /// The next one wins over the one before: file, environment, flags.
+    @Test func aFlagGoesBeforeTheEnvironmentAndTheEnvironmentBeforeTheFile() throws {
+        let configuration = try Self.read(
+            ["--idle-seconds", "3"],
+            environment: ["RELAYD_IDLE_SECONDS": "2", "RELAYD_DRAIN_SECONDS": "2"],
+            file: #"{"idleSeconds": 1, "drainSeconds": 1, "strangersPerAddress": 1}"#
+        )
+        #expect(configuration.idleSeconds == 3)
+        #expect(configuration.drainSeconds == 2)
+        #expect(configuration.strangersPerAddress == 1)
+    }
+
+    @Test func theFileIsFoundByTheEnvironmentToo() throws {
+        #expect(throws: ConfigurationError("/nowhere.json cannot be read")) {
+            try Self.read(environment: ["RELAYD_CONFIG": "/nowhere.json"])
+        }
+        #expect(throws: ConfigurationError("/nowhere.json cannot be read")) { try Self.read(["--config", "/nowhere.json"]) }
+    }
+
+    @Test(arguments: ["RELAYD_", "RELAYD_LISTN", "RELAYD_LIMITS", "RELAYD_LIMITS_COMMANDBYTES", "RELAYD_listen", "RELAYD_INSECURE_"])
+    func anUnknownVariableIsNamed(variable: String) throws {
+        let error = try #require(throws: ConfigurationError.self) { try Self.read(environment: [variable: "1"]) }
+        #expect(error.description.hasPrefix("\(variable):"))
+        // Other people's are none of the relay's business.
+        _ = try Self.read(environment: ["RELAY_LISTN": "1", "MY_RELAYD_LISTN": "1"])
+    }
+
+    @Test(arguments: [
+        (#"{"listn": "127.0.0.1:1"}"#, "listn:"), (#"{"data-directory": "/"}"#, "data-directory:"), (#"{"config": "/x.json"}"#, "config:"),
+        (#"{"limits": {"commandByte": 1}}"#, "limits.commandByte:"), (#"{"limits.commandBytes": 1}"#, "limits.commandBytes:"),
+        (#"{"limits": 1}"#, "limits:"), (#"{"limits": {"commandBytes": "many"}}"#, "limits.commandBytes:"),
+        (#"{"limits": {"commandBytes": 0}}"#, "limits.commandBytes:"), (#"{"idleSeconds": 0}"#, "idleSeconds:"),
+        (#"{"listen": []}"#, "listen:"), (#"{"dataDirectory": ""}"#, "dataDirectory:"),
+    ])
+    func whatCannotStandInTheFileIsNamed(file: String, name: String) throws {
+        let error = try #require(throws: ConfigurationError.self) { try Self.read(file: file) }
+        #expect(error.description.hasPrefix(name))
+    }
+
+    @Test(arguments: RelaySetting.allCases)
+    func aValueOfAnotherKindIsNamed(setting: RelaySetting) throws {
+        let own = SettingSample(of: setting).json
+        for json in ["{}", "null", "1.5", "[1]", "[[]]", "true", "7", "\"-\""] where json != own {
+            // Some texts are as good as others.
+            if json == "\"-\"", [.dataDirectory, .certificateFile, .keyFile].contains(setting) { continue }
+            if json == "7", own == "7" || [.outboundBytes, .idleSeconds, .drainSeconds].contains(setting) { continue }
+            let error = try #require(throws: ConfigurationError.self, "\(json)") {
+                try Self.read(file: "{\"\(setting.rawValue)\": \(json)}")
+            }
+            #expect(error.description.hasPrefix("\(setting.rawValue):"), "\(json)")
+        }
+    }
+
+    @Test(arguments: RelaySetting.allCases)
+    func anEmptyVariableIsNamed(setting: RelaySetting) throws {
+        let error = try #require(throws: ConfigurationError.self) { try Self.read(environment: [setting.variable: ""]) }
+        #expect(error.description.hasPrefix("\(setting.rawValue):"))
+    }
+
+    @Test(arguments: ["", "[]", "{", "\"listen\"", "7"])
+    func aFileThatIsNoObjectSaysSo(file: String) {
+        #expect(throws: ConfigurationError.self) { try Self.read(file: file) }
+    }
+
+    @Test(arguments: [
+        ["--limit", "nothing=1"], ["--limit", "uriBytes"], ["--limit", "uriBytes=x"], ["--metrics-listen", "127.0.0.1:0"],
+    ])
+    func aFlagThatCannotBeSaysSo(flags: [String]) {
+        #expect(throws: ConfigurationError.self) { try Self.read(flags) }
+    }
+}

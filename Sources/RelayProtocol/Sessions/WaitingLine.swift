@@ -3,18 +3,20 @@
 
 /// What waits for its turn, first come first served, and may leave before it. Memory is that of who waits: those who left
 /// leave nothing behind, however often a peer makes them come and go.
-struct WaitingLine<Element: Sendable>: Sendable {
+package struct WaitingLine<Element: Sendable>: Sendable {
     /// A place in the line.
-    typealias Ticket = UInt64
+    package typealias Ticket = UInt64
 
     private var elements: [Ticket: Element] = [:]
     private var firstTicket: Ticket = 0
     private var nextTicket: Ticket = 0
 
-    var isEmpty: Bool { elements.isEmpty }
-    var count: Int { elements.count }
+    package init() {}
 
-    mutating func append(_ element: Element) -> Ticket {
+    package var isEmpty: Bool { elements.isEmpty }
+    package var count: Int { elements.count }
+
+    package mutating func append(_ element: Element) -> Ticket {
         defer { nextTicket += 1 }
         if elements.isEmpty { firstTicket = nextTicket }
         elements[nextTicket] = element
@@ -22,7 +24,7 @@ struct WaitingLine<Element: Sendable>: Sendable {
     }
 
     /// Whose turn it is.
-    var first: (ticket: Ticket, element: Element)? {
+    package var first: (ticket: Ticket, element: Element)? {
         mutating get {
             guard !elements.isEmpty else { return nil }
             while firstTicket < nextTicket {
@@ -34,7 +36,12 @@ struct WaitingLine<Element: Sendable>: Sendable {
     }
 
     @discardableResult
-    mutating func remove(_ ticket: Ticket) -> Element? {
+    package mutating func remove(_ ticket: Ticket) -> Element? {
         elements.removeValue(forKey: ticket)
+    }
+
+    /// Whose turn it is, out of the line.
+    package mutating func popFirst() -> Element? {
+        first.flatMap { remove($0.ticket) }
     }
 }

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// How an app service connection was closed.
+public struct AppServiceClosedStatus: Hashable, Sendable, CustomStringConvertible {
+    private enum Name: String {
+        case completed, cancelled, resourceLimitsExceeded, remoteSystemUnavailable, unknown
+    }
+
+    private let name: Name
+
+    /// One side was done.
+    public static let completed = Self(name: .completed)
+    /// The other side, its app or its system gave up.
+    public static let cancelled = Self(name: .cancelled)
+    /// A limit was reached.
+    public static let resourceLimitsExceeded = Self(name: .resourceLimitsExceeded)
+    /// The other device was lost.
+    public static let remoteSystemUnavailable = Self(name: .remoteSystemUnavailable)
+    /// No reason is known.
+    public static let unknown = Self(name: .unknown)
+
+    /// The status's name.
+    public var description: String { name.rawValue }
+}
+
+/// The end of an app service connection.
+public struct AppServiceClosure: Hashable, Sendable, CustomStringConvertible {
+    /// How it was closed.
+    public let status: AppServiceClosedStatus
+    /// More about it, for people; may be empty.
+    public let message: String
+
+    package init(_ status: AppServiceClosedStatus, _ message: String = "") {
+        self.status = status
+        self.message = message
+    }
+
+    /// Status and message.
+    public var description: String { message.isEmpty ? "\(status)" : "\(status): \(message)" }
+
+    /// What whoever still wants something of the connection is told.
+    package var error: AppServiceError {
+        let isLost = status == .remoteSystemUnavailable
+        let code: AppServiceError.Code = isLost ? .remoteSystemUnavailable : .appServiceConnectionClosed
+        return AppServiceError(code, message: "the connection is closed (\(self)); open another")
+    }
+}

@@ -108,7 +108,7 @@ public final class AppServiceConnection: Sendable {
         /// - Throws: `cancelled` when the task that waits is cancelled.
         get async throws(AppServiceError) {
             carrier.accept()
-            guard let closure = await inbox.closed() else { throw AppServiceError(.cancelled) }
+            guard let closure = await inbox.closure.wait() else { throw AppServiceError(.cancelled) }
             return closure
         }
     }

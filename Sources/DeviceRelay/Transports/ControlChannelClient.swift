@@ -4,7 +4,6 @@
 package import NIOCore
 import NIOHTTP1
 import NIOPosix
-import NIOSSL
 import NIOWebSocket
 import RelayProtocol
 import Synchronization
@@ -36,13 +35,6 @@ package struct ControlChannelClient: Sendable {
     ) -> ControlDial {
         let loop = group.next()
         let dial = ControlDial(loop: loop, events: events)
-        let tls: NIOSSLContext?
-        do {
-            tls = try address.isEncrypted ? Self.tlsContext() : nil
-        } catch {
-            dial.fail(.protocolError("TLS cannot be set up"))
-            return dial
-        }
         let timer = loop.scheduleTask(in: .milliseconds(timeout)) { dial.fail(.timedOut) }
         dial.whenEnded { timer.cancel() }
         let bootstrap = ClientBootstrap(group: loop)
@@ -51,51 +43,12 @@ package struct ControlChannelClient: Sendable {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     guard dial.add(channel) else { throw ChannelError.alreadyClosed }
-                    if let tls { try Self.addTLS(tls, to: channel, address, trust, dial) }
+                    if address.isEncrypted { try RelayTLS.add(to: channel, host: address.host, trust) { dial.fail(.untrusted($0)) } }
                     try addHTTP(to: channel, address, dial)
                 }
             }
-        bootstrap.connect(host: address.host, port: address.port).whenFailure { dial.fail(.unreachable(Self.describe($0))) }
+        bootstrap.connect(host: address.host, port: address.port).whenFailure { dial.fail(DialFailure(connecting: $0)) }
         return dial
-    }
-
-    private static func tlsContext() throws -> NIOSSLContext {
-        var configuration = TLSConfiguration.makeClientConfiguration()
-        configuration.minimumTLSVersion = .tlsv12
-        // Whoever does not end TLS in turn must not keep the socket open for long.
-        configuration.shutdownTimeout = .milliseconds(500)
-        // The name is checked with the authorities; a pinned key may show any.
-        configuration.certificateVerification = .noHostnameVerification
-        configuration.applicationProtocols = ["http/1.1"]
-        return try NIOSSLContext(configuration: configuration)
-    }
-
-    private static func addTLS(
-        _ context: NIOSSLContext,
-        to channel: any Channel,
-        _ address: RelayAddress,
-        _ trust: RelayTrust,
-        _ dial: ControlDial
-    ) throws {
-        let isAddress = (try? SocketAddress(ipAddress: address.host, port: 0)) != nil
-        let handler = try NIOSSLClientHandler(
-            context: context,
-            serverHostname: isAddress ? nil : address.host,
-            customVerificationCallback: { chain, promise in
-                @Sendable func result(_ verdict: RelayTrust.Verdict) -> NIOSSLVerificationResult {
-                    switch verdict {
-                    case .trusted: return .certificateVerified
-                    case .refused(let problem): dial.fail(.untrusted(problem))
-                    case .undecided: break
-                    }
-                    return .failed
-                }
-                let verdict = trust.verdict(byKeyOf: chain)
-                guard verdict == .undecided else { return promise.succeed(result(verdict)) }
-                promise.completeWithTask { result(await trust.verdict(byAuthoritiesOf: chain, host: address.host)) }
-            }
-        )
-        try channel.pipeline.syncOperations.addHandler(handler)
     }
 
     private func addHTTP(to channel: any Channel, _ address: RelayAddress, _ dial: ControlDial) throws {
@@ -111,7 +64,7 @@ package struct ControlChannelClient: Sendable {
                 try channel.pipeline.syncOperations.addHandler(handler)
             }
         }
-        let request = UpgradeRequestHandler(address: address, dial: dial)
+        let request = UpgradeRequestHandler(address, path: address.path, subprotocol: Self.subprotocol) { dial.fail($0) }
         let bound = NIOLoopBound(request, eventLoop: channel.eventLoop)
         try channel.pipeline.syncOperations.addHTTPClientHandlers(
             leftOverBytesStrategy: .forwardBytes,
@@ -121,16 +74,6 @@ package struct ControlChannelClient: Sendable {
             )
         )
         try channel.pipeline.syncOperations.addHandler(request)
-    }
-
-    /// In a few words, without what was dialled.
-    private static func describe(_ error: any Error) -> String {
-        switch error {
-        case let error as NIOConnectionError where error.connectionErrors.isEmpty: "the name is not known"
-        case is NIOConnectionError: "nothing answers there"
-        case is ChannelError: "no answer"
-        default: "\(type(of: error))"
-        }
     }
 }
 
@@ -193,50 +136,5 @@ package final class ControlDial: Sendable {
         // Not at once: the verification callback runs within the TLS handler, which must not be entered again.
         for channel in ended.channels { channel.eventLoop.execute { channel.close(promise: nil) } }
         return true
-    }
-}
-
-/// Asks for the upgrade, and tells why there is none.
-private final class UpgradeRequestHandler: ChannelInboundHandler, RemovableChannelHandler {
-    typealias InboundIn = HTTPClientResponsePart
-    typealias OutboundOut = HTTPClientRequestPart
-
-    private let address: RelayAddress
-    private let dial: ControlDial
-
-    init(address: RelayAddress, dial: ControlDial) {
-        self.address = address
-        self.dial = dial
-    }
-
-    func channelActive(context: ChannelHandlerContext) {
-        var headers = HTTPHeaders()
-        headers.add(name: "Host", value: address.authority)
-        headers.add(name: "Sec-WebSocket-Protocol", value: ControlChannelClient.subprotocol)
-        let head = HTTPRequestHead(version: .http1_1, method: .GET, uri: address.path, headers: headers)
-        context.write(wrapOutboundOut(.head(head)), promise: nil)
-        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
-        context.fireChannelActive()
-    }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard case .head(let head) = unwrapInboundIn(data) else { return }
-        let seconds = head.headers.first(name: "Retry-After").flatMap { Int64($0) }.map { min(max($0, 0), 86_400) }
-        dial.fail(.notARelay(status: Int(head.status.code), retryAfter: seconds.map { $0 * 1_000 }))
-    }
-
-    func channelInactive(context: ChannelHandlerContext) {
-        dial.fail(.protocolError("the connection was closed before it was a WebSocket"))
-        context.fireChannelInactive()
-    }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        switch error {
-        case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: dial.fail(.protocolError("TLS failed"))
-        case is NIOHTTPClientUpgradeError: dial.fail(.notARelay(status: 101, retryAfter: nil))
-        case is HTTPParserError: dial.fail(.protocolError("the answer is no HTTP"))
-        default: dial.fail(.protocolError("\(type(of: error))"))
-        }
-        context.close(promise: nil)
     }
 }

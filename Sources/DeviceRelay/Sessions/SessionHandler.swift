@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import NIOSSL
+import NIOTLS
+import RelayProtocol
+
+/// A session in its channel, behind TLS: feeds the state machine, and does what it says. All of it happens on the event loop, without a hop
+/// per frame; tasks come in through `SessionLink`, and are resumed from here.
+///
+/// Reading never stops. What a peer can make this side hold is bounded by windows, budgets and the number of answers that have not
+/// left; were both sides to stop reading while they cannot write, neither would go on.
+final class SessionHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// What a session is made of.
+    struct Environment {
+        let role: SessionStateMachine.Role
+        let limits: Limits
+        let budget: AssemblyBudget
+        let admit: SessionAdmitter
+        /// The peer that TLS has proved.
+        let peer: @Sendable () -> EndpointID?
+        let startTimeout: TimeAmount
+    }
+
+    /// Message bytes from here on are written as they are, not copied behind others.
+    static let copiedBytes = 8 << 10
+    /// A buffer of written frames is handed on when it has so many.
+    static let outgoingBytes = 64 << 10
+    /// The data slices of one turn of the loop, so that others get theirs.
+    static let slicesPerTurn = 8
+
+    private enum Start {
+        case handshaking
+        case greeting
+        case done
+    }
+
+    let environment: Environment
+    /// Called once: the session stands, or does not come about.
+    private var started: (@Sendable (Result<PeerSession, SessionStartError>) -> Void)?
+    var machine: SessionStateMachine
+    var link: SessionLink?
+    private(set) var peer: EndpointID?
+    private var decoder = SessionFrameDecoder()
+    private var actions: [SessionAction] = []
+    private var isPerforming = false
+    private var start = Start.handshaking
+    private var context: ChannelHandlerContext?
+    private let epoch = NIODeadline.now()
+
+    // Of the tasks that wait here.
+    var asks: [SessionRequestID: SessionAsk] = [:]
+    var keys: [UInt64: SessionRequestID] = [:]
+    var deadlines = DeadlineQueue()
+    var inboxes: [SessionConnectionID: AppServiceInbox] = [:]
+    var exchanges: [SessionRequestID: (exchange: SessionExchange, ticket: AppServiceInbox.Ticket?)] = [:]
+    var responses: [SessionRequestID: CheckedContinuation<Result<Void, AppServiceError>, Never>] = [:]
+    var serving: [SessionConnectionID: Task<Void, Never>] = [:]
+    var claim: AssemblyBudget.Ticket?
+
+    private var outgoing = ByteBuffer()
+    private var needsFlush = false
+    private var repliesMarked: UInt64 = 0
+    private var isTurnScheduled = false
+    private var timer: (at: Duration, scheduled: Scheduled<Void>)?
+    private var startTimer: Scheduled<Void>?
+    private var closeTimer: Scheduled<Void>?
+
+    init(_ environment: Environment, started: @escaping @Sendable (Result<PeerSession, SessionStartError>) -> Void) {
+        self.environment = environment
+        self.started = started
+        machine = SessionStateMachine(role: environment.role, limits: environment.limits)
+    }
+
+    var now: Duration { .nanoseconds((NIODeadline.now() - epoch).nanoseconds) }
+
+    // MARK: The channel
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        link = SessionLink(channel: context.channel, handler: self)
+        let isolated = context.eventLoop.assumeIsolated()
+        startTimer = isolated.scheduleTask(in: environment.startTimeout) { self.failStart(.timedOut) }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        streamEnded()
+        self.context = nil
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        streamEnded()
+        context.fireChannelInactive()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case TLSUserEvent.handshakeCompleted(negotiatedProtocol: let name):
+            guard name == SessionWire.applicationProtocol, let peer = environment.peer() else { return failStart(.notAuthentic) }
+            self.peer = peer
+            start = .greeting
+            change { $0.start(at: $1, into: &$2) }
+            settle()
+        case ChannelEvent.inputClosed: context.close(promise: nil)
+        default: context.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        switch error {
+        case NIOSSLError.uncleanShutdown: failStart(.broken)
+        // Also the alert with which the other side refuses this one's certificate.
+        case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError: failStart(.notAuthentic)
+        default: failStart(.broken)
+        }
+        context.close(promise: nil)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard machine.end == nil, start != .handshaking else { return }
+        machine.heard(at: now)
+        decoder.append(unwrapInboundIn(data))
+        do throws(SessionError) {
+            while machine.end == nil, let frame = try decoder.next() {
+                change { $0.receive(frame, at: $1, into: &$2) }
+                if start == .greeting, machine.end == nil { succeedStart() }
+            }
+        } catch {
+            change { $0.receive(error, into: &$2) }
+        }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        settle()
+        context.fireChannelReadComplete()
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable, machine.hasData { scheduleTurn() }
+        context.fireChannelWritabilityChanged()
+    }
+
+    // MARK: The start
+
+    private func succeedStart() {
+        guard let link, let peer else { return }
+        finishStart(.success(PeerSession(peer: peer, isOpenedHere: environment.role == .client, link: link)))
+    }
+
+    /// Before the session stands, ends it; after, does nothing.
+    private func failStart(_ error: SessionStartError) {
+        guard start != .done else { return }
+        finishStart(.failure(error))
+        context?.close(promise: nil)
+    }
+
+    private func finishStart(_ result: Result<PeerSession, SessionStartError>) {
+        start = .done
+        startTimer?.cancel()
+        // Let go of: whoever waits for the session holds it.
+        let started = started
+        self.started = nil
+        started?(result)
+    }
+
+    private func streamEnded() {
+        change { $0.connectionLost(into: &$2) }
+        failStart(.broken)
+        timer?.scheduled.cancel()
+        timer = nil
+        closeTimer?.cancel()
+        link = nil
+    }
+
+    // MARK: The machine
+
+    /// Feeds the machine and does what it says.
+    func change(_ body: (inout SessionStateMachine, Duration, inout [SessionAction]) -> Void) {
+        body(&machine, now, &actions)
+        guard !isPerforming else { return }
+        isPerforming = true
+        var index = 0
+        // What is done may feed the machine again.
+        while index < actions.count {
+            perform(actions[index])
+            index += 1
+        }
+        actions.removeAll(keepingCapacity: true)
+        isPerforming = false
+    }
+
+    /// After one or more changes: sends what waits, and looks when something is due.
+    func settle() {
+        sendData()
+        flush()
+        setTimer()
+    }
+
+    // MARK: Writing
+
+    func write(_ frame: SessionFrame) {
+        guard context != nil else { return }
+        if outgoing.capacity == 0 { outgoing.reserveCapacity(1 << 10) }
+        if var message = SessionFrameEncoder.writeHead(of: frame, to: &outgoing) {
+            if message.readableBytes < Self.copiedBytes {
+                outgoing.writeBuffer(&message)
+            } else {
+                handOn()
+                context?.write(wrapOutboundOut(message), promise: nil)
+            }
+        }
+        needsFlush = true
+        if outgoing.readableBytes >= Self.outgoingBytes { handOn() }
+    }
+
+    private func handOn(promise: EventLoopPromise<Void>? = nil) {
+        guard outgoing.readableBytes > 0 || promise != nil else { return }
+        context?.write(wrapOutboundOut(outgoing), promise: promise)
+        // Handed out, and so never written to again.
+        outgoing = ByteBuffer()
+    }
+
+    private func flush() {
+        guard needsFlush, let context else { return }
+        needsFlush = false
+        let replies = machine.repliesSent
+        if replies > repliesMarked {
+            repliesMarked = replies
+            let promise = context.eventLoop.makePromise(of: Void.self)
+            promise.futureResult.assumeIsolated().whenSuccess { self.machine.flushed(repliesUpTo: replies) }
+            handOn(promise: promise)
+        } else {
+            handOn()
+        }
+        context.flush()
+    }
+
+    /// Sends slices of granted bodies while the stream takes them.
+    private func sendData() {
+        guard machine.hasData, let context else { return }
+        for _ in 0..<Self.slicesPerTurn where machine.hasData && context.channel.isWritable {
+            change { $0.nextData(at: $1, into: &$2) }
+            flush()
+        }
+        if machine.hasData, context.channel.isWritable { scheduleTurn() }
+    }
+
+    private func scheduleTurn() {
+        guard !isTurnScheduled, let context else { return }
+        isTurnScheduled = true
+        context.eventLoop.assumeIsolated().execute {
+            self.isTurnScheduled = false
+            self.settle()
+        }
+    }
+
+    /// The session is over: closes when all has left, or soon.
+    func close(after end: SessionEnd) {
+        guard let context else { return }
+        let channel = context.channel
+        let promise = context.eventLoop.makePromise(of: Void.self)
+        promise.futureResult.whenComplete { _ in channel.close(promise: nil) }
+        handOn(promise: promise)
+        context.flush()
+        closeSoon()
+    }
+
+    /// Whatever the peer does.
+    func closeSoon() {
+        guard let channel = context?.channel, closeTimer == nil else { return }
+        closeTimer = channel.eventLoop.scheduleTask(in: PeerSession.closingTime) { channel.close(promise: nil) }
+    }
+
+    // MARK: Time
+
+    private func setTimer() {
+        guard machine.end == nil, let context, let due = machine.nextDeadline else {
+            timer?.scheduled.cancel()
+            timer = nil
+            return
+        }
+        let next = min(due, deadlines.next ?? due)
+        // One that comes too early looks again.
+        if let timer, timer.at <= next { return }
+        timer?.scheduled.cancel()
+        let delay = TimeAmount(next - now)
+        timer = (next, context.eventLoop.assumeIsolated().scheduleTask(in: delay) { self.timeCame() })
+    }
+
+    private func timeCame() {
+        timer = nil
+        let now = now
+        while let token = deadlines.popDue(at: now) { giveUp(token, .timedOut) }
+        if let due = machine.nextDeadline, now >= due { change { $0.timePassed(at: $1, into: &$2) } }
+        settle()
+    }
+}

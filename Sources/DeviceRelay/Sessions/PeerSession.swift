@@ -73,4 +73,11 @@ package final class PeerSession: Sendable {
 
     /// Whether it has ended.
     package var hasEnded: Bool { link.end.value != nil }
+
+    /// What the session holds, by kind and without what there is none of: for tests and diagnosis.
+    package func inventory() async -> [String: Int] {
+        await withCheckedContinuation { continuation in
+            link.enqueue { handler in continuation.resume(returning: handler.inventory) }
+        }
+    }
 }

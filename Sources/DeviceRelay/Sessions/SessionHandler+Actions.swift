@@ -58,6 +58,14 @@ extension SessionHandler {
         closeSoon()
     }
 
+    var inventory: [String: Int] {
+        let counts = [
+            "asks": asks.count, "tokens": keys.count, "connections": inboxes.count + machine.connectionCount, "exchanges": exchanges.count,
+            "responses": responses.count, "services": serving.count, "bytes": machine.heldBytes, "claims": claim == nil ? 0 : 1,
+        ]
+        return counts.filter { $0.value > 0 }
+    }
+
     // MARK: Asks
 
     /// Nobody waits longer, whatever is asked for.

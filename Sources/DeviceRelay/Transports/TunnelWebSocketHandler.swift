@@ -11,6 +11,9 @@ final class TunnelWebSocketHandler: ChannelDuplexHandler {
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = WebSocketFrame
 
+    /// The most that is sent in a frame, for whoever holds frames until they are whole.
+    static let frameBytes = 64 << 10
+
     private var isInMessage = false
     private var isClosing = false
 
@@ -53,7 +56,11 @@ final class TunnelWebSocketHandler: ChannelDuplexHandler {
             promise?.fail(ChannelError.ioOnClosedChannel)
             return
         }
-        write(context, .binary, unwrapOutboundIn(data), promise: promise)
+        var bytes = unwrapOutboundIn(data)
+        while bytes.readableBytes > Self.frameBytes, let piece = bytes.readSlice(length: Self.frameBytes) {
+            write(context, .binary, piece, promise: nil)
+        }
+        write(context, .binary, bytes, promise: promise)
     }
 
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {

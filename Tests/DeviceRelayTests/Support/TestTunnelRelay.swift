@@ -160,6 +160,7 @@ final class TestTunnelRelay: Sendable {
 
     private static func addWebSocket(to channel: any Channel, _ state: NIOLoopBoundBox<State>) throws {
         let upgrader = NIOWebSocketServerUpgrader(
+            maxFrameSize: 64 << 10,
             shouldUpgrade: { channel, head in
                 guard head.uri.hasPrefix("/v1/tunnels/"), head.headers["Authorization"] == ["Tunnel " + token],
                     head.headers["Sec-WebSocket-Protocol"] == ["device-relay.tunnel.v1"]
@@ -216,7 +217,7 @@ final class SpliceHandler: ChannelDuplexHandler {
     private var early: [ByteBuffer] = []
     private(set) var pendingBytes = 0
     var isHeld = false {
-        didSet { if !isHeld { readIfWanted() } }
+        didSet { if !isHeld { goOn() } }
     }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
@@ -230,12 +231,14 @@ final class SpliceHandler: ChannelDuplexHandler {
         for side in [self, other] {
             side.send(ByteBuffer(integer: 0 as UInt8))
         }
-        for side in [self, other] {
-            let early = side.early
-            side.early = []
-            for bytes in early { side.receive(bytes) }
-            side.readIfWanted()
-        }
+        for side in [self, other] { side.goOn() }
+    }
+
+    private func goOn() {
+        let early = early
+        self.early = []
+        for bytes in early { receive(bytes) }
+        readIfWanted()
     }
 
     func send(_ bytes: ByteBuffer) {
@@ -247,7 +250,7 @@ final class SpliceHandler: ChannelDuplexHandler {
     }
 
     func receive(_ bytes: ByteBuffer) {
-        if let partner { partner.send(bytes) } else { early.append(bytes) }
+        if let partner, !isHeld { partner.send(bytes) } else { early.append(bytes) }
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) { receive(unwrapInboundIn(data)) }

@@ -27,7 +27,9 @@ import Testing
         try await SessionWorld.with(ways: (opener, target), services: [.echo()]) { world in
             let connection = try await world.open()
             #expect(try await connection.send([:]) == [:])
-            for size in [64, (32 << 10) - 1, 32 << 10, (32 << 10) + 1, 1 << 20, 16 << 20] {
+            // Without optimization WebSocket frames are masked slowly.
+            let largest = opener == [.socket] && target == [.socket] ? 16 << 20 : 1 << 20
+            for size in [64, (32 << 10) - 1, 32 << 10, (32 << 10) + 1, largest] {
                 let message = try Self.message(encodedBytes: size)
                 #expect(try await connection.send(message) == message, "\(size)")
             }

@@ -88,7 +88,7 @@ final class TestTunnelRelay: Sendable {
         return (transport(id, kinds.opener), transport(id, kinds.target))
     }
 
-    enum Way: Sendable {
+    enum Way: Hashable, Sendable {
         case socket, webSocket
         case other(String)
     }

@@ -113,6 +113,7 @@ final class SessionHandler: ChannelInboundHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         switch error {
         case NIOSSLError.uncleanShutdown: failStart(.broken)
+        case NIOSSLError.handshakeFailed(.sslError(let stack)) where stack == [.eofDuringHandshake]: failStart(.broken)
         // Also the alert with which the other side refuses this one's certificate.
         case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError: failStart(.notAuthentic)
         default: failStart(.broken)

@@ -152,7 +152,7 @@ final class TunnelEntranceHandler: ChannelInboundHandler, RemovableChannelHandle
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         guard !isDone else { return context.fireErrorCaught(error) }
-        attempt.fail(.unreachable(DialFailure(speaking: error)))
+        attempt.fail(error is IOError ? .closed : .unreachable(DialFailure(speaking: error)))
         context.close(promise: nil)
     }
 }

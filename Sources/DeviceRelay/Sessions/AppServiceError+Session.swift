@@ -56,7 +56,7 @@ extension AppServiceError {
     init(_ error: SessionSendError) {
         switch error {
         case .limitExceeded(let excess): self.init(excess)
-        case .metadataTooLong: self.init(.notSupported, message: "the names of the service and the apps are too long")
+        case .metadataTooLong: self.init(.appServiceUnavailable, message: "no service has so long a name; check it and the ids of the apps")
         case .sessionEnding: self = .sessionEnding
         case .notOpen: self.init(.appServiceConnectionClosed)
         }

@@ -11,7 +11,7 @@ extension SessionHandler {
         case .openReceived(let id, let opening): opened(id, opening)
         case .openSucceeded(let id): openSucceeded(id)
         case .openFailed(let id, let failure): finishAsk(Self.key(of: id))?.fail(AppServiceError(open: failure))
-        case .connectionClosed(let id, let end): inboxes.removeValue(forKey: id)?.close(AppServiceClosure(end))
+        case .connectionClosed(let id, let end): connectionClosed(id, end)
 
         case .requestReceived(let request, let message, let timeLeft, let receipt):
             deliver(request, message, timeLeft: timeLeft, receipt)
@@ -46,7 +46,9 @@ extension SessionHandler {
 
     private func ended(_ end: SessionEnd) {
         link?.end.settle(end)
-        close(after: end)
+        if let claim { environment.budget.cancel(claim) }
+        claim = nil
+        close()
     }
 
     /// Gives everything up, and tells the peer.

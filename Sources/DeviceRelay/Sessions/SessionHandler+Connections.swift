@@ -47,6 +47,7 @@ extension SessionHandler {
         }
         let inbox = AppServiceInbox()
         inboxes[id] = inbox
+        offered.insert(id)
         let carrier = SessionCarrier(id, link: link, inbox: inbox, isOffered: true)
         serving[id] = Task { [admit = environment.admit] in
             switch await admit(peer, opening) {
@@ -59,18 +60,29 @@ extension SessionHandler {
     }
 
     func accept(_ id: SessionConnectionID) {
+        offered.remove(id)
         change { $0.accept(id, at: $1, into: &$2) }
     }
 
     func refuse(_ id: SessionConnectionID, _ refusal: SessionRefusal) {
+        offered.remove(id)
         inboxes[id] = nil
         change { $0.refuse(id, refusal, at: $1, into: &$2) }
     }
 
     // MARK: Both
 
+    /// The peer closed it, or the session is over. A service that has not taken it up, or whose peer is lost, need not go on; one whose
+    /// peer is done sees the end, and finishes what it has to.
+    func connectionClosed(_ id: SessionConnectionID, _ end: SessionConnectionEnd) {
+        inboxes.removeValue(forKey: id)?.close(AppServiceClosure(end))
+        if case .closed = end, !offered.contains(id) { return }
+        serving[id]?.cancel()
+    }
+
     /// The app closes it; one that it has not accepted is refused.
     func close(_ id: SessionConnectionID, _ closure: SessionClosure) {
+        offered.remove(id)
         inboxes.removeValue(forKey: id)?.close(AppServiceClosure(closure))
         change { $0.closeConnection(id, closure, at: $1, into: &$2) }
     }

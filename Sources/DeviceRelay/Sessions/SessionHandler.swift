@@ -30,8 +30,9 @@ final class SessionHandler: ChannelInboundHandler {
     static let copiedBytes = 8 << 10
     /// A buffer of written frames is handed on when it has so many.
     static let outgoingBytes = 64 << 10
-    /// The data slices of one turn of the loop, so that others get theirs.
-    static let slicesPerTurn = 8
+    /// The data of one turn of the loop, so that others get theirs: so many flushes of so many slices.
+    static let flushesPerTurn = 4
+    static let slicesPerFlush = 2
 
     private enum Start {
         case handshaking
@@ -50,7 +51,7 @@ final class SessionHandler: ChannelInboundHandler {
     private var isPerforming = false
     private var start = Start.handshaking
     private var context: ChannelHandlerContext?
-    private let epoch = NIODeadline.now()
+    private var epoch = NIODeadline.uptimeNanoseconds(0)
 
     // Of the tasks that wait here.
     var asks: [SessionRequestID: SessionAsk] = [:]
@@ -59,6 +60,8 @@ final class SessionHandler: ChannelInboundHandler {
     var inboxes: [SessionConnectionID: AppServiceInbox] = [:]
     var exchanges: [SessionRequestID: (exchange: SessionExchange, ticket: AppServiceInbox.Ticket?)] = [:]
     var responses: [SessionRequestID: CheckedContinuation<Result<Void, AppServiceError>, Never>] = [:]
+    /// The peer's wishes that no service has taken up.
+    var offered: Set<SessionConnectionID> = []
     var serving: [SessionConnectionID: Task<Void, Never>] = [:]
     var claim: AssemblyBudget.Ticket?
 
@@ -76,12 +79,14 @@ final class SessionHandler: ChannelInboundHandler {
         machine = SessionStateMachine(role: environment.role, limits: environment.limits)
     }
 
-    var now: Duration { .nanoseconds((NIODeadline.now() - epoch).nanoseconds) }
+    /// The time since the handler was added.
+    var now: Duration { .nanoseconds(((context?.eventLoop.now ?? .now()) - epoch).nanoseconds) }
 
     // MARK: The channel
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
+        epoch = context.eventLoop.now
         link = SessionLink(channel: context.channel, handler: self)
         let isolated = context.eventLoop.assumeIsolated()
         startTimer = isolated.scheduleTask(in: environment.startTimeout) { self.failStart(.timedOut) }
@@ -243,8 +248,8 @@ final class SessionHandler: ChannelInboundHandler {
     /// Sends slices of granted bodies while the stream takes them.
     private func sendData() {
         guard machine.hasData, let context else { return }
-        for _ in 0..<Self.slicesPerTurn where machine.hasData && context.channel.isWritable {
-            change { $0.nextData(at: $1, into: &$2) }
+        for _ in 0..<Self.flushesPerTurn where machine.hasData && context.channel.isWritable {
+            for _ in 0..<Self.slicesPerFlush { change { $0.nextData(at: $1, into: &$2) } }
             flush()
         }
         if machine.hasData, context.channel.isWritable { scheduleTurn() }
@@ -260,7 +265,7 @@ final class SessionHandler: ChannelInboundHandler {
     }
 
     /// The session is over: closes when all has left, or soon.
-    func close(after end: SessionEnd) {
+    func close() {
         guard let context else { return }
         let channel = context.channel
         let promise = context.eventLoop.makePromise(of: Void.self)

@@ -45,7 +45,7 @@ import Testing
             #expect(await code { () async throws(AppServiceError) in try await world.open("broken") } == .appUnavailable)
             #expect(await code { () async throws(AppServiceError) in try await world.open("none") } == .appServiceUnavailable)
             let long = String(repeating: "n", count: 5_000)
-            #expect(await code { () async throws(AppServiceError) in try await world.open(long) } == .notSupported)
+            #expect(await code { () async throws(AppServiceError) in try await world.open(long) } == .appServiceUnavailable)
             #expect(await Inventory.settled(world.session).isEmpty)
             #expect(await Inventory.settled(world.targetSession).isEmpty)
         }

@@ -102,7 +102,12 @@ final class TestTunnelRelay: Sendable {
             }
         }
         let token = Secret(Blob<BlobKinds.TunnelToken>(Array(repeating: 7, count: 32)))
-        return TunnelTransport(TunnelEntrance(tunnel: id, token: token, urls: urls), relay: address, trust: RelayTrust(relay: nil))
+        return TunnelTransport(
+            TunnelEntrance(tunnel: id, token: token, urls: urls),
+            relay: address,
+            trust: RelayTrust(relay: nil),
+            patience: .milliseconds(50)
+        )
     }
 
     // MARK: Trouble
@@ -146,8 +151,8 @@ final class TestTunnelRelay: Sendable {
         case .silent: break
         case .hangUp: side.channel.close(promise: nil)
         case .refuse(let status):
+            // It is for the other side to close.
             side.handler.send(ByteBuffer(integer: status))
-            side.channel.close(promise: nil)
         case .pair:
             guard let other = state.value.waiting.removeValue(forKey: tunnel), other.channel.isActive else {
                 state.value.waiting[tunnel] = side

@@ -8,7 +8,7 @@ import Testing
 
 @testable import DeviceRelay
 
-@Suite struct TunnelTransportTests {
+@Suite(.timeLimit(.minutes(2))) struct TunnelTransportTests {
     typealias Way = TestTunnelRelay.Way
 
     /// What came through a tunnel, once the text from the other side is there.
@@ -100,9 +100,9 @@ import Testing
 
     @Test func nobodyWaitsForEver() async throws {
         let relay = try await TestTunnelRelay(socket: .silent, webSocket: .silent)
-        #expect(await Self.failure(relay.tunnel(([.socket, .webSocket], [])).opener, timeout: .milliseconds(50)) == .timedOut)
         let task = Task { await Self.failure(relay.tunnel(([.webSocket], [])).opener) }
-        while try await relay.counts.accepted < 2 { await Task.yield() }
+        while try await relay.counts.accepted < 1 { await Task.yield() }
+        #expect(await Self.failure(relay.tunnel(([.socket, .webSocket], [])).opener, timeout: .milliseconds(50)) == .timedOut)
         task.cancel()
         #expect(await task.value == .cancelled)
         try await relay.whenAllClosed()

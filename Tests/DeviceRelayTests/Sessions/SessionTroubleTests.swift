@@ -34,24 +34,20 @@ import Testing
     }
 
     enum Handshake: CaseIterable {
-        case silent, garbage, broken, cancelled
+        case garbage, broken, cancelled
     }
 
     @Test(arguments: Handshake.allCases) func thePeerEndsInTheHandshake(_ kind: Handshake) async throws {
         let relay = try await TestTunnelRelay()
         let (opener, target) = (try SessionSide(), try SessionSide())
         let tunnel = relay.tunnel()
-        let timeout = Duration.milliseconds(kind == .silent ? 100 : 10_000)
         let opening = Task {
-            await code { () async throws(AppServiceError) in
-                try await opener.connector.open(to: target.id, over: tunnel.opener, timeout: timeout)
-            }
+            await code { () async throws(AppServiceError) in try await opener.connector.open(to: target.id, over: tunnel.opener) }
         }
         let channel = try await tunnel.target.connect(timeout: .seconds(10)) { channel in
             try channel.pipeline.syncOperations.addHandler(QuietHandler())
         }
         switch kind {
-        case .silent: #expect(await opening.value == .timedOut)
         case .garbage:
             try await channel.writeAndFlush(ByteBuffer(string: "HTTP/1.1 400 Bad Request\r\n\r\n")).get()
             #expect(await opening.value == .authenticationError)

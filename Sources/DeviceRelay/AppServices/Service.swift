@@ -25,8 +25,8 @@ public struct Service: Sendable {
         self.handler = handler
     }
 
-    /// Whether an app of this id may call. The empty id is that of an app that does not name itself.
-    package func allows(_ appID: String?) -> Bool {
+    /// Whether an app of this id may call; `nil` stands for one that does not name itself.
+    func allows(_ appID: String?) -> Bool {
         guard let allowedApps else { return true }
         return appID.map(allowedApps.contains) ?? false
     }

@@ -9,6 +9,26 @@ package enum SessionAdmission: Sendable {
     case serve(Service, AppServiceInfo, AppServiceCaller)
     /// With the error's code and message.
     case refuse(AppServiceError)
+
+    /// What follows from what an app offers.
+    /// - Parameters:
+    ///   - services: Those of the app that is asked for; `nil` if there is no such app.
+    ///   - caller: Who asks. Whether it may at all is for the endpoint to have decided.
+    package init(_ services: [Service]?, for opening: SessionOpening, from caller: AppServiceCaller) {
+        guard let services else {
+            self = .refuse(AppServiceError(.appNotInstalled))
+            return
+        }
+        guard let service = services.first(where: { $0.name == opening.serviceName }) else {
+            self = .refuse(AppServiceError(.appServiceUnavailable))
+            return
+        }
+        guard service.allows(caller.appID) else {
+            self = .refuse(AppServiceError(.remoteSystemNotSupportedByApp))
+            return
+        }
+        self = .serve(service, AppServiceInfo(name: service.name, packageID: opening.packageID), caller)
+    }
 }
 
 /// Decides on a wish. The peer is the one that TLS has proved; the app that calls is only what it says.

@@ -161,6 +161,47 @@ import Testing
         }
     }
 
+    @Test func allSessionsOfAnEndpointShareItsBudget() async throws {
+        var limits = Limits()
+        limits[.messageBytes] = 64 << 10
+        limits[.assemblyBytesPerEndpoint] = 100 << 10
+        let goOn = Signal()
+        let service = Service("test") { connection, caller in
+            // What the first sends is received, and not taken.
+            if caller.appID == "first" {
+                await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { _ = try await connection.closed }
+                    await goOn.wait()
+                    group.cancelAll()
+                }
+            }
+            try await connection.respond { $0.message }
+        }
+        let relay = try await TestTunnelRelay()
+        let target = try SessionSide(limits: limits, services: [service])
+        let large = try Self.message(encodedBytes: 64 << 10)
+        func connect(_ name: String) async throws -> (session: PeerSession, accepted: PeerSession, connection: AppServiceConnection) {
+            let tunnel = relay.tunnel()
+            async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
+            let session = try await SessionSide().connector.open(to: target.id, over: tunnel.opener)
+            return (session, try await accepted, try await session.open(SessionWorld.info, from: name, timeout: .seconds(30)))
+        }
+        let (first, second) = (try await connect("first"), try await connect("second"))
+        async let held = first.connection.send(large)
+        while await first.accepted.inventory()["exchanges"] != 1 { await Task.yield() }
+        #expect(target.budget.freeBytes == 36 << 10)
+        async let waiting = second.connection.send(large)
+        while await second.accepted.inventory()["claims"] != 1 { await Task.yield() }
+        // What is small does not wait.
+        #expect(try await second.connection.send(["Text": "small"]) == ["Text": "small"])
+        goOn.happen()
+        #expect(try await held == large)
+        #expect(try await waiting == large)
+        #expect(target.budget.freeBytes == 100 << 10)
+        for session in [first.session, second.session] { await session.shutDown() }
+        await relay.stop()
+    }
+
     @Test func aPeerThatIsNotReadForAWhileGoesOn() async throws {
         try await SessionWorld.with(services: [.echo()]) { world in
             let connection = try await world.open()

@@ -37,6 +37,7 @@ import Testing
         let services = [
             Service("stranger") { _, _ in throw AppServiceError(.notAuthorized, message: "ask the owner\u{1B}[0m") },
             Service("broken") { _, _ in throw Plain() },
+            Service("friends", allowedApps: ["com.example.friend"]) { connection, _ in try await connection.respond { $0.message } },
         ]
         try await SessionWorld.with(services: services) { world in
             let error = await #expect(throws: AppServiceError.self) { try await world.open("stranger") }
@@ -44,6 +45,16 @@ import Testing
             #expect(error?.message == "ask the owner\u{FFFD}[0m")
             #expect(await code { () async throws(AppServiceError) in try await world.open("broken") } == .appUnavailable)
             #expect(await code { () async throws(AppServiceError) in try await world.open("none") } == .appServiceUnavailable)
+            #expect(await code { () async throws(AppServiceError) in try await world.open("friends") } == .remoteSystemNotSupportedByApp)
+            let other = AppServiceInfo(name: "friends", packageID: "com.example.other")
+            let friend = AppServiceInfo(name: "friends", packageID: "com.example.app")
+            let noApp = await code { () async throws(AppServiceError) in try await world.session.open(other, timeout: .seconds(30)) }
+            #expect(noApp == .appNotInstalled)
+            let nameless = await code { () async throws(AppServiceError) in try await world.session.open(friend, timeout: .seconds(30)) }
+            #expect(nameless == .remoteSystemNotSupportedByApp)
+            let connection = try await world.session.open(friend, from: "com.example.friend", timeout: .seconds(30))
+            #expect(try await connection.send([:]) == [:])
+            connection.close()
             let long = String(repeating: "n", count: 5_000)
             #expect(await code { () async throws(AppServiceError) in try await world.open(long) } == .appServiceUnavailable)
             #expect(await Inventory.settled(world.session).isEmpty)

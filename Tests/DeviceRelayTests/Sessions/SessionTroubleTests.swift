@@ -103,6 +103,33 @@ import Testing
         }
     }
 
+    @Test func theStreamBreaksUnderALargeAnswer() async throws {
+        let large = try SessionExchangeTests.message(encodedBytes: 16 << 20)
+        let codes = AsyncStream.makeStream(of: AppServiceError.Code?.self)
+        let taken = Signal()
+        let goOn = Signal()
+        let service = Service("test") { connection, _ in
+            for await request in connection.requests {
+                taken.happen()
+                await goOn.wait()
+                codes.continuation.yield(await code { () async throws(AppServiceError) in try await request.respond(large) })
+            }
+        }
+        try await SessionWorld.with(services: [service]) { world in
+            let connection = try await world.open()
+            let call = Task { await Life.send(connection) }
+            await taken.wait()
+            try await world.relay.hold(true)
+            goOn.happen()
+            while await world.targetSession.inventory()["responses"] != 1 { await Task.yield() }
+            try await world.relay.breakOff()
+            #expect(await call.value == .remoteSystemUnavailable)
+            var answers = codes.stream.makeAsyncIterator()
+            #expect(await answers.next() == .cancelled)
+            #expect(await Inventory.settled(world.targetSession).isEmpty)
+        }
+    }
+
     // MARK: Hostile peers
 
     /// A peer with a proper key that then says what it likes.
@@ -137,7 +164,7 @@ import Testing
         let message = ByteBuffer(bytes: random.oneIn(2) ? [0xA0] : random.bytes(Int.random(in: 0...40, using: &random)))
         let kind: SessionFrame.MessageKind = random.oneIn(2) ? .request : .response
         switch Int.random(in: 0...12, using: &random) {
-        case 0...3: return SessionFrame(.open(SessionOpening(serviceName: random.oneIn(3) ? "none" : "test")), connection: connection)
+        case 0...3: return SessionFrame(.open(SessionOpening(serviceName: random.oneIn(3) ? "none" : "test", packageID: "com.example.app")), connection: connection)
         case 4...5: return SessionFrame(.request(.inline(message), timeLeft: .milliseconds(5)), connection: connection, number: number)
         case 6: return SessionFrame(.request(.announced(40_000), timeLeft: nil), connection: connection, number: number)
         case 7: return SessionFrame(.data(message, of: kind, isLast: random.oneIn(2)), connection: connection, number: number)
@@ -156,7 +183,7 @@ import Testing
         for _ in 0..<100 {
             let peer = try await HostilePeer.connect(relay, to: target)
             // The first ones make sense, so that the others meet something.
-            peer.say(SessionFrame(.open(SessionOpening(serviceName: "test")), connection: SessionConnectionID(1)))
+            peer.say(SessionFrame(.open(SessionOpening(serviceName: "test", packageID: "com.example.app")), connection: SessionConnectionID(1)))
             while await peer.session.inventory()["connections"] == nil, !peer.session.hasEnded { await Task.yield() }
             for _ in 0..<Int.random(in: 1...30, using: &random) {
                 if random.oneIn(20) {

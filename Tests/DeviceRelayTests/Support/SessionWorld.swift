@@ -18,9 +18,6 @@ struct SessionSide: Sendable {
         self.key = key
         budget = AssemblyBudget(limits: limits)
         connector = SessionConnector(certificate: try EndpointCertificate(key), limits: limits, budget: budget) { peer, opening in
-            guard let service = services.first(where: { $0.name == opening.serviceName }) else {
-                return .refuse(AppServiceError(.appServiceUnavailable))
-            }
             let caller = AppServiceCaller(
                 accountID: "me",
                 deviceName: "device",
@@ -29,7 +26,7 @@ struct SessionSide: Sendable {
                 appID: opening.callerAppID.isEmpty ? nil : opening.callerAppID,
                 isNew: false
             )
-            return .serve(service, AppServiceInfo(name: service.name, packageID: opening.packageID), caller)
+            return SessionAdmission(opening.packageID == "com.example.app" ? services : nil, for: opening, from: caller)
         }
     }
 }

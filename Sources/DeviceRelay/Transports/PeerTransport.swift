@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 package import NIOCore
+package import RelayProtocol
 
 /// A way to a peer: gives a byte stream, over which the endpoints speak TLS.
 package protocol PeerTransport: Sendable {
@@ -22,7 +23,7 @@ package enum PeerTransportError: Error, Hashable, Sendable {
     /// Every way that could be tried failed; why the last did.
     case unreachable(DialFailure)
     /// The relay did not put the two sides together.
-    case refused(TunnelRefusal)
+    case refused(TunnelStatus)
     /// The relay closed the way before it had put them together.
     case closed
     /// None of the addresses can be used.
@@ -36,6 +37,7 @@ extension AppServiceError {
         switch error {
         case .unreachable(.untrusted):
             self.init(.authenticationError, message: "whoever answers in the relay's place is not the relay", cause: error)
+        case .refused(.timedOut): self.init(.timedOut, message: "the device did not come in time; try again", cause: error)
         case .unreachable(.notARelay), .refused, .closed:
             self.init(.remoteSystemUnavailable, message: "the relay has no tunnel to the device any more; try again", cause: error)
         case .unreachable:

@@ -35,7 +35,11 @@ struct TunnelDialer: Sendable {
         case .socket(let host, let port):
             connect(host, port, attempt) { channel in
                 try channel.pipeline.syncOperations.addHandler(
-                    TunnelEntranceHandler(preface: preface, attempt: attempt, install: install)
+                    TunnelEntranceHandler(
+                        preface: TunnelPreface(tunnel: entrance.tunnel, token: entrance.token),
+                        attempt: attempt,
+                        install: install
+                    )
                 )
             }
         case .webSocket(let address, let path):
@@ -67,13 +71,6 @@ struct TunnelDialer: Sendable {
             .whenFailure { attempt.fail(.unreachable(DialFailure(connecting: $0))) }
     }
 
-    private var preface: ByteBuffer {
-        var preface = ByteBuffer(string: "DRT1")
-        preface.writeBytes(entrance.tunnel.bytes)
-        preface.writeBytes(entrance.token.exposed.bytes)
-        return preface
-    }
-
     private func addHTTP(to channel: any Channel, _ address: RelayAddress, _ path: String, _ attempt: TunnelAttempt) throws {
         let upgrader = NIOWebSocketClientUpgrader(maxFrameSize: Self.maximumFrameBytes, automaticErrorHandling: false) { channel, head in
             channel.eventLoop.makeCompletedFuture {
@@ -82,9 +79,9 @@ struct TunnelDialer: Sendable {
                 else {
                     return attempt.fail(.unreachable(.notARelay(status: 101, retryAfter: nil)))
                 }
-                try channel.pipeline.syncOperations.addHandlers([
-                    TunnelWebSocketHandler(), TunnelEntranceHandler(preface: nil, attempt: attempt, install: install),
-                ])
+                // The relay says yes when both sides are there.
+                try channel.pipeline.syncOperations.addHandler(TunnelWebSocketHandler())
+                attempt.win(channel, install: install)
             }
         }
         let request = UpgradeRequestHandler(
@@ -92,7 +89,7 @@ struct TunnelDialer: Sendable {
             path: path,
             subprotocol: Self.subprotocol,
             authorization: "Tunnel " + Base64URL.encode(entrance.token.exposed.bytes)
-        ) { attempt.fail(.unreachable($0)) }
+        ) { attempt.fail(PeerTransportError(upgrading: $0)) }
         let bound = NIOLoopBound(request, eventLoop: channel.eventLoop)
         try channel.pipeline.syncOperations.addHTTPClientHandlers(
             leftOverBytesStrategy: .forwardBytes,
@@ -105,54 +102,15 @@ struct TunnelDialer: Sendable {
     }
 }
 
-/// Presents this side at a tunnel, waits for the relay's word, and makes room for the stream.
-final class TunnelEntranceHandler: ChannelInboundHandler, RemovableChannelHandler {
-    typealias InboundIn = ByteBuffer
-    typealias InboundOut = ByteBuffer
-    typealias OutboundOut = ByteBuffer
-
-    private let preface: ByteBuffer?
-    private let attempt: TunnelAttempt
-    private let install: @Sendable (any Channel) throws -> Void
-    private var isDone = false
-
-    /// - Parameter preface: What to say; `nil` where the relay knows already.
-    init(preface: ByteBuffer?, attempt: TunnelAttempt, install: @escaping @Sendable (any Channel) throws -> Void) {
-        self.preface = preface
-        self.attempt = attempt
-        self.install = install
-    }
-
-    func channelActive(context: ChannelHandlerContext) {
-        if let preface { context.writeAndFlush(wrapOutboundOut(preface), promise: nil) }
-        context.fireChannelActive()
-    }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        var bytes = unwrapInboundIn(data)
-        if !isDone {
-            guard let status: UInt8 = bytes.readInteger() else { return }
-            isDone = true
-            guard status == 0 else {
-                attempt.fail(.refused(TunnelRefusal(rawValue: status)))
-                context.close(promise: nil)
-                return
-            }
-            // The handlers that this adds stand behind this one, and get what follows.
-            attempt.win(context.channel, install: install)
+extension PeerTransportError {
+    /// What a relay answers in place of the upgrade.
+    fileprivate init(upgrading failure: DialFailure) {
+        switch failure {
+        case .notARelay(status: 404, retryAfter: _): self = .refused(.refused)
+        case .notARelay(status: 409, retryAfter: _): self = .refused(.replaced)
+        case .notARelay(status: 410, retryAfter: _): self = .refused(.closed)
+        case .notARelay(status: 504, retryAfter: _): self = .refused(.timedOut)
+        default: self = .unreachable(failure)
         }
-        if bytes.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(bytes)) }
-        context.pipeline.syncOperations.removeHandler(self, promise: nil)
-    }
-
-    func channelInactive(context: ChannelHandlerContext) {
-        attempt.fail(.closed)
-        context.fireChannelInactive()
-    }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        guard !isDone else { return context.fireErrorCaught(error) }
-        attempt.fail(error is IOError ? .closed : .unreachable(DialFailure(speaking: error)))
-        context.close(promise: nil)
     }
 }

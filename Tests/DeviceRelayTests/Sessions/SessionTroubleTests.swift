@@ -164,7 +164,11 @@ import Testing
         let message = ByteBuffer(bytes: random.oneIn(2) ? [0xA0] : random.bytes(Int.random(in: 0...40, using: &random)))
         let kind: SessionFrame.MessageKind = random.oneIn(2) ? .request : .response
         switch Int.random(in: 0...12, using: &random) {
-        case 0...3: return SessionFrame(.open(SessionOpening(serviceName: random.oneIn(3) ? "none" : "test", packageID: "com.example.app")), connection: connection)
+        case 0...3:
+            return SessionFrame(
+                .open(SessionOpening(serviceName: random.oneIn(3) ? "none" : "test", packageID: "com.example.app")),
+                connection: connection
+            )
         case 4...5: return SessionFrame(.request(.inline(message), timeLeft: .milliseconds(5)), connection: connection, number: number)
         case 6: return SessionFrame(.request(.announced(40_000), timeLeft: nil), connection: connection, number: number)
         case 7: return SessionFrame(.data(message, of: kind, isLast: random.oneIn(2)), connection: connection, number: number)
@@ -183,7 +187,9 @@ import Testing
         for _ in 0..<100 {
             let peer = try await HostilePeer.connect(relay, to: target)
             // The first ones make sense, so that the others meet something.
-            peer.say(SessionFrame(.open(SessionOpening(serviceName: "test", packageID: "com.example.app")), connection: SessionConnectionID(1)))
+            peer.say(
+                SessionFrame(.open(SessionOpening(serviceName: "test", packageID: "com.example.app")), connection: SessionConnectionID(1))
+            )
             while await peer.session.inventory()["connections"] == nil, !peer.session.hasEnded { await Task.yield() }
             for _ in 0..<Int.random(in: 1...30, using: &random) {
                 if random.oneIn(20) {

@@ -15,8 +15,8 @@ final class TestTunnelRelay: Sendable {
     /// What it does with who comes.
     enum Behaviour: Sendable {
         case pair
-        /// Answers with this status.
-        case refuse(UInt8)
+        /// Answers with this status; a WebSocket's as that of HTTP.
+        case refuse(Int)
         /// Takes the connection and says nothing.
         case silent
         case hangUp
@@ -28,13 +28,17 @@ final class TestTunnelRelay: Sendable {
         var accepted = 0
         var socket = Behaviour.pair
         var webSocket = Behaviour.pair
-        /// Splices whose bytes are held back.
+        /// Those of WebSockets that are not open yet.
+        var upgrading: [ObjectIdentifier: SpliceHandler] = [:]
+        /// All that were put together.
         var splices: [SpliceHandler] = []
     }
 
     struct Side {
         let channel: any Channel
         let handler: SpliceHandler
+        /// Says that the other side is there, or what else there is to say.
+        let answer: (Int) -> Void
     }
 
     /// Everything happens on this loop.
@@ -69,7 +73,8 @@ final class TestTunnelRelay: Sendable {
                 PrefaceReader { channel, tunnel, rest in
                     let handler = SpliceHandler()
                     try? channel.pipeline.syncOperations.addHandler(handler)
-                    Self.arrived(Side(channel: channel, handler: handler), tunnel, state.value.socket, state)
+                    let side = Side(channel: channel, handler: handler) { handler.send(ByteBuffer(integer: UInt8($0))) }
+                    Self.arrived(side, tunnel, state.value.socket, state)
                     if rest.readableBytes > 0 { handler.receive(rest) }
                 }
             )
@@ -127,11 +132,6 @@ final class TestTunnelRelay: Sendable {
         try await loop.submit { [state] in for splice in state.value.splices { splice.isHeld = isHeld } }.get()
     }
 
-    /// Bytes that were read and not written yet.
-    var heldBytes: Int {
-        get async throws { try await loop.submit { [state] in state.value.splices.reduce(0) { $0 + $1.pendingBytes } }.get() }
-    }
-
     /// Returns when all connections are closed.
     func whenAllClosed() async throws {
         let futures = try await loop.submit { [state] in state.value.open.values.map(\.closeFuture) }.get()
@@ -150,34 +150,50 @@ final class TestTunnelRelay: Sendable {
         switch behaviour {
         case .silent: break
         case .hangUp: side.channel.close(promise: nil)
-        case .refuse(let status):
-            // It is for the other side to close.
-            side.handler.send(ByteBuffer(integer: status))
+        case .refuse(let status): side.answer(status)
         case .pair:
             guard let other = state.value.waiting.removeValue(forKey: tunnel), other.channel.isActive else {
                 state.value.waiting[tunnel] = side
                 return
             }
+            for side in [side, other] { side.answer(0) }
             side.handler.pair(with: other.handler)
             state.value.splices += [side.handler, other.handler]
         }
     }
 
+    /// A WebSocket's client gets its answer when the other side is there.
     private static func addWebSocket(to channel: any Channel, _ state: NIOLoopBoundBox<State>) throws {
         let upgrader = NIOWebSocketServerUpgrader(
             maxFrameSize: 64 << 10,
             shouldUpgrade: { channel, head in
-                guard head.uri.hasPrefix("/v1/tunnels/"), head.headers["Authorization"] == ["Tunnel " + token],
+                let decision = channel.eventLoop.makePromise(of: HTTPHeaders?.self)
+                guard let tunnel = TunnelID(String(head.uri.dropFirst("/v1/tunnels/".count))),
+                    head.headers["Authorization"] == ["Tunnel " + token],
                     head.headers["Sec-WebSocket-Protocol"] == ["device-relay.tunnel.v1"]
-                else { return channel.eventLoop.makeSucceededFuture(nil) }
-                return channel.eventLoop.makeSucceededFuture(["Sec-WebSocket-Protocol": "device-relay.tunnel.v1"])
+                else {
+                    channel.close(promise: nil)
+                    return channel.eventLoop.makeSucceededFuture(nil)
+                }
+                let handler = SpliceHandler()
+                state.value.upgrading[ObjectIdentifier(channel)] = handler
+                let side = Side(channel: channel, handler: handler) { status in
+                    guard status > 0 else { return decision.succeed(["Sec-WebSocket-Protocol": "device-relay.tunnel.v1"]) }
+                    let head = HTTPResponseHead(version: .http1_1, status: .init(statusCode: status), headers: ["Content-Length": "0"])
+                    channel.write(HTTPServerResponsePart.head(head), promise: nil)
+                    channel.writeAndFlush(HTTPServerResponsePart.end(nil), promise: nil)
+                }
+                channel.closeFuture.whenComplete { _ in
+                    state.value.upgrading[ObjectIdentifier(channel)] = nil
+                    decision.succeed(nil)
+                }
+                arrived(side, tunnel, state.value.webSocket, state)
+                return decision.futureResult
             },
             upgradePipelineHandler: { channel, head in
                 channel.eventLoop.makeCompletedFuture {
-                    guard let tunnel = TunnelID(String(head.uri.dropFirst("/v1/tunnels/".count))) else { return }
-                    let handler = SpliceHandler()
+                    guard let handler = state.value.upgrading.removeValue(forKey: ObjectIdentifier(channel)) else { return }
                     try channel.pipeline.syncOperations.addHandlers([ServerFrames(), handler])
-                    arrived(Side(channel: channel, handler: handler), tunnel, state.value.webSocket, state)
                 }
             }
         )
@@ -220,12 +236,19 @@ final class SpliceHandler: ChannelDuplexHandler {
     private var partner: SpliceHandler?
     private var isReadWanted = false
     private var early: [ByteBuffer] = []
-    private(set) var pendingBytes = 0
     var isHeld = false {
         didSet { if !isHeld { goOn() } }
     }
 
-    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+    private var unsent: [ByteBuffer] = []
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        let unsent = unsent
+        self.unsent = []
+        for bytes in unsent { send(bytes) }
+    }
+
     func handlerRemoved(context: ChannelHandlerContext) {
         self.context = nil
         partner = nil
@@ -233,9 +256,6 @@ final class SpliceHandler: ChannelDuplexHandler {
 
     func pair(with other: SpliceHandler) {
         (partner, other.partner) = (other, self)
-        for side in [self, other] {
-            side.send(ByteBuffer(integer: 0 as UInt8))
-        }
         for side in [self, other] { side.goOn() }
     }
 
@@ -247,11 +267,8 @@ final class SpliceHandler: ChannelDuplexHandler {
     }
 
     func send(_ bytes: ByteBuffer) {
-        let count = bytes.readableBytes
-        pendingBytes += count
-        let promise = context?.eventLoop.makePromise(of: Void.self)
-        promise?.futureResult.assumeIsolated().whenComplete { _ in self.pendingBytes -= count }
-        context?.writeAndFlush(wrapOutboundOut(bytes), promise: promise)
+        guard let context else { return unsent.append(bytes) }
+        context.writeAndFlush(wrapOutboundOut(bytes), promise: nil)
     }
 
     func receive(_ bytes: ByteBuffer) {

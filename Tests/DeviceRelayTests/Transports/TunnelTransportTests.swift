@@ -84,18 +84,25 @@ import Testing
     }
 
     @Test func theRelaysWordIsReported() async throws {
-        let relay = try await TestTunnelRelay(socket: .refuse(3), webSocket: .refuse(4))
-        #expect(await Self.failure(relay.tunnel(([.socket], [])).opener) == .refused(TunnelRefusal(rawValue: 3)))
-        #expect(await Self.failure(relay.tunnel(([.webSocket], [])).opener) == .refused(TunnelRefusal(rawValue: 4)))
-        let notThere = try await TestRelayServer(.plain, .raw("HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"))
-        let elsewhere = Way.other("http://127.0.0.1:\(notThere.port)/v1/tunnels/x")
-        #expect(await Self.failure(relay.tunnel(([elsewhere], [])).opener) == .unreachable(.notARelay(status: 404, retryAfter: nil)))
-        // It counts more than what became of the others.
-        #expect(await Self.failure(relay.tunnel(([.socket, elsewhere], [])).opener) == .refused(TunnelRefusal(rawValue: 3)))
-        await notThere.stop()
-        #expect(await Self.failure(relay.tunnel(([.other("udp://:1"), .other("")], [])).opener) == .noCandidate)
-        try await relay.whenAllClosed()
-        await relay.stop()
+        func relay(_ socket: Int, _ webSocket: Int) async throws -> TestTunnelRelay {
+            try await TestTunnelRelay(socket: .refuse(socket), webSocket: .refuse(webSocket))
+        }
+        for (socket, webSocket, status) in [(1, 404, TunnelStatus.refused), (2, 504, .timedOut), (3, 410, .closed), (4, 409, .replaced)] {
+            let relay = try await relay(socket, webSocket)
+            #expect(await Self.failure(relay.tunnel(([.socket], [])).opener) == .refused(status))
+            #expect(await Self.failure(relay.tunnel(([.webSocket], [])).opener) == .refused(status))
+            try await relay.whenAllClosed()
+            await relay.stop()
+        }
+        let other = try await relay(99, 503)
+        #expect(await Self.failure(other.tunnel(([.socket], [])).opener) == .unreachable(.protocolError("no tunnel's answer")))
+        #expect(await Self.failure(other.tunnel(([.webSocket], [])).opener) == .unreachable(.notARelay(status: 503, retryAfter: nil)))
+        #expect(await Self.failure(other.tunnel(([.other("udp://:1"), .other("")], [])).opener) == .noCandidate)
+        await other.stop()
+        let closing = try await TestTunnelRelay(socket: .refuse(3), webSocket: .hangUp)
+        // What the relay said counts more than what became of the others.
+        #expect(await Self.failure(closing.tunnel(([.socket, .webSocket], [])).opener) == .refused(.closed))
+        await closing.stop()
     }
 
     @Test func nobodyWaitsForEver() async throws {
@@ -131,6 +138,7 @@ import Testing
         #expect(candidate("tcp://:9000") == .socket(host: "relay.example", port: 9_000))
         #expect(candidate("tcp://node2.example:9000") == .socket(host: "node2.example", port: 9_000))
         #expect(candidate("tcp://[::1]:9000") == .socket(host: "::1", port: 9_000))
+        #expect(candidate("wss:///v1/tunnels/abc") == .webSocket(relay, path: "/base/v1/tunnels/abc"))
         #expect(candidate("/v1/tunnels/abc") == .webSocket(relay, path: "/base/v1/tunnels/abc"))
         #expect(TunnelCandidate("/v1/tunnels/abc", relay: plain) == .webSocket(plain, path: "/v1/tunnels/abc"))
         let other = try RelayAddress(try #require(URL(string: "https://node2.example/v1/tunnels/abc")))

@@ -103,12 +103,11 @@ public final class AppServiceConnection: Sendable {
     /// Closes the connection. Requests that have no answer yet end on both sides; answers that were given still leave.
     public func close() { carrier.finish(nil) }
 
-    /// How the connection was closed, once it is, by whichever side.
+    /// How the connection was closed, once it is, by whichever side. Throws `cancelled` when the task that waits is cancelled.
     public var closed: AppServiceClosure {
-        /// - Throws: `cancelled` when the task that waits is cancelled.
         get async throws(AppServiceError) {
             carrier.accept()
-            guard let closure = await inbox.closed() else { throw AppServiceError(.cancelled) }
+            guard let closure = await inbox.closure.wait() else { throw AppServiceError(.cancelled) }
             return closure
         }
     }

@@ -13,7 +13,8 @@ public struct Service: Sendable {
     ///
     /// The caller's `open` succeeds once the handler uses the connection, which is served as long as the handler runs. What the handler throws
     /// before that refuses the connection: an `AppServiceError` with its code and message (`.notAuthorized` for callers that are not to
-    /// be served), anything else with `.appUnavailable`. Later it closes the connection with `.cancelled`.
+    /// be served), anything else with `.appUnavailable`. Later it closes the connection with `.cancelled`. The handler's task is cancelled when the
+    /// caller gives up before the handler has used the connection, when the caller's device is lost, and when the platform shuts down.
     public init(
         _ name: String,
         allowedApps: [String]? = nil,
@@ -24,8 +25,8 @@ public struct Service: Sendable {
         self.handler = handler
     }
 
-    /// Whether an app of this id may call. The empty id is that of an app that does not name itself.
-    package func allows(_ appID: String?) -> Bool {
+    /// Whether an app of this id may call; `nil` stands for one that does not name itself.
+    func allows(_ appID: String?) -> Bool {
         guard let allowedApps else { return true }
         return appID.map(allowedApps.contains) ?? false
     }

@@ -42,7 +42,7 @@ extension ConnectedDevicesPlatform {
 }
 
 extension AppServiceError {
-    fileprivate init(_ trouble: CommandTrouble) {
+    init(_ trouble: CommandTrouble) {
         switch trouble {
         case .invalidURI(let error): self.init(.invalidMessage, message: error.description, cause: error)
         case .target(let error): self.init(Self.code(error), message: error.description, cause: error)

@@ -69,7 +69,7 @@ extension LocalEndpoint {
         return request
     }
 
-    private var trust: RelayTrust { RelayTrust(relay: relay, authorities: settings.authorities) }
+    var trust: RelayTrust { RelayTrust(relay: relay, authorities: settings.authorities) }
 
     var credentials: EndpointCredentials {
         EndpointCredentials(
@@ -231,6 +231,7 @@ extension LocalEndpoint {
         logger.info("not connected to the relay", metadata: ["reason": "\(problem?.code.description ?? "")"])
         dial = nil
         waitingForRoom = []
+        loseTunnels()
         sent.disconnected()
         peers.lostRelay(at: Milliseconds(clamping: relayTime))
         if let problem, reason != .suspended { peers.report(RemoteSystemWatcherError(problem)) }
@@ -335,8 +336,10 @@ extension LocalEndpoint {
         case .command(let message): offered(message)
         case .commandCancel(let message): cancelled(message)
         case .commandStatus(let message): sentWork.append(.status(message))
-        case .tunnelOffer(let offer): say(.tunnelDecline(.init(tunnel: offer.entrance.tunnel)))
-        case .tunnelReady, .tunnelFailed, .notificationsState: break
+        case .tunnelOffer(let message): offered(message)
+        case .tunnelReady(let message): ready(message)
+        case .tunnelFailed(let message): failed(message)
+        case .notificationsState: break
         // The channel's own.
         case .challenge, .welcome, .rejected, .ok, .failure, .commandSettled, .authExpiring, .authInvalidated, .replaced, .restarting: break
         }

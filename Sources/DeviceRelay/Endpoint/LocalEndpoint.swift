@@ -87,6 +87,16 @@ actor LocalEndpoint {
     var handlers: [CommandKey: Handler] = [:]
     var apps: [String: HostedApp] = [:]
 
+    var sessions: SessionTable<PeerSession>
+    var sessionConnector: SessionConnector?
+    /// Sessions that are being opened: one for each peer.
+    var dialing: [EndpointID: Dial] = [:]
+    /// Sessions that peers are opening.
+    var accepting = 0
+    /// Their records, also of those that are not in the directory.
+    var introduced: [EndpointID: EndpointRecord] = [:]
+    var waitingTunnels: [TunnelID: CheckedContinuation<Result<TunnelEntrance, AppServiceError>, Never>] = [:]
+
     private var tasks: [UInt64: Task<Void, Never>] = [:]
     private var lastTask: UInt64 = 0
 
@@ -110,6 +120,7 @@ actor LocalEndpoint {
         self.relay = storage.scope.relay
         self.identityKey = try storage.identityKey()
         self.id = EndpointID(identityKey.publicKey)
+        self.sessions = SessionTable(own: id)
         self.systemKey = try settings.systemKey.load()
         let journal = try Journal(path: storage.journalPath, endpoint: id)
         self.journal = journal
@@ -134,6 +145,9 @@ actor LocalEndpoint {
         logger[metadataKey: "endpoint"] = "\(id.label)"
         self.logger = logger
     }
+
+    /// A session that is being opened, and what becomes of it.
+    typealias Dial = Observed<Result<PeerSession, AppServiceError>?>
 
     /// How the endpoint stands with its relay.
     struct Link: Hashable, Sendable {
@@ -208,6 +222,7 @@ actor LocalEndpoint {
         guard !isShutDown else { return }
         await leave(reason)
         isShutDown = true
+        await endSessions()
         timer?.cancel()
         timer = nil
         for handler in handlers.values { handler.timer?.cancel() }

@@ -77,7 +77,7 @@ package struct ControlChannelClient: Sendable {
                 try channel.pipeline.syncOperations.addHandler(handler)
             }
         }
-        let request = UpgradeRequestHandler(address: address, dial: dial)
+        let request = UpgradeRequestHandler(address, path: address.path, subprotocol: Self.subprotocol) { dial.fail($0) }
         let bound = NIOLoopBound(request, eventLoop: channel.eventLoop)
         try channel.pipeline.syncOperations.addHTTPClientHandlers(
             leftOverBytesStrategy: .forwardBytes,
@@ -148,45 +148,5 @@ package final class ControlDial: Sendable {
         guard closing else { return true }
         for channel in ended.channels { RelayTLS.hangUp(channel) }
         return true
-    }
-}
-
-/// Asks for the upgrade, and tells why there is none.
-private final class UpgradeRequestHandler: ChannelInboundHandler, RemovableChannelHandler {
-    typealias InboundIn = HTTPClientResponsePart
-    typealias OutboundOut = HTTPClientRequestPart
-
-    private let address: RelayAddress
-    private let dial: ControlDial
-
-    init(address: RelayAddress, dial: ControlDial) {
-        self.address = address
-        self.dial = dial
-    }
-
-    func channelActive(context: ChannelHandlerContext) {
-        var headers = HTTPHeaders()
-        headers.add(name: "Host", value: address.authority)
-        headers.add(name: "Sec-WebSocket-Protocol", value: ControlChannelClient.subprotocol)
-        let head = HTTPRequestHead(version: .http1_1, method: .GET, uri: address.path, headers: headers)
-        context.write(wrapOutboundOut(.head(head)), promise: nil)
-        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
-        context.fireChannelActive()
-    }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard case .head(let head) = unwrapInboundIn(data) else { return }
-        let seconds = head.headers.first(name: "Retry-After").flatMap { Int64($0) }.map { min(max($0, 0), 86_400) }
-        dial.fail(.notARelay(status: Int(head.status.code), retryAfter: seconds.map { $0 * 1_000 }))
-    }
-
-    func channelInactive(context: ChannelHandlerContext) {
-        dial.fail(.protocolError("the connection was closed before it was a WebSocket"))
-        context.fireChannelInactive()
-    }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        dial.fail(error is NIOHTTPClientUpgradeError ? .notARelay(status: 101, retryAfter: nil) : DialFailure(onChannel: error))
-        context.close(promise: nil)
     }
 }

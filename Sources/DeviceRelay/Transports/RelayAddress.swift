@@ -20,8 +20,11 @@ package struct RelayAddress: Hashable, Sendable {
     /// A name in lower case, or an address without brackets.
     package let host: String
     package let port: Int
+    /// What all paths of the relay begin with; empty, or a path without a slash at its end.
+    package let basePath: String
+
     /// Of the control channel.
-    package let path: String
+    package var path: String { basePath + "/v1/connect" }
 
     /// - Parameter allowsPlaintext: Whether a relay on another machine may be dialled without TLS.
     package init(_ url: URL, allowsPlaintext: Bool = false) throws(Problem) {
@@ -42,7 +45,7 @@ package struct RelayAddress: Hashable, Sendable {
         guard (1...65535).contains(port) else { throw .malformed }
         var base = components.percentEncodedPath
         while base.hasSuffix("/") { base.removeLast() }
-        path = base + "/v1/connect"
+        basePath = base
         guard isEncrypted || allowsPlaintext || Self.isLoopback(host) else { throw .notEncrypted }
     }
 

@@ -43,7 +43,7 @@ package enum SessionAction: Equatable, Sendable {
 package struct SessionReceipt: Hashable, Sendable {
     let connection: SessionConnectionID
     let windowBytes: Int
-    let assemblyBytes: Int
+    package let assemblyBytes: Int
 }
 
 /// Why a connection was not opened.

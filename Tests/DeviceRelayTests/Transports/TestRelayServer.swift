@@ -225,4 +225,14 @@ struct TestCertificate {
 
     var relayID: RelayID { RelayID(SigningPublicKey(key.publicKey)) }
     var security: TestRelayServer.Security { .tls(key, certificate) }
+
+    /// A TLS client that shows it, and believes anything.
+    func clientConfiguration() throws -> TLSConfiguration {
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.certificateVerification = .none
+        let pem = try certificate.serializeAsPEM().pemString
+        configuration.certificateChain = [.certificate(try NIOSSLCertificate(bytes: Array(pem.utf8), format: .pem))]
+        configuration.privateKey = .privateKey(try NIOSSLPrivateKey(bytes: Array(key.pemRepresentation.utf8), format: .pem))
+        return configuration
+    }
 }

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+public import RelayProtocol
+
+extension ConnectedDevicesPlatform {
+    /// Opens a connection to an app service of another device, end to end encrypted. It lasts until either side closes it.
+    /// - Parameters:
+    ///   - timeout: Until the service has taken the connection. A device that is not there may come within it.
+    /// - Throws: `AppServiceError`, whose code says what is in the way.
+    public func openAppService(
+        _ service: AppServiceInfo,
+        on request: RemoteSystemConnectionRequest,
+        timeout: Duration = .seconds(30)
+    ) async throws(AppServiceError) -> AppServiceConnection {
+        let end = ContinuousClock.now + timeout
+        let found: (endpoint: LocalEndpoint, target: ResolvedTarget)
+        do throws(CommandTrouble) {
+            found = try await resolve(request, within: timeout) { (directory) throws(TargetError) in
+                try directory.resolve(service, on: request)
+            }
+        } catch {
+            throw AppServiceError(error)
+        }
+        return try await found.endpoint.open(service, on: found.target, timeout: ContinuousClock.now.duration(to: end))
+    }
+
+    /// Opens a connection to an app service, runs a closure with it, and closes it, however the closure ends.
+    nonisolated(nonsending) public func withAppService<Result>(
+        _ service: AppServiceInfo,
+        on request: RemoteSystemConnectionRequest,
+        timeout: Duration = .seconds(30),
+        _ body: nonisolated(nonsending) (AppServiceConnection) async throws -> Result
+    ) async throws -> Result {
+        let connection = try await openAppService(service, on: request, timeout: timeout)
+        defer { connection.close() }
+        return try await body(connection)
+    }
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayProtocol
+
+// Sessions with other endpoints, through the relay's tunnels.
+extension LocalEndpoint {
+    /// Made when the first session is.
+    private func connector() throws(AppServiceError) -> SessionConnector {
+        if let sessionConnector { return sessionConnector }
+        do {
+            let connector = SessionConnector(
+                certificate: try EndpointCertificate(identityKey),
+                budget: AssemblyBudget(limits: Limits())
+            ) { [weak self] peer, opening in
+                await self?.admit(peer, opening) ?? .refuse(AppServiceError(.appUnavailable))
+            }
+            sessionConnector = connector
+            return connector
+        } catch {
+            throw AppServiceError(.failure, message: "the endpoint's key cannot be used", cause: error)
+        }
+    }
+
+    /// Whether there is room for one more, those included that are just being made.
+    private var hasRoomForSession: Bool {
+        sessions.count + dialing.count + accepting < channel.limits[.sessionsPerEndpoint]
+    }
+
+    private func add(_ session: PeerSession) {
+        sessions.add(session, with: session.peer, isOpenedHere: session.isOpenedHere)
+        spawn { [weak self] in
+            _ = await session.ended()
+            await self?.remove(session)
+        }
+    }
+
+    private func remove(_ session: PeerSession) { sessions.remove(session, with: session.peer) }
+
+    /// Closes all sessions.
+    func endSessions() async {
+        for continuation in waitingTunnels.values { continuation.resume(returning: .failure(AppServiceError(.cancelled))) }
+        waitingTunnels = [:]
+        await withTaskGroup { group in
+            for session in sessions.sessions { group.addTask { await session.shutDown() } }
+        }
+    }
+
+    // MARK: The opener
+
+    /// Opens a connection to an app service, over the session there is, or over a new one.
+    func open(
+        _ info: AppServiceInfo,
+        on target: ResolvedTarget,
+        timeout: Duration
+    ) async throws(AppServiceError) -> AppServiceConnection {
+        let end = ContinuousClock.now + timeout
+        // A session that has just begun to end asks for another one.
+        for isLast in [false, true] {
+            let session = try await session(with: target.endpoint, timeout: ContinuousClock.now.duration(to: end))
+            do throws(AppServiceError) {
+                return try await session.open(info, timeout: ContinuousClock.now.duration(to: end))
+            } catch {
+                guard error.cause is SessionEnding, !isLast else { throw error }
+                remove(session)
+            }
+        }
+        throw AppServiceError(.remoteSystemUnavailable)
+    }
+
+    private func session(with peer: EndpointID, timeout: Duration) async throws(AppServiceError) -> PeerSession {
+        if let session = sessions.session(with: peer), !session.hasEnded { return session }
+        if let dial = dialing[peer] { return try await Self.result(of: dial) }
+        guard !isShutDown else { throw AppServiceError(.cancelled, message: "the platform was shut down") }
+        guard hasRoomForSession else {
+            throw AppServiceError(.resourceLimitsExceeded, message: "this endpoint has as many sessions as it may; wait for one to end")
+        }
+        // Whoever wants the same peer meanwhile waits for the same session; so it does not end with the first one's patience.
+        let dial = Dial(nil)
+        dialing[peer] = dial
+        spawn { [weak self] in
+            let result = await self?.dial(peer, timeout)
+            dial.update { $0 = result ?? .failure(AppServiceError(.cancelled)) }
+        }
+        return try await Self.result(of: dial)
+    }
+
+    private static func result(of dial: Dial) async throws(AppServiceError) -> PeerSession {
+        guard let result = await dial.first(where: { $0 != nil }) ?? nil else { throw AppServiceError(.cancelled) }
+        return try result.get()
+    }
+
+    private func dial(_ peer: EndpointID, _ timeout: Duration) async -> Result<PeerSession, AppServiceError> {
+        defer { dialing[peer] = nil }
+        do throws(AppServiceError) {
+            let entrance = try await openTunnel(to: peer, timeout).get()
+            let session = try await connector().open(to: peer, over: transport(entrance))
+            guard !isShutDown else {
+                await session.shutDown()
+                throw AppServiceError(.cancelled, message: "the platform was shut down")
+            }
+            add(session)
+            return .success(session)
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private func transport(_ entrance: TunnelEntrance) -> TunnelTransport {
+        TunnelTransport(entrance, relay: dialled, trust: trust)
+    }
+
+    private func openTunnel(to peer: EndpointID, _ timeout: Duration) async -> Result<TunnelEntrance, AppServiceError> {
+        let patience = Milliseconds(clamping: timeout.milliseconds)
+        return await withCheckedContinuation { continuation in
+            request {
+                .tunnelOpen(.init(ref: $0, target: peer, timeout: patience))
+            } answer: { endpoint, answer in
+                switch answer {
+                case .ok(let result):
+                    guard let tunnel = result?.tunnel else {
+                        return continuation.resume(returning: .failure(AppServiceError(.webServiceUnavailable)))
+                    }
+                    endpoint.waitingTunnels[tunnel] = continuation
+                case .failure(let failure):
+                    let error = AppServiceError(relay: failure.code, message: failure.message, retryAfter: failure.retryAfter)
+                    continuation.resume(returning: .failure(error))
+                case .settled, .connectionLost:
+                    let state = endpoint.link.value.state
+                    continuation.resume(
+                        returning: .failure(AppServiceError(.networkNotAvailable, message: "\(state)", cause: state.problem))
+                    )
+                }
+            }
+        }
+    }
+
+    func ready(_ message: RelayMessage.TunnelReady) {
+        waitingTunnels.removeValue(forKey: message.entrance.tunnel)?.resume(returning: .success(message.entrance))
+    }
+
+    func failed(_ message: RelayMessage.TunnelFailed) {
+        let error = AppServiceError(relay: message.code, message: message.message, retryAfter: message.retryAfter)
+        waitingTunnels.removeValue(forKey: message.tunnel)?.resume(returning: .failure(error))
+    }
+
+    /// No `tunnel.ready` comes over a connection that is gone.
+    func loseTunnels() {
+        let waiting = waitingTunnels.values
+        waitingTunnels = [:]
+        for continuation in waiting {
+            continuation.resume(returning: .failure(AppServiceError(.networkNotAvailable, message: "the connection to the relay was lost")))
+        }
+    }
+
+    // MARK: The target
+
+    /// Another endpoint wants to talk to this one.
+    func offered(_ offer: RelayMessage.TunnelOffer) {
+        guard hasRoomForSession, !isShutDown, let connector = try? connector(),
+            let opener = try? Signed<EndpointRecord>(verifying: offer.opener.record.bytes).payload.endpointID,
+            let peer = try? peers.introduced(offer.opener, as: opener), opener != id
+        else { return say(.tunnelDecline(.init(tunnel: offer.entrance.tunnel))) }
+        for action in peer.actions { perform(action) }
+        introduced[opener] = peer.record
+        accepting += 1
+        let transport = transport(offer.entrance)
+        let logger = logger
+        spawn { [weak self] in
+            do throws(AppServiceError) {
+                // Who it is, its key proves; the relay's word only says whom to expect.
+                let session = try await connector.accept(over: transport) { $0 == opener }
+                await self?.accepted(session)
+            } catch {
+                logger.info("a session did not come about", metadata: ["peer": "\(opener.label)", "code": "\(error.code)"])
+            }
+            await self?.acceptEnded()
+        }
+    }
+
+    private func accepted(_ session: PeerSession) { add(session) }
+
+    private func acceptEnded() {
+        accepting -= 1
+        // Only those that talk are remembered beside the directory.
+        let peers = Set(sessions.sessions.map(\.peer))
+        if accepting == 0 { introduced = introduced.filter { peers.contains($0.key) } }
+    }
+
+    /// Which service a peer gets.
+    private func admit(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
+        guard let record = peers.record(of: peer) ?? introduced[peer] else { return .refuse(AppServiceError(.notAuthorized)) }
+        let caller = AppServiceCaller(
+            accountID: account.id,
+            deviceName: record.name,
+            systemID: record.systemID,
+            endpoint: peer,
+            appID: opening.callerAppID.isEmpty ? nil : opening.callerAppID,
+            isNew: !peers.isConfirmed(peer)
+        )
+        guard !caller.isNew else {
+            return .refuse(AppServiceError(.notAuthorized, message: "this device is new there; approve it on the other one"))
+        }
+        return SessionAdmission(apps[opening.packageID]?.registration.services, for: opening, from: caller)
+    }
+}

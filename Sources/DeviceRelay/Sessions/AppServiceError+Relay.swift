@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+extension AppServiceError {
+    /// What the relay says in place of a tunnel: in its answer to `tunnel.open`, or in `tunnel.failed`.
+    /// - Parameter message: The relay's, for people.
+    package init(relay code: ControlErrorCode, message: String, retryAfter: Milliseconds? = nil) {
+        let shown = DisplayText.sanitized(message)
+        self.init(
+            Self.code(code),
+            message: shown.isEmpty ? nil : "the relay says: \(shown)",
+            retryAfter: retryAfter.map { .milliseconds($0.count) }
+        )
+    }
+
+    private static func code(_ code: ControlErrorCode) -> Code {
+        switch code {
+        case .notFound, .targetUnknown, .unreachable, .endpointRevoked: .remoteSystemUnavailable
+        case .wakeSuppressed: .wakeSuppressed
+        case .declined: .appUnavailable
+        case .timedOut, .expired: .timedOut
+        case .cancelled: .cancelled
+        case .tooManyRequests, .limitExceeded, .tooManyClients: .resourceLimitsExceeded
+        case .notAuthorized: .disabledByPolicy
+        case .unsupported, .unknownType, .versionUnsupported: .notSupported
+        case .unavailable, .internalError, .issuerUnavailable: .webServiceUnavailable
+        case .tokenInvalid, .tokenExpired, .tokenNotYetValid, .tokenRevoked, .wrongAudience, .wrongIssuer, .clientNotAllowed,
+            .tokenBoundToOtherKey, .accountUnknown, .wrongAccount, .recordInvalid, .recordOutdated, .signatureInvalid:
+            .authenticationError
+        default: .unknown
+        }
+    }
+}

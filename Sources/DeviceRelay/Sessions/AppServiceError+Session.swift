@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+/// The session takes no new connections; another one will. The cause of an `AppServiceError` that says so.
+package struct SessionEnding: Error, Hashable, Sendable {}
+
+// The codes on the wire and the app's. A code that is not known to this side is `unknown`; one that is not on the wire, `failure`.
+
+private let refusals: [(SessionRefusalCode, AppServiceError.Code)] = [
+    (.appNotInstalled, .appNotInstalled), (.appUnavailable, .appUnavailable), (.appServiceUnavailable, .appServiceUnavailable),
+    (.remoteSystemUnavailable, .remoteSystemUnavailable), (.remoteSystemNotSupportedByApp, .remoteSystemNotSupportedByApp),
+    (.notAuthorized, .notAuthorized), (.authenticationError, .authenticationError), (.networkNotAvailable, .networkNotAvailable),
+    (.disabledByPolicy, .disabledByPolicy), (.webServiceUnavailable, .webServiceUnavailable),
+    (.resourceLimitsExceeded, .resourceLimitsExceeded), (.timedOut, .timedOut),
+]
+
+private let failures: [(SessionFailureCode, AppServiceError.Code)] = [
+    (.failure, .failure), (.resourceLimitsExceeded, .resourceLimitsExceeded), (.unknown, .unknown),
+    (.remoteSystemUnavailable, .remoteSystemUnavailable), (.messageTooLarge, .messageTooLarge),
+    (.appServiceConnectionClosed, .appServiceConnectionClosed), (.authenticationError, .authenticationError),
+    (.networkNotAvailable, .networkNotAvailable), (.disabledByPolicy, .disabledByPolicy), (.webServiceUnavailable, .webServiceUnavailable),
+    (.timedOut, .timedOut), (.invalidMessage, .invalidMessage), (.appUnavailable, .appUnavailable),
+]
+
+extension AppServiceError {
+    /// What the other side says, if it says it in a way that can be shown.
+    private init(_ code: Code, peer message: String) {
+        self.init(code, message: message.isEmpty ? nil : DisplayText.sanitized(message))
+    }
+
+    init(_ refusal: SessionRefusal) {
+        if refusal.code == .sessionEnding {
+            self = .sessionEnding
+        } else {
+            self.init(refusals.first { $0.0 == refusal.code }?.1 ?? .unknown, peer: refusal.message)
+        }
+    }
+
+    init(_ failure: SessionFailure) {
+        self.init(failures.first { $0.0 == failure.code }?.1 ?? .unknown, peer: failure.message)
+    }
+
+    init(_ end: SessionEnd) {
+        self.init(.remoteSystemUnavailable, message: "the connection to the device ended (\(end.summary)); try again", cause: nil)
+    }
+
+    init(_ excess: LimitExceeded) {
+        switch excess.limit {
+        case .messageBytes: self.init(.messageTooLarge, message: "\(excess); send it in parts", cause: excess)
+        default: self.init(.resourceLimitsExceeded, message: "\(excess); wait for others to end", cause: excess)
+        }
+    }
+
+    init(_ error: SessionSendError) {
+        switch error {
+        case .limitExceeded(let excess): self.init(excess)
+        case .metadataTooLong: self.init(.appServiceUnavailable, message: "no service has so long a name; check it and the ids of the apps")
+        case .sessionEnding: self = .sessionEnding
+        case .notOpen: self.init(.appServiceConnectionClosed)
+        }
+    }
+
+    init(open failure: SessionOpenFailure) {
+        switch failure {
+        case .refused(let refusal): self.init(refusal)
+        case .cancelled: self.init(.cancelled)
+        // Nobody has heard of it.
+        case .sessionEnded(.idle), .sessionEnded(.drained): self = .sessionEnding
+        case .sessionEnded(let end): self.init(end)
+        }
+    }
+
+    init(request failure: SessionRequestFailure) {
+        switch failure {
+        case .failed(let failure): self.init(failure)
+        case .cancelled: self.init(.cancelled)
+        case .responseTooLarge(let excess):
+            self.init(.messageTooLarge, message: "the answer is too large: \(excess); ask for less at once", cause: excess)
+        case .connectionClosed(let closure): self = AppServiceClosure(closure).error
+        case .sessionEnded(let end): self.init(end)
+        }
+    }
+
+    private static var sessionEnding: Self {
+        Self(.remoteSystemUnavailable, message: "the session is ending; try again", cause: SessionEnding())
+    }
+
+    /// What the other side is told in place of `opened`.
+    var refusal: SessionRefusal {
+        SessionRefusal(refusals.first { $0.1 == code }?.0 ?? .unknown, message)
+    }
+
+    /// What the other side is told in place of a response.
+    var failure: SessionFailure {
+        SessionFailure(failures.first { $0.1 == code }?.0 ?? .failure, message)
+    }
+}
+
+extension AppServiceClosure {
+    init(_ closure: SessionClosure) {
+        let status: AppServiceClosedStatus =
+            switch closure.code {
+            case .completed: .completed
+            case .cancelled: .cancelled
+            case .resourceLimitsExceeded: .resourceLimitsExceeded
+            default: .unknown
+            }
+        self.init(status, DisplayText.sanitized(closure.message))
+    }
+
+    init(_ end: SessionConnectionEnd) {
+        switch end {
+        case .closed(let closure): self.init(closure)
+        case .sessionEnded(let end): self.init(.remoteSystemUnavailable, end.summary)
+        }
+    }
+}
+
+extension SessionEnd {
+    /// A few words.
+    package var summary: String {
+        switch self {
+        case .drained, .idle: "it was no longer needed"
+        case .connectionLost: "the connection broke off"
+        case .failed(.timedOut): "the device does not answer"
+        case .failed(let error): "the device broke a rule: \(error)"
+        case .failedByPeer(let goaway):
+            "the device gave up" + (SessionError(rawValue: goaway.code).map { ": \($0)" } ?? "")
+        }
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+package import RelayProtocol
+
+/// Makes an endpoint's sessions over byte streams.
+package struct SessionConnector: Sendable {
+    private let certificate: EndpointCertificate
+    private let limits: Limits
+    private let budget: AssemblyBudget
+    private let admit: SessionAdmitter
+
+    /// - Parameters:
+    ///   - certificate: Made once per endpoint.
+    ///   - limits: Those of this side; a session has the lower of both sides' where they differ.
+    ///   - budget: Shared by all sessions of the endpoint.
+    ///   - admit: Decides which service a peer gets.
+    package init(
+        certificate: EndpointCertificate,
+        limits: Limits = Limits(),
+        budget: AssemblyBudget,
+        admit: @escaping SessionAdmitter
+    ) {
+        self.certificate = certificate
+        self.limits = limits
+        self.budget = budget
+        self.admit = admit
+    }
+
+    /// Opens a session with a peer, as the TLS client.
+    /// - Parameter timeout: For the stream, and once more for the handshake.
+    package func open(
+        to peer: EndpointID,
+        over transport: some PeerTransport,
+        timeout: Duration = .seconds(15)
+    ) async throws(AppServiceError) -> PeerSession {
+        try await start(.client, .exactly(peer), transport, timeout)
+    }
+
+    /// Takes part in a session that a peer opens, as the TLS server.
+    /// - Parameters:
+    ///   - timeout: For the stream, and once more for the handshake.
+    ///   - isKnown: Whether an endpoint that has proved its id belongs to the account.
+    package func accept(
+        over transport: some PeerTransport,
+        timeout: Duration = .seconds(15),
+        isKnown: @escaping @Sendable (EndpointID) async -> Bool
+    ) async throws(AppServiceError) -> PeerSession {
+        try await start(.server, .whoever(isKnown: isKnown), transport, timeout)
+    }
+
+    private func start(
+        _ role: SessionStateMachine.Role,
+        _ trust: SessionTLS.Trust,
+        _ transport: some PeerTransport,
+        _ timeout: Duration
+    ) async throws(AppServiceError) -> PeerSession {
+        let peer = OneShot<EndpointID>()
+        let started = OneShot<Result<PeerSession, SessionStartError>>()
+        let channel: any Channel
+        do throws(PeerTransportError) {
+            channel = try await transport.connect(timeout: timeout) { [certificate, limits, budget, admit] channel in
+                let tls = try SessionTLS.handler(certificate, trust) { peer.settle($0) }
+                let session = SessionHandler(
+                    SessionHandler.Environment(
+                        role: role,
+                        limits: limits,
+                        budget: budget,
+                        admit: admit,
+                        peer: { peer.value },
+                        startTimeout: TimeAmount(timeout)
+                    )
+                ) { started.settle($0) }
+                try channel.pipeline.syncOperations.addHandlers([tls, session])
+            }
+        } catch {
+            throw AppServiceError(transport: error)
+        }
+        guard let result = await started.wait() else {
+            channel.close(promise: nil)
+            throw AppServiceError(.cancelled)
+        }
+        do throws(SessionStartError) {
+            return try result.get()
+        } catch {
+            throw AppServiceError(start: error)
+        }
+    }
+}
+
+extension AppServiceError {
+    fileprivate init(start error: SessionStartError) {
+        switch error {
+        case .notAuthentic:
+            self.init(
+                .authenticationError,
+                message: "the other device is not the one that was meant, or does not know this one",
+                cause: error
+            )
+        case .broken: self.init(.remoteSystemUnavailable, message: "the connection to the device broke off; try again", cause: error)
+        case .timedOut: self.init(.timedOut, message: "the device did not answer in time; try again", cause: error)
+        }
+    }
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import RelayProtocol
+import Synchronization
+
+/// A request of the peer.
+final class SessionExchange: AppServiceExchange {
+    let request: SessionRequestID
+    let deadline: ContinuousClock.Instant?
+    let cancellation = RequestCancellation()
+    let receipt: SessionReceipt
+    private let link: SessionLink
+    private let message: Mutex<ByteBuffer?>
+
+    init(_ request: SessionRequestID, message: ByteBuffer, timeLeft: Duration?, receipt: SessionReceipt, link: SessionLink) {
+        self.request = request
+        self.deadline = timeLeft.map { ContinuousClock.now + $0 }
+        self.receipt = receipt
+        self.link = link
+        self.message = Mutex(message)
+    }
+
+    /// The message, once.
+    func takeBytes() -> ByteBuffer? {
+        message.withLock { message in
+            defer { message = nil }
+            return message
+        }
+    }
+
+    func take() throws(ValueSetError) -> ValueSet? {
+        guard let bytes = takeBytes() else { return nil }
+        // Whatever becomes of it, the next message may come then.
+        defer { link.enqueue { [receipt] handler in handler.consumed(receipt) } }
+        return try ValueSet(decoding: bytes)
+    }
+
+    func respond(_ message: ValueSet) async throws(AppServiceError) {
+        let bytes = try message.encodedForSession()
+        let result = await withCheckedContinuation { continuation in
+            link.enqueue { [request] handler in handler.respond(to: request, bytes, continuation) }
+        }
+        try result.get()
+    }
+
+    func fail(_ error: AppServiceError, isDecision: Bool) {
+        link.enqueue { [request] handler in handler.fail(request, error.failure) }
+    }
+}
+
+extension ValueSet {
+    /// The message as it travels.
+    func encodedForSession() throws(AppServiceError) -> ByteBuffer {
+        do throws(ValueSetError) {
+            var buffer = ByteBufferAllocator().buffer(capacity: try encodedSize())
+            try encode(into: &buffer)
+            return buffer
+        } catch {
+            throw AppServiceError(.invalidMessage, message: "the message cannot be encoded: \(error)", cause: error)
+        }
+    }
+}

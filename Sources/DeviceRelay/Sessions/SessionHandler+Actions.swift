@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+extension SessionHandler {
+    func perform(_ action: SessionAction) {
+        switch action {
+        case .send(let frame): write(frame)
+
+        case .openReceived(let id, let opening): opened(id, opening)
+        case .openSucceeded(let id): openSucceeded(id)
+        case .openFailed(let id, let failure): finishAsk(Self.key(of: id))?.fail(AppServiceError(open: failure))
+        case .connectionClosed(let id, let end): connectionClosed(id, end)
+
+        case .requestReceived(let request, let message, let timeLeft, let receipt):
+            deliver(request, message, timeLeft: timeLeft, receipt)
+        case .requestCancelled(let request): cancelled(request)
+        case .responseFinished(let request, let wasSent):
+            responses.removeValue(forKey: request)?.resume(returning: wasSent ? .success(()) : .failure(AppServiceError(.cancelled)))
+
+        case .responseReceived(let request, let message, let receipt): responded(request, message, receipt)
+        case .requestFailed(let request, let failure): finishAsk(request)?.fail(AppServiceError(request: failure))
+
+        case .reserve(let bytes): reserve(bytes)
+        case .release(let bytes): environment.budget.release(bytes)
+
+        case .ended(let end): ended(end)
+        }
+    }
+
+    // MARK: The endpoint's budget
+
+    private func reserve(_ bytes: Int) {
+        claim = environment.budget.reserve(bytes) { [link] in
+            // A session that is over gives the bytes back.
+            link?.enqueue { handler in
+                handler.claim = nil
+                handler.change { $0.reserved(at: $1, into: &$2) }
+            }
+        }
+        if claim == nil { change { $0.reserved(at: $1, into: &$2) } }
+    }
+
+    // MARK: The end
+
+    private func ended(_ end: SessionEnd) {
+        link?.end.settle(end)
+        if let claim { environment.budget.cancel(claim) }
+        claim = nil
+        close()
+    }
+
+    /// Gives everything up, and tells the peer.
+    func shutDown() {
+        for task in serving.values { task.cancel() }
+        change { $0.drain(into: &$2) }
+        for key in asks.keys where key.number == 0 { change { $0.closeConnection(key.connection, at: $1, into: &$2) } }
+        for id in inboxes.keys.sorted() { close(id, SessionClosure(.cancelled, "the app is shutting down")) }
+        closeSoon()
+    }
+
+    var inventory: [String: Int] {
+        let counts = [
+            "asks": asks.count, "tokens": keys.count, "connections": inboxes.count + machine.connectionCount, "exchanges": exchanges.count,
+            "responses": responses.count, "services": serving.count, "bytes": machine.heldBytes, "claims": claim == nil ? 0 : 1,
+        ]
+        return counts.filter { $0.value > 0 }
+    }
+
+    // MARK: Asks
+
+    /// Nobody waits longer, whatever is asked for.
+    private static let longestWait = Duration.seconds(30 * 86_400)
+
+    /// Connections are asked for under the number that no request has.
+    static func key(of id: SessionConnectionID) -> SessionRequestID { SessionRequestID(connection: id, number: 0) }
+
+    func addAsk(_ key: SessionRequestID, _ ask: SessionAsk, timeout: Duration) {
+        asks[key] = ask
+        keys[ask.token] = key
+        deadlines.add(ask.token, at: now + min(max(timeout, .zero), Self.longestWait))
+    }
+
+    func finishAsk(_ key: SessionRequestID) -> SessionAsk? {
+        guard let ask = asks.removeValue(forKey: key) else { return nil }
+        keys[ask.token] = nil
+        deadlines.prune(liveCount: keys.count) { keys[$0] != nil }
+        return ask
+    }
+
+    /// The task that asked does not wait any longer.
+    func giveUp(_ token: UInt64, _ reason: AppServiceError.Code) {
+        guard let key = keys[token] else { return }
+        asks[key]?.reason = reason
+        if key.number == 0 {
+            change { $0.closeConnection(key.connection, at: $1, into: &$2) }
+        } else {
+            change { machine, _, actions in machine.cancelRequest(key, into: &actions) }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import RelayProtocol
+
+extension SessionHandler {
+    // MARK: Ours
+
+    func open(
+        _ opening: SessionOpening,
+        _ info: AppServiceInfo,
+        _ token: UInt64,
+        timeout: Duration,
+        _ continuation: SessionAsk.Continuation<AppServiceConnection>
+    ) {
+        var failure: SessionSendError?
+        change { machine, _, actions in
+            do throws(SessionSendError) {
+                let id = try machine.openConnection(opening, into: &actions)
+                addAsk(Self.key(of: id), SessionAsk(token: token, waiter: .connection(info, continuation)), timeout: timeout)
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { continuation.resume(returning: .failure(AppServiceError(failure))) }
+    }
+
+    func openSucceeded(_ id: SessionConnectionID) {
+        guard let link, case .connection(let info, let continuation) = finishAsk(Self.key(of: id))?.waiter else { return }
+        let inbox = AppServiceInbox()
+        inboxes[id] = inbox
+        let carrier = SessionCarrier(id, link: link, inbox: inbox, isOffered: false)
+        continuation.resume(returning: .success(AppServiceConnection(info: info, carrier: carrier, inbox: inbox)))
+    }
+
+    // MARK: The peer's
+
+    /// Lets the endpoint decide, and its service run, in a task that ends with the service.
+    func opened(_ id: SessionConnectionID, _ opening: SessionOpening) {
+        guard let link, let peer else { return }
+        // Services that go on after their connection has gone count too.
+        let limit = environment.limits[.connectionsPerSession]
+        guard serving.count < limit else {
+            let excess = LimitExceeded(limit: .connectionsPerSession, allowed: limit, requested: limit + 1)
+            return refuse(id, SessionRefusal(.resourceLimitsExceeded, "\(excess)"))
+        }
+        let inbox = AppServiceInbox()
+        inboxes[id] = inbox
+        offered.insert(id)
+        let carrier = SessionCarrier(id, link: link, inbox: inbox, isOffered: true)
+        serving[id] = Task { [admit = environment.admit] in
+            switch await admit(peer, opening) {
+            case .refuse(let error): carrier.finish(error)
+            case .serve(let service, let info, let caller):
+                await service.serve(AppServiceConnection(info: info, carrier: carrier, inbox: inbox), caller)
+            }
+            link.enqueue { handler in handler.serving[id] = nil }
+        }
+    }
+
+    func accept(_ id: SessionConnectionID) {
+        offered.remove(id)
+        change { $0.accept(id, at: $1, into: &$2) }
+    }
+
+    func refuse(_ id: SessionConnectionID, _ refusal: SessionRefusal) {
+        offered.remove(id)
+        inboxes[id] = nil
+        change { $0.refuse(id, refusal, at: $1, into: &$2) }
+    }
+
+    // MARK: Both
+
+    /// The peer closed it, or the session is over. A service that has not taken it up, or whose peer is lost, need not go on; one whose
+    /// peer is done sees the end, and finishes what it has to.
+    func connectionClosed(_ id: SessionConnectionID, _ end: SessionConnectionEnd) {
+        inboxes.removeValue(forKey: id)?.close(AppServiceClosure(end))
+        if case .closed = end, !offered.contains(id) { return }
+        serving[id]?.cancel()
+    }
+
+    /// The app closes it; one that it has not accepted is refused.
+    func close(_ id: SessionConnectionID, _ closure: SessionClosure) {
+        offered.remove(id)
+        inboxes.removeValue(forKey: id)?.close(AppServiceClosure(closure))
+        change { $0.closeConnection(id, closure, at: $1, into: &$2) }
+    }
+}

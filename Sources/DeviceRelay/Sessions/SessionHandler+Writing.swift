@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import RelayProtocol
+
+extension SessionHandler {
+    /// Message bytes from here on are written as they are, not copied behind others.
+    static let copiedBytes = 8 << 10
+    /// A buffer of written frames is handed on when it has so many.
+    static let outgoingBytes = 64 << 10
+    /// The data of one turn of the loop, so that others get theirs: so many flushes of so many slices.
+    static let flushesPerTurn = 4
+    static let slicesPerFlush = 2
+
+    func write(_ frame: SessionFrame) {
+        guard context != nil else { return }
+        if outgoing.capacity == 0 { outgoing.reserveCapacity(1 << 10) }
+        if var message = SessionFrameEncoder.writeHead(of: frame, to: &outgoing) {
+            if message.readableBytes < Self.copiedBytes {
+                outgoing.writeBuffer(&message)
+            } else {
+                handOn()
+                context?.write(wrapOutboundOut(message), promise: nil)
+            }
+        }
+        needsFlush = true
+        if outgoing.readableBytes >= Self.outgoingBytes { handOn() }
+    }
+
+    private func handOn(promise: EventLoopPromise<Void>? = nil) {
+        guard outgoing.readableBytes > 0 || promise != nil else { return }
+        context?.write(wrapOutboundOut(outgoing), promise: promise)
+        // Handed out, and so never written to again.
+        outgoing = ByteBuffer()
+    }
+
+    func flush() {
+        guard needsFlush, let context else { return }
+        needsFlush = false
+        let replies = machine.repliesSent
+        if replies > repliesMarked {
+            repliesMarked = replies
+            let promise = context.eventLoop.makePromise(of: Void.self)
+            promise.futureResult.assumeIsolated().whenSuccess { self.machine.flushed(repliesUpTo: replies) }
+            handOn(promise: promise)
+        } else {
+            handOn()
+        }
+        context.flush()
+    }
+
+    /// Sends slices of granted bodies while the stream takes them.
+    func sendData() {
+        guard machine.hasData, let context else { return }
+        for _ in 0..<Self.flushesPerTurn where machine.hasData && context.channel.isWritable {
+            for _ in 0..<Self.slicesPerFlush { change { $0.nextData(at: $1, into: &$2) } }
+            flush()
+        }
+        if machine.hasData, context.channel.isWritable { scheduleTurn() }
+    }
+
+    func scheduleTurn() {
+        guard !isTurnScheduled, let context else { return }
+        isTurnScheduled = true
+        context.eventLoop.assumeIsolated().execute {
+            self.isTurnScheduled = false
+            self.settle()
+        }
+    }
+
+    /// The session is over: closes when all has left, or soon.
+    func close() {
+        guard let context else { return }
+        let channel = context.channel
+        let promise = context.eventLoop.makePromise(of: Void.self)
+        promise.futureResult.whenComplete { _ in channel.close(promise: nil) }
+        handOn(promise: promise)
+        context.flush()
+        closeSoon()
+    }
+
+    /// Whatever the peer does.
+    func closeSoon() {
+        guard let channel = context?.channel, closeTimer == nil else { return }
+        closeTimer = channel.eventLoop.scheduleTask(in: PeerSession.closingTime) { channel.close(promise: nil) }
+    }
+
+    // MARK: Time
+
+    func setTimer() {
+        guard machine.end == nil, let context, let due = machine.nextDeadline else {
+            timer?.scheduled.cancel()
+            timer = nil
+            return
+        }
+        let next = min(due, deadlines.next ?? due)
+        // One that comes too early looks again.
+        if let timer, timer.at <= next { return }
+        timer?.scheduled.cancel()
+        let delay = TimeAmount(next - now)
+        timer = (next, context.eventLoop.assumeIsolated().scheduleTask(in: delay) { self.timeCame() })
+    }
+
+    private func timeCame() {
+        timer = nil
+        let now = now
+        while let token = deadlines.popDue(at: now) { giveUp(token, .timedOut) }
+        if let due = machine.nextDeadline, now >= due { change { $0.timePassed(at: $1, into: &$2) } }
+        settle()
+    }
+}

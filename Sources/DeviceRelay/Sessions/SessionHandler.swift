@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import NIOSSL
+import NIOTLS
+import RelayProtocol
+
+/// A session in its channel, behind TLS: feeds the state machine, and does what it says. All of it happens on the event loop, without a hop
+/// per frame; tasks come in through `SessionLink`, and are resumed from here.
+///
+/// Reading never stops. What a peer can make this side hold is bounded by windows, budgets and the number of answers that have not
+/// left; were both sides to stop reading while they cannot write, neither would go on.
+final class SessionHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    /// What a session is made of.
+    struct Environment {
+        let role: SessionStateMachine.Role
+        let limits: Limits
+        let budget: AssemblyBudget
+        let admit: SessionAdmitter
+        /// The peer that TLS has proved.
+        let peer: @Sendable () -> EndpointID?
+        let startTimeout: TimeAmount
+    }
+
+    private enum Start {
+        case handshaking
+        case greeting
+        case done
+    }
+
+    let environment: Environment
+    /// Called once: the session stands, or does not come about.
+    private var started: (@Sendable (Result<PeerSession, SessionStartError>) -> Void)?
+    var machine: SessionStateMachine
+    var link: SessionLink?
+    private(set) var peer: EndpointID?
+    private var decoder = SessionFrameDecoder()
+    private var actions: [SessionAction] = []
+    private var isPerforming = false
+    private var start = Start.handshaking
+    private(set) var context: ChannelHandlerContext?
+    private var epoch = NIODeadline.uptimeNanoseconds(0)
+
+    // Of the tasks that wait here.
+    var asks: [SessionRequestID: SessionAsk] = [:]
+    var keys: [UInt64: SessionRequestID] = [:]
+    var deadlines = DeadlineQueue()
+    var inboxes: [SessionConnectionID: AppServiceInbox] = [:]
+    var exchanges: [SessionRequestID: (exchange: SessionExchange, ticket: AppServiceInbox.Ticket?)] = [:]
+    var responses: [SessionRequestID: CheckedContinuation<Result<Void, AppServiceError>, Never>] = [:]
+    /// The peer's wishes that no service has taken up.
+    var offered: Set<SessionConnectionID> = []
+    var serving: [SessionConnectionID: Task<Void, Never>] = [:]
+    var claim: AssemblyBudget.Ticket?
+
+    // What is on its way out, and when to look again.
+    var outgoing = ByteBuffer()
+    var needsFlush = false
+    var repliesMarked: UInt64 = 0
+    var isTurnScheduled = false
+    var timer: (at: Duration, scheduled: Scheduled<Void>)?
+    private var startTimer: Scheduled<Void>?
+    var closeTimer: Scheduled<Void>?
+
+    init(_ environment: Environment, started: @escaping @Sendable (Result<PeerSession, SessionStartError>) -> Void) {
+        self.environment = environment
+        self.started = started
+        machine = SessionStateMachine(role: environment.role, limits: environment.limits)
+    }
+
+    /// The time since the handler was added.
+    var now: Duration { .nanoseconds(((context?.eventLoop.now ?? .now()) - epoch).nanoseconds) }
+
+    // MARK: The channel
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        epoch = context.eventLoop.now
+        link = SessionLink(channel: context.channel, handler: self)
+        let isolated = context.eventLoop.assumeIsolated()
+        startTimer = isolated.scheduleTask(in: environment.startTimeout) { self.failStart(.timedOut) }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        streamEnded()
+        self.context = nil
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        streamEnded()
+        context.fireChannelInactive()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case TLSUserEvent.handshakeCompleted(negotiatedProtocol: let name):
+            guard name == SessionWire.applicationProtocol, let peer = environment.peer() else { return failStart(.notAuthentic) }
+            self.peer = peer
+            start = .greeting
+            change { $0.start(at: $1, into: &$2) }
+            settle()
+        case ChannelEvent.inputClosed: context.close(promise: nil)
+        default: context.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        switch error {
+        case NIOSSLError.uncleanShutdown: failStart(.broken)
+        case NIOSSLError.handshakeFailed(.sslError(let stack)) where stack == [.eofDuringHandshake]: failStart(.broken)
+        // Also the alert with which the other side refuses this one's certificate.
+        case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError: failStart(.notAuthentic)
+        default: failStart(.broken)
+        }
+        context.close(promise: nil)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard machine.end == nil, start != .handshaking else { return }
+        machine.heard(at: now)
+        decoder.append(unwrapInboundIn(data))
+        do throws(SessionError) {
+            while machine.end == nil, let frame = try decoder.next() {
+                change { $0.receive(frame, at: $1, into: &$2) }
+                if start == .greeting, machine.end == nil { succeedStart() }
+            }
+        } catch {
+            change { $0.receive(error, into: &$2) }
+        }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        settle()
+        context.fireChannelReadComplete()
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable, machine.hasData { scheduleTurn() }
+        context.fireChannelWritabilityChanged()
+    }
+
+    // MARK: The start
+
+    private func succeedStart() {
+        guard let link, let peer else { return }
+        finishStart(.success(PeerSession(peer: peer, isOpenedHere: environment.role == .client, link: link)))
+    }
+
+    /// Before the session stands, ends it; after, does nothing.
+    private func failStart(_ error: SessionStartError) {
+        guard start != .done else { return }
+        finishStart(.failure(error))
+        context?.close(promise: nil)
+    }
+
+    private func finishStart(_ result: Result<PeerSession, SessionStartError>) {
+        start = .done
+        startTimer?.cancel()
+        // Let go of: whoever waits for the session holds it.
+        let started = started
+        self.started = nil
+        started?(result)
+    }
+
+    private func streamEnded() {
+        change { $0.connectionLost(into: &$2) }
+        failStart(.broken)
+        timer?.scheduled.cancel()
+        timer = nil
+        closeTimer?.cancel()
+        link = nil
+    }
+
+    // MARK: The machine
+
+    /// Feeds the machine and does what it says.
+    func change(_ body: (inout SessionStateMachine, Duration, inout [SessionAction]) -> Void) {
+        body(&machine, now, &actions)
+        guard !isPerforming else { return }
+        isPerforming = true
+        var index = 0
+        // What is done may feed the machine again.
+        while index < actions.count {
+            perform(actions[index])
+            index += 1
+        }
+        actions.removeAll(keepingCapacity: true)
+        isPerforming = false
+    }
+
+    /// After one or more changes: sends what waits, and looks when something is due.
+    func settle() {
+        sendData()
+        flush()
+        setTimer()
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import NIOSSL
+import RelayProtocol
+
+/// TLS between two endpoints. Each shows the certificate over its identity key, and the key alone counts.
+enum SessionTLS {
+    /// Who is taken for the peer.
+    enum Trust: Sendable {
+        /// As the client: this endpoint and no other.
+        case exactly(EndpointID)
+        /// As the server: whom the closure knows.
+        case whoever(isKnown: @Sendable (EndpointID) async -> Bool)
+    }
+
+    /// A handler for one session. It gets a context of its own, whose tickets no other session takes: each proves its keys anew.
+    static func handler(
+        _ certificate: EndpointCertificate,
+        _ trust: Trust,
+        verified: @escaping @Sendable (EndpointID) -> Void
+    ) throws -> any ChannelHandler {
+        switch trust {
+        case .exactly(let peer):
+            return try NIOSSLClientHandler(context: try context(.client, certificate), serverHostname: nil) { chain, promise in
+                guard let id = chain.first.flatMap(EndpointCertificate.endpoint), id == peer else { return promise.succeed(.failed) }
+                verified(id)
+                promise.succeed(.certificateVerified)
+            }
+        case .whoever(let isKnown):
+            return NIOSSLServerHandler(context: try context(.server, certificate)) { chain, promise in
+                guard let id = chain.first.flatMap(EndpointCertificate.endpoint) else { return promise.succeed(.failed) }
+                promise.completeWithTask {
+                    guard await isKnown(id) else { return .failed }
+                    verified(id)
+                    return .certificateVerified
+                }
+            }
+        }
+    }
+
+    private enum Side { case client, server }
+
+    private static func context(_ side: Side, _ certificate: EndpointCertificate) throws -> NIOSSLContext {
+        let chain = [NIOSSLCertificateSource.certificate(certificate.certificate)]
+        var configuration: TLSConfiguration
+        switch side {
+        case .client:
+            configuration = .makeClientConfiguration()
+            configuration.certificateChain = chain
+            configuration.privateKey = .privateKey(certificate.privateKey)
+        case .server:
+            configuration = .makeServerConfiguration(certificateChain: chain, privateKey: .privateKey(certificate.privateKey))
+        }
+        configuration.minimumTLSVersion = .tlsv13
+        configuration.applicationProtocols = [SessionWire.applicationProtocol]
+        configuration.signingSignatureAlgorithms = [.ecdsaSecp256R1Sha256]
+        configuration.verifySignatureAlgorithms = [.ecdsaSecp256R1Sha256]
+        // A certificate is required on both sides; what is in it is judged by the handlers' closures alone.
+        configuration.certificateVerification = .noHostnameVerification
+        configuration.trustRoots = .certificates([])
+        configuration.shutdownTimeout = .milliseconds(500)
+        return try NIOSSLContext(configuration: configuration)
+    }
+}

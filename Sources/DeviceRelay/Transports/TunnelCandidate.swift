@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// One way into a tunnel, as the relay names it.
+enum TunnelCandidate: Hashable, Sendable {
+    /// Plain TCP: `tcp://host:port`.
+    case socket(host: String, port: Int)
+    /// A WebSocket at the relay, or at another node: a path, or an http or https URL.
+    case webSocket(RelayAddress, path: String)
+
+    /// - Parameters:
+    ///   - url: Without a host, the relay's own is meant.
+    ///   - relay: The relay that names it.
+    /// - Returns: `nil` if this version does not know the kind.
+    init?(_ text: String, relay: RelayAddress) {
+        guard let components = URLComponents(string: text) else { return nil }
+        let host = components.host.flatMap { $0.isEmpty ? nil : $0 }
+        switch components.scheme?.lowercased() {
+        case "tcp":
+            guard let port = components.port, (1...65535).contains(port) else { return nil }
+            self = .socket(host: host.map(Self.withoutBrackets) ?? relay.host, port: port)
+        case nil, "http", "https", "ws", "wss":
+            guard host != nil else {
+                guard components.percentEncodedPath.hasPrefix("/") else { return nil }
+                self = .webSocket(relay, path: relay.basePath + components.percentEncodedPath)
+                return
+            }
+            // What passes is encrypted between the endpoints, and a stolen token opens nothing.
+            guard let url = components.url, let address = try? RelayAddress(url, allowsPlaintext: true) else { return nil }
+            self = .webSocket(address, path: address.basePath)
+        default: return nil
+        }
+    }
+
+    private static func withoutBrackets(_ host: String) -> String {
+        host.hasPrefix("[") && host.hasSuffix("]") ? String(host.dropFirst().dropLast()) : host
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import NIOCore
+import RelayProtocol
+import Testing
+
+/// One endpoint of a pair: its keys, and the services it offers.
+struct SessionSide: Sendable {
+    let key: any IdentityKey
+    let budget: AssemblyBudget
+    let connector: SessionConnector
+
+    var id: EndpointID { EndpointID(key.publicKey) }
+
+    init(key: any IdentityKey = P256SigningKey(), limits: Limits = Limits(), services: [Service] = []) throws {
+        self.key = key
+        budget = AssemblyBudget(limits: limits)
+        connector = SessionConnector(certificate: try EndpointCertificate(key), limits: limits, budget: budget) { peer, opening in
+            let caller = AppServiceCaller(
+                accountID: "me",
+                deviceName: "device",
+                systemID: SystemID(digest: peer.digest),
+                endpoint: peer,
+                appID: opening.callerAppID.isEmpty ? nil : opening.callerAppID,
+                isNew: false
+            )
+            return SessionAdmission(opening.packageID == "com.example.app" ? services : nil, for: opening, from: caller)
+        }
+    }
+}
+
+/// Two endpoints with a relay between them, and a session.
+struct SessionWorld: Sendable {
+    let relay: TestTunnelRelay
+    let opener: SessionSide
+    let target: SessionSide
+    let session: PeerSession
+    let targetSession: PeerSession
+
+    static let info = AppServiceInfo(name: "test", packageID: "com.example.app")
+
+    static func with(
+        limits: Limits = Limits(),
+        targetLimits: Limits? = nil,
+        ways: (opener: [TestTunnelRelay.Way], target: [TestTunnelRelay.Way]) = ([.socket], [.socket]),
+        services: [Service],
+        _ body: (SessionWorld) async throws -> Void
+    ) async throws {
+        let relay = try await TestTunnelRelay()
+        let opener = try SessionSide(limits: limits, services: services)
+        let target = try SessionSide(limits: targetLimits ?? limits, services: services)
+        do {
+            let tunnel = relay.tunnel(ways)
+            async let accepted = target.connector.accept(over: tunnel.target) { $0 == opener.id }
+            let session = try await opener.connector.open(to: target.id, over: tunnel.opener)
+            let world = SessionWorld(relay: relay, opener: opener, target: target, session: session, targetSession: try await accepted)
+            try await body(world)
+            await session.shutDown()
+            await world.targetSession.shutDown()
+        } catch {
+            await relay.stop()
+            throw error
+        }
+        await relay.stop()
+    }
+
+    func open(_ name: String = "test", timeout: Duration = .seconds(30)) async throws(AppServiceError) -> AppServiceConnection {
+        try await session.open(AppServiceInfo(name: name, packageID: "com.example.app"), from: "com.example.remote", timeout: timeout)
+    }
+}
+
+extension Service {
+    /// Answers with what it is sent.
+    static func echo(_ name: String = "test") -> Service {
+        Service(name) { connection, _ in try await connection.respond(concurrently: 64) { $0.message } }
+    }
+}
+
+/// The code of what an operation throws.
+func code<Value>(
+    of operation: () async throws(AppServiceError) -> Value,
+    sourceLocation: SourceLocation = #_sourceLocation
+) async -> AppServiceError.Code? {
+    do throws(AppServiceError) {
+        _ = try await operation()
+        Issue.record("it succeeded", sourceLocation: sourceLocation)
+        return nil
+    } catch {
+        return error.code
+    }
+}
+
+/// Something that happens once, for a test to wait for.
+final class Signal: Sendable {
+    private let shot = OneShot<Bool>()
+
+    func happen() { shot.settle(true) }
+    var hasHappened: Bool { shot.value != nil }
+    func wait() async { _ = await shot.wait() }
+}

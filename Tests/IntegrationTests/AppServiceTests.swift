@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import RelayProtocol
+import RelayTesting
+import Testing
+
+/// App services between real devices, over sessions through the tunnels of a real relay.
+@Suite(.timeLimit(.minutes(2))) struct AppServiceTests {
+    private let echo = AppServiceInfo(name: "echo", packageID: "org.example.echo")
+
+    private func app(_ log: Log<String>) -> RemoteSystemAppRegistration {
+        RemoteSystemAppRegistration(
+            appID: echo.packageID,
+            services: [
+                Service("echo") { connection, caller in
+                    await log.add(caller.deviceName)
+                    try await connection.respond { $0.message }
+                },
+                Service("back") { connection, _ in
+                    // The host asks, and the caller answers.
+                    for await request in connection.requests {
+                        let answer = try await connection.send(["Question": .valueSet(request.message)])
+                        try await request.respond(answer)
+                    }
+                },
+            ]
+        )
+    }
+
+    private func pair(_ security: RelaydProcess.Security = .plain) async throws -> (phone: TestDevice, pc: TestDevice, Log<String>) {
+        let home = try await TestHome(security)
+        let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
+        let log = Log<String>()
+        try await pc.platform.publish(app(log), for: pc.account)
+        return (phone, pc, log)
+    }
+
+    @Test(arguments: [RelaydProcess.Security.plain, .ownCertificate])
+    func messagesOfAllSizesGoBothWays(_ security: RelaydProcess.Security) async throws {
+        let (phone, pc, log) = try await pair(security)
+        let request = RemoteSystemConnectionRequest(try await phone.sees("PC"))
+        try await phone.platform.withAppService(echo, on: request) { connection in
+            for count in [0, 1, 32 << 10, (32 << 10) + 1, 1 << 20, (16 << 20) - 64] {
+                let message: ValueSet = ["Data": .data([UInt8](repeating: 7, count: count))]
+                let answer = try await connection.send(message)
+                #expect(answer == message)
+            }
+            await #expect {
+                _ = try await connection.send(["Data": .data([UInt8](repeating: 7, count: 16 << 20))])
+            } throws: {
+                ($0 as? AppServiceError)?.code == .messageTooLarge
+            }
+            let answer = try await connection.send(["Still": true])
+            #expect(answer == ["Still": true])
+        }
+        #expect(await log.entries == ["Phone"])
+        // Over the same session.
+        let back = AppServiceInfo(name: "back", packageID: echo.packageID)
+        try await phone.platform.withAppService(back, on: request) { connection in
+            async let answered: Void = connection.respond { ["Answer": .valueSet($0.message)] }
+            let answer = try await connection.send(["Hello": 1])
+            #expect(answer == ["Answer": .valueSet(["Question": .valueSet(["Hello": 1])])])
+            connection.close()
+            try await answered
+        }
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+    }
+
+    @Test func whoIsNotThereOrMayNotIsTold() async throws {
+        let (phone, pc, log) = try await pair()
+        let request = RemoteSystemConnectionRequest(try await phone.sees("PC"))
+        func fails(_ code: AppServiceError.Code, _ service: AppServiceInfo, timeout: Duration = .seconds(30)) async {
+            do {
+                _ = try await phone.platform.openAppService(service, on: request, timeout: timeout)
+                Issue.record("opened")
+            } catch {
+                #expect(error.code == code, "\(error)")
+            }
+        }
+        await fails(.appServiceUnavailable, AppServiceInfo(name: "none", packageID: echo.packageID))
+        await fails(.appNotInstalled, AppServiceInfo(name: "echo", packageID: "org.example.none"))
+        // A newcomer is not served before somebody has confirmed it; here the phone, seen from the tablet that came later.
+        try await phone.platform.publish(app(log), for: phone.account)
+        let phoneRequest = RemoteSystemConnectionRequest(endpoint: try phone.id, appID: echo.packageID)
+        await #expect {
+            _ = try await pc.platform.openAppService(echo, on: phoneRequest)
+        } throws: {
+            ($0 as? AppServiceError)?.code == .notAuthorized
+        }
+        #expect(await phone.platform.confirm(try pc.id, for: phone.account))
+        try await pc.platform.withAppService(echo, on: phoneRequest) { connection in
+            let answer = try await connection.send([:])
+            #expect(answer == [:])
+        }
+        await pc.platform.shutdown()
+        _ = try await phone.sees("PC") { $0.status == .unavailable }
+        await fails(.remoteSystemUnavailable, echo, timeout: .zero)
+        await phone.platform.shutdown()
+    }
+
+    @Test func aConnectionEndsWithItsPeerAndWithTheRelay() async throws {
+        let (phone, pc, _) = try await pair()
+        let request = RemoteSystemConnectionRequest(try await phone.sees("PC"))
+        let connection = try await phone.platform.openAppService(echo, on: request)
+        #expect(try await connection.send(["a": 1]) == ["a": 1])
+        await pc.platform.shutdown()
+        _ = try await connection.closed
+        await #expect(throws: AppServiceError.self) { try await connection.send(["a": 1]) }
+        await phone.platform.shutdown()
+    }
+}

@@ -22,6 +22,7 @@ let package = Package(
     name: "device-relay",
     platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
+        .library(name: "DeviceRelay", targets: ["DeviceRelay"]),
         .library(name: "RelayProtocol", targets: ["RelayProtocol"]),
         .executable(name: "relay", targets: ["relay"]),
         .executable(name: "relayd", targets: ["relayd"]),
@@ -183,6 +184,18 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings
+        ),
+        .target(
+            name: "DocumentationSnippets",
+            dependencies: ["DeviceRelay"],
+            path: "DocumentationSnippets",
+            swiftSettings: settings
+        ),
+        .target(
+            name: "MainActorSnippets",
+            dependencies: ["DeviceRelay"],
+            path: "Tests/MainActorSnippets",
+            swiftSettings: settings + [.defaultIsolation(MainActor.self)]
         ),
         .executableTarget(
             name: "TestHost",

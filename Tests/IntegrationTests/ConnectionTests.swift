@@ -111,6 +111,9 @@ import Testing
         // They send side by side, in one lane, and nothing is lost, doubled or overtaken by its own.
         try await phone.platform.publish(player("org.example.target", log: log), for: phone.account)
         let target = RemoteSystemConnectionRequest(endpoint: try phone.id, appID: "org.example.target")
+        for client in clients {
+            for await systems in client.remoteSystems().snapshots where systems.contains(where: { $0.displayName == "Phone" }) { break }
+        }
         try await withThrowingTaskGroup(of: Void.self) { group in
             for (index, client) in clients.enumerated() {
                 group.addTask {

@@ -15,8 +15,10 @@ public struct ConnectedDevicesAccountManager: Sendable {
 
     /// Adds an account: makes this installation an endpoint of it, and connects. If the account is there already, it is only joined again, where
     /// a link is given.
-    /// - Parameter link: A join link, which lets this installation in by the relay's own issuer; it works once. For that the platform's
-    ///   provider must be a `JoinLinkAccessTokenProvider`. Without one the platform's provider signs the person in.
+    /// - Parameters:
+    ///   - account: The account, by the app's own name for it.
+    ///   - link: A join link, which lets this installation in by the relay's own issuer; it works once. For that the platform's
+    ///     provider must be a `JoinLinkAccessTokenProvider`. Without one the platform's provider signs the person in.
     /// - Returns: The account, once the relay has let this endpoint in; after a link was used also if the relay can be reached
     ///   only later.
     /// - Throws: `AccountError`. Nothing is left of an account that could not be added.

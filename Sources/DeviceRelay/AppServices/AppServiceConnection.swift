@@ -61,7 +61,9 @@ public final class AppServiceConnection: Sendable {
 
     /// Answers requests with what the handler returns, until the connection is closed. An `AppServiceError` that the handler throws is the
     /// answer with its code and message; any other error is `failure`. The handler's task is cancelled when the caller no longer waits.
-    /// - Parameter concurrently: How many requests are handled at once; others wait their turn.
+    /// - Parameters:
+    ///   - concurrently: How many requests are handled at once; others wait their turn.
+    ///   - handler: Makes the answer to a request.
     /// - Throws: `cancelled` when the task is cancelled.
     public func respond(
         concurrently: Int = 16,

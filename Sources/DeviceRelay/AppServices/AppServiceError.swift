@@ -71,7 +71,11 @@ public struct AppServiceError: Error, Sendable, CustomStringConvertible {
     public var retryAfter: Duration?
 
     /// A failure. Thrown by a service, it refuses the connection or the request with this code.
-    /// - Parameter message: For people; if there is none, what the code means.
+    /// - Parameters:
+    ///   - code: The kind of failure.
+    ///   - message: For people; if there is none, what the code means.
+    ///   - cause: What led to it, if that is known. It stays on this side.
+    ///   - retryAfter: How long to wait before another try can succeed, if that is known.
     public init(_ code: Code, message: String? = nil, cause: (any Error)? = nil, retryAfter: Duration? = nil) {
         self.code = code
         self.message = message ?? code.name.advice

@@ -6,6 +6,8 @@ public import RelayProtocol
 extension ConnectedDevicesPlatform {
     /// Opens a connection to an app service of another device, end to end encrypted. It lasts until either side closes it.
     /// - Parameters:
+    ///   - service: The service, and the app that offers it.
+    ///   - request: The device or app it is on.
     ///   - timeout: Until the service has taken the connection. A device that is not there may come within it.
     /// - Throws: `AppServiceError`, whose code says what is in the way.
     public func openAppService(

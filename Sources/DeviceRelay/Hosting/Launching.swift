@@ -24,8 +24,11 @@ public struct Launching: Sendable {
     public let defaultFor: Set<String>
     let handler: @Sendable (LaunchRequest) async throws -> Result
 
-    /// - Parameter handler: Runs for one launch at a time for each device and app that sends. It has 30 s, after which its task is
-    ///   cancelled and the outcome is `indeterminate`; `LaunchRequest.requestMoreTime` makes it 5 min. What it throws is a failure.
+    /// - Parameters:
+    ///   - schemes: The URI schemes that it declares.
+    ///   - defaultFor: Those of them for which it is the device's default.
+    ///   - handler: Runs for one launch at a time for each device and app that sends. It has 30 s, after which its task is
+    ///     cancelled and the outcome is `indeterminate`; `LaunchRequest.requestMoreTime` makes it 5 min. What it throws is a failure.
     public init(
         schemes: [String],
         defaultFor: Set<String> = [],

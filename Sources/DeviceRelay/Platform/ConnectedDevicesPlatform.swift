@@ -45,7 +45,9 @@ public final class ConnectedDevicesPlatform: Sendable {
     let directories = Observed<[String: DeviceDirectory]>([:])
 
     /// A platform. Nothing happens before `start`.
-    /// - Parameter accessTokens: Where access tokens come from: `JoinLinkAccessTokenProvider`, or the app's own.
+    /// - Parameters:
+    ///   - settings: Its relay, its storage, and what this device is called.
+    ///   - accessTokens: Where access tokens come from: `JoinLinkAccessTokenProvider`, or the app's own.
     public init(settings: ConnectedDevicesPlatformSettings, accessTokens: any AccessTokenProvider) {
         self.settings = settings
         self.accessTokens = accessTokens

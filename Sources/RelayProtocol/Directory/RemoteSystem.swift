@@ -107,11 +107,16 @@ public struct RemoteSystemConnectionRequest: Hashable, Sendable {
     public init(_ app: RemoteSystemApp) { (target, accountID) = (.app(app.id), app.accountID) }
 
     /// A device, by its id.
-    /// - Parameter accountID: The account to go by; `nil` for whichever knows the device.
+    /// - Parameters:
+    ///   - systemID: The device.
+    ///   - accountID: The account to go by; `nil` for whichever knows the device.
     public init(systemID: SystemID, accountID: String? = nil) { (target, self.accountID) = (.system(systemID), accountID) }
 
     /// An app, by its endpoint and id.
-    /// - Parameter accountID: The account to go by; `nil` for whichever knows the endpoint.
+    /// - Parameters:
+    ///   - endpoint: The endpoint that the app is on.
+    ///   - appID: The app.
+    ///   - accountID: The account to go by; `nil` for whichever knows the endpoint.
     public init(endpoint: EndpointID, appID: String, accountID: String? = nil) {
         (target, self.accountID) = (.app(RemoteSystemApp.ID(endpoint: endpoint, appID: appID)), accountID)
     }

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+
+// The code of the documentation, so that it compiles. What stands between `snippet:` and `end` is shown.
+
+func open(_ link: JoinLink, relay: URL, directory: URL, player: RemoteSystemAppRegistration) async throws {
+    // snippet: platform
+    let account = ConnectedDevicesAccount(id: "me")
+    let platform = ConnectedDevicesPlatform(
+        settings: .init(relay: relay, relayID: link.relay, storageDirectory: directory),
+        accessTokens: JoinLinkAccessTokenProvider(clientID: "com.example.player")
+    )
+    platform.host(player, for: account)  // before start: what waits for this device finds its handlers
+    try await platform.start()  // opens the storage; never waits for the network
+    try await platform.accounts.add(account, joining: link)  // once; later launches find the account
+    // end
+}
+
+func discover(_ platform: ConnectedDevicesPlatform, show: ([RemoteSystem]) -> Void) async {
+    // snippet: discover
+    let watcher = platform.remoteSystems(matching: [.kinds([.desktop, .tablet]), .status(.available)])
+    for await systems in watcher.snapshots { show(systems) }
+    // end
+}
+
+func launch(_ film: URL, _ platform: ConnectedDevicesPlatform, on livingRoom: RemoteSystem) async {
+    // snippet: launch
+    do {
+        let options = RemoteLauncherOptions(preferredAppIDs: ["com.example.player"])
+        let receipt = try await RemoteLauncher(platform).launch(film, on: .init(livingRoom), options: options)
+        print("taken by \(receipt.target.appID)")
+    } catch {
+        print("\(error.code): \(error.message)")
+    }
+    // end
+}
+
+func submit(_ platform: ConnectedDevicesPlatform, _ film: URL, on livingRoom: RemoteSystem) async throws {
+    // snippet: submit
+    let command = try await RemoteLauncher(platform).submit(film, on: .init(livingRoom), options: .init(timeToLive: .seconds(86_400)))
+    for await status in command.statuses { print(status) }  // accepted, waking, delivered, final
+    let receipt = try await command.outcome()
+    // end
+    _ = receipt
+}
+
+func host(
+    _ platform: ConnectedDevicesPlatform,
+    for account: ConnectedDevicesAccount,
+    play: @escaping @Sendable (LaunchURI) async -> Bool,
+    setVolume: @escaping @Sendable (ValueSet) async throws -> Int64
+) async throws {
+    // snippet: host
+    let player = RemoteSystemAppRegistration(
+        appID: "com.example.player",
+        displayName: "Player",
+        attributes: ["version": "3"],
+        launching: Launching(schemes: ["https"]) { request in await play(request.uri) ? .launched : .unsupported },
+        services: [
+            Service("remote-control") { connection, caller in
+                try await connection.respond { request in ["Volume": .int(try await setVolume(request.message))] }
+            }
+        ]
+    )
+    try await platform.publish(player, for: account)
+    // end
+}
+
+func call(_ platform: ConnectedDevicesPlatform, on pc: RemoteSystem, yesterday: Date) async throws {
+    // snippet: service
+    struct ListAlbum: AppServiceCall {
+        struct Response: Codable, Sendable { var photos: [String] }
+        static let type = "list-album"
+        var name: String
+    }
+    let service = AppServiceInfo(name: "photos", packageID: "com.example.photoshare")
+    try await platform.withAppService(service, on: .init(pc)) { photos in
+        let answer = try await photos.send(["Type": "list", "Since": .date(yesterday)])
+        let album = try await photos.call(ListAlbum(name: "Rome"))
+        print(answer.count, album.photos)
+    }
+    // end
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayProtocol
+import Testing
+
+@testable import DeviceRelay
+
+/// The table of outcomes in the documentation says what the code does.
+@Suite struct OutcomeTableTests {
+    private func rows() throws -> [String: [String]] {
+        let article = URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "../../../Sources/DeviceRelay/Documentation.docc/LaunchingURIs.md")
+        let lines = try String(contentsOf: article, encoding: .utf8).split(separator: "\n").filter { $0.hasPrefix("| ") }
+        let cells = lines.map { $0.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) } }
+        return Dictionary(uniqueKeysWithValues: cells.filter { $0.count == 6 }.map { ($0[0], $0) })
+    }
+
+    @Test(arguments: [
+        ("declined", CommandOutcome.declined), ("unsupported", .unsupported), ("failed", .failed(reason: "x")), ("expired", .expired),
+        ("cancelled", .cancelled), ("indeterminate", .indeterminate(.interrupted)), ("indeterminate", .indeterminate(.timedOut)),
+        ("indeterminate", .indeterminate(.targetLost)),
+    ])
+    func anOutcomeHasTheErrorThatTheTableNames(name: String, outcome: CommandOutcome) throws {
+        let row = try #require(try rows()[name])
+        #expect(row[3] == RemoteLaunchError(.outcome(outcome)).code.description)
+        #expect(
+            row[1].contains("relay") == outcome.canBeAttestedByRelay || outcome == .indeterminate(.interrupted)
+                || outcome == .indeterminate(.timedOut)
+        )
+        #expect(!RemoteLaunchError(.outcome(outcome)).message.isEmpty)
+    }
+
+    @Test func whatHasNotEndedIsPending() throws {
+        #expect(try rows()["none yet"]?.contains(RemoteLaunchError(.pending).code.description) == true)
+        // The heads and the rule beside them.
+        #expect(try rows().count == 10)
+    }
+}

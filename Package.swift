@@ -181,6 +181,7 @@ let package = Package(
                 "TestHost",
                 "relayd",
                 .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings

@@ -4,6 +4,7 @@
 import DeviceRelay
 import Foundation
 import Logging
+import NIOHTTP1
 import RelayProtocol
 import RelayTesting
 import Testing
@@ -22,6 +23,27 @@ final class TestHome {
 
     deinit {
         try? FileManager.default.removeItem(at: directory)
+    }
+
+    /// An access token that no key is bound to.
+    func bearerToken() async throws -> String {
+        let link = try JoinLink(parsing: try relayd.run("invite"), plainHTTP: .allowed)
+        let form =
+            "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Apre-authorized_code&client_id=org.example.test"
+            + "&pre-authorized_code=\(link.invite.exposed)"
+        let request = HTTPRequest(
+            .POST,
+            "/auth/token",
+            headers: ["Content-Type": "application/x-www-form-urlencoded"],
+            body: Array(form.utf8)
+        )
+        let address = try RelayAddress(try url(relayd.origin))
+        let answer = try await HTTPRequestClient().send(request, to: address, trust: RelayTrust(relay: link.relay))
+        struct Answer: Decodable {
+            var token: String
+            enum CodingKeys: String, CodingKey { case token = "access_token" }
+        }
+        return try JSONDecoder().decode(Answer.self, from: Data(answer.body)).token
     }
 
     /// A device that has joined.

@@ -8,7 +8,7 @@ import RelayTesting
 import Testing
 
 /// App services between real devices, over sessions through the tunnels of a real relay.
-@Suite(.timeLimit(.minutes(2))) struct AppServiceTests {
+@Suite(.timeLimit(.minutes(10))) struct AppServiceTests {
     private let echo = AppServiceInfo(name: "echo", packageID: "org.example.echo")
 
     private func app(_ log: Log<String>) -> RemoteSystemAppRegistration {

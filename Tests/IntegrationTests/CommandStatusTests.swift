@@ -7,7 +7,7 @@ import RelayProtocol
 import Testing
 
 /// What another process of the same installation is told of commands and endpoints.
-@Suite(.timeLimit(.minutes(2))) struct CommandStatusTests {
+@Suite(.timeLimit(.minutes(10))) struct CommandStatusTests {
     @Test func whatTheRelaySaidBeforeTheDirectoryCounts() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))

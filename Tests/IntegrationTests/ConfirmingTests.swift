@@ -7,7 +7,7 @@ import RelayProtocol
 import Testing
 
 /// Saying who belongs to the account, by processes that do little else.
-@Suite(.timeLimit(.minutes(2))) struct ConfirmingTests {
+@Suite(.timeLimit(.minutes(10))) struct ConfirmingTests {
     @Test func aDeviceThatConfirmsAndEndsHasToldTheOthers() async throws {
         let home = try await TestHome()
         let pc = try await home.device("PC")

@@ -8,7 +8,7 @@ import RelayTesting
 import Testing
 
 /// Getting to the relay, and what keeps an endpoint from it.
-@Suite(.timeLimit(.minutes(2))) struct ConnectionTests {
+@Suite(.timeLimit(.minutes(10))) struct ConnectionTests {
     /// The first state with a problem.
     private func problem(_ platform: ConnectedDevicesPlatform, _ account: ConnectedDevicesAccount) async throws -> ConnectionProblem {
         for await state in platform.connectionStates(for: account) {

@@ -9,7 +9,7 @@ import RelayTesting
 import Testing
 
 /// Devices see each other, and only what their keys have signed.
-@Suite(.timeLimit(.minutes(2))) struct DiscoveryTests {
+@Suite(.timeLimit(.minutes(10))) struct DiscoveryTests {
     @Test func watchersHearOfDevicesAsTheyComeChangeAndGo() async throws {
         let home = try await TestHome()
         let phone = try await home.device("Phone")

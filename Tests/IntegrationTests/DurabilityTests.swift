@@ -8,7 +8,7 @@ import RelayTesting
 import Testing
 
 /// Nothing that was accepted is lost, and nothing is handled twice, whoever dies when.
-@Suite(.timeLimit(.minutes(2))) struct DurabilityTests {
+@Suite(.timeLimit(.minutes(10))) struct DurabilityTests {
     private func pair() async throws -> (home: TestHome, phone: TestDevice, pc: TestDevice) {
         let home = try await TestHome()
         return (home, try await home.device("Phone"), try await home.device("PC"))

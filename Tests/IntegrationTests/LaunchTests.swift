@@ -8,7 +8,7 @@ import RelayTesting
 import Testing
 
 /// Launches between real devices over a real relay.
-@Suite(.timeLimit(.minutes(2))) struct LaunchTests {
+@Suite(.timeLimit(.minutes(10))) struct LaunchTests {
     @Test(arguments: [RelaydProcess.Security.plain, .ownCertificate])
     func aLaunchReachesItsHandlerOnceAndComesBackWithAReceipt(_ security: RelaydProcess.Security) async throws {
         let home = try await TestHome(security)

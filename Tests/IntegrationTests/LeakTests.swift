@@ -9,7 +9,7 @@ import Testing
 
 /// Whatever begins also ends. Other suites run beside this one, so it looks for what is its own: open files below its devices' directory,
 /// connections to its relay, and endpoints that nobody has let go.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct LeakTests {
+@Suite(.timeLimit(.minutes(10)), .serialized) struct LeakTests {
     /// The open files of this process below a directory.
     private func openFiles(below directory: URL) throws -> [String] {
         try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")

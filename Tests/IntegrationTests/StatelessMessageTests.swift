@@ -8,7 +8,7 @@ import RelayTesting
 import Testing
 
 /// Messages that wait for their device, each with one answer.
-@Suite(.timeLimit(.minutes(2))) struct StatelessMessageTests {
+@Suite(.timeLimit(.minutes(10))) struct StatelessMessageTests {
     private let photos = AppServiceInfo(name: "photos", packageID: "org.example.photos")
 
     private func app(_ log: Log<ValueSet>) -> RemoteSystemAppRegistration {

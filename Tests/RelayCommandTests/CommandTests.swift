@@ -5,7 +5,7 @@ import Foundation
 import RelayTesting
 import Testing
 
-@Suite(.serialized, .timeLimit(.minutes(2))) struct CommandTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct CommandTests {
     @Test func aRelayThatIsNotThereIsSaid() async throws {
         let account = try await TestAccount()
         let desk = try await account.device(named: "Desk")

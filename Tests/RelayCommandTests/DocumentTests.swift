@@ -9,7 +9,7 @@ import Testing
 
 @testable import relay
 
-@Suite(.serialized, .timeLimit(.minutes(2))) struct DocumentTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct DocumentTests {
     let document: CommandLineDocument
 
     init() throws { document = try CommandLineDocument() }

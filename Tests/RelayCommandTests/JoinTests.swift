@@ -5,7 +5,7 @@ import Foundation
 import RelayTesting
 import Testing
 
-@Suite(.serialized, .timeLimit(.minutes(2))) struct JoinTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct JoinTests {
     @Test func joiningMakesADevice() async throws {
         let account = try await TestAccount()
         let device = try TestDevice()

@@ -4,7 +4,7 @@
 import Foundation
 import Testing
 
-@Suite(.serialized, .timeLimit(.minutes(2))) struct LaunchTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct LaunchTests {
     @Test func aLaunchReturnsWithTheReceipt() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))

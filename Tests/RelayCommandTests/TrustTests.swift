@@ -4,7 +4,7 @@
 import Foundation
 import Testing
 
-@Suite(.serialized, .timeLimit(.minutes(2))) struct TrustTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct TrustTests {
     @Test func anInvitedDeviceIsKnown() async throws {
         let account = try await TestAccount()
         let desk = try await account.device(named: "Desk")

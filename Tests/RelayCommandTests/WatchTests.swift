@@ -5,7 +5,7 @@ import Foundation
 import RelayTesting
 import Testing
 
-@Suite(.serialized, .timeLimit(.minutes(2))) struct WatchTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct WatchTests {
     @Test func devicesAreListedForPeopleAndForPrograms() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "Living room"))

@@ -8,7 +8,7 @@ import RelayTesting
 import Testing
 
 /// Invitations that an endpoint makes at a real relay.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct InvitingTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct InvitingTests {
     static func token(_ endpoint: EndpointCredentials) throws -> AccessToken { AccessToken(try endpoint.stored().accessToken.exposed) }
 
     @Test func anEndpointInvitesTheNext() async throws {

@@ -8,7 +8,7 @@ import RelayTesting
 import Testing
 
 /// Joining a real relay by a link.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct JoiningTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct JoiningTests {
     @Test func aLinkLetsOneEndpointIn() async throws {
         let bench = try await JoiningBench()
         let link = try bench.link()

@@ -8,7 +8,7 @@ import RelayTesting
 import Testing
 
 /// Tokens that follow each other, at a real relay.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct RefreshingTests {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct RefreshingTests {
     static func provider() -> JoinLinkAccessTokenProvider { JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID) }
 
     @Test func manyThatAskAtOnceGetOneSuccessor() async throws {

@@ -5,7 +5,7 @@ import DeviceRelay
 import RelayProtocol
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct StatelessConnectionTests {
+@Suite(.timeLimit(.minutes(10))) struct StatelessConnectionTests {
     static let caller = AppServiceCaller(
         accountID: "me",
         deviceName: "phone",

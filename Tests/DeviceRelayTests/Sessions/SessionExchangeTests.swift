@@ -6,7 +6,7 @@ import RelayProtocol
 import Testing
 
 /// Messages over real sockets and real TLS.
-@Suite(.timeLimit(.minutes(2))) struct SessionExchangeTests {
+@Suite(.timeLimit(.minutes(10))) struct SessionExchangeTests {
     /// A message of so many encoded bytes.
     static func message(encodedBytes count: Int) throws -> ValueSet {
         var size = count

@@ -7,7 +7,7 @@ import RelayProtocol
 import Testing
 
 /// How connections and requests begin and end.
-@Suite(.timeLimit(.minutes(2))) struct SessionLifeTests {
+@Suite(.timeLimit(.minutes(10))) struct SessionLifeTests {
     struct Plain: Error {}
 
     static func send(_ connection: AppServiceConnection, _ message: ValueSet = [:], timeout: Duration = .seconds(30)) async

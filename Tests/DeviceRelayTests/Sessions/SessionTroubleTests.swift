@@ -8,7 +8,7 @@ import RelayProtocol
 import Testing
 
 /// Peers that go away, or misbehave, at every stage.
-@Suite(.timeLimit(.minutes(2))) struct SessionTroubleTests {
+@Suite(.timeLimit(.minutes(10))) struct SessionTroubleTests {
     typealias Life = SessionLifeTests
 
     @Test func thePeerNeverComes() async throws {

@@ -9,7 +9,7 @@ import RelayProtocol
 import Testing
 
 /// Who is let into a session.
-@Suite(.timeLimit(.minutes(2))) struct SessionTrustTests {
+@Suite(.timeLimit(.minutes(10))) struct SessionTrustTests {
     /// What both sides get of a session between an opener and a target, of which one may be somebody else.
     static func outcome(
         opener: @escaping @Sendable (TunnelTransport, SessionSide) async -> AppServiceError.Code?,

@@ -9,7 +9,7 @@ import RelayProtocol
 import Testing
 
 /// Asking a relay which one it is.
-@Suite(.timeLimit(.minutes(1))) struct IdentifyTests {
+@Suite(.timeLimit(.minutes(10))) struct IdentifyTests {
     static func address(_ server: TestRelayServer) throws -> RelayAddress {
         try RelayAddress(try #require(URL(string: "http://127.0.0.1:\(server.port)")))
     }

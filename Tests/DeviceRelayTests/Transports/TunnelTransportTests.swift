@@ -8,7 +8,7 @@ import Testing
 
 @testable import DeviceRelay
 
-@Suite(.timeLimit(.minutes(2))) struct TunnelTransportTests {
+@Suite(.timeLimit(.minutes(10))) struct TunnelTransportTests {
     typealias Way = TestTunnelRelay.Way
 
     /// What came through a tunnel, once the text from the other side is there.

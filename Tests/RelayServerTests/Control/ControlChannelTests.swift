@@ -6,7 +6,7 @@ import RelayProtocol
 import RelayServer
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ControlChannelTests {
+@Suite(.timeLimit(.minutes(10))) struct ControlChannelTests {
     static func watch(_ number: Int64) throws -> EndpointMessage {
         .watch(EndpointMessage.Watch(ref: try #require(RequestRef(number))))
     }

@@ -5,7 +5,7 @@ import RelayProtocol
 import RelayServer
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct HelloTests {
+@Suite(.timeLimit(.minutes(10))) struct HelloTests {
     /// What the relay says to a hello made for its challenge, and the code it closes with.
     static func reject(
         core: RecordingCore = RecordingCore(),

@@ -5,7 +5,7 @@ import RelayProtocol
 import RelayServer
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct WebSocketViolationTests {
+@Suite(.timeLimit(.minutes(10))) struct WebSocketViolationTests {
     struct Violation: Sendable, CustomTestStringConvertible {
         var testDescription: String
         var code: UInt16

@@ -5,7 +5,7 @@ import RelayProtocol
 import RelayServer
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct GracefulStopTests {
+@Suite(.timeLimit(.minutes(10))) struct GracefulStopTests {
     @Test func channelsAreToldBeforeTheyAreClosed() async throws {
         let core = RecordingCore()
         try await TestRelay.with(core: core) { relay in

@@ -11,7 +11,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-@Suite(.timeLimit(.minutes(1))) struct PatienceTests {
+@Suite(.timeLimit(.minutes(10))) struct PatienceTests {
     @Test func whoNeverEndsARequestIsClosed() async throws {
         try await TestRelay.with(configure: { $0.limits[.helloSeconds] = 1 }) { relay in
             let silent = try await relay.connect()

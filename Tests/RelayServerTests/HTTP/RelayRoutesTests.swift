@@ -5,7 +5,7 @@ import RelayProtocol
 import RelayServer
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct RelayRoutesTests {
+@Suite(.timeLimit(.minutes(10))) struct RelayRoutesTests {
     static func get(_ path: String, relay: TestRelay, host: String? = nil) async throws -> String {
         let socket = try await relay.connect()
         try await socket.send("GET \(path) HTTP/1.1\r\nHost: \(host ?? relay.host)\r\n\r\n")

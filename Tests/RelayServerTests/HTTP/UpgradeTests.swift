@@ -5,7 +5,7 @@ import RelayProtocol
 import RelayServer
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct UpgradeTests {
+@Suite(.timeLimit(.minutes(10))) struct UpgradeTests {
     @Test func upgradeIsAcceptedWithTheRightAnswerToTheKey() async throws {
         try await TestRelay.with { relay in
             let socket = try await relay.connect()

@@ -7,7 +7,7 @@ import RelayTesting
 import Testing
 
 /// What hostile clients do to the real service is not felt by others, whose launches go on meanwhile.
-@Suite(.timeLimit(.minutes(3))) struct HostileClientTests {
+@Suite(.timeLimit(.minutes(10))) struct HostileClientTests {
     /// Two endpoints that launch on each other.
     private final class Pair {
         let (phone, pc): (WireEndpoint, WireEndpoint)

@@ -7,7 +7,7 @@ import RelayTesting
 import Testing
 
 /// Every limit that can be set is told to endpoints, and the relay holds them to those that are its own.
-@Suite(.timeLimit(.minutes(2))) struct LimitEffectTests {
+@Suite(.timeLimit(.minutes(10))) struct LimitEffectTests {
     @Test func everyLimitIsToldToEndpoints() async throws {
         let set = Limit.allCases.map { ($0, $0.defaultValue + 1) }
         let relayd = try await RelaydProcess(arguments: set.flatMap { ["--limit", "\($0.rawValue)=\($1)"] })

@@ -7,7 +7,7 @@ import RelayTesting
 import Testing
 
 /// The real service, as a process: from an invitation to a launch that survives its death.
-@Suite(.timeLimit(.minutes(2))) struct RelaydProcessTests {
+@Suite(.timeLimit(.minutes(10))) struct RelaydProcessTests {
     private func pair() async throws -> (RelaydProcess, phone: WireEndpoint, pc: WireEndpoint) {
         let relayd = try await RelaydProcess()
         let ready = try relayd.start()

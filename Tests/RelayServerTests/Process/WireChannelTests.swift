@@ -7,7 +7,7 @@ import RelayTesting
 import Testing
 
 /// The channels of one endpoint, and the endpoints of one account, at the real service.
-@Suite(.timeLimit(.minutes(3))) struct WireChannelTests {
+@Suite(.timeLimit(.minutes(10))) struct WireChannelTests {
     private func relay(_ arguments: String..., devices: Int = 1) async throws -> (RelaydProcess, [WireEndpoint]) {
         let relayd = try await RelaydProcess(arguments: arguments)
         _ = try relayd.start()

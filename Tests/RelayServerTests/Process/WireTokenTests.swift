@@ -10,7 +10,7 @@ import Testing
 @testable import RelayIssuer
 
 /// Tokens that look right, at the real service. What its own issuer signed comes from a second process on its database.
-@Suite(.timeLimit(.minutes(3))) struct WireTokenTests {
+@Suite(.timeLimit(.minutes(10))) struct WireTokenTests {
     private struct Forger {
         let relayd: RelaydProcess
         let relay: RelayID

@@ -12,7 +12,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-@Suite(.timeLimit(.minutes(1))) struct RelayTLSTests {
+@Suite(.timeLimit(.minutes(10))) struct RelayTLSTests {
     /// A directory that is gone afterwards.
     static func withDirectory<Result>(_ work: (String) async throws -> Result) async throws -> Result {
         let path = FileManager.default.temporaryDirectory.path + "/relay-tls-\(UUID().uuidString)"

@@ -8,7 +8,7 @@ import Testing
 @testable import RelayServer
 
 /// Who gets into a tunnel, and who does not.
-@Suite(.timeLimit(.minutes(1))) struct TunnelEntryTests {
+@Suite(.timeLimit(.minutes(10))) struct TunnelEntryTests {
     typealias Transport = TunnelClient.Transport
     /// What a token that does not fit is answered with.
     static let refused: [Transport: Int] = [.tcp: 1, .webSocket: 404]

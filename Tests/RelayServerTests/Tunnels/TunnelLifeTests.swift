@@ -8,7 +8,7 @@ import Testing
 @testable import RelayServer
 
 /// How tunnels come about and end, as the endpoints see it.
-@Suite(.timeLimit(.minutes(1))) struct TunnelLifeTests {
+@Suite(.timeLimit(.minutes(10))) struct TunnelLifeTests {
     typealias Transport = TunnelClient.Transport
 
     @Test(arguments: Transport.allCases)

@@ -8,7 +8,7 @@ import Testing
 @testable import RelayServer
 
 /// What passes through tunnels, over real sockets.
-@Suite(.timeLimit(.minutes(2)), .serialized) struct TunnelSpliceTests {
+@Suite(.timeLimit(.minutes(10)), .serialized) struct TunnelSpliceTests {
     static let pairs: [(TunnelClient.Transport, TunnelClient.Transport)] = [(.tcp, .tcp), (.tcp, .webSocket), (.webSocket, .webSocket)]
 
     @Test(arguments: pairs)

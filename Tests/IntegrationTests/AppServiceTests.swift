@@ -85,6 +85,7 @@ import Testing
         await fails(.appNotInstalled, AppServiceInfo(name: "echo", packageID: "org.example.none"))
         // A newcomer is not served before somebody has confirmed it; here the phone, seen from the tablet that came later.
         try await phone.platform.publish(app(log), for: phone.account)
+        try await pc.sees("Phone") { !$0.apps.isEmpty }
         let phoneRequest = RemoteSystemConnectionRequest(endpoint: try phone.id, appID: echo.packageID)
         await #expect {
             _ = try await pc.platform.openAppService(echo, on: phoneRequest)

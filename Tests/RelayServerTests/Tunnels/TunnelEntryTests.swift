@@ -71,6 +71,8 @@ import Testing
             // Stolen by another account's endpoint, it is a token like any other to the relay; the endpoints' TLS fails then. But
             // both sides by one token is nothing.
             let one = try await TunnelClient(transport, first.opener, at: world.relay)
+            // Before the second one: which of two connections is served first is nobody's promise.
+            #expect(try await eventually { world.core.entrantCount == 1 })
             let again = try await TunnelClient(transport, first.opener, at: world.relay)
             #expect(await one.status() == (transport == .tcp ? 4 : 409))
             let other = try await TunnelClient(transport, first.target, at: world.relay)

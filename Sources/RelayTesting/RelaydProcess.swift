@@ -41,10 +41,20 @@ package final class RelaydProcess {
             self.port = port
             return
         }
-        // A port that was just free.
-        let probe = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).bind(host: "127.0.0.1", port: 0).get()
-        self.port = probe.localAddress?.port ?? 0
-        try await probe.close()
+        self.port = try await Self.freePort()
+    }
+
+    /// A port that was just free, and that no outgoing connection takes before the relay does or while it is down: systems take
+    /// those from 32768 (Linux) or 49152 up.
+    private static func freePort() async throws -> Int {
+        for _ in 0..<1_000 {
+            let port = Int.random(in: 10_000..<32_768)
+            let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            guard let probe = try? await bootstrap.bind(host: "127.0.0.1", port: port).get() else { continue }
+            try await probe.close()
+            return port
+        }
+        throw Failed(message: "no port is free")
     }
 
     deinit {
@@ -71,28 +81,41 @@ package final class RelaydProcess {
         return (process, output)
     }
 
+    /// Waits on a thread of its own: whoever waits for a process must not keep tasks from running.
+    private func waiting<Result: Sendable>(_ wait: @escaping @Sendable () throws -> Result) async throws -> Result {
+        try await withCheckedThrowingContinuation { continuation in
+            Thread.detachNewThread { continuation.resume(with: Swift.Result(catching: wait)) }
+        }
+    }
+
     /// Runs a command to its end and returns what it printed.
-    package func run(_ arguments: String...) throws -> String {
+    package func run(_ arguments: String...) async throws -> String {
         let (process, output) = command(arguments)
         try process.run()
-        let text = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
-        process.waitUntilExit()
+        let reading = output.fileHandleForReading
+        let text = try await waiting {
+            defer { process.waitUntilExit() }
+            return String(decoding: try reading.readToEnd() ?? Data(), as: UTF8.self)
+        }
         guard process.terminationStatus == 0 else { throw Failed(message: "relayd \(arguments) ended with \(process.terminationStatus)") }
         return text.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
     /// Starts the service and waits for its ready line.
-    package func start() throws -> String {
+    package func start() async throws -> String {
         let (process, output) = command(["serve"])
         try process.run()
         self.process = process
-        var line = Data()
-        while !line.contains(UInt8(ascii: "\n")) {
-            let more = output.fileHandleForReading.availableData
-            guard !more.isEmpty else { throw Failed(message: "relayd ended before it was ready") }
-            line += more
+        let reading = output.fileHandleForReading
+        let text = try await waiting {
+            var line = Data()
+            while !line.contains(UInt8(ascii: "\n")) {
+                let more = reading.availableData
+                guard !more.isEmpty else { throw Failed(message: "relayd ended before it was ready") }
+                line += more
+            }
+            return String(decoding: line, as: UTF8.self)
         }
-        let text = String(decoding: line, as: UTF8.self)
         if port == 0, let range = text.firstRange(of: "http://127.0.0.1:") {
             port = Int(text[range.upperBound...].prefix(while: \.isNumber)) ?? 0
         }
@@ -111,10 +134,10 @@ package final class RelaydProcess {
 
     /// Stops it as a service manager does.
     /// - Returns: the exit code.
-    package func stop() -> Int32? {
+    package func stop() async throws -> Int32? {
         guard let process else { return nil }
         process.terminate()
-        process.waitUntilExit()
+        try await waiting { process.waitUntilExit() }
         self.process = nil
         return process.terminationReason == .exit ? process.terminationStatus : nil
     }

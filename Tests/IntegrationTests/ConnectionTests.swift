@@ -32,7 +32,7 @@ import Testing
     @Test(arguments: [RelaydProcess.Security.plain, .ownCertificate])
     func anotherRelayIsNotTakenForTheOneThatIsMeant(_ security: RelaydProcess.Security) async throws {
         let home = try await TestHome(security)
-        let good = try home.link(for: "Anna")
+        let good = try await home.link(for: "Anna")
         let other = RelayID(P256SigningKey().publicKey)
         let link = try JoinLink(origin: good.origin, relay: other, invite: good.invite, plainHTTP: .allowed)
         let device = try TestDevice("Phone", at: link, in: home)
@@ -67,7 +67,7 @@ import Testing
 
     @Test func aLinkWorksOnceAndNothingIsLeftOfAJoinThatFailed() async throws {
         let home = try await TestHome()
-        let link = try home.link(for: "Anna")
+        let link = try await home.link(for: "Anna")
         let (first, second) = (try TestDevice("First", at: link, in: home), try TestDevice("Second", at: link, in: home))
         try await first.start()
         try await first.platform.accounts.add(first.account, joining: link)
@@ -184,7 +184,7 @@ import Testing
         #expect(try await problem(pc.platform, pc.account).code == .endpointRevoked)
         try await pc.platform.accounts.remove(pc.account)
         // With a new link it is a new endpoint.
-        let link = try home.link(for: "Anna")
+        let link = try await home.link(for: "Anna")
         try await pc.platform.accounts.add(pc.account, joining: link)
         await pc.platform.shutdown()
         await phone.platform.shutdown()

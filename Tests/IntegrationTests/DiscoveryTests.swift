@@ -71,7 +71,7 @@ import Testing
         }
         #expect(await log.entries.isEmpty)
         // One installation with both accounts tells them apart.
-        try await bert.platform.accounts.add(ConnectedDevicesAccount(id: "hers"), joining: try home.link(for: "Anna"))
+        try await bert.platform.accounts.add(ConnectedDevicesAccount(id: "hers"), joining: try await home.link(for: "Anna"))
         for await systems in bert.platform.remoteSystems(matching: [.account("hers")]).snapshots where !systems.isEmpty {
             #expect(systems.map(\.displayName) == ["Anna's PC"])
             #expect(systems.map(\.accountID) == ["hers"])
@@ -126,7 +126,7 @@ import Testing
         for bytes in [try home.record(of: try phone.id), changed] {
             home.relayd.kill()
             try home.setRecord(bytes, of: id)
-            _ = try home.relayd.start()
+            _ = try await home.relayd.start()
             try await phone.connected()
             var events = phone.platform.remoteSystems().makeAsyncIterator()
             while let event = await events.next() {
@@ -138,15 +138,15 @@ import Testing
         // Renamed, and then rolled back.
         home.relayd.kill()
         try home.setRecord(original, of: id)
-        _ = try home.relayd.start()
-        let renamed = try TestDevice("PC", at: try home.link(for: "Anna"), in: home) { $0.device.name = "Den" }
+        _ = try await home.relayd.start()
+        let renamed = try TestDevice("PC", at: try await home.link(for: "Anna"), in: home) { $0.device.name = "Den" }
         try await renamed.start()
         try await renamed.connected()
         #expect(try await phone.sees("Den").id == system.id)
         await renamed.platform.shutdown()
         home.relayd.kill()
         try home.setRecord(original, of: id)
-        _ = try home.relayd.start()
+        _ = try await home.relayd.start()
         var events = phone.platform.remoteSystems().makeAsyncIterator()
         while let event = await events.next() {
             guard case .error(let error) = event else { continue }
@@ -165,7 +165,9 @@ import Testing
 }
 
 extension TestHome {
-    func link(for person: String) throws -> JoinLink { try JoinLink(parsing: try relayd.run("invite", person), plainHTTP: .allowed) }
+    func link(for person: String) async throws -> JoinLink {
+        try JoinLink(parsing: try await relayd.run("invite", person), plainHTTP: .allowed)
+    }
 
     private var database: DatabaseQueue {
         get throws { try DatabaseQueue(path: relayd.directory.appending(path: "relay.sqlite").path) }

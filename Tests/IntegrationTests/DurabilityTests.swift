@@ -29,7 +29,7 @@ import Testing
         let command = try await RemoteLauncher(phone.platform).submit(try page(1), on: .init(system))
         #expect(await command.statuses.first { _ in true } != nil)
         home.relayd.kill()
-        _ = try home.relayd.start()
+        _ = try await home.relayd.start()
         try await pc.restart { $0.host(player(log: log), for: pc.account) }
         _ = try await command.outcome()
         #expect(await log.entries == ["https://films.example/1"])
@@ -51,7 +51,7 @@ import Testing
         _ = await log.wait(for: 1)
         home.relayd.kill()
         await gate.add(())
-        _ = try home.relayd.start()
+        _ = try await home.relayd.start()
         _ = try await command.outcome()
         #expect(await log.entries == ["https://films.example/1"])
         await phone.platform.shutdown()
@@ -69,7 +69,7 @@ import Testing
         try await phone.restart()
         let found = try await phone.platform.commands(for: phone.account)
         #expect(found.map(\.id) == [command.id])
-        _ = try home.relayd.start()
+        _ = try await home.relayd.start()
         _ = try await found.first?.outcome()
         #expect(await log.entries == ["https://films.example/1"])
         await phone.platform.shutdown()
@@ -89,7 +89,7 @@ import Testing
             // At a moment that is another one each time.
             _ = await log.wait(for: round * 10 + 2 * round)
             home.relayd.kill()
-            _ = try home.relayd.start()
+            _ = try await home.relayd.start()
         }
         for command in commands { _ = try await command.outcome() }
         #expect(await log.entries == (0..<50).map { "https://films.example/\($0)" })
@@ -110,7 +110,7 @@ import Testing
         for name in try FileManager.default.contentsOfDirectory(atPath: home.relayd.directory.path) where name.hasPrefix("relay.sqlite") {
             try FileManager.default.removeItem(at: home.relayd.directory.appending(path: name))
         }
-        _ = try home.relayd.start()
+        _ = try await home.relayd.start()
         try await pc.restart { $0.host(player(log: log), for: pc.account) }
         try await pc.platform.publish(player(log: log), for: pc.account)
         _ = try await command.outcome()
@@ -161,7 +161,7 @@ import Testing
         home.relayd.kill()
         try host.go()
         try await host.stop()
-        _ = try home.relayd.start()
+        _ = try await home.relayd.start()
         let again = try HostProcess(pc)
         #expect(try await again.line() == "ready")
         _ = try await command.outcome()

@@ -9,7 +9,7 @@ import Testing
     @Test func aRelayThatIsNotThereIsSaid() async throws {
         let account = try await TestAccount()
         let desk = try await account.device(named: "Desk")
-        _ = account.relay.stop()
+        _ = try await account.relay.stop()
         let output = try await desk.relay("launch", "TV", "https://films.example/42", "--wait", "1", "--json")
         #expect(output.status == 5)
         #expect(try (output.json["error"] as? [String: Any])?["code"] as? String == "relayUnreachable")

@@ -65,11 +65,11 @@ import Testing
             try check(try output.json, "`\(name)`")
             seen.insert(name)
         }
-        try expect("join", try await desk.relay("join", try account.link(), "--name", "Desk", "--json"))
+        try expect("join", try await desk.relay("join", try await account.link(), "--name", "Desk", "--json"))
         try expect("whoami", try await desk.relay("whoami", "--json"))
         try expect("invite", try await desk.relay("invite", "--json"))
         _ = try await desk.relay("devices", "--json")
-        _ = try await tv.relay("join", try account.link(), "--name", "TV")
+        _ = try await tv.relay("join", try await account.link(), "--name", "TV")
         let watch = try desk.start("watch", "--json")
         _ = try await watch.line { $0.contains("enumerationCompleted") }
         let host = try tv.start("host", "--json")

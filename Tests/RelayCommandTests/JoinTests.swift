@@ -10,7 +10,7 @@ import Testing
         let account = try await TestAccount()
         let device = try TestDevice()
         #expect(try await device.relay("whoami").status == 3)
-        let joined = try await device.relay("join", try account.link(), "--name", "Desk", "--json")
+        let joined = try await device.relay("join", try await account.link(), "--name", "Desk", "--json")
         #expect(joined.status == 0)
         #expect(try joined.json["name"] as? String == "Desk")
         #expect(try joined.json["connected"] as? Bool == true)
@@ -28,7 +28,7 @@ import Testing
     @Test func aLinkWorksOnce() async throws {
         let account = try await TestAccount()
         let (first, second) = (try TestDevice(), try TestDevice())
-        let link = try account.link()
+        let link = try await account.link()
         #expect(try await first.relay("join", link, "--name", "First").status == 0)
         let again = try await second.relay("join", link, "--name", "Second", "--json")
         #expect(again.status == 3)
@@ -40,7 +40,7 @@ import Testing
         let over = try await first.relay("devices")
         #expect(over.status == 3)
         #expect(over.errorText.contains("join"))
-        let mended = try await first.relay("join", try account.link())
+        let mended = try await first.relay("join", try await account.link())
         #expect(mended.status == 0)
         #expect(mended.text.contains("as First "))
         #expect(try await first.relay("devices").status == 0)
@@ -49,7 +49,7 @@ import Testing
     @Test func joiningTwiceIsRefusedAndKeepsTheLink() async throws {
         let account = try await TestAccount()
         let device = try await account.device(named: "Desk")
-        let link = try account.link()
+        let link = try await account.link()
         let again = try await device.relay("join", link)
         #expect(again.status == 1)
         #expect(again.errorText.contains("relay leave"))
@@ -60,7 +60,7 @@ import Testing
     @Test func joiningAnotherRelayIsRefused() async throws {
         let (account, elsewhere) = (try await TestAccount(), try await TestAccount())
         let device = try await account.device(named: "Desk")
-        let refused = try await device.relay("join", try elsewhere.link())
+        let refused = try await device.relay("join", try await elsewhere.link())
         #expect(refused.status == 1)
         #expect(refused.errorText.contains("relay leave"))
         #expect(try await device.relay("devices").status == 0)
@@ -75,7 +75,7 @@ import Testing
         #expect(try left.json["revoked"] as? Bool == true)
         #expect(try await device.relay("whoami").status == 3)
         #expect(try await device.relay("leave").status == 3)
-        #expect(try await device.relay("join", try account.link(), "--name", "Desk").status == 0)
+        #expect(try await device.relay("join", try await account.link(), "--name", "Desk").status == 0)
         let after = try await device.relay("whoami", "--json").json
         #expect(after["device"] as? String == before["device"] as? String)
         #expect(after["endpoint"] as? String != before["endpoint"] as? String)
@@ -84,7 +84,7 @@ import Testing
     @Test func leavingWorksWithoutTheRelay() async throws {
         let account = try await TestAccount()
         let device = try await account.device(named: "Desk")
-        _ = account.relay.stop()
+        _ = try await account.relay.stop()
         let left = try await device.relay("leave")
         #expect(left.status == 0)
         #expect(left.errorText.contains("relay revoke"))
@@ -116,7 +116,7 @@ import Testing
 
     @Test func aNameThatCannotBeShownIsRefusedBeforeTheLinkIsUsed() async throws {
         let account = try await TestAccount()
-        let link = try account.link()
+        let link = try await account.link()
         let device = try TestDevice()
         for name in ["\u{1B}[31mred", "line\nbreak", "\u{202E}evil", " ", String(repeating: "x", count: 65)] {
             let refused = try await device.relay("join", link, "--name", name)
@@ -129,7 +129,7 @@ import Testing
     @Test func plainHTTPToAnotherMachineNeedsAWord() async throws {
         let account = try await TestAccount()
         // Nobody is there (RFC 5737).
-        let link = try account.link().replacing(account.relay.host, with: "192.0.2.1:9")
+        let link = try await account.link().replacing(account.relay.host, with: "192.0.2.1:9")
         let refused = try await TestDevice().relay("join", link, "--name", "Desk")
         #expect(refused.status == 2)
         #expect(refused.errorText.contains("--insecure"))

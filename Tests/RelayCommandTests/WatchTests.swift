@@ -65,10 +65,10 @@ import Testing
     @Test func aHostWaitsForItsRelayAndEndsWhenItIsShutOut() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
-        _ = account.relay.stop()
+        _ = try await account.relay.stop()
         let host = try tv.start("host", "--json")
         _ = try await host.errorLine { $0.contains("not connected") }
-        _ = try account.relay.start()
+        _ = try await account.relay.start()
         _ = try await host.line { $0.contains(#""event":"hosting""#) }
         let endpoint = try #require(try await tv.relay("whoami", "--json").json["endpoint"] as? String)
         #expect(try await desk.relay("revoke", endpoint).status == 0)
@@ -90,7 +90,7 @@ import Testing
     @Test func aHostThatIsNotConnectedCanBeStopped() async throws {
         let account = try await TestAccount()
         let tv = try await account.device(named: "TV")
-        _ = account.relay.stop()
+        _ = try await account.relay.stop()
         let host = try tv.start("host")
         _ = try await host.errorLine { $0.contains("not connected") }
         host.send(SIGTERM)

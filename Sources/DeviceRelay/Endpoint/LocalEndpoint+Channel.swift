@@ -100,13 +100,10 @@ extension LocalEndpoint {
 
     private func tokenFailed(_ attempt: Int, _ error: AccessTokenError) {
         logger.info("no access token", metadata: ["reason": "\(error.code)"])
+        tokenError = error
         var random = SystemRandomNumberGenerator()
         perform(channel.tokenFailed(attempt: attempt, isTransient: error.isTransient, now: now, random: &random))
-        // The provider knows better than the machine what to do about it.
-        if problem?.code == .authenticationError {
-            problem = ConnectionProblem(error.isTransient ? .relayUnreachable : .authenticationError, error.message)
-            publishState()
-        }
+        tokenError = nil
     }
 
     private func invalidateToken() {
@@ -227,7 +224,7 @@ extension LocalEndpoint {
     }
 
     private func disconnected(_ reason: DisconnectReason) {
-        problem = ConnectionProblem(reason)
+        problem = ConnectionProblem(reason, tokenError)
         logger.info("not connected to the relay", metadata: ["reason": "\(problem?.code.description ?? "")"])
         dial = nil
         waitingForRoom = []

@@ -54,6 +54,8 @@ actor LocalEndpoint {
     /// What found no room on the connection.
     var waitingForRoom: [@Sendable (isolated LocalEndpoint) -> Void] = []
     var problem: ConnectionProblem?
+    /// What the provider of tokens says, while the machine is told.
+    var tokenError: AccessTokenError?
     var hasStarted = false
     var isShutDown = false
     /// How far the relay's clock is ahead of the own one.

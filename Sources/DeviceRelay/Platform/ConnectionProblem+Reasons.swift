@@ -5,12 +5,14 @@ import RelayProtocol
 
 // In words, what the control channel says.
 extension ConnectionProblem {
-    init(_ reason: DisconnectReason) {
+    /// - Parameter tokenError: What the provider of tokens said, which knows best what to do about it.
+    init(_ reason: DisconnectReason, _ tokenError: AccessTokenError?) {
         switch reason {
         case .dialFailed(let failure): self.init(failure)
         case .noAccessToken(isTransient: true):
-            self.init(.authenticationError, "no access token can be had at the moment; it is tried again")
-        case .noAccessToken(isTransient: false): self.init(.authenticationError, "there is no access token: sign in again")
+            self.init(.relayUnreachable, tokenError?.message ?? "no access token can be had at the moment; it is tried again")
+        case .noAccessToken(isTransient: false):
+            self.init(.authenticationError, tokenError?.message ?? "there is no access token: sign in again")
         case .rejected(let rejected): self.init(rejected)
         case .tokenInvalidated(.endpointRevoked):
             self.init(.endpointRevoked, "this device was shut out of the account; remove the account and join again")

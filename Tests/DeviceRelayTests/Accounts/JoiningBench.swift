@@ -19,11 +19,11 @@ final class JoiningBench {
     init(_ security: RelaydProcess.Security = .plain) async throws {
         directory = try TemporaryDirectory()
         relayd = try await RelaydProcess(security)
-        _ = try relayd.start()
-        _ = try relayd.run("account", "add", "Anna")
+        _ = try await relayd.start()
+        _ = try await relayd.run("account", "add", "Anna")
     }
 
-    func link() throws -> JoinLink { try JoinLink(parsing: try relayd.run("invite"), plainHTTP: .allowed) }
+    func link() async throws -> JoinLink { try JoinLink(parsing: try await relayd.run("invite"), plainHTTP: .allowed) }
 
     /// A new endpoint, with nothing stored.
     func endpoint(
@@ -43,7 +43,7 @@ final class JoiningBench {
 
     /// An endpoint that has joined.
     func joined(now: @escaping @Sendable () -> Int64 = EndpointCredentials.systemTime) async throws -> EndpointCredentials {
-        let link = try link()
+        let link = try await link()
         let endpoint = try endpoint(relay: link.relay, now: now)
         try await redeem(link, clientID: Self.clientID, as: endpoint)
         return endpoint

@@ -11,7 +11,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(10))) struct JoiningTests {
     @Test func aLinkLetsOneEndpointIn() async throws {
         let bench = try await JoiningBench()
-        let link = try bench.link()
+        let link = try await bench.link()
         let endpoint = try bench.endpoint(relay: link.relay)
         try await redeem(link, clientID: JoiningBench.clientID, as: endpoint)
         let stored = try endpoint.stored()
@@ -35,7 +35,7 @@ import Testing
 
     @Test func aLinkThatWasStolenLetsNobodyStay() async throws {
         let bench = try await JoiningBench()
-        let link = try bench.link()
+        let link = try await bench.link()
         let (thief, owner) = (try bench.endpoint(relay: link.relay), try bench.endpoint(relay: link.relay))
         try await redeem(link, clientID: JoiningBench.clientID, as: thief)
         #expect(
@@ -50,7 +50,7 @@ import Testing
 
     @Test func aClientWithoutAProperNameIsToldSo() async throws {
         let bench = try await JoiningBench()
-        let link = try bench.link()
+        let link = try await bench.link()
         let endpoint = try bench.endpoint(relay: link.relay)
         #expect(
             await accountError { () async throws(AccountError) in try await redeem(link, clientID: "player", as: endpoint) }
@@ -78,7 +78,7 @@ import Testing
         #expect(try await tokenError(JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID), endpoint) == nil)
         #expect(try await ControlChannelClient().identify(endpoint.address, trust: endpoint.trust) == endpoint.relay)
 
-        let link = try bench.link()
+        let link = try await bench.link()
         let other = MachineBench.relay
         let wrong = try bench.endpoint(relay: other)
         #expect(
@@ -101,11 +101,11 @@ import Testing
 
     @Test func aRelayThatIsDownIsSaidSo() async throws {
         let bench = try await JoiningBench()
-        let link = try bench.link()
+        let link = try await bench.link()
         let joined = try await bench.joined()
         let stored = try joined.stored()
         try await joined.expire()
-        #expect(bench.relayd.stop() == 0)
+        #expect(try await bench.relayd.stop() == 0)
         let endpoint = try bench.endpoint(relay: link.relay)
         #expect(
             await accountError { () async throws(AccountError) in try await redeem(link, clientID: JoiningBench.clientID, as: endpoint) }
@@ -120,7 +120,7 @@ import Testing
 
     @Test func whereNothingCanBeStoredTheLinkStaysGood() async throws {
         let bench = try await JoiningBench()
-        let link = try bench.link()
+        let link = try await bench.link()
         let endpoint = try bench.endpoint(relay: link.relay)
         let homeless = endpoint.with(tokens: FileTokenStorage(directory: "\(bench.relayd.directory.path)/nowhere"))
         #expect(
@@ -132,7 +132,7 @@ import Testing
 
     @Test func anUnpinnedRelaySaysWhichOneItIs() async throws {
         let bench = try await JoiningBench()
-        let link = try bench.link()
+        let link = try await bench.link()
         let endpoint = try bench.endpoint(relay: link.relay)
         #expect(try await ControlChannelClient().identify(endpoint.address, trust: RelayTrust(relay: nil)) == link.relay)
     }

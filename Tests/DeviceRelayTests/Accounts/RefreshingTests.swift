@@ -83,7 +83,7 @@ import Testing
         try await endpoint.expire()
         #expect(try await tokenError(Self.provider(), endpoint) == .signInRequired)
         // A new link helps.
-        try await redeem(try bench.link(), clientID: JoiningBench.clientID, as: endpoint)
+        try await redeem(try await bench.link(), clientID: JoiningBench.clientID, as: endpoint)
         #expect(try await tokenError(Self.provider(), endpoint) == nil)
     }
 

@@ -144,7 +144,7 @@ import Testing
                 for index in 0..<40 {
                     group.addTask {
                         let message = index == 0 ? large : message
-                        let code = await code { () async throws(AppServiceError) in try await stuck.send(message) }
+                        let code = await code { () async throws(AppServiceError) in try await stuck.send(message, timeout: .seconds(600)) }
                         codes.withLock { $0.append(code) }
                     }
                 }

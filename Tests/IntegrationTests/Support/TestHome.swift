@@ -16,8 +16,8 @@ final class TestHome {
 
     init(_ security: RelaydProcess.Security = .plain, accounts: [String] = ["Anna"], arguments: [String] = []) async throws {
         relayd = try await RelaydProcess(security, arguments: arguments)
-        _ = try relayd.start()
-        for account in accounts { _ = try relayd.run("account", "add", account) }
+        _ = try await relayd.start()
+        for account in accounts { _ = try await relayd.run("account", "add", account) }
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
     }
 
@@ -27,7 +27,7 @@ final class TestHome {
 
     /// An access token that no key is bound to.
     func bearerToken() async throws -> String {
-        let link = try JoinLink(parsing: try relayd.run("invite"), plainHTTP: .allowed)
+        let link = try JoinLink(parsing: try await relayd.run("invite"), plainHTTP: .allowed)
         let form =
             "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Apre-authorized_code&client_id=org.example.test"
             + "&pre-authorized_code=\(link.invite.exposed)"
@@ -50,7 +50,7 @@ final class TestHome {
     func device(_ name: String, of person: String = "Anna", change: (inout ConnectedDevicesPlatformSettings) -> Void = { _ in })
         async throws -> TestDevice
     {
-        let link = try JoinLink(parsing: try relayd.run("invite", person), plainHTTP: .allowed)
+        let link = try JoinLink(parsing: try await relayd.run("invite", person), plainHTTP: .allowed)
         let device = try TestDevice(name, at: link, in: self, change: change)
         try await device.start()
         try await device.platform.accounts.add(device.account, joining: link)

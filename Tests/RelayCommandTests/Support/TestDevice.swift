@@ -49,11 +49,11 @@ final class TestAccount {
 
     init() async throws {
         relay = try await RelaydProcess()
-        _ = try relay.start()
-        _ = try relay.run("account", "add", "Anna")
+        _ = try await relay.start()
+        _ = try await relay.run("account", "add", "Anna")
     }
 
-    func link() throws -> String { try relay.run("invite") }
+    func link() async throws -> String { try await relay.run("invite") }
 
     struct Refused: Error {
         var message: String
@@ -62,7 +62,7 @@ final class TestAccount {
     /// A device that has joined.
     func device(named name: String) async throws -> TestDevice {
         let device = try TestDevice()
-        let output = try await device.relay("join", try link(), "--name", name)
+        let output = try await device.relay("join", try await link(), "--name", name)
         guard output.status == 0 else { throw Refused(message: output.errorText) }
         return device
     }

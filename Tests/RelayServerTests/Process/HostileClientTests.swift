@@ -14,10 +14,10 @@ import Testing
         private var number: UInt64 = 0
 
         init(at relayd: RelaydProcess) async throws {
-            _ = try relayd.run("account", "add", "Anna")
+            _ = try await relayd.run("account", "add", "Anna")
             (phone, pc) = (WireEndpoint("Phone", at: relayd), WireEndpoint("PC", at: relayd))
             for endpoint in [phone, pc] {
-                try await endpoint.join(try relayd.run("invite", "Anna"))
+                try await endpoint.join(try await relayd.run("invite", "Anna"))
                 try await endpoint.connect()
             }
             guard case .ok = try await pc.publish("org.example.player") else { throw WireEndpoint.Unexpected(message: "not published") }
@@ -34,7 +34,7 @@ import Testing
 
     private func relay(_ arguments: String...) async throws -> (RelaydProcess, Pair) {
         let relayd = try await RelaydProcess(arguments: arguments)
-        _ = try relayd.start()
+        _ = try await relayd.start()
         return (relayd, try await Pair(at: relayd))
     }
 
@@ -74,7 +74,7 @@ import Testing
         #expect(await silent.textUntilClosed().isEmpty)
         #expect(await upgraded.closeCode() == 1008)
         try await pair.launch()
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 
     /// Each byte comes in good time; all together they do not.
@@ -89,14 +89,14 @@ import Testing
         }
         #expect(slow.isClosed)
         #expect(await slow.textUntilClosed().isEmpty)
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 
     @Test func aSlowReaderEndsAlone() async throws {
         let (relayd, pair) = try await relay("--outbound-bytes", "65536")
         let eve = WireEndpoint("Eve", at: relayd)
-        _ = try relayd.run("account", "add", "Bert")
-        try await eve.join(try relayd.run("invite", "Bert"))
+        _ = try await relayd.run("account", "add", "Bert")
+        try await eve.join(try await relayd.run("invite", "Bert"))
         let channel = try await eve.open(role: .host)
         try await channel.socket.stopReading()
         // Every request is answered, and no answer is read.
@@ -108,7 +108,7 @@ import Testing
         }
         #expect(isClosed)
         try await pair.launch()
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 
     @Test func strangersOfOneAddressLeaveRoomForWhoIsKnown() async throws {
@@ -128,6 +128,6 @@ import Testing
         }
         #expect(isBack)
         try await pair.launch()
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 }

@@ -11,14 +11,14 @@ import Testing
     @Test func everyLimitIsToldToEndpoints() async throws {
         let set = Limit.allCases.map { ($0, $0.defaultValue + 1) }
         let relayd = try await RelaydProcess(arguments: set.flatMap { ["--limit", "\($0.rawValue)=\($1)"] })
-        _ = try relayd.start()
-        _ = try relayd.run("account", "add", "Anna")
+        _ = try await relayd.start()
+        _ = try await relayd.run("account", "add", "Anna")
         let phone = WireEndpoint("Phone", at: relayd)
-        try await phone.join(try relayd.run("invite"))
+        try await phone.join(try await relayd.run("invite"))
         try await phone.connect()
         guard case .welcome(let welcome) = try await phone.greet(role: .host).1 else { throw WireEndpoint.Unexpected(message: "rejected") }
         for (limit, value) in set { #expect(welcome.limits[limit] == value, "\(limit)") }
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 
     /// What comes of more than a limit allows.
@@ -123,10 +123,10 @@ import Testing
             .displayNameCharacters: 8, .commandsPerSecond: 2, .publishesPerSecond: 2, .tunnelOpensPerSecond: 2, .helloSeconds: 3,
         ]
         let relayd = try await RelaydProcess(arguments: small.flatMap { ["--limit", "\($0.rawValue)=\($1)"] })
-        _ = try relayd.start()
-        _ = try relayd.run("account", "add", "Anna")
+        _ = try await relayd.start()
+        _ = try await relayd.run("account", "add", "Anna")
         let endpoints = ["Phone", "PC", "TV", "Fourth"].map { WireEndpoint($0, at: relayd) }
-        for endpoint in endpoints { try await endpoint.join(try relayd.run("invite")) }
+        for endpoint in endpoints { try await endpoint.join(try await relayd.run("invite")) }
         // Clients do not drain their mailboxes.
         try await endpoints[0].connect()
         for endpoint in endpoints[1...2] { try await endpoint.connect(role: .client) }
@@ -140,7 +140,7 @@ import Testing
                 }
             #expect(try await world.exceed(limit) == expected, "\(limit)")
         }
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 }
 

@@ -10,31 +10,31 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct ListeningTests {
     @Test func anyFreePortIsTheOneThatTokensName() async throws {
         let relayd = try await RelaydProcess(port: 0)
-        let ready = try relayd.start()
+        let ready = try await relayd.start()
         #expect(relayd.port != 0)
         #expect(ready.contains(relayd.origin))
-        _ = try relayd.run("account", "add", "Anna")
+        _ = try await relayd.run("account", "add", "Anna")
         let phone = WireEndpoint("Phone", at: relayd)
-        let link = try relayd.run("invite")
+        let link = try await relayd.run("invite")
         #expect(link.hasPrefix(relayd.origin + "/#"))
         try await phone.join(link)
         try await phone.connect()
         let answer = try await get("/auth/.well-known/openid-configuration", port: relayd.port)
         #expect(answer.contains("\"issuer\":\"\(relayd.origin)/auth\""))
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 
     @Test func onlyARelayThatRunsKnowsWhatAnyPortIs() async throws {
         let relayd = try await RelaydProcess(port: 0)
         relayd.standardError = .nullDevice
-        #expect(throws: RelaydProcess.Failed.self) { try relayd.run("invite") }
+        await #expect(throws: RelaydProcess.Failed.self) { try await relayd.run("invite") }
     }
 
     @Test func metricsAreToldAtTheirOwnAddressAlone() async throws {
         // A port that was just free.
         let port = try await RelaydProcess().port
         let relayd = try await RelaydProcess(arguments: ["--metrics-listen", "127.0.0.1:\(port)"])
-        let ready = try relayd.start()
+        let ready = try await relayd.start()
         #expect(!ready.contains(":\(port)"))
         #expect(try await get("/metrics", port: relayd.port).hasPrefix("HTTP/1.1 404"))
         let metrics = try await get("/metrics", port: port)
@@ -45,14 +45,14 @@ import Testing
             #expect(try await get(path, port: port).hasPrefix("HTTP/1.1 404"))
         }
         #expect(try await get("/metrics", port: port, host: "rebound.example:\(port)").hasPrefix("HTTP/1.1 421"))
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 
     @Test func withoutAnAddressNobodyReadsMetrics() async throws {
         let relayd = try await RelaydProcess()
-        _ = try relayd.start()
+        _ = try await relayd.start()
         #expect(try await get("/metrics", port: relayd.port).hasPrefix("HTTP/1.1 404"))
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 
     @Test(arguments: [("debug", true), ("warning", false)])
@@ -62,8 +62,8 @@ import Testing
         #expect(FileManager.default.createFile(atPath: log.path, contents: nil))
         defer { try? FileManager.default.removeItem(at: log) }
         relayd.standardError = try FileHandle(forWritingTo: log)
-        _ = try relayd.start()
-        #expect(relayd.stop() == 0)
+        _ = try await relayd.start()
+        #expect(try await relayd.stop() == 0)
         #expect(try String(contentsOf: log, encoding: .utf8).contains(" debug ") == isSaid)
     }
 

@@ -10,12 +10,12 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct RelaydProcessTests {
     private func pair() async throws -> (RelaydProcess, phone: WireEndpoint, pc: WireEndpoint) {
         let relayd = try await RelaydProcess()
-        let ready = try relayd.start()
+        let ready = try await relayd.start()
         #expect(ready.contains(relayd.origin))
-        _ = try relayd.run("account", "add", "Anna")
+        _ = try await relayd.run("account", "add", "Anna")
         let (phone, pc) = (WireEndpoint("Phone", at: relayd), WireEndpoint("PC", at: relayd))
         for endpoint in [phone, pc] {
-            try await endpoint.join(try relayd.run("invite"))
+            try await endpoint.join(try await relayd.run("invite"))
             try await endpoint.connect()
         }
         return (relayd, phone, pc)
@@ -54,7 +54,7 @@ import Testing
         }
         #expect(try await pc.handleNext() == .launch(.init(uri: try LaunchURI("https://films.example/42"))))
         #expect(try await phone.outcome(of: command, target: record.payload) == .succeeded)
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 
     @Test func anAcceptedLaunchSurvivesTheDeathOfTheRelay() async throws {
@@ -79,14 +79,14 @@ import Testing
             commands.append(command)
         }
         relayd.kill()
-        _ = try relayd.start()
+        _ = try await relayd.start()
         try await pc.connect()
         for number in 1...5 { #expect(try await pc.handleNext() == .launch(.init(uri: try LaunchURI("film:\(number)")))) }
         relayd.kill()
-        _ = try relayd.start()
+        _ = try await relayd.start()
         try await phone.connect()
         for command in commands { #expect(try await phone.outcome(of: command, target: target) == .succeeded) }
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 
     @Test func whoseLoginIsRevokedIsOut() async throws {
@@ -104,13 +104,13 @@ import Testing
             Issue.record("another login suffers")
             return
         }
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 
     @Test func anInvitationServesOnceAndATokenServesItsOwnerOnly() async throws {
         let (relayd, phone, _) = try await pair()
         let (owner, thief) = (WireEndpoint("Owner", at: relayd), WireEndpoint("Thief", at: relayd))
-        let link = try relayd.run("invite")
+        let link = try await relayd.run("invite")
         try await owner.join(link)
         await #expect(throws: WireEndpoint.Unexpected.self) { try await thief.join(link) }
         thief.steal(from: phone)
@@ -120,6 +120,6 @@ import Testing
         } catch let error as WireEndpoint.Unexpected {
             #expect(error.message.contains("tokenBoundToOtherKey"))
         }
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 }

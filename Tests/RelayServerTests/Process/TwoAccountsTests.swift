@@ -12,18 +12,18 @@ import Testing
         let relayd = try await RelaydProcess(arguments: [
             "--limit", "publishesPerSecond=10000", "--limit", "commandsPerSecond=10000", "--limit", "tunnelOpensPerSecond=10000",
         ])
-        _ = try relayd.start()
-        for name in ["Anna", "Bert"] { _ = try relayd.run("account", "add", name) }
+        _ = try await relayd.start()
+        for name in ["Anna", "Bert"] { _ = try await relayd.run("account", "add", name) }
         let (phone, pc, eve) = (WireEndpoint("Phone", at: relayd), WireEndpoint("PC", at: relayd), WireEndpoint("Eve", at: relayd))
         for endpoint in [phone, pc] {
-            try await endpoint.join(try relayd.run("invite", "Anna"))
+            try await endpoint.join(try await relayd.run("invite", "Anna"))
             try await endpoint.connect()
         }
-        try await eve.join(try relayd.run("invite", "Bert"))
+        try await eve.join(try await relayd.run("invite", "Bert"))
         try await eve.connect()
         #expect(eve.account != phone.account)
         let loose = WireEndpoint("Loose", at: relayd)
-        try await loose.join(try relayd.run("invite", "Anna"), isBound: false)
+        try await loose.join(try await relayd.run("invite", "Anna"), isBound: false)
         let commands = try await begin(phone, pc)
         let before = try DatabaseDump(of: relayd, besides: eve)
         #expect(before.rows.count { $0.hasPrefix("commands ") } == 3)
@@ -46,7 +46,7 @@ import Testing
         for endpoint in [phone, pc] { try await endpoint.connect() }
         for number in 2...3 { #expect(try await pc.handleNext() == .launch(.init(uri: try LaunchURI("film:\(number)")))) }
         for command in commands { #expect(try await phone.outcome(of: command, target: try pc.record().payload) == .succeeded) }
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 
     /// A watched app, a voucher, and three launches of which one has its outcome.

@@ -10,12 +10,12 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct WireChannelTests {
     private func relay(_ arguments: String..., devices: Int = 1) async throws -> (RelaydProcess, [WireEndpoint]) {
         let relayd = try await RelaydProcess(arguments: arguments)
-        _ = try relayd.start()
-        _ = try relayd.run("account", "add", "Anna")
+        _ = try await relayd.start()
+        _ = try await relayd.run("account", "add", "Anna")
         var endpoints: [WireEndpoint] = []
         for number in 0..<devices {
             let endpoint = WireEndpoint("Device \(number)", at: relayd)
-            try await endpoint.join(try relayd.run("invite"))
+            try await endpoint.join(try await relayd.run("invite"))
             endpoints.append(endpoint)
         }
         return (relayd, endpoints)
@@ -44,7 +44,7 @@ import Testing
         try await clients[0].send(opcode: 8, [0x03, 0xE8])
         #expect(await clients[0].closeCode() == 1000)
         _ = try await endpoint.open(role: .client)
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 
     @Test func whoIsShutOutOrSignsOutMakesRoom() async throws {
@@ -78,7 +78,7 @@ import Testing
             return
         }
         #expect(rejected.code == .endpointRevoked)
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 
     @Test func aStopIsToldToEveryChannelAndEnds() async throws {
@@ -92,7 +92,7 @@ import Testing
         // One that never reads, nor answers the close frame, is not waited for beyond the time set.
         let deaf = channels.removeLast()
         try await deaf.socket.stopReading()
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
         for channel in channels {
             guard case .restarting = try await channel.nextNews() else {
                 Issue.record("not told")

@@ -70,10 +70,10 @@ import Testing
 
     @Test func onlyATokenThatIsRightInAllThingsLetsIn() async throws {
         let relayd = try await RelaydProcess()
-        _ = try relayd.start()
-        let subject = try relayd.run("account", "add", "Anna")
+        _ = try await relayd.start()
+        let subject = try await relayd.run("account", "add", "Anna")
         let phone = WireEndpoint("Phone", at: relayd)
-        try await phone.join(try relayd.run("invite"))
+        try await phone.join(try await relayd.run("invite"))
         let good = phone.token
         let forger = try Forger(relayd, try #require(phone.relay))
         defer { forger.close() }
@@ -122,6 +122,6 @@ import Testing
             #expect(failure.code == code, "\(name)")
         }
         #expect(try await phone.heard() == [])
-        #expect(relayd.stop() == 0)
+        #expect(try await relayd.stop() == 0)
     }
 }

@@ -23,7 +23,7 @@ struct Relay: AsyncParsableCommand {
         subcommands: [
             JoinCommand.self, LeaveCommand.self, InviteCommand.self, WhoAmICommand.self, DevicesCommand.self, WatchCommand.self,
             LaunchCommand.self, CommandsCommand.self, CancelCommand.self, ApproveCommand.self, RevokeCommand.self, HostCommand.self,
-            AgentCommand.self,
+            AgentCommand.self, FetchCommand.self,
         ]
     )
 

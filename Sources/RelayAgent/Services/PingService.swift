@@ -3,11 +3,13 @@
 
 import DeviceRelay
 
-/// Answers each message with the same message: what `relay ping` measures.
+/// Answers each message with the same: what `relay ping` measures by. It tells nothing that the caller does not know.
 enum PingService {
     static let name = "ping"
+    /// The apps of a device that offer it when no app is named, the first that does is taken.
+    static let appIDs = ["org.device-relay.agent", "org.device-relay.cli"]
 
-    static var service: Service {
-        Service(name) { connection, _ in try await connection.respond { $0.message } }
+    static let service = Service(name) { connection, _ in
+        try await connection.respond { $0.message }
     }
 }

@@ -16,7 +16,8 @@ struct FetchCommand: AsyncParsableCommand {
         help: ArgumentHelp(
             "A device's name, its id or at least the first 4 characters of it; with /APP one app there.",
             valueName: "device[/app]"
-        )
+        ),
+        completion: .devices
     )
     var target: String
     @Argument(help: "A file or folder in the folder that is shared. Default: that folder itself.") var path = ""

@@ -18,12 +18,12 @@ struct Relay: AsyncParsableCommand {
         discussion: """
             Begin with `relay join LINK`; the link comes from `relayd invite` or, on another device, from `relay invite`.
             Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not signed in, 4 not found, 5 relay unreachable, 6 declined, 7 expired, 8 pending.
-            `relay --generate-completion-script bash` (zsh, fish) prints completions for a shell.
+            `relay completions bash` (zsh, fish) prints completions for a shell.
             """,
         subcommands: [
             JoinCommand.self, LeaveCommand.self, InviteCommand.self, WhoAmICommand.self, DevicesCommand.self, WatchCommand.self,
             LaunchCommand.self, CommandsCommand.self, CancelCommand.self, ApproveCommand.self, RevokeCommand.self, HostCommand.self,
-            AgentCommand.self, FetchCommand.self,
+            AgentCommand.self, FetchCommand.self, CompletionsCommand.self,
         ]
     )
 

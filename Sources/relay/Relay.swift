@@ -23,7 +23,7 @@ struct Relay: AsyncParsableCommand {
         subcommands: [
             JoinCommand.self, LeaveCommand.self, InviteCommand.self, WhoAmICommand.self, DevicesCommand.self, WatchCommand.self,
             LaunchCommand.self, CommandsCommand.self, CancelCommand.self, ApproveCommand.self, RevokeCommand.self, HostCommand.self,
-            AgentCommand.self, FetchCommand.self, CompletionsCommand.self,
+            AgentCommand.self, FetchCommand.self, CompletionsCommand.self, DoctorCommand.self,
         ]
     )
 
@@ -33,12 +33,14 @@ struct Relay: AsyncParsableCommand {
         let isJSON = CommandLine.arguments.prefix { $0 != "--" }.contains("--json")
         let console = Console.standard(isJSON: isJSON, environment: ProcessInfo.processInfo.environment)
         do {
-            var command = try parseAsRoot()
+            var command = try await asyncParseAsRoot(nil)
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {
                 try command.run()
             }
+        } catch let code as ExitCode {
+            exit(withError: code)
         } catch {
             switch exitCode(for: error) {
             case .success: exit(withError: error)

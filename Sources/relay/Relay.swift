@@ -22,7 +22,8 @@ struct Relay: AsyncParsableCommand {
             """,
         subcommands: [
             JoinCommand.self, LeaveCommand.self, InviteCommand.self, WhoAmICommand.self, DevicesCommand.self, WatchCommand.self,
-            LaunchCommand.self, CommandsCommand.self, CancelCommand.self, ApproveCommand.self, RevokeCommand.self, HostCommand.self,
+            LaunchCommand.self, CommandsCommand.self, CancelCommand.self, CallCommand.self, PingCommand.self, ApproveCommand.self,
+            RevokeCommand.self, HostCommand.self,
         ]
     )
 

@@ -93,7 +93,8 @@ package struct Host: Sendable {
                 case .declined: return .declined
                 case .unsupported: return .unsupported
                 }
-            }
+            },
+            services: [PingService.service]
         )
     }
 }

@@ -30,6 +30,7 @@ extension AgentError {
         switch error {
         case let error as AgentError: self = error
         case let error as RemoteLaunchError: self.init(error)
+        case let error as AppServiceError: self.init(error)
         case let error as AccountError: self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.accounts))
         case let error as ConnectionProblem: self.init(error)
         case let error as PublishError: self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.publishing))
@@ -47,6 +48,14 @@ extension AgentError {
             self.init(problem)
         } else {
             self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.launching), command: error.commandID)
+        }
+    }
+
+    private init(_ error: AppServiceError) {
+        if error.code == .networkNotAvailable, let problem = error.cause as? ConnectionProblem {
+            self.init(problem)
+        } else {
+            self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.calling))
         }
     }
 

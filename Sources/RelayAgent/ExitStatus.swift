@@ -40,6 +40,29 @@ extension ExitStatus {
         (.storageFailed, .failed),
     ]
 
+    package static let calling: [(code: AppServiceError.Code, status: ExitStatus)] = [
+        (.appNotInstalled, .notFound),
+        (.appUnavailable, .unreachable),
+        (.appServiceUnavailable, .notFound),
+        (.remoteSystemUnavailable, .unreachable),
+        (.remoteSystemNotSupportedByApp, .declined),
+        (.notAuthorized, .declined),
+        (.authenticationError, .notSignedIn),
+        (.networkNotAvailable, .unreachable),
+        (.disabledByPolicy, .declined),
+        (.webServiceUnavailable, .unreachable),
+        (.failure, .failed),
+        (.resourceLimitsExceeded, .failed),
+        (.messageTooLarge, .usage),
+        (.appServiceConnectionClosed, .failed),
+        (.unknown, .failed),
+        (.wakeSuppressed, .unreachable),
+        (.timedOut, .pending),
+        (.cancelled, .failed),
+        (.invalidMessage, .usage),
+        (.notSupported, .failed),
+    ]
+
     package static let accounts: [(code: AccountError.Code, status: ExitStatus)] = [
         (.networkNotAvailable, .unreachable),
         (.serviceFailed, .failed),

@@ -83,7 +83,7 @@ package struct RelayService: Service {
             urls: configuration.urls.map(\.description)
         )
         let tunnelMetrics = TunnelMetrics(factory: parts.metrics)
-        self.tunnels = TunnelListener(
+        let tunnels = TunnelListener(
             addresses: configuration.tunnelAddresses,
             gate: parts.core,
             strangers: strangers,
@@ -95,6 +95,7 @@ package struct RelayService: Service {
             eventLoopGroup: eventLoopGroup,
             logger: logger
         )
+        self.tunnels = tunnels
         let bound = BoundAddresses(
             expected: configuration.listen.count + (configuration.metricsListen == nil ? 0 : 1),
             urls: configuration.urls,
@@ -121,7 +122,12 @@ package struct RelayService: Service {
                 clock: clock,
                 outboundBytes: configuration.outboundBytes
             )
-            let routes = RelayRoutes(origins: origins, issuers: parts.issuers, isReady: parts.isReady)
+            let routes = RelayRoutes(
+                origins: origins,
+                issuers: parts.issuers,
+                tunnelPorts: { tunnels.ports },
+                isReady: parts.isReady
+            )
             let application = Application(
                 responder: routes.makeRouter(adding: parts.addRoutes).buildResponder(),
                 server: HTTPServerBuilder { responder in

@@ -74,7 +74,7 @@ package final class RelaydProcess {
         }
         process.arguments?.append(contentsOf: self.arguments)
         // The next port may be somebody's.
-        process.arguments?.append(contentsOf: ["--tunnel-listen", "127.0.0.1:0"])
+        if !self.arguments.contains("--tunnel-listen") { process.arguments?.append(contentsOf: ["--tunnel-listen", "127.0.0.1:0"]) }
         let output = Pipe()
         process.standardOutput = output
         if let standardError { process.standardError = standardError }

@@ -16,7 +16,8 @@ struct ApproveCommand: AsyncParsableCommand {
         help: ArgumentHelp(
             "A device's name or id, or an endpoint's id; of ids at least the first 4 characters.",
             valueName: "device|endpoint"
-        )
+        ),
+        completion: .devices
     )
     var target: String
 

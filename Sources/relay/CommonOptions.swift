@@ -28,11 +28,13 @@ struct CommonOptions: ParsableArguments {
         if home?.isEmpty ?? false { throw ValidationError("--home must name a directory.") }
     }
 
-    var context: AgentContext {
+    var context: AgentContext { Self.context(home: home, isJSON: json) }
+
+    static func context(home: String?, isJSON: Bool) -> AgentContext {
         let environment = ProcessInfo.processInfo.environment
         return AgentContext(
             home: home.map { Home($0) } ?? Home(environment: environment),
-            console: .standard(isJSON: json, environment: environment)
+            console: .standard(isJSON: isJSON, environment: environment)
         )
     }
 }

@@ -18,7 +18,8 @@ struct LaunchCommand: AsyncParsableCommand {
         help: ArgumentHelp(
             "A device's name, its id or at least the first 4 characters of it; with /APP one app there.",
             valueName: "device[/app]"
-        )
+        ),
+        completion: .devices
     )
     var target: String
     @Argument(help: "What to launch, such as https://films.example/42.") var uri: String

@@ -18,11 +18,12 @@ struct Relay: AsyncParsableCommand {
         discussion: """
             Begin with `relay join LINK`; the link comes from `relayd invite` or, on another device, from `relay invite`.
             Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not signed in, 4 not found, 5 relay unreachable, 6 declined, 7 expired, 8 pending.
-            `relay --generate-completion-script bash` (zsh, fish) prints completions for a shell.
+            `relay completions bash` (zsh, fish) prints completions for a shell.
             """,
         subcommands: [
             JoinCommand.self, LeaveCommand.self, InviteCommand.self, WhoAmICommand.self, DevicesCommand.self, WatchCommand.self,
-            LaunchCommand.self, CommandsCommand.self, CancelCommand.self, ApproveCommand.self, RevokeCommand.self, HostCommand.self,
+            LaunchCommand.self, CommandsCommand.self, CancelCommand.self, CallCommand.self, PingCommand.self, FetchCommand.self,
+            ApproveCommand.self, RevokeCommand.self, HostCommand.self, AgentCommand.self, DoctorCommand.self, CompletionsCommand.self,
         ]
     )
 
@@ -32,12 +33,14 @@ struct Relay: AsyncParsableCommand {
         let isJSON = CommandLine.arguments.prefix { $0 != "--" }.contains("--json")
         let console = Console.standard(isJSON: isJSON, environment: ProcessInfo.processInfo.environment)
         do {
-            var command = try parseAsRoot()
+            var command = try await asyncParseAsRoot(nil)
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
             } else {
                 try command.run()
             }
+        } catch let code as ExitCode {
+            exit(withError: code)
         } catch {
             switch exitCode(for: error) {
             case .success: exit(withError: error)

@@ -27,6 +27,7 @@ import Testing
             #expect(Set(table.map { "\($0.code)" }).count == table.count, "\(area)")
         }
         check(RelayAgent.ExitStatus.launching, "launch")
+        check(RelayAgent.ExitStatus.calling, "call")
         check(RelayAgent.ExitStatus.accounts, "account")
         check(RelayAgent.ExitStatus.connections, "connection")
         check(RelayAgent.ExitStatus.publishing, "publish")
@@ -82,6 +83,11 @@ import Testing
         try check(try JSON.object(try await host.line()), "`host`")
         seen.insert("host")
         try expect("devices", try await desk.relay("devices", "--all", "--json"))
+        try expect("call", try await desk.relay("call", "TV/org.device-relay.cli", "ping", "--json"))
+        let ping = try await desk.relay("ping", "TV", "--count", "1", "--json")
+        #expect(ping.output.count == 2)
+        for line in ping.output { try check(try JSON.object(line), "`ping`") }
+        seen.insert("ping")
         host.send(SIGTERM)
         _ = await host.finish()
         let sent = try await desk.relay("launch", "TV", "https://films.example/2", "--no-wait", "--json")
@@ -94,7 +100,11 @@ import Testing
         try expect("leave", try await desk.relay("leave", "--json"))
         #expect(seen == Set(document.commands))
         for name in document.commands.filter({ $0 != "join" }) {
-            let arguments = ["launch": ["TV", "https://x"], "cancel": [id], "approve": ["TV"], "revoke": [endpoint]][name] ?? []
+            let arguments =
+                [
+                    "launch": ["TV", "https://x"], "call": ["TV/x", "x"], "ping": ["TV"], "cancel": [id], "approve": ["TV"],
+                    "revoke": [endpoint],
+                ][name] ?? []
             let output = try await desk.run([name] + arguments + ["--json"])
             #expect(output.status == 3)
             try check(try output.json, "error")
@@ -107,6 +117,9 @@ import Testing
             ["nonsense"], ["launch"], ["launch", "TV"], ["launch", "TV", "https://x", "--wait", "1", "--no-wait"], ["devices", "--al"],
             ["launch", "TV", "https://x", "--wait=-1"], ["launch", "TV", "https://x", "--ttl", "0"], ["launch", "TV", "no-uri"],
             ["host", "--answer", "perhaps"], ["host", "--scheme", "no scheme"], ["join"], ["devices", "--home="],
+            ["call", "TV/x"], ["call", "TV/x", "x", "{}", "--stream"], ["call", "TV/x", "x", "--timeout", "0"],
+            ["call", "TV/x", "x", "no JSON"],
+            ["ping"], ["ping", "TV", "--count", "0"], ["ping", "TV", "--interval=-1"], ["ping", "TV", "--timeout", "0"],
         ]
     )
     func wrongUsageEndsWithTwo(arguments: [String]) async throws {

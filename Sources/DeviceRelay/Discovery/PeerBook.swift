@@ -65,6 +65,9 @@ struct PeerBook: Sendable {
     /// The same, as its endpoint signed it.
     func signedRecord(of endpoint: EndpointID) -> Signed<EndpointRecord>? { records[endpoint] }
 
+    /// The newest records of those that are pinned, whether they are there or not.
+    var pinnedRecords: [EndpointRecord] { pinned.sorted().compactMap { records[$0]?.payload } }
+
     /// Whether an endpoint is known: the own one, pinned, or vouched for by a pinned one.
     func isConfirmed(_ endpoint: EndpointID) -> Bool { endpoint == own || trust(in: endpoint) != .new }
 

@@ -117,6 +117,13 @@ extension ConnectedDevicesPlatform {
         return directory.endpointIDs.compactMap { directory[$0] }
     }
 
+    /// The account's other devices that are known from before, in any order; also without the relay.
+    package func knownDevices(for account: ConnectedDevicesAccount) async -> [(id: SystemID, name: String)] {
+        guard let endpoint = endpoint(of: account.id) else { return [] }
+        let records = await endpoint.pinnedRecords
+        return Dictionary(records.map { ($0.systemID, $0.name) }) { _, last in last }.map { ($0.key, $0.value) }
+    }
+
     /// A person says that a new endpoint is what it says it is: it is known from then on, here and, by this endpoint's word, on the
     /// account's other devices. Returns when the relay has that word, or there is no connection.
     /// - Returns: Whether there is such an endpoint.

@@ -106,4 +106,7 @@ extension LocalEndpoint {
             }
         }
     }
+
+    /// The endpoints that are known from before, also without the relay.
+    var pinnedRecords: [EndpointRecord] { peers.pinnedRecords }
 }

@@ -91,7 +91,7 @@ public struct ConnectionProblem: Error, Hashable, Sendable, CustomStringConverti
     /// What it is and what to do about it.
     public let message: String
 
-    init(_ code: Code, _ message: String) {
+    package init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
     }

@@ -32,6 +32,13 @@ package struct Host: Sendable {
             package var name: String
             package var endpoint: String
             package var new: Bool
+
+            init(_ caller: AppServiceCaller) {
+                device = "\(caller.systemID)"
+                name = DisplayText.sanitized(caller.deviceName)
+                endpoint = "\(caller.endpoint)"
+                new = caller.isNew
+            }
         }
 
         package var event: Kind
@@ -54,69 +61,14 @@ package struct Host: Sendable {
         if let scheme = schemes.first(where: { !LaunchURI.isScheme($0) }) {
             throw AgentError("schemeInvalid", "\(scheme) is no URI scheme; give it without a colon, such as https", .usage)
         }
-        let stop = StopSignal()
-        let (broken, output) = AsyncStream.makeStream(of: (any Error).self, bufferingPolicy: .bufferingOldest(1))
-        let app = registration { event in
-            do {
-                try context.console.print(event)
-            } catch {
-                output.yield(error)
-                throw error
+        let output = HostOutput(console: context.console)
+        let app = registration { try output.print($0) }
+        try await context.host(app, output: output) { session in
+            try await session.platform.publish(app, for: session.account)
+            try context.console.print(Event(event: .hosting, app: appID, schemes: schemes))
+            if !context.console.isJSON {
+                context.console.note("hosting \(appID) for \(schemes.joined(separator: ", ")); it ends with Ctrl-C")
             }
-        }
-        try await context.withAccount {
-            // Before it starts, so that what waits for it finds it.
-            $0.host(app, for: Membership.account)
-        } _: { session in
-            try await withThrowingTaskGroup(of: Bool.self) { group in
-                group.addTask {
-                    await stop.arrived()
-                    return true
-                }
-                group.addTask {
-                    try await watchConnection(session)
-                    return false
-                }
-                group.addTask {
-                    // Who cannot say what it was asked for had better not answer.
-                    for await error in broken { throw error }
-                    return false
-                }
-                group.addTask {
-                    try await session.platform.publish(app, for: session.account)
-                    try context.console.print(Event(event: .hosting, app: appID, schemes: schemes))
-                    if !context.console.isJSON {
-                        context.console.note("hosting \(appID) for \(schemes.joined(separator: ", ")); it ends with Ctrl-C")
-                    }
-                    return false
-                }
-                do {
-                    while let isOver = try await group.next(), !isOver {}
-                    group.cancelAll()
-                    await end(session)
-                } catch {
-                    await end(session)
-                    throw error
-                }
-            }
-        }
-    }
-
-    /// Nothing else ends the waiting for a relay that is not there.
-    private func end(_ session: Session) async { await session.platform.shutdown() }
-
-    /// Says why it cannot be reached.
-    private func watchConnection(_ session: Session) async throws {
-        var told: ConnectionProblem?
-        for await state in session.platform.connectionStates(for: session.account) {
-            guard let problem = state.problem else {
-                if state.isConnected, told != nil { session.console.note("connected again") }
-                if state.isConnected { told = nil }
-                continue
-            }
-            if state.phase == .stopped { throw problem }
-            if told != problem { session.console.note("not connected: \(problem.message)") }
-            told = problem
         }
     }
 
@@ -132,12 +84,7 @@ package struct Host: Sendable {
                         uri: request.uri.text,
                         fallback: request.fallbackURI?.text,
                         preferred: request.preferredAppIDs.map(DisplayText.sanitized),
-                        from: Event.Caller(
-                            device: "\(request.caller.systemID)",
-                            name: DisplayText.sanitized(request.caller.deviceName),
-                            endpoint: "\(request.caller.endpoint)",
-                            new: request.caller.isNew
-                        ),
+                        from: Event.Caller(request.caller),
                         answer: answer
                     )
                 )
@@ -146,7 +93,8 @@ package struct Host: Sendable {
                 case .declined: return .declined
                 case .unsupported: return .unsupported
                 }
-            }
+            },
+            services: [PingService.service]
         )
     }
 }

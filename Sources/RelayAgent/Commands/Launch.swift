@@ -132,12 +132,24 @@ package struct Launch: Sendable {
 extension Session {
     /// What `DEVICE` or `DEVICE/APP` means. A slash may be part of a device's name: the longest part that is a device is one.
     func target(_ text: String) throws -> (RemoteSystem, RemoteSystemConnectionRequest) {
+        let (system, app) = try place(text)
+        return (system, app.map { RemoteSystemConnectionRequest($0) } ?? RemoteSystemConnectionRequest(system))
+    }
+
+    /// What `DEVICE/APP` means.
+    func app(_ text: String) throws -> (RemoteSystem, RemoteSystemApp) {
+        let (system, app) = try place(text)
+        guard let app else { throw AgentError("appMissing", "say which app: \(text)/APP; \(has(system))", .usage) }
+        return (system, app)
+    }
+
+    func place(_ text: String) throws -> (RemoteSystem, RemoteSystemApp?) {
         let slashes = text.indices.filter { text[$0] == "/" }
         for end in [text.endIndex] + slashes.reversed() {
             let name = String(text[..<end])
             do {
                 let system = try device(named: name)
-                guard end < text.endIndex else { return (system, RemoteSystemConnectionRequest(system)) }
+                guard end < text.endIndex else { return (system, nil) }
                 return (system, try app(String(text[text.index(after: end)...]), on: system))
             } catch let error as AgentError where error.status == .notFound && error.code == "remoteSystemUnavailable" {
                 continue
@@ -146,11 +158,10 @@ extension Session {
         throw notFound(text)
     }
 
-    private func app(_ id: String, on system: RemoteSystem) throws -> RemoteSystemConnectionRequest {
+    private func app(_ id: String, on system: RemoteSystem) throws -> RemoteSystemApp {
         let apps = system.apps.filter { $0.appID == id }
         guard let app = apps.first else {
-            let known = Set(system.apps.map(\.appID)).sorted().joined(separator: ", ")
-            throw AgentError("appUnavailable", "the device has no app \(id); it has \(known.isEmpty ? "none" : known)", .notFound)
+            throw AgentError("appUnavailable", "the device has no app \(id); \(has(system))", .notFound)
         }
         guard apps.count == 1 else {
             throw AgentError(
@@ -159,6 +170,11 @@ extension Session {
                 .usage
             )
         }
-        return RemoteSystemConnectionRequest(app)
+        return app
+    }
+
+    private func has(_ system: RemoteSystem) -> String {
+        let known = Set(system.apps.map(\.appID)).sorted().joined(separator: ", ")
+        return "it has \(known.isEmpty ? "none" : known)"
     }
 }

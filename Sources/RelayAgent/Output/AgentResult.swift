@@ -6,6 +6,12 @@ import RelayProtocol
 /// What a command found out, as a value: printed as lines for people, or as JSON for programs.
 package protocol AgentResult: Encodable, Sendable {
     func lines(_ style: Style) -> [String]
+    /// One JSON object in one line.
+    func json() throws -> String
+}
+
+extension AgentResult {
+    package func json() throws -> String { try JSONText.line(self) }
 }
 
 struct FailureResult: AgentResult {

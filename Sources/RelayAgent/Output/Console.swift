@@ -50,7 +50,7 @@ package struct Console: Sendable {
     /// Prints a result.
     package func print(_ result: some AgentResult) throws {
         let style = Style(hasColours: hasColours)
-        let lines = isJSON ? [try JSONText.line(result)] : result.lines(style)
+        let lines = isJSON ? [try result.json()] : result.lines(style)
         guard !lines.isEmpty else { return }
         try output(lines.map { $0 + "\n" }.joined())
     }

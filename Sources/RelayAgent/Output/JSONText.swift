@@ -37,7 +37,13 @@ package enum JSONText {
         return escaped(String(decoding: try encoder.encode(Versioned(content: result)), as: UTF8.self))
     }
 
-    private static func escaped(_ json: String) -> String {
+    /// The same with one more field, which is JSON already.
+    static func line(_ result: some Encodable, adding field: String, json: String) throws -> String {
+        try line(result).dropLast() + ",\"\(field)\":\(escaped(json))}"
+    }
+
+    /// JSON in which what could control a terminal is escaped.
+    static func escaped(_ json: String) -> String {
         guard !DisplayText.isPlain(json) else { return json }
         var text = ""
         for scalar in json.unicodeScalars {

@@ -16,16 +16,20 @@ package struct RelayRoutes: Sendable {
     package var origins: OwnOrigins
     /// The issuers whose tokens count, for clients to find.
     package var issuers: [String]
+    /// Where plain tunnel connections are taken, for a client that looks why they fail.
+    package var tunnelPorts: @Sendable () -> [Int]
     /// Whether requests can be served now.
     package var isReady: @Sendable () async -> Bool
 
     package init(
         origins: OwnOrigins,
         issuers: [String],
+        tunnelPorts: @escaping @Sendable () -> [Int],
         isReady: @escaping @Sendable () async -> Bool
     ) {
         self.origins = origins
         self.issuers = issuers
+        self.tunnelPorts = tunnelPorts
         self.isReady = isReady
     }
 
@@ -40,6 +44,7 @@ package struct RelayRoutes: Sendable {
             return Self.text("ready\n")
         }
         router.get("/.well-known/oauth-protected-resource") { request, _ in try protectedResource(request) }
+        router.get("/v1/tunnels") { _, _ in try Self.json(["ports": tunnelPorts()]) }
         for path in ["/v1/connect", "/v1/tunnels/:id"] as [RouterPath] {
             router.get(path) { _, _ -> Response in
                 throw ProblemDetails(
@@ -68,10 +73,13 @@ package struct RelayRoutes: Sendable {
         }
         let dialled = WebOrigin(scheme: origins.isTLS ? "https" : "http", authority: request.head.authority ?? "")
         guard let resource = origins.urls.first ?? dialled else { throw ProblemDetails.wrongHost }
+        return try Self.json(Metadata(resource: resource.description, issuers: issuers))
+    }
+
+    private static func json(_ value: some Encodable) throws -> Response {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        let data = try encoder.encode(Metadata(resource: resource.description, issuers: issuers))
-        return Self.text(String(decoding: data, as: UTF8.self), type: "application/json")
+        return text(String(decoding: try encoder.encode(value), as: UTF8.self), type: "application/json")
     }
 
     static func text(_ text: String, type: String = "text/plain; charset=utf-8") -> Response {

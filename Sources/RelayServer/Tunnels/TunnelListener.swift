@@ -23,6 +23,9 @@ final class TunnelListener: Service {
     let eventLoopGroup: any EventLoopGroup
     let logger: Logger
     private let channels = Mutex<[any Channel]>([])
+    private let reachablePorts = Mutex<[Int]>([])
+    /// Those that are listened on, without those that nobody could reach.
+    var ports: [Int] { reachablePorts.withLock { $0 } }
 
     init(
         addresses: [ListenAddress],
@@ -66,6 +69,7 @@ final class TunnelListener: Service {
                 throw ListenError(error, address: address, setting: .tunnelListen) ?? error
             }
         }
+        reachablePorts.withLock { $0 = ports }
         return ports
     }
 

@@ -8,12 +8,15 @@ final class RelayProcess {
     struct Ended: Error {}
 
     private let process = Process()
+    private let input: Pipe?
     private let lines: AsyncStream<String>
     private let errors: AsyncStream<String>
     private let end: AsyncStream<Int32>
 
-    /// - Parameter firstLineOnly: Who reads its output goes away after the first line; its exit code is then the last line of its errors.
-    init(_ arguments: [String], environment: [String: String], firstLineOnly: Bool = false) throws {
+    /// - Parameters:
+    ///   - firstLineOnly: Who reads its output goes away after the first line; its exit code is then the last line of its errors.
+    ///   - hasInput: It reads what `write` writes; without, its standard input is empty.
+    init(_ arguments: [String], environment: [String: String], firstLineOnly: Bool = false, hasInput: Bool = false) throws {
         // The executables stand beside the tests.
         let relay = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relay")
         if firstLineOnly {
@@ -24,7 +27,8 @@ final class RelayProcess {
             process.arguments = arguments
         }
         process.environment = environment
-        process.standardInput = FileHandle.nullDevice
+        input = hasInput ? Pipe() : nil
+        process.standardInput = input ?? FileHandle.nullDevice
         let (output, error) = (Pipe(), Pipe())
         process.standardOutput = output
         process.standardError = error
@@ -74,6 +78,9 @@ final class RelayProcess {
         for await line in errors where isMeant(line) { return line }
         throw Ended()
     }
+
+    func write(_ text: String) throws { try input?.fileHandleForWriting.write(contentsOf: Data(text.utf8)) }
+    func endInput() throws { try input?.fileHandleForWriting.close() }
 
     func send(_ number: Int32) { kill(process.processIdentifier, number) }
 

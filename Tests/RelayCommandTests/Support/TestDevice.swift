@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import DeviceRelay
 import Foundation
 import RelayTesting
 
@@ -21,6 +22,11 @@ final class TestDevice {
 
     private func start(_ arguments: [String]) throws -> RelayProcess {
         try RelayProcess(arguments + ["--home", home], environment: environment)
+    }
+
+    /// Starts a command that reads what it is given.
+    func startReading(_ arguments: String...) throws -> RelayProcess {
+        try RelayProcess(arguments + ["--home", home], environment: environment, hasInput: true)
     }
 
     /// Runs a command to its end.
@@ -54,6 +60,11 @@ final class TestAccount {
     }
 
     func link() async throws -> String { try await relay.run("invite") }
+
+    /// A device with an app of this process's own.
+    func app(_ app: RemoteSystemAppRegistration, on name: String) async throws -> TestApp {
+        try await TestApp(app, on: name, of: self)
+    }
 
     struct Refused: Error {
         var message: String

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import NIOHTTP1
+package import RelayProtocol
+
+#if canImport(FoundationEssentials)
+package import FoundationEssentials
+#else
+package import Foundation
+#endif
+
+/// What can be found out about a relay without being anybody there: for diagnosis.
+package struct RelayProbe: Sendable {
+    package struct Answer: Sendable {
+        package var status: Int
+        /// The relay's clock: milliseconds since 1970, in whole seconds.
+        package var date: Int64?
+        package var body: [UInt8]
+    }
+
+    package enum TunnelWay: Hashable, Sendable {
+        case port(Int)
+        case webSocket
+    }
+
+    private let address: RelayAddress
+    private let trust: RelayTrust
+
+    /// - Parameter relayID: The relay that is meant; any if `nil`.
+    package init(_ relay: URL, relayID: RelayID?, allowsPlainHTTP: Bool) throws(ConnectionProblem) {
+        do throws(RelayAddress.Problem) {
+            address = try RelayAddress(relay, allowsPlaintext: allowsPlainHTTP)
+        } catch {
+            throw ConnectionProblem(.notARelay, "the relay's URL cannot be used; join it anew")
+        }
+        trust = RelayTrust(relay: relayID)
+    }
+
+    /// - Parameter path: Below the relay's URL.
+    package func get(_ path: String) async throws(ConnectionProblem) -> Answer {
+        do throws(RequestFailure) {
+            let answer = try await HTTPRequestClient(timeout: 10_000).send(HTTPRequest(.GET, address.basePath + path), to: address, trust: trust)
+            return Answer(status: answer.status, date: answer.date, body: answer.body)
+        } catch {
+            throw ConnectionProblem(error)
+        }
+    }
+
+    /// Which relay it says it is.
+    package func identity() async throws(ConnectionProblem) -> RelayID {
+        do throws(RequestFailure) {
+            return try await ControlChannelClient().identify(address, trust: trust, timeout: 10_000)
+        } catch {
+            throw ConnectionProblem(error)
+        }
+    }
+
+    /// Whether tunnels can be entered by a way: knocks where no tunnel is.
+    package func knock(_ way: TunnelWay) async throws(ConnectionProblem) {
+        var random = SystemRandomNumberGenerator()
+        let id = TunnelID(using: &random)
+        let url =
+            switch way {
+            case .port(let port): "tcp://:\(port)"
+            case .webSocket: "wss:///v1/tunnels/\(id)"
+            }
+        let token = (0..<TunnelPreface.tokenByteCount).map { _ in UInt8.random(in: 0...255, using: &random) }
+        let entrance = TunnelEntrance(tunnel: id, token: Secret(Blob(token)), urls: [url])
+        let transport = TunnelTransport(entrance, relay: address, trust: trust)
+        do throws(PeerTransportError) {
+            try await transport.connect(timeout: .seconds(5)) { _ in }.close(promise: nil)
+        } catch {
+            switch error {
+            // It says no, so it is there.
+            case .refused: return
+            case .unreachable(let failure): throw ConnectionProblem(failure)
+            case .timedOut: throw ConnectionProblem(DialFailure.timedOut)
+            case .closed, .noCandidate: throw ConnectionProblem(.notARelay, "what answers there is no relay's tunnel")
+            case .cancelled: throw ConnectionProblem(.suspended, "it was interrupted")
+            }
+        }
+    }
+}
+
+extension ConnectionProblem {
+    fileprivate init(_ failure: RequestFailure) {
+        switch failure {
+        case .failed(let failure): self.init(failure)
+        case .cancelled: self.init(.suspended, "it was interrupted")
+        }
+    }
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// Makes this machine a device: opens what others launch, and answers their app services, until the process is told to stop.
+package struct Agent: Sendable {
+    var configurationPath: String?
+
+    /// - Parameter configurationPath: The settings; `nil` for `agent.yaml` in the home, if there is one.
+    package init(configurationPath: String?) { self.configurationPath = configurationPath }
+
+    package struct Event: AgentResult {
+        package enum Kind: String, Encodable, Sendable {
+            case ready, reloaded, launch
+        }
+
+        package enum Answer: String, Encodable, Sendable {
+            case launched, unsupported, declined, failed
+        }
+
+        package var event: Kind
+        package var app: String
+        package var schemes: [String]?
+        package var services: [String]?
+        /// The scheme of what was launched; the URI itself is told nobody but the program that opens it.
+        package var scheme: String?
+        package var from: Host.Event.Caller?
+        package var answer: Answer?
+        package var reason: String?
+
+        package func lines(_ style: Style) -> [String] {
+            switch event {
+            case .ready, .reloaded:
+                let services = (services ?? []).joined(separator: ", ")
+                let opens = (schemes ?? []).isEmpty ? "opens nothing" : "opens \((schemes ?? []).joined(separator: ", "))"
+                let hint = event == .ready ? "; it ends with Ctrl-C" : ""
+                return ["\(event.rawValue): \(opens); answers \(services)\(hint)"]
+            case .launch:
+                guard let scheme, let from, let answer else { return [] }
+                let why = reason.map { " (\($0))" } ?? ""
+                return ["\(scheme) from \(style.show(from.name, .strong))\(from.new ? " (new)" : ""): \(answer.rawValue)\(why)"]
+            }
+        }
+    }
+
+    /// Returns when it is to stop.
+    package func run(_ context: AgentContext) async throws {
+        let file = ConfigurationFile(path: configurationPath, home: context.home)
+        let configuration = try file.read()
+        // A program that ends early is no reason to end.
+        signal(SIGPIPE, SIG_IGN)
+        let reload = ReloadSignal()
+        let output = HostOutput(console: context.console)
+        let duties = Duties(
+            output: output,
+            running: RunningPrograms(),
+            terminal: context.console.isJSON ? nil : TerminalQuestion(console: context.console),
+            log: { context.console.note($0) }
+        )
+        let app = duties.registration(configuration)
+        do {
+            try await context.host(app, output: output) { session in
+                try await session.platform.publish(app, for: session.account)
+                try output.print(Self.event(.ready, configuration, app))
+                for await _ in reload.arrivals {
+                    await change(to: file, duties, session, output, context.console)
+                }
+            }
+        } catch {
+            await duties.running.ended()
+            throw error
+        }
+        await duties.running.ended()
+    }
+
+    /// Settings that are not right leave everything as it was.
+    private func change(
+        to file: ConfigurationFile,
+        _ duties: Duties,
+        _ session: Session,
+        _ output: HostOutput,
+        _ console: Console
+    ) async {
+        do {
+            let configuration = try file.read()
+            let app = duties.registration(configuration)
+            try await session.platform.publish(app, for: session.account)
+            try output.print(Self.event(.reloaded, configuration, app))
+        } catch {
+            if !Task.isCancelled { console.note("not changed: \(AgentError(error).message)") }
+        }
+    }
+
+    private static func event(_ kind: Event.Kind, _ configuration: AgentConfiguration, _ app: RemoteSystemAppRegistration) -> Event {
+        Event(event: kind, app: app.appID, schemes: configuration.open.schemes, services: app.services.map(\.name))
+    }
+}
+
+/// What the agent does, whatever its settings are.
+private struct Duties: Sendable {
+    let output: HostOutput
+    let running: RunningPrograms
+    let terminal: TerminalQuestion?
+    let log: @Sendable (String) -> Void
+
+    func registration(_ configuration: AgentConfiguration) -> RemoteSystemAppRegistration {
+        let desk = LaunchDesk(configuration: configuration.open, running: running, terminal: terminal)
+        let files = configuration.files.map { FilesService(folder: SharedFolder(root: $0.folder), devices: $0.devices).service }
+        let programs = configuration.services.sorted { $0.key < $1.key }.map { name, service in
+            ProgramService(name: name, configuration: service, running: running, log: log).service
+        }
+        return RemoteSystemAppRegistration(
+            appID: AgentConfiguration.appID,
+            displayName: configuration.name,
+            launching: Launching(schemes: configuration.open.schemes, defaultFor: Set(configuration.open.schemes)) { request in
+                let result = await desk.take(request)
+                try output.print(event(request, result))
+                return result
+            },
+            services: [PingService.service, EchoService.service] + (files.map { [$0] } ?? []) + programs
+        )
+    }
+
+    private func event(_ request: LaunchRequest, _ result: Launching.Result) -> Agent.Event {
+        let (answer, reason): (Agent.Event.Answer, String?) =
+            switch result {
+            case .launched: (.launched, nil)
+            case .unsupported: (.unsupported, nil)
+            case .declined: (.declined, nil)
+            case .failed(let reason): (.failed, reason)
+            }
+        return Agent.Event(
+            event: .launch,
+            app: AgentConfiguration.appID,
+            scheme: request.uri.scheme,
+            from: Host.Event.Caller(request.caller),
+            answer: answer,
+            reason: reason
+        )
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What the agent does for other devices: the settings in its file, checked.
+package struct AgentConfiguration: Hashable, Sendable {
+    package static let appID = "org.device-relay.agent"
+
+    /// Launches.
+    struct Opening: Hashable, Sendable {
+        /// Opened without a question.
+        var schemes = ["http", "https"]
+        /// What opens them; `nil` for the system's own way.
+        var command: Program?
+        /// What says with exit code 0 that something else may be opened.
+        var prompt: Program?
+    }
+
+    /// The folder of the app service `files`.
+    struct Files: Hashable, Sendable {
+        var folder: String
+        /// `nil` for all devices that are known.
+        var devices: Set<SystemID>?
+    }
+
+    /// An app service that a program answers.
+    struct ServiceConfiguration: Hashable, Sendable {
+        enum Mode: String, Decodable, CaseIterable {
+            /// A program for each message.
+            case once
+            /// A program for each connection.
+            case lines
+        }
+
+        var command: Program
+        var mode = Mode.once
+        /// For each answer.
+        var timeout = Duration.seconds(30)
+        /// `nil` for all devices that are known.
+        var devices: Set<SystemID>?
+    }
+
+    var name = "Device Relay agent"
+    var open = Opening()
+    var files: Files?
+    var services: [String: ServiceConfiguration] = [:]
+
+    package init() {}
+}
+
+// MARK: - As a file has it
+
+extension AgentConfiguration: Decodable {
+    enum CodingKeys: String, CodingKey, CaseIterable { case name, open, files, services }
+
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
+        if container.contains(.name) {
+            name = try container.decode(String.self, forKey: .name)
+            try container.check(.name, DisplayText.isPlain(name) && name.count <= Limits()[.displayNameCharacters], "is no name to show")
+        }
+        open = try container.decodeIfPresent(Opening.self, forKey: .open) ?? open
+        files = try container.decodeIfPresent(Files.self, forKey: .files)
+        guard container.contains(.services) else { return }
+        let services = try container.nestedContainer(keyedBy: AnyKey.self, forKey: .services)
+        for key in services.allKeys {
+            let name = key.stringValue
+            try services.check(
+                key,
+                ProgramText.isValid(name) && name.utf8.count <= Limits()[.serviceNameBytes],
+                "is no name for a service: visible ASCII, \(Limits()[.serviceNameBytes]) characters at most"
+            )
+            try services.check(key, !Self.builtIn.contains(name), "is a service that the agent has by itself; choose another name")
+            self.services[name] = try services.decode(ServiceConfiguration.self, forKey: key)
+        }
+        let most = Limits()[.servicesPerApp] - Self.builtIn.count
+        try container.check(.services, self.services.count <= most, "has more than \(most) services")
+    }
+
+    /// Services that need no setting, and the one that has its own.
+    private static let builtIn: Set<String> = [PingService.name, EchoService.name, FileCalls.serviceName]
+}
+
+extension AgentConfiguration.Opening: Decodable {
+    enum CodingKeys: String, CodingKey, CaseIterable { case schemes, command, prompt }
+
+    /// Those that are no place to go to, but a program for whatever opens them.
+    static let neverOpened: Set<String> = ["javascript", "vbscript", "data"]
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
+        if let schemes = try container.decodeIfPresent([String].self, forKey: .schemes) {
+            self.schemes = schemes.map { $0.lowercased() }
+            let bad = self.schemes.first { !LaunchURI.isScheme($0) }
+            try container.check(.schemes, bad == nil, "has '\(bad ?? "")', which is no URI scheme; give it without a colon, such as https")
+            let never = self.schemes.first { Self.neverOpened.contains($0) }
+            try container.check(.schemes, never == nil, "has '\(never ?? "")', which is never opened")
+            try container.check(.schemes, Set(self.schemes).count == schemes.count, "has one twice")
+            try container.check(.schemes, schemes.count <= Limits()[.schemesPerApp], "has more than \(Limits()[.schemesPerApp])")
+        }
+        command = try container.program(.command)
+        prompt = try container.program(.prompt)
+        for (key, program) in [(CodingKeys.command, command), (.prompt, prompt)] {
+            // In the middle of a text it would be part of a language that somebody else's URI does not know of.
+            let isBad = program?.arguments.contains { $0.contains("{uri}") && $0 != "{uri}" && !$0.hasSuffix("={uri}") } ?? false
+            try container.check(key, !isBad, "has {uri} within a text; it stands alone, or last behind =")
+        }
+    }
+}
+
+extension AgentConfiguration.Files: Decodable {
+    enum CodingKeys: String, CodingKey, CaseIterable { case folder, devices }
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
+        folder = LocalPath.expanded(try container.decode(String.self, forKey: .folder))
+        try container.check(.folder, folder.hasPrefix("/"), "is no absolute path")
+        var isFolder = false
+        if let type = try? FileManager.default.attributesOfItem(atPath: URL(filePath: folder).resolvingSymlinksInPath().path)[.type] {
+            isFolder = type as? FileAttributeType == .typeDirectory
+        }
+        try container.check(.folder, isFolder, "is no folder that is there")
+        devices = try container.devices(.devices)
+    }
+}
+
+extension AgentConfiguration.ServiceConfiguration: Decodable {
+    enum CodingKeys: String, CodingKey, CaseIterable { case command, mode, timeout, devices }
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
+        guard let command = try container.program(.command) else {
+            throw DecodingError.keyNotFound(
+                CodingKeys.command,
+                DecodingError.Context(codingPath: decoder.codingPath, debugDescription: "needs a 'command'")
+            )
+        }
+        self.command = command
+        if let text = try container.decodeIfPresent(String.self, forKey: .mode) {
+            let mode = Mode(rawValue: text)
+            try container.check(.mode, mode != nil, "is one of \(Mode.allCases.map(\.rawValue).joined(separator: ", "))")
+            self.mode = mode ?? self.mode
+        }
+        if let seconds = try container.decodeIfPresent(Double.self, forKey: .timeout) {
+            try container.check(.timeout, (0.1...3_600).contains(seconds), "is a number of seconds from 0.1 to 3600")
+            timeout = .seconds(seconds)
+        }
+        devices = try container.devices(.devices)
+    }
+}
+
+/// A key that a person chose.
+struct AnyKey: CodingKey {
+    var stringValue: String
+    var intValue: Int? { nil }
+
+    init(stringValue: String) { self.stringValue = stringValue }
+    init?(intValue: Int) { return nil }
+}
+
+extension Decoder {
+    /// A container in which there is nothing that is not known: a setting with a slip of the pen must not be one that has no effect.
+    fileprivate func container<Keys: CodingKey & CaseIterable>(
+        strictlyKeyedBy keys: Keys.Type
+    ) throws -> KeyedDecodingContainer<Keys> {
+        let all = try container(keyedBy: AnyKey.self)
+        for key in all.allKeys {
+            let known = Keys.allCases.map(\.stringValue).joined(separator: ", ")
+            try all.check(key, Keys(stringValue: key.stringValue) != nil, "is not known here; known are \(known)")
+        }
+        return try container(keyedBy: keys)
+    }
+}
+
+extension KeyedDecodingContainer {
+    fileprivate func check(_ key: Key, _ isGood: Bool, _ problem: @autoclosure () -> String) throws {
+        if !isGood { throw DecodingError.dataCorruptedError(forKey: key, in: self, debugDescription: problem()) }
+    }
+
+    fileprivate func program(_ key: Key) throws -> Program? {
+        guard var arguments = try decodeIfPresent([String].self, forKey: key) else { return nil }
+        try check(key, !(arguments.first ?? "").isEmpty, "begins with a program")
+        try check(key, !arguments.contains { $0.utf8.contains(0) }, "holds a character that no argument can have")
+        arguments[0] = LocalPath.expanded(arguments[0])
+        return Program(arguments: arguments)
+    }
+
+    fileprivate func devices(_ key: Key) throws -> Set<SystemID>? {
+        guard let texts = try decodeIfPresent([String].self, forKey: key) else { return nil }
+        return Set(
+            try texts.map { text in
+                let id = SystemID(text)
+                try check(
+                    key,
+                    id != nil,
+                    "has '\(text)', which is no device's id, as `relay devices --json` prints it; a name proves nothing"
+                )
+                return id
+            }.compactMap { $0 }
+        )
+    }
+}
+
+/// Paths as people write them.
+enum LocalPath {
+    /// With the home directory for `~`.
+    static func expanded(_ path: String) -> String {
+        guard path == "~" || path.hasPrefix("~/") else { return path }
+        let home = ProcessInfo.processInfo.environment["HOME"] ?? URL.homeDirectory.path
+        return home + path.dropFirst()
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Dispatch
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// Asks whoever sits at the terminal, one question after the other.
+actor TerminalQuestion {
+    private let console: Console
+    private var last: Task<Bool, Never>?
+
+    init(console: Console) { self.console = console }
+
+    /// Whether there is somebody to ask: a process in the background must not read from its terminal.
+    static var isPossible: Bool { isatty(0) == 1 && isatty(2) == 1 && tcgetpgrp(0) == getpgrp() }
+
+    /// False also when there is no answer in time, or the task is cancelled.
+    func isYes(_ question: String, within patience: Duration) async -> Bool {
+        let previous = last
+        let console = console
+        let task = Task {
+            _ = await previous?.value
+            guard Self.isPossible, !Task.isCancelled else { return false }
+            console.error("\(question) [y/N] ")
+            let answer = await Self.line(within: patience)
+            if answer == nil { console.note("(no answer)") }
+            return ["y", "yes"].contains(answer?.lowercased() ?? "")
+        }
+        last = task
+        return await withTaskCancellationHandler {
+            await task.value
+        } onCancel: {
+            task.cancel()
+        }
+    }
+
+    /// A line of standard input.
+    private static func line(within patience: Duration) async -> String? {
+        let isCancelled = Mutex(false)
+        let end = ContinuousClock.now + patience
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                DispatchQueue.global().async {
+                    while ContinuousClock.now < end, !isCancelled.withLock({ $0 }), isPossible {
+                        var input = pollfd(fd: 0, events: Int16(POLLIN), revents: 0)
+                        guard poll(&input, 1, 200) > 0 else { continue }
+                        var bytes = [UInt8](repeating: 0, count: 256)
+                        let count = read(0, &bytes, bytes.count)
+                        guard count > 0 else { break }
+                        let text = String(decoding: bytes.prefix(count), as: UTF8.self)
+                        return continuation.resume(returning: String(text.prefix { !$0.isNewline && $0 != " " }))
+                    }
+                    continuation.resume(returning: nil)
+                }
+            }
+        } onCancel: {
+            isCancelled.withLock { $0 = true }
+        }
+    }
+}

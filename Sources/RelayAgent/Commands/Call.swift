@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+/// Asks an app service of another device.
+package struct Call: Sendable {
+    package enum Input: Hashable, Sendable {
+        /// One message, as JSON.
+        case message(String)
+        /// One message, as JSON on standard input.
+        case standardInput
+        /// One message in each line of standard input, over one connection. Each is sent when the one before it has its answer.
+        case stream
+    }
+
+    var target: String
+    var service: String
+    var input: Input
+    var timeout: Duration
+
+    /// - Parameters:
+    ///   - target: An app of a device: `DEVICE/APP`.
+    ///   - timeout: For one answer, the connecting before the first included.
+    package init(target: String, service: String, input: Input, timeout: Duration) {
+        self.target = target
+        self.service = service
+        self.input = input
+        self.timeout = timeout
+    }
+
+    package struct Result: AgentResult {
+        package var device: String
+        package var deviceName: String
+        package var app: String
+        package var endpoint: String
+        package var service: String
+        /// The answer as JSON, as it is.
+        var answer = "{}"
+
+        enum CodingKeys: CodingKey { case device, deviceName, app, endpoint, service }
+
+        package func lines(_ style: Style) -> [String] { [JSONText.escaped(answer)] }
+        package func json() throws -> String { try JSONText.line(self, adding: "answer", json: answer) }
+    }
+
+    /// Prints each answer as it comes.
+    package func run(_ context: AgentContext) async throws {
+        let input = StandardInput()
+        // What cannot be sent needs no relay.
+        let message: ValueSet? =
+            switch self.input {
+            case .message(let text): try Self.message(Array(text.utf8), "the message")
+            case .standardInput: try Self.message(try await input.all(most: Self.mostInput) ?? [], "the message")
+            case .stream: nil
+            }
+        try await context.withAccount { session in
+            try await session.waitForDirectory()
+            let (system, app) = try session.app(target)
+            let end = ContinuousClock.now + timeout
+            let result = Result(
+                device: "\(system.id)",
+                deviceName: DisplayText.sanitized(system.displayName),
+                app: DisplayText.sanitized(app.appID),
+                endpoint: "\(app.endpoint)",
+                service: DisplayText.sanitized(service)
+            )
+            let print = { @Sendable (answer: ValueSet) in
+                var result = result
+                result.answer = try answer.json()
+                try context.console.print(result)
+            }
+            let waiting = { @Sendable in
+                "waiting for \(result.app) on \(result.deviceName), which is \(system.status == .available ? "connected" : "not connected")"
+            }
+            let connection = try await context.console.whileWaiting(for: waiting) {
+                try await session.open(service, of: app, timeout: timeout)
+            }
+            defer { connection.close() }
+            guard let message else { return try await stream(input, over: connection, print) }
+            let answer = try await context.console.whileWaiting(for: waiting) {
+                try await connection.send(message, timeout: max(.zero, ContinuousClock.now.duration(to: end)))
+            }
+            try print(answer)
+        }
+    }
+
+    /// Until the input, or the connection, ends.
+    private func stream(
+        _ input: StandardInput,
+        over connection: AppServiceConnection,
+        _ print: @escaping @Sendable (ValueSet) throws -> Void
+    ) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                var number = 0
+                while let line = try await input.line(most: Self.mostInput) {
+                    number += 1
+                    guard line.contains(where: { !$0.isJSONSpace }) else { continue }
+                    let message = try Self.message(line, "line \(number) of the input")
+                    try print(try await connection.send(message, timeout: timeout))
+                }
+            }
+            group.addTask {
+                // Nobody has to type one more line to be told.
+                throw try await connection.closed.error
+            }
+            defer { group.cancelAll() }
+            try await group.next()
+        }
+    }
+}
+
+extension Session {
+    /// Opens a connection to a service, and says what there is if there is no such service.
+    func open(_ name: String, of app: RemoteSystemApp, timeout: Duration) async throws(AppServiceError) -> AppServiceConnection {
+        let service = AppServiceInfo(name: name, packageID: app.appID)
+        do throws(AppServiceError) {
+            return try await platform.openAppService(service, on: RemoteSystemConnectionRequest(app), timeout: timeout)
+        } catch {
+            guard error.code == .appServiceUnavailable else { throw error }
+            let known = app.appServices.map(\.name).sorted().joined(separator: ", ")
+            throw AppServiceError(error.code, message: "\(app.appID) has no service \(name); it has \(known.isEmpty ? "none" : known)")
+        }
+    }
+}
+
+// MARK: - Messages in JSON
+
+extension Call {
+    /// Four times what a message may have: JSON writes bytes and special characters at length.
+    private static let mostInput = 4 * Limits()[.messageBytes]
+
+    private static func message(_ json: [UInt8], _ what: String) throws -> ValueSet {
+        do throws(ValueSetError) {
+            return try ValueSet(json: json)
+        } catch {
+            var text = "\(what) cannot be sent: \(advice(error.code))"
+            if !error.keyPath.isEmpty { text += ", in \(error.keyPath)" }
+            if let offset = error.offset { text += ", at \(place(of: offset, in: json))" }
+            throw AgentError("invalidMessage", text, .usage)
+        }
+    }
+
+    /// Where a byte is, as an editor shows it.
+    private static func place(of offset: Int, in json: [UInt8]) -> String {
+        let before = json.prefix(offset)
+        let line = before.count { $0 == UInt8(ascii: "\n") } + 1
+        let start = before.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
+        return "line \(line), column \(String(decoding: before[start...], as: UTF8.self).count + 1)"
+    }
+
+    private static func advice(_ code: ValueSetError.Code) -> String {
+        switch code {
+        case .truncated: "it ends too early"
+        case .trailingBytes: "something follows it; give one JSON object"
+        case .notAValueSet: "it has to be a JSON object, such as {\"Type\": \"list\"}"
+        case .nonStringKey: "a key has to be text in double quotes"
+        case .duplicateKey: "a key occurs twice"
+        case .mixedArray: "an array holds values of one kind only"
+        case .unknownTag: "a key that begins with $ is a tag; there are $int, $double, $date, $uuid and $data, and $$ stands for a $"
+        case .invalidTagContent: "this tag cannot have this value"
+        case .unsupportedType: "there is no null; leave the key out"
+        case .invalidText: "this text is not valid Unicode"
+        case .integerOutOfRange, .numberOutOfRange: "this number is too large"
+        case .tooDeep: "it is nested too deep"
+        case .tooManyValues: "it has too many values"
+        default: "this is not JSON"
+        }
+    }
+}
+
+extension UInt8 {
+    fileprivate var isJSONSpace: Bool { self == 0x20 || self == 0x09 || self == 0x0D || self == 0x0A }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+/// What a shell offers for a device, while somebody types.
+package enum Completion {
+    /// The devices that are known here, without asking anybody: by name, or by the beginning of the id where the name is none that a shell
+    /// may have. Nothing where something is in the way.
+    package static func devices(_ context: AgentContext) async -> [String] {
+        let names = try? await context.withAccount(connects: false) { session in
+            await session.platform.knownDevices(for: session.account)
+                .map { isPlain($0.name) ? $0.name : String("\($0.id)".prefix(8)) }
+        }
+        return Set(names ?? []).sorted()
+    }
+
+    /// Another device chose the name, and some shells expand what they are offered: nothing that could mean something to one.
+    static func isPlain(_ name: String) -> Bool {
+        guard DisplayText.isPlain(name), let first = name.unicodeScalars.first, first != "-", first != " " else { return false }
+        return name.unicodeScalars.allSatisfy { scalar in
+            guard scalar.isASCII else { return scalar.properties.isAlphabetic || scalar.properties.numericType != nil }
+            return scalar.properties.isAlphabetic || scalar.properties.numericType != nil || " ._-".unicodeScalars.contains(scalar)
+        }
+    }
+}

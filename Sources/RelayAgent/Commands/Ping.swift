@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+/// Measures how long a message to another device and back takes, end to end.
+package struct Ping: Sendable {
+    var target: String
+    /// `nil`: until it is told to stop.
+    var count: Int?
+    var interval: Duration
+    var timeout: Duration
+
+    /// - Parameters:
+    ///   - target: A device, or one of its apps: `DEVICE/APP`.
+    ///   - count: How many messages; `nil` for no end.
+    ///   - interval: From one message to the next.
+    ///   - timeout: For one message, the connecting before it included.
+    package init(target: String, count: Int?, interval: Duration, timeout: Duration) {
+        self.target = target
+        self.count = count
+        self.interval = interval
+        self.timeout = timeout
+    }
+
+    package struct Event: AgentResult {
+        package enum Kind: String, Encodable, Sendable {
+            case answer, lost, summary
+        }
+
+        package var event: Kind
+        package var device: String
+        package var deviceName: String
+        package var app: String
+        package var sequence: Int?
+        package var milliseconds: Double?
+        package var code: String?
+        package var message: String?
+        package var sent: Int?
+        package var received: Int?
+        package var lost: Int?
+        package var minimum: Double?
+        package var average: Double?
+        package var maximum: Double?
+        package var deviation: Double?
+
+        init(_ event: Kind, _ app: RemoteSystemApp, of system: RemoteSystem) {
+            self.event = event
+            device = "\(system.id)"
+            deviceName = DisplayText.sanitized(system.displayName)
+            self.app = DisplayText.sanitized(app.appID)
+        }
+
+        package func lines(_ style: Style) -> [String] {
+            let name = style.show(deviceName, .strong)
+            let number = sequence.map { "\($0)" } ?? ""
+            switch event {
+            case .answer: return ["answer from \(name): number \(number), \(Self.text(milliseconds ?? 0)) ms"]
+            case .lost: return ["no answer from \(name): number \(number), \(message ?? "")"]
+            case .summary: break
+            }
+            let counts = "\(sent ?? 0) sent, \(received ?? 0) received, \(lost ?? 0) lost"
+            guard let minimum, let average, let maximum, let deviation else { return [counts] }
+            let times = [minimum, average, maximum, deviation].map(Self.text).joined(separator: "/")
+            return [counts, "min/avg/max/stddev \(times) ms"]
+        }
+
+        /// With three places.
+        private static func text(_ milliseconds: Double) -> String {
+            let thousandths = Int64((min(milliseconds, 1e12) * 1_000).rounded())
+            let places = "\(thousandths % 1_000)"
+            return "\(thousandths / 1_000)." + String(repeating: "0", count: 3 - places.count) + places
+        }
+    }
+
+    /// Prints each answer, and at the end, also at one by a signal, the sum.
+    /// - Throws: Why the last message had no answer, if none had one.
+    package func run(_ context: AgentContext) async throws {
+        let stop = StopSignal()
+        try await context.withAccount { session in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await stop.arrived() }
+                group.addTask { try await ping(session) }
+                try await group.next()
+                group.cancelAll()
+                // When it was told to stop, there is something left to say.
+                try await group.waitForAll()
+            }
+        }
+    }
+
+    private func ping(_ session: Session) async throws {
+        try await session.waitForDirectory()
+        let (system, app) = try session.pinged(target)
+        var line = Line(session: session, app: app)
+        defer { line.close() }
+        var times = TransitTimes()
+        var failure: AgentError?
+        let clock = ContinuousClock()
+        while !Task.isCancelled, times.sent < count ?? .max {
+            let next = clock.now + interval
+            var event: Event
+            do {
+                let time = try await line.transitTime(timeout)
+                times.add(time)
+                event = Event(.answer, app, of: system)
+                event.milliseconds = time
+            } catch {
+                // Nobody waited for this one any more.
+                if Task.isCancelled { break }
+                let error = AgentError(error)
+                times.addLost()
+                failure = error
+                event = Event(.lost, app, of: system)
+                event.code = error.code
+                event.message = error.message
+            }
+            event.sequence = times.sent
+            try session.console.print(event)
+            // Time alone does not change these.
+            if let status = failure?.status, times.received == 0, [.declined, .notFound, .notSignedIn].contains(status) { break }
+            if times.sent < count ?? .max { try? await clock.sleep(until: next) }
+        }
+        var summary = Event(.summary, app, of: system)
+        times.fill(&summary)
+        try session.console.print(summary)
+        if times.received == 0 { throw failure ?? AgentError("cancelled", "it was interrupted before there was an answer", .failed) }
+    }
+
+    /// The connection that messages go over, made again when it is lost.
+    private struct Line {
+        let session: Session
+        let app: RemoteSystemApp
+        private var connection: AppServiceConnection?
+
+        init(session: Session, app: RemoteSystemApp) {
+            self.session = session
+            self.app = app
+        }
+
+        /// - Returns: Milliseconds.
+        mutating func transitTime(_ timeout: Duration) async throws -> Double {
+            let clock = ContinuousClock()
+            let end = clock.now + timeout
+            do {
+                let connection =
+                    if let connection { connection } else { try await session.open(PingService.name, of: app, timeout: timeout) }
+                self.connection = connection
+                let start = clock.now
+                _ = try await connection.send([:], timeout: max(.zero, start.duration(to: end)))
+                return (clock.now - start) / .milliseconds(1)
+            } catch {
+                close()
+                throw error
+            }
+        }
+
+        mutating func close() {
+            connection?.close()
+            connection = nil
+        }
+    }
+}
+
+/// Counts, and what is told of many times without keeping them.
+struct TransitTimes {
+    private(set) var sent = 0
+    private(set) var received = 0
+    private(set) var minimum = Double.infinity
+    private(set) var maximum = 0.0
+    private(set) var average = 0.0
+    /// The sum of the squares of the distances from the average (Welford).
+    private var squares = 0.0
+
+    mutating func add(_ milliseconds: Double) {
+        sent += 1
+        received += 1
+        minimum = min(minimum, milliseconds)
+        maximum = max(maximum, milliseconds)
+        let distance = milliseconds - average
+        average += distance / Double(received)
+        squares += distance * (milliseconds - average)
+    }
+
+    var deviation: Double { received > 0 ? (squares / Double(received)).squareRoot() : 0 }
+
+    mutating func addLost() { sent += 1 }
+
+    func fill(_ summary: inout Ping.Event) {
+        summary.sent = sent
+        summary.received = received
+        summary.lost = sent - received
+        guard received > 0 else { return }
+        summary.minimum = minimum
+        summary.average = average
+        summary.maximum = maximum
+        summary.deviation = deviation
+    }
+}
+
+extension Session {
+    /// The app that answers: the one that is named; of a device the one of this project, the agent before a host.
+    fileprivate func pinged(_ text: String) throws -> (RemoteSystem, RemoteSystemApp) {
+        let (system, named) = try place(text)
+        if let named { return (system, named) }
+        let apps = system.apps.filter { app in app.appServices.contains { $0.name == PingService.name } }
+        for id in PingService.appIDs {
+            // Of several installations, one that is there.
+            let same = apps.filter { $0.appID == id }
+            if let app = same.first(where: { $0.presence.state == .available }) ?? same.first { return (system, app) }
+        }
+        throw AgentError(
+            "appServiceUnavailable",
+            "nothing on \(system.displayName) answers pings: run `relay host` there, or name an app that does",
+            .notFound
+        )
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Finds out what is in the way, hop by hop, and says what to do.
+package struct Doctor: Sendable {
+    var target: String?
+
+    /// - Parameter target: A device, or one of its apps, to talk to; `nil` for none.
+    package init(target: String?) { self.target = target }
+
+    package struct Check: Encodable, Sendable {
+        package enum Status: String, Encodable, Sendable {
+            /// As it should be.
+            case ok
+            /// It works, but not as well as it could.
+            case warning
+            case failed
+            /// It could not be found out.
+            case skipped
+        }
+
+        package enum Name: String, Encodable, Sendable, CaseIterable {
+            case account, relay, identity, clock, login, presence, tunnel, mailbox, device
+        }
+
+        package var name: Name
+        package var status: Status
+        package var message: String
+        /// What to do.
+        package var advice: String?
+        /// The kind of failure, as the other commands name it.
+        package var code: String?
+        var exit = ExitStatus.done
+
+        enum CodingKeys: CodingKey { case name, status, message, advice, code }
+
+        init(_ name: Name, _ status: Status, _ message: String, advice: String? = nil) {
+            self.name = name
+            self.status = status
+            self.message = message
+            self.advice = advice
+        }
+
+        init(_ name: Name, failed error: any Error, advice: String? = nil) {
+            let failure = AgentError(error)
+            self.init(name, .failed, failure.message, advice: advice)
+            code = failure.code
+            exit = failure.status
+        }
+    }
+
+    package struct Result: AgentResult {
+        package var checks: [Check]
+        /// The exit code: that of the first failure.
+        package var exit: Int32
+
+        init(_ checks: [Check]) {
+            self.checks = checks
+            exit = (checks.first { $0.status == .failed }?.exit ?? .done).rawValue
+        }
+
+        package func lines(_ style: Style) -> [String] {
+            checks.flatMap { check -> [String] in
+                let emphasis: Style.Emphasis =
+                    switch check.status {
+                    case .ok: .good
+                    case .warning, .failed: .attention
+                    case .skipped: .faint
+                    }
+                let status = check.status.rawValue.padded(to: 7)
+                let first = "\(style.show(status, emphasis))  \(check.name.rawValue.padded(to: 8))  \(check.message)"
+                return [first] + (check.advice.map { [String(repeating: " ", count: 19) + "-> " + $0] } ?? [])
+            }
+        }
+    }
+
+    /// Never throws: what goes wrong is the result.
+    package func run(_ context: AgentContext) async -> Result {
+        let membership: Membership
+        do {
+            membership = try context.home.membership()
+        } catch {
+            return Result([Check(.account, failed: error)])
+        }
+        var checks = [Check(.account, .ok, "this device is '\(membership.name)' at \(membership.relay)")]
+        do throws(ConnectionProblem) {
+            guard let url = URL(string: membership.relay) else { throw ConnectionProblem(.notARelay, "the relay's URL is none") }
+            let probe = try RelayProbe(url, relayID: membership.relayID, allowsPlainHTTP: membership.insecure)
+            checks += await RelayChecks(probe: probe, membership: membership).run()
+        } catch {
+            checks.append(Check(.relay, failed: error))
+        }
+        guard !checks.contains(where: { $0.status == .failed && $0.name != .tunnel }) else { return Result(checks) }
+        do {
+            checks += try await context.withAccount { session in
+                await SessionChecks(session: session, target: target).run()
+            }
+        } catch {
+            checks.append(Check(.login, failed: error))
+        }
+        return Result(checks)
+    }
+}
+
+extension String {
+    fileprivate func padded(to count: Int) -> String { self + String(repeating: " ", count: max(0, count - self.count)) }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What can be said of the relay and the way to it, without being signed in.
+struct RelayChecks: Sendable {
+    let probe: RelayProbe
+    let membership: Membership
+
+    func run() async -> [Doctor.Check] {
+        let answer: RelayProbe.Answer
+        do throws(ConnectionProblem) {
+            answer = try await probe.get("/readyz")
+        } catch {
+            return [Doctor.Check(.relay, failed: error, advice: Self.advice(error, membership))]
+        }
+        let own = Date.now
+        guard answer.status == 200 else {
+            let problem =
+                answer.status == 503
+                ? ConnectionProblem(.relayRestarting, "the relay is starting or stopping")
+                : ConnectionProblem(.notARelay, "what answers there is no relay (HTTP \(answer.status))")
+            return [Doctor.Check(.relay, failed: problem, advice: Self.advice(problem, membership))]
+        }
+        let trust = membership.relay.hasPrefix("https:") ? ", and its certificate is right" : ""
+        return [
+            Doctor.Check(.relay, .ok, "it answers\(trust)"), await identity(), Self.clock(own: own, relay: answer.date), await tunnel(),
+        ]
+    }
+
+    static func advice(_ problem: ConnectionProblem, _ membership: Membership) -> String? {
+        switch problem.code {
+        case .relayUnreachable: "see that relayd runs, that this machine has a network, and that nothing between blocks \(membership.relay)"
+        case .relayNotTrusted:
+            "if the relay was set up anew, run `relay leave` and join again; if not, somebody answers in its place: do not go on in this network"
+        case .notARelay: "see what listens at \(membership.relay), and that a proxy before the relay passes everything on to it"
+        default: nil
+        }
+    }
+
+    private func identity() async -> Doctor.Check {
+        do throws(ConnectionProblem) {
+            let relay = try await probe.identity()
+            guard relay == membership.relayID else {
+                throw ConnectionProblem(.relayNotTrusted, "another relay (\(relay.label)…) answers at this address")
+            }
+            return Doctor.Check(.identity, .ok, "it is the relay that was joined (\(relay.label)…)")
+        } catch {
+            let advice =
+                error.code == .relayNotTrusted
+                ? Self.advice(error, membership)
+                : "a proxy before the relay has to let WebSockets through (Upgrade: websocket) at /v1/connect"
+            return Doctor.Check(.identity, failed: error, advice: advice)
+        }
+    }
+
+    /// - Parameter relay: Milliseconds since 1970, in whole seconds.
+    static func clock(own: Date, relay: Int64?) -> Doctor.Check {
+        guard let relay else { return Doctor.Check(.clock, .skipped, "the relay does not tell its time") }
+        let difference = own.timeIntervalSince1970 - Double(relay) / 1_000
+        let seconds = Int(min(abs(difference), 1e15))
+        guard seconds > 10 else { return Doctor.Check(.clock, .ok, "it shows the relay's time") }
+        let size =
+            switch seconds {
+            case ..<120: "\(seconds) s"
+            case ..<7_200: "\(seconds / 60) min"
+            case ..<172_800: "\(seconds / 3_600) h"
+            default: "\(seconds / 86_400) d"
+            }
+        let text = "it is \(size) \(difference > 0 ? "ahead of" : "behind") the relay's"
+        let advice = "set the clock of whichever of the two is wrong, best by NTP (`timedatectl set-ntp true`)"
+        // What waits for this device would be over by its own clock; certificates would not be valid yet, or any more.
+        guard seconds >= 86_400 else { return Doctor.Check(.clock, .warning, text, advice: advice) }
+        var check = Doctor.Check(.clock, .failed, text, advice: advice)
+        check.code = "clockSkew"
+        check.exit = .failed
+        return check
+    }
+
+    private struct Ports: Decodable {
+        var ports: [Int]
+    }
+
+    private func tunnel() async -> Doctor.Check {
+        let ports: [Int]
+        do throws(ConnectionProblem) {
+            let answer = try await probe.get("/v1/tunnels")
+            ports =
+                answer.status == 200
+                ? (try? JSONDecoder().decode(Ports.self, from: Data(answer.body)))?.ports.prefix(8).map { $0 } ?? [] : []
+        } catch {
+            ports = []
+        }
+        var isOpen: [Int] = []
+        for port in ports {
+            if (try? await probe.knock(.port(port))) != nil { isOpen.append(port) }
+        }
+        if let port = isOpen.first { return Doctor.Check(.tunnel, .ok, "connections to devices go through TCP port \(port)") }
+        let names = ports.map(String.init).joined(separator: ", ")
+        do throws(ConnectionProblem) {
+            try await probe.knock(.webSocket)
+            guard !ports.isEmpty else {
+                return Doctor.Check(.tunnel, .ok, "connections to devices go through the relay's own port; it tells of no other")
+            }
+            return Doctor.Check(
+                .tunnel,
+                .warning,
+                "TCP port \(names) of the relay is blocked; connections to devices go through its own port instead, and more slowly",
+                advice: "let TCP port \(names) through the firewall before the relay, or say with its --tunnel-listen where it may be"
+            )
+        } catch {
+            let what = ports.isEmpty ? "" : "TCP port \(names) of the relay is blocked, and "
+            return Doctor.Check(
+                .tunnel,
+                failed: ConnectionProblem(error.code, "\(what)its own port takes no tunnels: \(error.message)"),
+                advice:
+                    "a proxy before the relay has to let WebSockets through (Upgrade: websocket) at /v1/tunnels/, or a firewall the TCP port"
+            )
+        }
+    }
+}

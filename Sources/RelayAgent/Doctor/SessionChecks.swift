@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+/// What can be said once this device is signed in.
+struct SessionChecks: Sendable {
+    private static let patience = Duration.seconds(15)
+
+    let session: Session
+    let target: String?
+
+    func run() async -> [Doctor.Check] {
+        do {
+            try await session.waitForDirectory()
+        } catch {
+            return [Doctor.Check(.login, failed: error, advice: Self.advice(AgentError(error)))]
+        }
+        let endpoints = session.platform.endpoints(for: session.account)
+        let devices = Set(endpoints.filter { !$0.isLocal }.map(\.systemID)).count
+        var checks = [Doctor.Check(.login, .ok, "the relay lets this device in; it has \(devices) other device\(devices == 1 ? "" : "s")")]
+        let own = endpoints.first { $0.isLocal }
+        checks.append(presence(own))
+        checks.append(await mailbox(own))
+        if let target { checks.append(await device(target)) }
+        return checks
+    }
+
+    private static func advice(_ failure: AgentError) -> String? {
+        failure.status == .notSignedIn
+            ? "join again with a new link, from `relay invite` on another device or `relayd invite`: relay join LINK" : nil
+    }
+
+    // MARK: This device
+
+    private func presence(_ own: DeviceDirectory.Endpoint?) -> Doctor.Check {
+        guard let own, !own.registrations.isEmpty else {
+            return Doctor.Check(
+                .presence,
+                .warning,
+                "this device offers nothing: others do not see it",
+                advice: "run `relay agent`, or have it run always: relay agent install"
+            )
+        }
+        let apps = own.registrations.map { DisplayText.sanitized($0.appID) }.sorted().joined(separator: ", ")
+        guard own.presence.state == .available else {
+            return Doctor.Check(
+                .presence,
+                .warning,
+                "others see this device as \(own.presence.state.rawValue) (\(DisplayText.sanitized(own.presence.reason.rawValue))), with \(apps)",
+                advice: "start what hosts it, such as `relay agent`; what waits for it is kept meanwhile"
+            )
+        }
+        return Doctor.Check(.presence, .ok, "others see this device as available, with \(apps)")
+    }
+
+    /// A message that the relay keeps, to this device itself.
+    private func mailbox(_ own: DeviceDirectory.Endpoint?) async -> Doctor.Check {
+        let app = own?.registrations.first { $0.services.contains { $0.name == PingService.name } }
+        guard let own, own.presence.state == .available, let app,
+            let place = await session.devices(showsAll: true).flatMap(\.apps).first(where: {
+                $0.endpoint == own.id && $0.appID == app.appID
+            })
+        else { return Doctor.Check(.mailbox, .skipped, "nothing runs here that could answer; run `relay agent`") }
+        do {
+            let start = ContinuousClock.now
+            _ = try await session.platform.sendStatelessMessage(
+                [:],
+                to: AppServiceInfo(name: PingService.name, packageID: app.appID),
+                on: RemoteSystemConnectionRequest(place),
+                timeToLive: Self.patience,
+                timeout: Self.patience
+            )
+            return Doctor.Check(.mailbox, .ok, "a message to this device came and was answered in \(Self.milliseconds(since: start)) ms")
+        } catch {
+            return Doctor.Check(.mailbox, failed: error)
+        }
+    }
+
+    // MARK: Another one
+
+    private func device(_ text: String) async -> Doctor.Check {
+        do {
+            let (system, app) = try session.place(text)
+            let name = DisplayText.sanitized(system.displayName)
+            let apps = app.map { [$0] } ?? system.apps
+            guard let app = apps.first(where: { $0.appServices.contains { $0.name == PingService.name } }) else {
+                return Doctor.Check(
+                    .device,
+                    .skipped,
+                    "'\(name)' is \(system.presence.state.rawValue), and has nothing that could answer",
+                    advice: "run `relay agent` there"
+                )
+            }
+            guard system.presence.state == .available else {
+                throw AgentError(
+                    "remoteSystemUnavailable",
+                    "'\(name)' is \(system.presence.state.rawValue) (\(DisplayText.sanitized(system.presence.reason.rawValue)))",
+                    .unreachable
+                )
+            }
+            let start = ContinuousClock.now
+            let service = AppServiceInfo(name: PingService.name, packageID: app.appID)
+            let (opened, answered) = try await session.platform.withAppService(
+                service,
+                on: RemoteSystemConnectionRequest(app),
+                timeout: Self.patience
+            ) { connection in
+                let opened = ContinuousClock.now
+                _ = try await connection.send([:], timeout: Self.patience)
+                return (opened, ContinuousClock.now)
+            }
+            let times = "in \(Self.milliseconds(opened - start)) ms, and an answer took \(Self.milliseconds(answered - opened)) ms"
+            return Doctor.Check(.device, .ok, "'\(name)' took a connection \(times)")
+        } catch {
+            return Doctor.Check(.device, failed: error, advice: Self.advice(forDevice: AgentError(error)))
+        }
+    }
+
+    private static func advice(forDevice failure: AgentError) -> String? {
+        switch failure.status {
+        case .unreachable: "run `relay doctor` there too: it has to be on, connected, and have something that runs"
+        case .declined: "run `relay approve` there for this device, and compare the ids"
+        default: nil
+        }
+    }
+
+    private static func milliseconds(since start: ContinuousClock.Instant) -> Int { milliseconds(ContinuousClock.now - start) }
+    private static func milliseconds(_ duration: Duration) -> Int { Int((duration / .milliseconds(1)).rounded()) }
+}

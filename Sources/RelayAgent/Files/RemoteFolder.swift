@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+/// The folder that another device shares, over its app service `files`.
+struct RemoteFolder: Sendable {
+    /// For one answer: even a slow line brings so much in this time.
+    private static let patience = Duration.seconds(120)
+
+    let connection: AppServiceConnection
+
+    func entry(_ path: String) async throws -> FileCalls.Entry {
+        let answer = try await connection.call(FileCalls.Stat(path: path), timeout: Self.patience)
+        guard let entry = answer.entry else { throw Self.error(answer.problem, path) }
+        return entry
+    }
+
+    /// All entries of a folder.
+    func entries(_ path: String) async throws -> [FileCalls.Entry] {
+        var entries: [FileCalls.Entry] = []
+        while true {
+            let call = FileCalls.List(path: path, after: entries.last?.name)
+            let answer = try await connection.call(call, timeout: Self.patience)
+            guard let some = answer.entries else { throw Self.error(answer.problem, path) }
+            entries += some
+            guard answer.more ?? false, !some.isEmpty else { return entries }
+            guard entries.count < 1_000_000 else { throw AgentError("tooManyFiles", "'\(path)' has more than a million entries", .failed) }
+        }
+    }
+
+    /// A part of a file that is still the one of the entry.
+    func read(_ path: String, _ entry: FileCalls.Entry, from offset: Int64, count: Int) async throws -> [UInt8] {
+        let call = FileCalls.Read(path: path, offset: offset, length: count, etag: entry.etag)
+        let answer = try await connection.call(call, timeout: Self.patience)
+        guard let data = answer.data else { throw Self.error(answer.problem, path) }
+        guard data.count == count else { throw Self.error(.changed, path) }
+        return data
+    }
+
+    private static func error(_ problem: FileCalls.Problem?, _ path: String) -> AgentError {
+        let name = path.isEmpty ? "the folder" : "'\(path)'"
+        return switch problem {
+        case .notFound: AgentError("fileNotFound", "there is no file or folder \(name) there", .notFound)
+        case .notAllowed: AgentError("fileNotAllowed", "\(name) leads out of the folder that is shared there", .declined)
+        case .notAFile: AgentError("notAFile", "\(name) is a folder; fetch it with -r", .usage)
+        case .notAFolder: AgentError("notAFolder", "\(name) is no folder", .usage)
+        case .changed: AgentError("fileChanged", "\(name) was changed meanwhile; fetch it again", .failed)
+        case .failed, nil: AgentError("fileNotReadable", "the other device cannot read \(name)", .failed)
+        }
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Subprocess
+
+#if canImport(System)
+import System
+#else
+import SystemPackage
+#endif
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// A program of this machine with its arguments: a vector, which no shell ever sees.
+struct Program: Hashable, Sendable {
+    /// The first is the program: a path, or a name that is looked for in `PATH`.
+    var arguments: [String]
+
+    /// With a session of its own: a signal to this process's terminal does not reach it, and it can be ended with all it has started.
+    func configuration(environment: [String: String] = [:]) -> Subprocess.Configuration {
+        var options = PlatformOptions()
+        options.createSession = true
+        options.teardownSequence = [.gracefulShutDown(toProcessGroup: true, allowedDurationToNextStep: .seconds(2))]
+        let name = arguments.first ?? ""
+        return Subprocess.Configuration(
+            executable: name.contains("/") ? .path(FilePath(name)) : .name(name),
+            arguments: Arguments(Array(arguments.dropFirst())),
+            environment: .inherit.updating(Dictionary(uniqueKeysWithValues: environment.map { (Environment.Key(stringLiteral: $0), $1) })),
+            platformOptions: options
+        )
+    }
+}
+
+/// How a program ended that should not have.
+enum ProgramFailure: Error, Sendable {
+    case cannotStart(String)
+    case ended(TerminationStatus)
+    case tooMuchOutput
+    case tooManyPrograms
+    case timedOut(Duration)
+
+    init(starting error: SubprocessError, _ program: Program) {
+        let name = program.arguments.first ?? ""
+        switch error.code {
+        case .executableNotFound: self = .cannotStart("\(name) is not there, or cannot be executed")
+        default: self = .cannotStart("\(name) cannot be started")
+        }
+    }
+}
+
+extension TerminationStatus {
+    /// As in "it …".
+    var words: String {
+        switch self {
+        case .exited(let code): "ended with exit code \(code)"
+        case .signaled(let number): "was ended by signal \(number)"
+        }
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Subprocess
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// Has the service manager of this user run the agent from now on, or no longer.
+package struct Installation: Sendable {
+    package enum Action: String, Sendable, Encodable {
+        case install, uninstall
+    }
+
+    var action: Action
+    var configurationPath: String?
+    var printsOnly: Bool
+
+    /// - Parameter printsOnly: Nothing is written or started; what would be, is the result.
+    package init(_ action: Action, configurationPath: String?, printsOnly: Bool) {
+        self.action = action
+        self.configurationPath = configurationPath
+        self.printsOnly = printsOnly
+    }
+
+    package struct Result: AgentResult {
+        package var action: Action
+        /// Where the description is, or was.
+        package var file: String
+        /// What stands in it; with `--print` only.
+        package var content: String?
+        /// Whether the service manager did its part; `nil` if it was not asked.
+        package var done: Bool?
+        /// What to do by hand.
+        package var advice: [String]
+
+        package func lines(_ style: Style) -> [String] {
+            if let content { return [content.hasSuffix("\n") ? String(content.dropLast()) : content] }
+            let what = action == .install ? (done ?? false ? "installed and started" : "written") : "removed"
+            return ["\(what): \(file)"] + advice
+        }
+    }
+
+    package func run(_ context: AgentContext, environment: [String: String]) async throws -> Result {
+        let manager = ServiceManager.own
+        let userHome = environment["HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? URL.homeDirectory.path
+        let configurationHome = environment["XDG_CONFIG_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
+        let file = manager.file(home: userHome, configurationHome: configurationHome)
+        if action == .uninstall { return try await uninstall(manager, file) }
+        let isGraphical = ["DISPLAY", "WAYLAND_DISPLAY"].contains { !(environment[$0] ?? "").isEmpty }
+        let settings = ServiceManager.Settings(
+            executable: try Self.executable(),
+            home: context.home.path,
+            configuration: configurationPath.map { URL(filePath: $0).standardizedFileURL.path },
+            configurationHome: configurationHome,
+            isGraphical: isGraphical
+        )
+        let content = manager.description(of: settings)
+        guard !printsOnly else { return Result(action: action, file: file, content: content, advice: []) }
+        // It would only end again and again.
+        _ = try context.home.membership()
+        _ = try ConfigurationFile(path: configurationPath, home: context.home).read()
+        do {
+            let folder = URL(filePath: file).deletingLastPathComponent().path
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            try Data(content.utf8).write(to: URL(filePath: file), options: .atomic)
+        } catch {
+            throw AgentError("storageFailed", "\(file) cannot be written", .failed)
+        }
+        let commands = manager.commands(installing: true, file: file, user: getuid())
+        let done = await Self.run(commands)
+        var advice =
+            done
+            ? [] : ["the service manager did not take it; run: " + commands.map { $0.joined(separator: " ") }.joined(separator: " && ")]
+        if case .systemd = manager, !isGraphical {
+            advice.append("it runs while you are logged in; for always, run: loginctl enable-linger")
+        }
+        return Result(action: action, file: file, done: done, advice: advice)
+    }
+
+    private func uninstall(_ manager: ServiceManager, _ file: String) async throws -> Result {
+        guard FileManager.default.fileExists(atPath: file) else {
+            throw AgentError("notFound", "the agent is not installed: there is no \(file)", .notFound)
+        }
+        guard !printsOnly else { return Result(action: action, file: file, content: "rm \(file)", advice: []) }
+        let commands = manager.commands(installing: false, file: file, user: getuid())
+        let done = await Self.run(commands)
+        guard unlink(file) == 0 else { throw AgentError("storageFailed", "\(file) cannot be removed", .failed) }
+        let advice = done ? [] : ["the service manager did not answer; if the agent still runs, end it"]
+        return Result(action: action, file: file, done: done, advice: advice)
+    }
+
+    private static func run(_ commands: [[String]]) async -> Bool {
+        for command in commands {
+            let status = try? await within(.seconds(30)) {
+                try await Subprocess.run(
+                    Program(arguments: command).configuration(),
+                    input: .none,
+                    output: .discarded,
+                    error: .discarded
+                ).terminationStatus
+            }
+            guard status?.isSuccess ?? false else { return false }
+        }
+        return true
+    }
+
+    /// This program itself, wherever it was started from.
+    private static func executable() throws -> String {
+        #if canImport(Darwin)
+        var size: UInt32 = 4_096
+        var buffer = [CChar](repeating: 0, count: Int(size))
+        guard _NSGetExecutablePath(&buffer, &size) == 0 else {
+            throw AgentError("unknown", "this program's own path is not known", .failed)
+        }
+        let path = String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return URL(filePath: path).resolvingSymlinksInPath().path
+        #else
+        do {
+            return try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        } catch {
+            throw AgentError("unknown", "this program's own path is not known", .failed)
+        }
+        #endif
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Dispatch
+import RelayProtocol
+
+/// The app service `files`: one folder of this machine for the person's other devices, read only.
+struct FilesService: Sendable {
+    let folder: SharedFolder
+    /// Which devices it is for; `nil` for all that are known.
+    let devices: Set<SystemID>?
+
+    var service: Service {
+        Service(FileCalls.serviceName) { connection, caller in
+            if let devices, !devices.contains(caller.systemID) {
+                throw AppServiceError(.notAuthorized, message: "the folder is for other devices")
+            }
+            try await connection.respond { request in try await answer(request.message) }
+        }
+    }
+
+    private func answer(_ message: ValueSet) async throws -> ValueSet {
+        switch message["Type"]?.string {
+        case FileCalls.Stat.type:
+            let call = try Self.decode(FileCalls.Stat.self, message)
+            return try await answer {
+                FileCalls.Stat.Response(entry: try folder.entry(call.path))
+            } failure: {
+                FileCalls.Stat.Response(problem: $0)
+            }
+        case FileCalls.List.type:
+            let call = try Self.decode(FileCalls.List.self, message)
+            return try await answer {
+                let (entries, more) = try folder.entries(call.path, after: call.after, most: FileCalls.maximumEntries)
+                return FileCalls.List.Response(entries: entries, more: more)
+            } failure: {
+                FileCalls.List.Response(problem: $0)
+            }
+        case FileCalls.Read.type:
+            let call = try Self.decode(FileCalls.Read.self, message)
+            guard call.offset >= 0, (0...FileCalls.maximumReadBytes).contains(call.length),
+                !call.offset.addingReportingOverflow(Int64(call.length)).overflow
+            else {
+                throw AppServiceError(
+                    .invalidMessage,
+                    message: "'offset' is not negative, and 'length' at most \(FileCalls.maximumReadBytes)"
+                )
+            }
+            return try await answer {
+                try folder.read(call.path, from: call.offset, count: call.length, etag: call.etag)
+            } failure: {
+                FileCalls.Read.Response(problem: $0)
+            }
+        default: throw AppServiceError(.invalidMessage, message: "'Type' is one of stat, list, read")
+        }
+    }
+
+    private static func decode<Call: AppServiceCall>(_ call: Call.Type, _ message: ValueSet) throws -> Call {
+        do {
+            return try ValueSetDecoder().decode(call, from: message)
+        } catch {
+            throw AppServiceError(.invalidMessage, message: "the message is no '\(Call.type)'")
+        }
+    }
+
+    /// A disk may be slow, and must not hold up what else there is to do.
+    private func answer<Response: Encodable & Sendable>(
+        _ body: @escaping @Sendable () throws -> Response,
+        failure: (SharedFolder.Problem) -> Response
+    ) async throws -> ValueSet {
+        let response: Result<Response, any Error> = await withCheckedContinuation { continuation in
+            DispatchQueue.global().async { continuation.resume(returning: Result { try body() }) }
+        }
+        do {
+            return try ValueSetEncoder().encode(try response.get())
+        } catch let error as SharedFolder.Failure {
+            return try ValueSetEncoder().encode(failure(error.problem))
+        }
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+extension AgentContext {
+    /// Hosts an app until the process is told to stop.
+    /// - Parameters:
+    ///   - app: What is hosted from before the platform starts, so that what waits for it finds it.
+    ///   - output: Ends the hosting when somebody fails it: who cannot say what it was asked for had better not answer.
+    ///   - body: Publishes the app, and goes on as long as it wants.
+    func host(
+        _ app: RemoteSystemAppRegistration,
+        output: HostOutput,
+        _ body: @escaping @Sendable (Session) async throws -> Void
+    ) async throws {
+        let stop = StopSignal()
+        try await withAccount {
+            $0.host(app, for: Membership.account)
+        } _: { session in
+            try await withThrowingTaskGroup(of: Bool.self) { group in
+                group.addTask {
+                    await stop.arrived()
+                    return true
+                }
+                group.addTask {
+                    try await session.watchConnection()
+                    return false
+                }
+                group.addTask {
+                    for await error in output.failures { throw error }
+                    return false
+                }
+                group.addTask {
+                    try await body(session)
+                    return false
+                }
+                do {
+                    while let isOver = try await group.next(), !isOver {}
+                    group.cancelAll()
+                    await session.platform.shutdown()
+                } catch {
+                    // Nothing else ends the waiting for a relay that is not there.
+                    await session.platform.shutdown()
+                    throw error
+                }
+            }
+        }
+    }
+}
+
+/// Where a host prints what happens.
+struct HostOutput: Sendable {
+    private let console: Console
+    let failures: AsyncStream<any Error>
+    private let continuation: AsyncStream<any Error>.Continuation
+
+    init(console: Console) {
+        self.console = console
+        (failures, continuation) = AsyncStream.makeStream(of: (any Error).self, bufferingPolicy: .bufferingOldest(1))
+    }
+
+    func print(_ event: some AgentResult) throws {
+        do {
+            try console.print(event)
+        } catch {
+            continuation.yield(error)
+            throw error
+        }
+    }
+}
+
+extension Session {
+    /// Says why this device cannot be reached.
+    fileprivate func watchConnection() async throws {
+        var told: ConnectionProblem?
+        for await state in platform.connectionStates(for: account) {
+            guard let problem = state.problem else {
+                if state.isConnected, told != nil { console.note("connected again") }
+                if state.isConnected { told = nil }
+                continue
+            }
+            if state.phase == .stopped { throw problem }
+            if told != problem { console.note("not connected: \(problem.message)") }
+            told = problem
+        }
+    }
+}

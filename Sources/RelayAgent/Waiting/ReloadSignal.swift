@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Dispatch
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// SIGHUP: settings are to be read again.
+final class ReloadSignal: Sendable {
+    /// Several that come while nobody looks are one.
+    let arrivals: AsyncStream<Void>
+    private let source: Mutex<any DispatchSourceSignal>
+
+    init() {
+        let (arrivals, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        self.arrivals = arrivals
+        signal(SIGHUP, SIG_IGN)
+        let source = DispatchSource.makeSignalSource(signal: SIGHUP, queue: .global())
+        source.setEventHandler { continuation.yield() }
+        source.resume()
+        self.source = Mutex(source)
+    }
+
+    deinit { source.withLock { $0.cancel() } }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Dispatch
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// Standard input, read on a thread of its own: whoever waits for it can be cancelled, the reading cannot.
+final class StandardInput: Sendable {
+    private struct State {
+        var bytes: [UInt8] = []
+        var isAtEnd = false
+    }
+
+    private let queue = DispatchQueue(label: "standard input")
+    private let state = Mutex(State())
+
+    /// The next line, without its end; `nil` at the end of the input, or when the task is cancelled.
+    /// - Throws: `messageTooLarge` for a line that is longer than it may be.
+    func line(most: Int) async throws -> [UInt8]? {
+        try await read { state in
+            var searched = 0
+            while true {
+                if let end = state.bytes[searched...].firstIndex(of: UInt8(ascii: "\n")) {
+                    defer { state.bytes.removeSubrange(...end) }
+                    return Array(state.bytes[..<end])
+                }
+                searched = state.bytes.count
+                guard searched <= most else { throw Self.tooLong(most) }
+                guard Self.readMore(into: &state) else {
+                    defer { state.bytes = [] }
+                    return state.bytes.isEmpty ? nil : state.bytes
+                }
+            }
+        }
+    }
+
+    /// Everything up to the end of the input; `nil` when the task is cancelled.
+    /// - Throws: `messageTooLarge` if that is longer than it may be.
+    func all(most: Int) async throws -> [UInt8]? {
+        try await read { state in
+            while state.bytes.count <= most { guard Self.readMore(into: &state) else { return state.bytes } }
+            throw Self.tooLong(most)
+        }
+    }
+
+    private func read(_ body: @escaping @Sendable (inout State) throws -> [UInt8]?) async throws -> [UInt8]? {
+        let result = OneShot<Result<[UInt8]?, any Error>>()
+        queue.async { result.settle(Result { try self.state.withLock { try body(&$0) } }) }
+        return try await result.wait()?.get()
+    }
+
+    /// - Returns: Whether there was more.
+    private static func readMore(into state: inout State) -> Bool {
+        var chunk = [UInt8](repeating: 0, count: 1 << 16)
+        while !state.isAtEnd {
+            #if canImport(Darwin)
+            let count = chunk.withUnsafeMutableBytes { Darwin.read(0, $0.baseAddress, $0.count) }
+            #elseif canImport(Glibc)
+            let count = chunk.withUnsafeMutableBytes { Glibc.read(0, $0.baseAddress, $0.count) }
+            #else
+            let count = chunk.withUnsafeMutableBytes { Musl.read(0, $0.baseAddress, $0.count) }
+            #endif
+            if count < 0, errno == EINTR { continue }
+            state.isAtEnd = count <= 0
+            if count > 0 {
+                state.bytes += chunk[..<count]
+                return true
+            }
+        }
+        return false
+    }
+
+    private static func tooLong(_ most: Int) -> AgentError {
+        AgentError("messageTooLarge", "a message on standard input may have \(most >> 20) MiB of JSON", .usage)
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayAgent
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+struct AgentCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "agent",
+        abstract: "Make this machine a device: open what others launch, answer their app services, until Ctrl-C.",
+        discussion: "SIGHUP makes it read its settings again. docs/agent.md has all of them.",
+        subcommands: [AgentInstallCommand.self, AgentUninstallCommand.self]
+    )
+
+    @OptionGroup var common: CommonOptions
+    @OptionGroup var settings: AgentOptions
+
+    func run() async throws { try await Agent(configurationPath: settings.config).run(common.context) }
+}
+
+struct AgentOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp("Its settings. Default: agent.yaml in the home, if there is one.", valueName: "file"),
+        completion: .file(extensions: ["yaml", "yml"])
+    )
+    var config: String?
+}
+
+struct AgentInstallCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "install",
+        abstract: "Have your service manager (systemd or launchd) run the agent, now and whenever you log in."
+    )
+
+    @OptionGroup var common: CommonOptions
+    @OptionGroup var settings: AgentOptions
+    @Flag(help: "Print what would be written, and do nothing.") var print = false
+
+    func run() async throws {
+        let context = common.context
+        let installation = Installation(.install, configurationPath: settings.config, printsOnly: print)
+        try context.console.print(try await installation.run(context, environment: ProcessInfo.processInfo.environment))
+    }
+}
+
+struct AgentUninstallCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "uninstall",
+        abstract: "End the agent that your service manager runs, and have it forget it."
+    )
+
+    @OptionGroup var common: CommonOptions
+    @Flag(help: "Print what would be removed, and do nothing.") var print = false
+
+    func run() async throws {
+        let context = common.context
+        let installation = Installation(.uninstall, configurationPath: nil, printsOnly: print)
+        try context.console.print(try await installation.run(context, environment: ProcessInfo.processInfo.environment))
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayAgent
+
+struct CallCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "call",
+        abstract: "Ask an app service of another device, and print its answer.",
+        discussion: "Messages and answers are JSON objects; what JSON lacks is a tagged object, such as {\"$date\": 1767225600}."
+    )
+
+    @OptionGroup var common: CommonOptions
+    @Argument(
+        help: ArgumentHelp("A device's name, its id or at least the first 4 characters of it, and an app's id.", valueName: "device/app"),
+        completion: .devices
+    )
+    var target: String
+    @Argument(help: "The service's name.") var service: String
+    @Argument(help: ArgumentHelp("A JSON object, or - to read it from standard input. Default: {}.", valueName: "json"))
+    var message: String?
+    @Flag(help: "Send each line of standard input, over one connection, and print each answer in a line.") var stream = false
+    @Option(help: ArgumentHelp("How long to wait for an answer. Default: 30.", valueName: "seconds")) var timeout = 30.0
+
+    func validate() throws {
+        if stream, message.map({ $0 != "-" }) ?? false {
+            throw ValidationError("--stream reads standard input; give no message beside it.")
+        }
+        if !(0.001...86_400).contains(timeout) { throw ValidationError("--timeout must be above 0, and 86400 seconds at most.") }
+    }
+
+    func run() async throws {
+        let input: Call.Input =
+            switch message {
+            case _ where stream: .stream
+            case "-": .standardInput
+            case let message: .message(message ?? "{}")
+            }
+        try await Call(target: target, service: service, input: input, timeout: .seconds(timeout)).run(common.context)
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayAgent
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+struct CompletionsCommand: AsyncParsableCommand {
+    enum Shell: String, ExpressibleByArgument, CaseIterable {
+        case bash, zsh, fish
+    }
+
+    static let configuration = CommandConfiguration(
+        commandName: "completions",
+        abstract: "Print what makes a shell complete commands, options and the names of your devices.",
+        discussion: """
+            bash: relay completions bash > ~/.local/share/bash-completion/completions/relay
+            zsh:  relay completions zsh > a folder of $fpath, as _relay
+            fish: relay completions fish > ~/.config/fish/completions/relay.fish
+            """
+    )
+
+    @Argument(help: "bash, zsh or fish.") var shell: Shell
+
+    func run() async throws {
+        let shell: CompletionShell =
+            switch self.shell {
+            case .bash: .bash
+            case .zsh: .zsh
+            case .fish: .fish
+            }
+        try CommonOptions.context(home: nil, isJSON: false).console.print(Script(text: Relay.completionScript(for: shell)))
+    }
+
+    private struct Script: AgentResult {
+        var text: String
+
+        func lines(_ style: Style) -> [String] { [text] }
+    }
+}
+
+extension CompletionKind {
+    /// The names of the account's other devices.
+    static var devices: CompletionKind {
+        .custom { words, _, _ in
+            let home = words.firstIndex(of: "--home").flatMap { words.dropFirst($0 + 1).first }
+            return await Completion.devices(CommonOptions.context(home: home, isJSON: false))
+        }
+    }
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayAgent
+
+struct PingCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ping",
+        abstract: "Measure how long a message to another device and back takes, until Ctrl-C."
+    )
+
+    @OptionGroup var common: CommonOptions
+    @Argument(
+        help: ArgumentHelp(
+            "A device's name, its id or at least the first 4 characters of it; with /APP one app there.",
+            valueName: "device[/app]"
+        ),
+        completion: .devices
+    )
+    var target: String
+    @Option(help: "How many messages. Default: no end.") var count: Int?
+    @Option(help: ArgumentHelp("From one message to the next. Default: 1.", valueName: "seconds")) var interval = 1.0
+    @Option(help: ArgumentHelp("How long to wait for an answer. Default: 10.", valueName: "seconds")) var timeout = 10.0
+
+    func validate() throws {
+        if let count, count < 1 { throw ValidationError("--count must be 1 or more.") }
+        if !(0...86_400).contains(interval) { throw ValidationError("--interval must be 0 to 86400 seconds.") }
+        if !(0.001...86_400).contains(timeout) { throw ValidationError("--timeout must be above 0, and 86400 seconds at most.") }
+    }
+
+    func run() async throws {
+        let ping = Ping(target: target, count: count, interval: .seconds(interval), timeout: .seconds(timeout))
+        try await ping.run(common.context)
+    }
+}

@@ -9,7 +9,7 @@ struct Relayd: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "relayd",
         abstract: "The relay service of Device Relay.",
-        subcommands: [ServeCommand.self, AccountCommand.self, InviteCommand.self, LimitsCommand.self],
+        subcommands: [ServeCommand.self, AccountCommand.self, InviteCommand.self, LimitsCommand.self, DemoCommand.self],
         defaultSubcommand: ServeCommand.self
     )
 

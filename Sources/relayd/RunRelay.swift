@@ -7,10 +7,10 @@ import ServiceLifecycle
 import UnixSignals
 
 /// Puts the relay together from its settings, and runs it until SIGTERM or SIGINT.
-/// - Parameter makeParts: makes the core, the token verifier and the issuer.
+/// - Parameter makeParts: makes the core, the token verifier and the issuer, and what is said once when the relay is ready.
 func runRelay(
     _ configuration: RelayConfiguration,
-    makeParts: (RelayConfiguration, RelayKey, PrometheusMetrics, Logger) async throws -> RelayService.Parts
+    makeParts: (RelayConfiguration, RelayKey, PrometheusMetrics, Logger) async throws -> (RelayService.Parts, greeting: String?)
 ) async throws {
     LoggingSystem.bootstrap { StreamLogHandler.standardError(label: $0) }
     var logger = Logger(label: "relayd")
@@ -20,10 +20,11 @@ func runRelay(
     let ports = try configuration.takePorts()
     defer { withExtendedLifetime(ports) {} }
     let key = try RelayKey.load(in: configuration.dataDirectory)
-    let parts = try await makeParts(configuration, key, PrometheusMetrics(), logger)
+    let (parts, greeting) = try await makeParts(configuration, key, PrometheusMetrics(), logger)
     let service = try RelayService(configuration: configuration, key: key, parts: parts, logger: logger) { urls in
-        // The one line on standard output: whoever started the relay waits for it.
+        // The first line on standard output: whoever started the relay waits for it.
         StandardStream.output.writeLine("relayd \(key.id) ready at \(urls.map(\.description).joined(separator: " "))")
+        if let greeting { StandardStream.output.writeLine(greeting) }
     }
     let group = ServiceGroup(
         configuration: ServiceGroupConfiguration(

@@ -2,7 +2,15 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import RelayIssuer
+import RelayProtocol
 import RelayServer
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
 
 struct ServeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -10,7 +18,8 @@ struct ServeCommand: AsyncParsableCommand {
         abstract: "Run the relay until SIGTERM or SIGINT.",
         discussion: """
             Prints one line with the relay's id and URLs when it is ready. Settings come from flags, then the environment, then the file.
-            Make an account with `relayd account add`, and let devices in with `relayd invite`.
+            Where there is no account yet it makes one for whoever starts it, and prints a link for the first device; later ones come from
+            `relayd invite`, or from a device that is in (`relay invite`). `relayd account add` makes accounts for others.
             """
     )
 
@@ -18,7 +27,18 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runRelay(settings.read()) { configuration, key, metrics, logger in
-            try await Composition(configuration, key: key, metrics: metrics, logger: logger).parts
+            let composition = try await Composition(configuration, key: key, metrics: metrics, logger: logger)
+            return (composition.parts, try await Self.greeting(composition.issuer, configuration, key))
         }
+    }
+
+    /// Without an account nobody can do anything: the person who starts the relay gets one.
+    private static func greeting(_ issuer: Issuer, _ configuration: RelayConfiguration, _ key: RelayKey) async throws -> String? {
+        guard try await issuer.users().isEmpty else { return nil }
+        let name = ProcessInfo.processInfo.environment["USER"].flatMap { $0.isEmpty ? nil : $0 } ?? "me"
+        let invite = try await issuer.invite(subject: try await issuer.makeUser(name: name))
+        let origin = try configuration.origins().first?.description ?? ""
+        let link = try JoinLink(origin: origin, relay: key.id, invite: invite, plainHTTP: .allowed)
+        return "made the account \(DisplayText.sanitized(name)); its first device joins within ten minutes by: relay join '\(link.text)'"
     }
 }

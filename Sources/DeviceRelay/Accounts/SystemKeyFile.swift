@@ -20,11 +20,14 @@ package struct SystemKeyFile: Sendable {
 
     private static var configurationDirectory: String {
         #if canImport(Darwin)
-        URL.applicationSupportDirectory.path
+        return URL.applicationSupportDirectory.path
         #else
         // The XDG base directory specification: a path that is not absolute is to be ignored.
-        if let set = ProcessInfo.processInfo.environment["XDG_CONFIG_HOME"], set.hasPrefix("/") {
+        let environment = ProcessInfo.processInfo.environment
+        return if let set = environment["XDG_CONFIG_HOME"], set.hasPrefix("/") {
             set
+        } else if let home = environment["HOME"], home.hasPrefix("/") {
+            "\(home)/.config"
         } else {
             "\(URL.homeDirectory.path)/.config"
         }

@@ -41,7 +41,11 @@ package struct RelayProbe: Sendable {
     /// - Parameter path: Below the relay's URL.
     package func get(_ path: String) async throws(ConnectionProblem) -> Answer {
         do throws(RequestFailure) {
-            let answer = try await HTTPRequestClient(timeout: 10_000).send(HTTPRequest(.GET, address.basePath + path), to: address, trust: trust)
+            let answer = try await HTTPRequestClient(timeout: 10_000).send(
+                HTTPRequest(.GET, address.basePath + path),
+                to: address,
+                trust: trust
+            )
             return Answer(status: answer.status, date: answer.date, body: answer.body)
         } catch {
             throw ConnectionProblem(error)

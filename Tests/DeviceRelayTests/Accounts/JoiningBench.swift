@@ -23,7 +23,7 @@ final class JoiningBench {
         _ = try await relayd.run("account", "add", "Anna")
     }
 
-    func link() async throws -> JoinLink { try JoinLink(parsing: try await relayd.run("invite"), plainHTTP: .allowed) }
+    func link() async throws -> JoinLink { try JoinLink(parsing: try await relayd.run("invite", "Anna"), plainHTTP: .allowed) }
 
     /// A new endpoint, with nothing stored.
     func endpoint(

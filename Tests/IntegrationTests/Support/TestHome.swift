@@ -27,7 +27,7 @@ final class TestHome {
 
     /// An access token that no key is bound to.
     func bearerToken() async throws -> String {
-        let link = try JoinLink(parsing: try await relayd.run("invite"), plainHTTP: .allowed)
+        let link = try JoinLink(parsing: try await relayd.run("invite", "Anna"), plainHTTP: .allowed)
         let form =
             "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Apre-authorized_code&client_id=org.example.test"
             + "&pre-authorized_code=\(link.invite.exposed)"

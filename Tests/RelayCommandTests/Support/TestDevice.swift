@@ -59,7 +59,7 @@ final class TestAccount {
         _ = try await relay.run("account", "add", "Anna")
     }
 
-    func link() async throws -> String { try await relay.run("invite") }
+    func link() async throws -> String { try await relay.run("invite", "Anna") }
 
     /// A device with an app of this process's own.
     func app(_ app: RemoteSystemAppRegistration, on name: String) async throws -> TestApp {

@@ -14,7 +14,7 @@ import Testing
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Anna")
         let phone = WireEndpoint("Phone", at: relayd)
-        try await phone.join(try await relayd.run("invite"))
+        try await phone.join(try await relayd.run("invite", "Anna"))
         try await phone.connect()
         guard case .welcome(let welcome) = try await phone.greet(role: .host).1 else { throw WireEndpoint.Unexpected(message: "rejected") }
         for (limit, value) in set { #expect(welcome.limits[limit] == value, "\(limit)") }
@@ -126,7 +126,7 @@ import Testing
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Anna")
         let endpoints = ["Phone", "PC", "TV", "Fourth"].map { WireEndpoint($0, at: relayd) }
-        for endpoint in endpoints { try await endpoint.join(try await relayd.run("invite")) }
+        for endpoint in endpoints { try await endpoint.join(try await relayd.run("invite", "Anna")) }
         // Clients do not drain their mailboxes.
         try await endpoints[0].connect()
         for endpoint in endpoints[1...2] { try await endpoint.connect(role: .client) }

@@ -15,7 +15,7 @@ import Testing
         #expect(ready.contains(relayd.origin))
         _ = try await relayd.run("account", "add", "Anna")
         let phone = WireEndpoint("Phone", at: relayd)
-        let link = try await relayd.run("invite")
+        let link = try await relayd.run("invite", "Anna")
         #expect(link.hasPrefix(relayd.origin + "/#"))
         try await phone.join(link)
         try await phone.connect()

@@ -15,7 +15,7 @@ import Testing
         _ = try await relayd.run("account", "add", "Anna")
         let (phone, pc) = (WireEndpoint("Phone", at: relayd), WireEndpoint("PC", at: relayd))
         for endpoint in [phone, pc] {
-            try await endpoint.join(try await relayd.run("invite"))
+            try await endpoint.join(try await relayd.run("invite", "Anna"))
             try await endpoint.connect()
         }
         return (relayd, phone, pc)
@@ -110,7 +110,7 @@ import Testing
     @Test func anInvitationServesOnceAndATokenServesItsOwnerOnly() async throws {
         let (relayd, phone, _) = try await pair()
         let (owner, thief) = (WireEndpoint("Owner", at: relayd), WireEndpoint("Thief", at: relayd))
-        let link = try await relayd.run("invite")
+        let link = try await relayd.run("invite", "Anna")
         try await owner.join(link)
         await #expect(throws: WireEndpoint.Unexpected.self) { try await thief.join(link) }
         thief.steal(from: phone)

@@ -15,7 +15,7 @@ import Testing
         var endpoints: [WireEndpoint] = []
         for number in 0..<devices {
             let endpoint = WireEndpoint("Device \(number)", at: relayd)
-            try await endpoint.join(try await relayd.run("invite"))
+            try await endpoint.join(try await relayd.run("invite", "Anna"))
             endpoints.append(endpoint)
         }
         return (relayd, endpoints)

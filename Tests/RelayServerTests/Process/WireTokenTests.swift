@@ -73,7 +73,7 @@ import Testing
         _ = try await relayd.start()
         let subject = try await relayd.run("account", "add", "Anna")
         let phone = WireEndpoint("Phone", at: relayd)
-        try await phone.join(try await relayd.run("invite"))
+        try await phone.join(try await relayd.run("invite", "Anna"))
         let good = phone.token
         let forger = try Forger(relayd, try #require(phone.relay))
         defer { forger.close() }

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+
+/// The main job on one machine: a relay, a phone and a PC, each with processes, keys and a directory of its own.
+struct Demo: Sendable {
+    let relayd: URL
+    let directory: URL
+    let screen: DemoScreen
+    let phone: DemoDevice
+    let pc: DemoDevice
+    private let photoCount = 12
+    private let photoBytes = 8 << 20
+
+    /// - Parameters:
+    ///   - relayd: this program.
+    ///   - relay: the command line of the devices.
+    ///   - directory: empty; the demo leaves things in it.
+    init(relayd: URL, relay: URL, directory: URL) throws {
+        self.relayd = relayd
+        self.directory = directory
+        screen = DemoScreen()
+        phone = try DemoDevice("phone", name: "Phone", below: directory, relay: relay, screen: screen)
+        pc = try DemoDevice("pc", name: "Living room PC", below: directory, relay: relay, screen: screen)
+    }
+
+    /// What the PC opened, as its "browser" wrote it down.
+    private var pages: URL { directory.appending(path: "opened.txt") }
+    private var photos: URL { pc.directory.appending(path: "Pictures") }
+
+    func run() async throws {
+        let begin = ContinuousClock.now
+        screen.title("Device Relay: a relay, a phone and a living room PC, each a process of its own on this machine.")
+
+        screen.step("A relay, and a device on it")
+        screen.command("relay", ["relayd", "serve"])
+        let serve = try startRelay()
+        defer { serve.terminate() }
+        screen.line("relay", try await serve.line())
+        let link = try await joinLink(from: serve)
+        try await pc.run("join", link, "--name", pc.name)
+
+        screen.step("The PC invites the phone; the phone joins and watches")
+        let invited = try await pc.run("invite", maximumLines: 1)
+        guard let second = invited.first(where: { $0.contains("#relay=") }) else { throw DemoFailure("`relay invite` printed no link") }
+        try await phone.run("join", second.trimmingCharacters(in: .whitespaces), "--name", phone.name)
+        let watch = try phone.start("watch", "--json")
+        defer { watch.kill() }
+
+        screen.step("The PC becomes a device that can be launched on; the phone sees it come")
+        try writeSettings()
+        var agent = try await startAgent()
+        defer { agent.kill() }
+        try await seen(on: watch, status: "available")
+
+        screen.step("Go on over there: a launch opens on the PC")
+        let film = "https://films.example/42?t=1200"
+        try await phone.run("launch", pc.name, film)
+        try await opened([film])
+
+        screen.step("How far is it: a message there and back, end-to-end encrypted")
+        try await phone.run("ping", pc.name, "--count", "5", "--interval", "0.1")
+
+        screen.step("Photos from a folder of the PC")
+        try makePhotos()
+        try await phone.run("fetch", "--recursive", pc.name, "Rome", showsProgress: true, maximumLines: 2)
+        try comparePhotos()
+
+        screen.step("Pull the plug: the PC is killed, and a launch is sent meanwhile")
+        screen.command("pc", ["kill", "-9", "<relay agent>"])
+        agent.kill()
+        try await seen(on: watch, status: "unavailable")
+        let meanwhile = "https://films.example/43"
+        try await phone.run("launch", "--no-wait", pc.name, meanwhile)
+
+        screen.step("The PC comes back: what waited is handled, once")
+        agent = try await startAgent()
+        try await opened([film, meanwhile])
+        try await phone.run("commands")
+        // A second time would have come by now.
+        try await Task.sleep(for: .milliseconds(500))
+        try await opened([film, meanwhile], isShown: false)
+
+        try summarize(took: begin.duration(to: .now))
+    }
+
+    // MARK: The relay
+
+    private func startRelay() throws -> DemoProcess {
+        try DemoProcess(
+            relayd,
+            [
+                "serve", "--listen", "127.0.0.1:0", "--tunnel-listen", "127.0.0.1:0", "--log-level", "warning",
+                "--data-directory", directory.appending(path: "relayd").path,
+            ],
+            environment: ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("RELAYD_") },
+            in: directory
+        )
+    }
+
+    private func joinLink(from serve: DemoProcess) async throws -> String {
+        let line = try await serve.line { $0.contains("#relay=") }
+        screen.line("relay", line)
+        guard let link = line.split(separator: "'").first(where: { $0.contains("#relay=") }) else {
+            throw DemoFailure("the relay printed no join link")
+        }
+        return String(link)
+    }
+
+    // MARK: The PC
+
+    private func writeSettings() throws {
+        try FileManager.default.createDirectory(at: photos.appending(path: "Rome"), withIntermediateDirectories: true)
+        let settings: [String: Any] = [
+            "open": ["command": [relayd.path, "demo", "opened", "--log", pages.path, "{uri}"]],
+            "files": ["folder": photos.path],
+        ]
+        // JSON is YAML.
+        let home = pc.directory.appending(path: "relay")
+        try JSONSerialization.data(withJSONObject: settings, options: [.withoutEscapingSlashes]).write(
+            to: home.appending(path: "agent.yaml")
+        )
+    }
+
+    private func startAgent() async throws -> DemoProcess {
+        let agent = try pc.start("agent")
+        screen.line(pc.label, try await agent.line { $0.hasPrefix("ready") })
+        return agent
+    }
+
+    /// Waits until just these were opened, and shows the last.
+    private func opened(_ uris: [String], isShown: Bool = true) async throws {
+        while true {
+            let text = (try? String(contentsOf: pages, encoding: .utf8)) ?? ""
+            let lines = text.split(separator: "\n").map(String.init)
+            guard lines.count <= uris.count else { throw DemoFailure("the PC opened \(lines.count) pages instead of \(uris.count)") }
+            if lines == uris { break }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        if isShown { screen.line(pc.label, "opens \(uris.last ?? "")") }
+    }
+
+    private func makePhotos() throws {
+        for number in 1...photoCount {
+            var random = SystemRandomNumberGenerator()
+            let words = (0..<photoBytes / 8).map { _ in random.next() }
+            let name = "Rome/photo-\(number < 10 ? "0" : "")\(number).jpg"
+            try words.withUnsafeBytes { try Data($0).write(to: photos.appending(path: name)) }
+        }
+    }
+
+    private func comparePhotos() throws {
+        for name in try FileManager.default.contentsOfDirectory(atPath: photos.appending(path: "Rome").path) {
+            let path = "Rome/\(name)"
+            guard
+                FileManager.default.contentsEqual(
+                    atPath: photos.appending(path: path).path,
+                    andPath: phone.directory.appending(path: path).path
+                )
+            else { throw DemoFailure("\(path) is not the same on both sides") }
+        }
+        screen.line(phone.label, "\(photoCount) photos, \(photoCount * photoBytes / 1_048_576) MiB: every byte the same")
+    }
+
+    // MARK: What the phone sees
+
+    private struct Event: Decodable {
+        struct Device: Decodable {
+            var name: String
+            var status: String
+            var reason: String
+        }
+
+        var event: String
+        var device: Device?
+    }
+
+    private func seen(on watch: DemoProcess, status: String) async throws {
+        while true {
+            let line = try await watch.line()
+            guard let event = try? JSONDecoder().decode(Event.self, from: Data(line.utf8)), let device = event.device,
+                device.name == pc.name
+            else { continue }
+            guard device.status == status else { continue }
+            screen.line(phone.label, "\(event.event): \(device.name) is \(device.status) (\(device.reason))")
+            return
+        }
+    }
+
+    // MARK: The end
+
+    private func summarize(took time: Duration) throws {
+        screen.step("Done")
+        let seconds = time / .seconds(1)
+        screen.note("Discovered, launched, pinged, fetched, killed, and nothing lost, in \(String(format: "%.1f", seconds)) s.")
+        screen.note("The relay, the devices and their keys are gone again.")
+        screen.note("")
+        screen.note("The same between two machines:")
+        screen.note("  A  relayd serve --listen 0.0.0.0              (prints a join link)")
+        screen.note("  A  relay join 'LINK' --name pc && relay agent install")
+        screen.note("  A  relay invite                               (prints a link for the next device)")
+        screen.note("  B  relay join 'LINK'")
+        screen.note("  B  relay launch pc https://example.org")
+    }
+}

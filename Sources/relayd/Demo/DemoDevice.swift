@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+
+/// One of the demo's devices: a directory that stands for a machine, and the `relay` commands that are typed there.
+struct DemoDevice: Sendable {
+    /// What the screen calls it.
+    let label: String
+    let name: String
+    let directory: URL
+    let relay: URL
+    let screen: DemoScreen
+
+    init(_ label: String, name: String, below directory: URL, relay: URL, screen: DemoScreen) throws {
+        self.label = label
+        self.name = name
+        self.directory = directory.appending(path: label)
+        self.relay = relay
+        self.screen = screen
+        try FileManager.default.createDirectory(at: self.directory, withIntermediateDirectories: true)
+    }
+
+    private var environment: [String: String] {
+        var environment = ProcessInfo.processInfo.environment.filter {
+            ["PATH", "TERM", "LANG", "TMPDIR", "NO_COLOR", "LD_LIBRARY_PATH"].contains($0.key)
+        }
+        // What belongs to the machine as a whole lies here too, so that it is another device.
+        environment["HOME"] = directory.path
+        environment["DEVICE_RELAY_HOME"] = directory.appending(path: "relay").path
+        return environment
+    }
+
+    /// Starts a command that goes on.
+    func start(_ arguments: String..., isShown: Bool = true) throws -> DemoProcess {
+        if isShown { screen.command(label, ["relay"] + arguments) }
+        return try DemoProcess(relay, arguments, environment: environment, in: directory)
+    }
+
+    /// Runs a command to its end and shows what it prints.
+    /// - Throws: `DemoFailure` if it does not end with 0.
+    @discardableResult
+    func run(_ arguments: String..., showsProgress: Bool = false, maximumLines: Int = 8) async throws -> [String] {
+        screen.command(label, ["relay"] + arguments)
+        let process = try DemoProcess(relay, arguments, environment: environment, in: directory, showsProgress: showsProgress)
+        let (status, output, error) = await process.finish()
+        for line in output.prefix(maximumLines) { screen.line(label, line) }
+        if output.count > maximumLines { screen.line(label, "… (\(output.count - maximumLines) more)") }
+        guard status == 0 else { throw DemoFailure("`relay \(arguments.first ?? "")` ended with \(status): \(error)") }
+        return output
+    }
+}

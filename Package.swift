@@ -23,6 +23,7 @@ let package = Package(
     platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
         .library(name: "DeviceRelay", targets: ["DeviceRelay"]),
+        .library(name: "DeviceRelayTesting", targets: ["DeviceRelayTesting"]),
         .library(name: "RelayProtocol", targets: ["RelayProtocol"]),
         .executable(name: "relay", targets: ["relay"]),
         .executable(name: "relayd", targets: ["relayd"]),
@@ -134,19 +135,43 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        .target(
+            name: "RelayComposition",
+            dependencies: [
+                "RelayIssuer",
+                "RelayProtocol",
+                "RelayServer",
+                server("Hummingbird", "hummingbird"),
+                server("Logging", "swift-log"),
+                server("NIOCore", "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
         .executableTarget(
             name: "relayd",
             dependencies: [
+                "RelayComposition",
                 "RelayIssuer",
                 "RelayProtocol",
                 "RelayServer",
                 server("ArgumentParser", "swift-argument-parser"),
                 server("Configuration", "swift-configuration"),
-                server("Hummingbird", "hummingbird"),
                 server("Logging", "swift-log"),
-                server("NIOCore", "swift-nio"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),
                 server("UnixSignals", "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "DeviceRelayTesting",
+            dependencies: [
+                "DeviceRelay",
+                "RelayComposition",
+                "RelayIssuer",
+                "RelayProtocol",
+                "RelayServer",
+                server("Logging", "swift-log"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
@@ -176,6 +201,11 @@ let package = Package(
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "DeviceRelayTestingTests",
+            dependencies: ["DeviceRelay", "DeviceRelayTesting"],
             swiftSettings: settings
         ),
         .testTarget(

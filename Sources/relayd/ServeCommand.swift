@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import RelayComposition
 import RelayServer
 
 struct ServeCommand: AsyncParsableCommand {
@@ -18,7 +19,8 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runRelay(settings.read()) { configuration, key, metrics, logger in
-            try await Composition(configuration, key: key, metrics: metrics, logger: logger).parts
+            let store = try SQLiteStore(directory: configuration.dataDirectory)
+            return try await Composition(configuration, store: store, key: key, metrics: metrics, logger: logger).parts
         }
     }
 }

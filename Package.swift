@@ -18,6 +18,16 @@ func server(_ name: String, _ package: String) -> Target.Dependency {
     .product(name: name, package: package, condition: .when(traits: ["Server"]))
 }
 
+/// A program that shows how the SDK is used; built and run by the tests, and no product.
+func example(_ name: String) -> Target {
+    .executableTarget(
+        name: name,
+        dependencies: ["DeviceRelay", "ExampleSupport"],
+        path: "Examples/\(name)",
+        swiftSettings: settings
+    )
+}
+
 let package = Package(
     name: "device-relay",
     platforms: [.macOS(.v15), .iOS(.v18)],
@@ -228,6 +238,10 @@ let package = Package(
             path: "DocumentationSnippets",
             swiftSettings: settings
         ),
+        .target(name: "ExampleSupport", dependencies: ["DeviceRelay"], path: "Examples/Support", swiftSettings: settings),
+        example("PhotoShare"),
+        example("PingPong"),
+        example("PlaybackTransfer"),
         .target(
             name: "MainActorSnippets",
             dependencies: ["DeviceRelay"],
@@ -244,6 +258,9 @@ let package = Package(
             name: "RelayCommandTests",
             dependencies: [
                 "DeviceRelay",
+                "PhotoShare",
+                "PingPong",
+                "PlaybackTransfer",
                 "RelayAgent",
                 "RelayProtocol",
                 "RelayTesting",

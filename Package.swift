@@ -18,11 +18,22 @@ func server(_ name: String, _ package: String) -> Target.Dependency {
     .product(name: name, package: package, condition: .when(traits: ["Server"]))
 }
 
+/// A program that shows how the SDK is used; built and run by the tests, and no product.
+func example(_ name: String) -> Target {
+    .executableTarget(
+        name: name,
+        dependencies: ["DeviceRelay", "ExampleSupport"],
+        path: "Examples/\(name)",
+        swiftSettings: settings
+    )
+}
+
 let package = Package(
     name: "device-relay",
     platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
         .library(name: "DeviceRelay", targets: ["DeviceRelay"]),
+        .library(name: "DeviceRelayTesting", targets: ["DeviceRelayTesting"]),
         .library(name: "RelayProtocol", targets: ["RelayProtocol"]),
         .executable(name: "relay", targets: ["relay"]),
         .executable(name: "relayd", targets: ["relayd"]),
@@ -134,19 +145,43 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        .target(
+            name: "RelayComposition",
+            dependencies: [
+                "RelayIssuer",
+                "RelayProtocol",
+                "RelayServer",
+                server("Hummingbird", "hummingbird"),
+                server("Logging", "swift-log"),
+                server("NIOCore", "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
         .executableTarget(
             name: "relayd",
             dependencies: [
+                "RelayComposition",
                 "RelayIssuer",
                 "RelayProtocol",
                 "RelayServer",
                 server("ArgumentParser", "swift-argument-parser"),
                 server("Configuration", "swift-configuration"),
-                server("Hummingbird", "hummingbird"),
                 server("Logging", "swift-log"),
-                server("NIOCore", "swift-nio"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),
                 server("UnixSignals", "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "DeviceRelayTesting",
+            dependencies: [
+                "DeviceRelay",
+                "RelayComposition",
+                "RelayIssuer",
+                "RelayProtocol",
+                "RelayServer",
+                server("Logging", "swift-log"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
@@ -179,6 +214,11 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(
+            name: "DeviceRelayTestingTests",
+            dependencies: ["DeviceRelay", "DeviceRelayTesting"],
+            swiftSettings: settings
+        ),
+        .testTarget(
             name: "IntegrationTests",
             dependencies: [
                 "DeviceRelay",
@@ -198,6 +238,10 @@ let package = Package(
             path: "DocumentationSnippets",
             swiftSettings: settings
         ),
+        .target(name: "ExampleSupport", dependencies: ["DeviceRelay"], path: "Examples/Support", swiftSettings: settings),
+        example("PhotoShare"),
+        example("PingPong"),
+        example("PlaybackTransfer"),
         .target(
             name: "MainActorSnippets",
             dependencies: ["DeviceRelay"],
@@ -214,6 +258,9 @@ let package = Package(
             name: "RelayCommandTests",
             dependencies: [
                 "DeviceRelay",
+                "PhotoShare",
+                "PingPong",
+                "PlaybackTransfer",
                 "RelayAgent",
                 "RelayProtocol",
                 "RelayTesting",

@@ -84,3 +84,17 @@ func call(_ platform: ConnectedDevicesPlatform, on pc: RemoteSystem, yesterday: 
     }
     // end
 }
+
+func background(_ platform: ConnectedDevicesPlatform) async {
+    // snippet: background
+    await platform.suspend()  // in the background; returns within seconds
+    await platform.resume()  // in the foreground again
+    // end
+}
+
+func register(deviceToken: Data, _ send: (String) -> Void) {
+    // snippet: device-token
+    let token = deviceToken.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    // end
+    send(token)
+}

@@ -10,7 +10,11 @@ import re
 import sys
 import textwrap
 
-sources = glob.glob("DocumentationSnippets/*.swift") + glob.glob("Tests/MainActorSnippets/*.swift")
+sources = [
+    path
+    for folder in ["DocumentationSnippets", "Tests/MainActorSnippets", "Tests/DeviceRelayTestingTests"]
+    for path in glob.glob(f"{folder}/*.swift")
+]
 documents = glob.glob("Sources/*/Documentation.docc/*.md") + ["README.md"]
 
 snippets = {}

@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import Logging
+import RelayComposition
 import RelayIssuer
 import RelayProtocol
 import RelayServer

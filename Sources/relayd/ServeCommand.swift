@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import RelayComposition
 import RelayIssuer
 import RelayProtocol
 import RelayServer
@@ -27,7 +28,8 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await runRelay(settings.read()) { configuration, key, metrics, logger in
-            let composition = try await Composition(configuration, key: key, metrics: metrics, logger: logger)
+            let store = try SQLiteStore(directory: configuration.dataDirectory)
+            let composition = try await Composition(configuration, store: store, key: key, metrics: metrics, logger: logger)
             return (composition.parts, try await Self.greeting(composition.issuer, configuration, key))
         }
     }

@@ -3,7 +3,7 @@
 
 import Logging
 import NIOCore
-import RelayProtocol
+package import RelayProtocol
 import Synchronization
 
 #if canImport(FoundationEssentials)
@@ -42,7 +42,7 @@ public final class ConnectedDevicesPlatform: Sendable {
     let accessTokens: any AccessTokenProvider
     let state = Mutex(State())
     /// The devices of each account, by the app's id of it.
-    let directories = Observed<[String: DeviceDirectory]>([:])
+    package let directories = Observed<[String: DeviceDirectory]>([:])
 
     /// A platform. Nothing happens before `start`.
     /// - Parameters:

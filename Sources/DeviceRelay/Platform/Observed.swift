@@ -5,7 +5,7 @@ import Synchronization
 
 /// A value that changes, for any number of independent observers. An observer gets the newest value when it asks; what changed in
 /// between is passed over, so nothing queues up and nobody slow holds others up.
-final class Observed<Value: Sendable>: Sendable {
+package final class Observed<Value: Sendable>: Sendable {
     private struct State {
         var value: Value
         var revision: UInt64 = 1
@@ -88,7 +88,7 @@ final class Observed<Value: Sendable>: Sendable {
 
     /// Waits until the value fulfils a condition.
     /// - Returns: The value; `nil` if it is final without that, or the task is cancelled.
-    func first(where isMet: (Value) -> Bool) async -> Value? {
+    package func first(where isMet: (Value) -> Bool) async -> Value? {
         var seen: UInt64 = 0
         while let (value, revision) = await next(after: seen) {
             if isMet(value) { return value }

@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// A `relay` process: what it prints, line by line, and how it ends. It is killed when this goes.
+/// A `relay` process, or another one: what it prints, line by line, and how it ends. It is killed when this goes.
 final class RelayProcess {
     struct Ended: Error {}
 
@@ -16,9 +16,16 @@ final class RelayProcess {
     /// - Parameters:
     ///   - firstLineOnly: Who reads its output goes away after the first line; its exit code is then the last line of its errors.
     ///   - hasInput: It reads what `write` writes; without, its standard input is empty.
-    init(_ arguments: [String], environment: [String: String], firstLineOnly: Bool = false, hasInput: Bool = false) throws {
+    ///   - executable: Another program; it stands for `relay` where nothing is given.
+    init(
+        _ arguments: [String],
+        executable: URL? = nil,
+        environment: [String: String],
+        firstLineOnly: Bool = false,
+        hasInput: Bool = false
+    ) throws {
         // The executables stand beside the tests.
-        let relay = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relay")
+        let relay = executable ?? URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relay")
         if firstLineOnly {
             process.executableURL = URL(filePath: "/bin/sh")
             process.arguments = ["-c", #"{ "$0" "$@"; echo "$?" >&2; } | head -n 1"#, relay.path] + arguments

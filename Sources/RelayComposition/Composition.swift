@@ -2,23 +2,27 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Hummingbird
-import Logging
+package import Logging
 import NIOCore
-import RelayIssuer
-import RelayProtocol
-import RelayServer
+package import RelayIssuer
+package import RelayProtocol
+package import RelayServer
 import Synchronization
 
-/// The store, the core and the embedded issuer of one data directory.
-struct Composition {
-    let store: SQLiteStore
-    let issuer: Issuer
-    let parts: RelayService.Parts
+/// The core and the embedded issuer of a relay, put together over its store.
+package struct Composition {
+    package let issuer: Issuer
+    package let parts: RelayService.Parts
 
-    init(_ configuration: RelayConfiguration, key: RelayKey, metrics: PrometheusMetrics, logger: Logger) async throws {
+    package init(
+        _ configuration: RelayConfiguration,
+        store: SQLiteStore,
+        key: RelayKey,
+        metrics: PrometheusMetrics,
+        logger: Logger
+    ) async throws {
         let clock = RelayClock.system
         let now: @Sendable () -> Milliseconds = { clock.now().time }
-        let store = try SQLiteStore(directory: configuration.dataDirectory)
         let withdrawals = Withdrawals()
         let issuer = try Issuer.open(configuration, relay: key.id, now: now, logger: logger) { withdrawals.add($0) }
         var trusted = TrustedIssuer(
@@ -30,7 +34,6 @@ struct Composition {
         let tokens = TokenVerifier(issuers: [trusted], now: now, logger: logger)
         for login in try await issuer.revokedLogins() { tokens.withdraw(login) }
         withdrawals.begin { tokens.withdraw($0) }
-        self.store = store
         self.issuer = issuer
         self.parts = RelayService.Parts(
             core: RelayCore(
@@ -71,7 +74,7 @@ extension TokenVerifier {
 
 extension Issuer {
     /// The issuer of a data directory, known under the relay's addresses.
-    static func open(
+    package static func open(
         _ configuration: RelayConfiguration,
         relay: RelayID,
         now: @escaping @Sendable () -> Milliseconds,
@@ -93,7 +96,7 @@ extension Issuer {
 
 extension RelayConfiguration {
     /// The addresses that endpoints dial and tokens name: the configured URLs, else those that are listened on.
-    func origins() throws -> [WebOrigin] {
+    package func origins() throws -> [WebOrigin] {
         guard urls.isEmpty else { return urls }
         var origins: [WebOrigin] = []
         for address in listen {

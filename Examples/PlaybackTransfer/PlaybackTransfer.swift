@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import ExampleSupport
+import Foundation
+
+// A film that was begun here goes on over there: in the player, or, where there is none, on its web page.
+
+let player = "org.example.player"
+let browser = "org.example.browser"
+
+/// Where a film is, as the URIs of the player say it.
+struct Position {
+    var film: String
+    var seconds: Int
+
+    init(film: String, seconds: Int) {
+        self.film = film
+        self.seconds = seconds
+    }
+
+    /// From `film://42?t=1200`.
+    init?(_ uri: String) {
+        guard let parts = URLComponents(string: uri), parts.scheme == "film", let film = parts.host,
+            let seconds = parts.queryItems?.first(where: { $0.name == "t" })?.value.flatMap({ Int($0) }), seconds >= 0
+        else { return nil }
+        self.init(film: film, seconds: seconds)
+    }
+
+    private func uri(_ start: String) throws -> URL {
+        guard film.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let uri = URL(string: "\(start)\(film)?t=\(seconds)") else {
+            throw Problem("a film is a number")
+        }
+        return uri
+    }
+
+    var inPlayer: URL { get throws { try uri("film://") } }
+    var onWebPage: URL { get throws { try uri("https://films.example/") } }
+}
+
+let playerApp = RemoteSystemAppRegistration(
+    appID: player,
+    displayName: "Player",
+    launching: Launching(schemes: ["film"], defaultFor: ["film"]) { request in
+        // It came from elsewhere: play what it means, or nothing.
+        guard let position = Position(request.uri.text) else { return .unsupported }
+        say("playing film \(position.film) from \(position.seconds) s, sent by \(request.caller.deviceName)")
+        return .launched
+    }
+)
+
+let browserApp = RemoteSystemAppRegistration(
+    appID: browser,
+    displayName: "Browser",
+    launching: Launching(schemes: ["https"]) { request in
+        say("opening \(request.uri.text)")
+        return .launched
+    }
+)
+
+func send(_ position: Position, to name: String, in directory: String) async throws {
+    try await ExampleDevice.with(directory, app: player) { device in
+        let system = try await device.system(named: name, with: [player, browser])
+        let options = RemoteLauncherOptions(fallbackURI: try position.onWebPage, preferredAppIDs: [player])
+        do {
+            let receipt = try await RemoteLauncher(device.platform).launch(try position.inPlayer, on: .init(system), options: options)
+            say("it goes on \(receipt.isFallback ? "on a web page" : "in the player") of \(system.displayName)")
+        } catch let error as RemoteLaunchError where error.code == .pending {
+            say("\(system.displayName) is not there; it goes on as soon as it is")
+        }
+    }
+}
+
+@main
+struct PlaybackTransfer {
+    static func main() async {
+        await run(usage: "PlaybackTransfer DIRECTORY (join LINK NAME | host player|browser | send DEVICE FILM SECONDS)") { arguments in
+            switch arguments.count {
+            case 4 where arguments[1] == "join":
+                try await ExampleDevice.join(arguments[2], as: arguments[3], in: arguments[0], app: player)
+            case 3 where arguments[1] == "host" && arguments[2] == "player": try await ExampleDevice.host(playerApp, in: arguments[0])
+            case 3 where arguments[1] == "host" && arguments[2] == "browser": try await ExampleDevice.host(browserApp, in: arguments[0])
+            case 5 where arguments[1] == "send":
+                guard let seconds = Int(arguments[4]), seconds >= 0 else { return false }
+                try await send(Position(film: arguments[3], seconds: seconds), to: arguments[2], in: arguments[0])
+            default: return false
+            }
+            return true
+        }
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayTesting
+import Testing
+
+/// The examples do what they say, by the commands of their README.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct ExampleTests {
+    /// The shell blocks of Examples/README.md, with other places for what they make.
+    private static func blocks(in directory: String) throws -> [String] {
+        var folder = URL(filePath: #filePath)
+        while folder.lastPathComponent != "Tests" { folder.deleteLastPathComponent() }
+        let text = try String(contentsOf: folder.deletingLastPathComponent().appending(path: "Examples/README.md"), encoding: .utf8)
+        // The executables stand beside the tests.
+        let built = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().path
+        return text.matches(of: /```sh\n(?<code>[^`]*)```/).map {
+            String($0.code).replacing("/tmp/examples", with: directory).replacing(".build/debug", with: built)
+        }
+    }
+
+    @Test func theREADMEWorksWordForWord() async throws {
+        let relay = try await RelaydProcess()
+        defer { _ = relay.stop() }
+        _ = try relay.start()
+        let directory = FileManager.default.temporaryDirectory.appending(path: "examples-\(UUID().uuidString)").path
+        defer { try? FileManager.default.removeItem(atPath: directory) }
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        let blocks = try Self.blocks(in: directory)
+        #expect(blocks.count == 5)
+        // The first one builds, and serves where the next test may.
+        #expect(blocks.first?.contains("relayd serve --data-directory") == true)
+        let ownRelay = "--data-directory \(relay.directory.path) --listen \(relay.host)"
+        let script = blocks.dropFirst().joined(separator: "\n").replacing("--data-directory \(directory)/relay", with: ownRelay)
+        // With job control each host has a process group, by which it ends.
+        let beginning = "set -em; trap 'for job in $(jobs -p); do kill -- -$job || true; done' EXIT"
+        let shell = try RelayProcess(
+            ["-c", "\(beginning)\n\(script)"],
+            executable: URL(filePath: "/bin/bash"),
+            environment: ["HOME": directory, "PATH": "/usr/bin:/bin", "TZ": "UTC"]
+        )
+        let output = await shell.finish()
+        #expect(output.status == 0, "\(output.errorText)")
+        let lines = output.output
+        #expect(lines.count { $0.wholeMatch(of: /pong from TV after .*/) != nil } == 3, "\(output.text)")
+        #expect(lines.contains("forum.jpg: 262144 of 1000000 bytes") && lines.contains("forum.jpg: 1000000 of 1000000 bytes"))
+        #expect(FileManager.default.contentsEqual(atPath: directory + "/albums/rome/forum.jpg", andPath: directory + "/fetched/forum.jpg"))
+        #expect(lines.contains("playing film 42 from 1200 s, sent by Phone"))
+        #expect(lines.contains("it goes on in the player of TV"))
+        #expect(lines.contains("opening https://films.example/42?t=1200"))
+        #expect(lines.contains("it goes on on a web page of Kitchen"))
+    }
+}

@@ -16,14 +16,21 @@ final class RelayProcess {
     /// - Parameters:
     ///   - firstLineOnly: Who reads its output goes away after the first line; its exit code is then the last line of its errors.
     ///   - hasInput: It reads what `write` writes; without, its standard input is empty.
-    init(_ arguments: [String], environment: [String: String], firstLineOnly: Bool = false, hasInput: Bool = false) throws {
+    ///   - program: What is run in its place.
+    init(
+        _ arguments: [String],
+        program: String? = nil,
+        environment: [String: String],
+        firstLineOnly: Bool = false,
+        hasInput: Bool = false
+    ) throws {
         // The executables stand beside the tests.
         let relay = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relay")
         if firstLineOnly {
             process.executableURL = URL(filePath: "/bin/sh")
             process.arguments = ["-c", #"{ "$0" "$@"; echo "$?" >&2; } | head -n 1"#, relay.path] + arguments
         } else {
-            process.executableURL = relay
+            process.executableURL = program.map { URL(filePath: $0) } ?? relay
             process.arguments = arguments
         }
         process.environment = environment

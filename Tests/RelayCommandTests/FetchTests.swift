@@ -99,13 +99,13 @@ import Testing
         let caller = try desk.startReading("call", "TV/org.device-relay.agent", "files", "--stream")
         for path in refused + [secret + "/", "/etc/passwd"] {
             for type in ["stat", "list", "read"] {
-                let message = ValueSet([("Type", .string(type)), ("path", .string(path)), ("offset", 0), ("length", 100)])
+                let message = ["Type": .string(type), "path": .string(path), "offset": 0, "length": 100] as ValueSet
                 try caller.write(try message.json() + "\n")
                 #expect(try JSON.object(try await caller.line()) as? [String: String] == ["problem": "notAllowed"], "\(type) \(path)")
             }
         }
         for (path, problem) in [("pipe", "notFound"), ("nothing", "notFound"), ("hello.txt/x", "notFound"), ("Films", "notAFile")] {
-            let message = ValueSet([("Type", "read"), ("path", .string(path)), ("offset", 0), ("length", 100)])
+            let message = ["Type": "read", "path": .string(path), "offset": 0, "length": 100] as ValueSet
             try caller.write(try message.json() + "\n")
             #expect(try JSON.object(try await caller.line()) as? [String: String] == ["problem": problem], "\(path)")
         }
@@ -129,7 +129,7 @@ import Testing
         let folders = try Folders(tv)
         let (large, place) = (folders.shared + "/large", folders.own + "/large")
         let size = 600_000_000
-        FileManager.default.createFile(atPath: large, contents: nil)
+        try Data().write(to: URL(filePath: large))
         let file = try FileHandle(forUpdating: URL(filePath: large))
         try file.truncate(atOffset: UInt64(size))
         for offset in stride(from: 0, to: size, by: 7_654_321) {

@@ -161,7 +161,7 @@ import Testing
         await tv.platform.shutdown()
         let away = try await desk.relay("call", "TV/\(Self.appID)", "echo", "--timeout", "1", "--json")
         #expect(away.status == 5 || away.status == 8, "\(away.text)")
-        _ = account.relay.stop()
+        _ = try await account.relay.stop()
         let alone = try await desk.relay("call", "TV/\(Self.appID)", "echo", "--json")
         #expect(alone.status == 5)
         #expect(try failure(alone).code == "relayUnreachable")

@@ -21,8 +21,8 @@ import Testing
 
     @Test func theREADMEWorksWordForWord() async throws {
         let relay = try await RelaydProcess()
-        defer { _ = relay.stop() }
-        _ = try relay.start()
+        defer { _ = try await relay.stop() }
+        _ = try await relay.start()
         let directory = FileManager.default.temporaryDirectory.appending(path: "examples-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: directory) }
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)

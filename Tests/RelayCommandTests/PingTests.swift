@@ -99,7 +99,7 @@ import Testing
         #expect(away.status == 5 || away.status == 8)
         #expect(away.output.last == "2 sent, 0 received, 2 lost")
         #expect(away.output.count == 3)
-        _ = account.relay.stop()
+        _ = try await account.relay.stop()
         #expect(try await desk.relay("ping", "TV", "--count", "1").status == 5)
     }
 

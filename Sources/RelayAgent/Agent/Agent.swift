@@ -73,6 +73,8 @@ package struct Agent: Sendable {
                 try await session.platform.publish(app, for: session.account)
                 try output.print(Self.event(.ready, configuration, app))
                 for await _ in reload.arrivals {
+                    // The terminal that it was started in is gone: that is what the signal says then.
+                    if context.console.isInteractive, isatty(2) != 1 { raise(SIGTERM) }
                     await change(to: file, duties, session, output, context.console)
                 }
             }

@@ -29,7 +29,9 @@ actor TerminalQuestion {
         let task = Task {
             _ = await previous?.value
             guard Self.isPossible, !Task.isCancelled else { return false }
-            console.error("\(question) [y/N] ")
+            // What was typed before is no answer.
+            tcflush(0, TCIFLUSH)
+            console.note("\(question) [y/N]")
             let answer = await Self.line(within: patience)
             if answer == nil { console.note("(no answer)") }
             return ["y", "yes"].contains(answer?.lowercased() ?? "")

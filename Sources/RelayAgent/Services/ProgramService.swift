@@ -209,9 +209,14 @@ struct ProgramService: Sendable {
         do {
             return try await body()
         } catch {
-            let error = Self.told(error)
-            if error.code != .cancelled { log("\(name): \(error.message)") }
-            throw error
+            let told = Self.told(error)
+            // Where programs are is nobody's business elsewhere.
+            if case ProgramFailure.cannotStart(let what) = error {
+                log("\(name): \(what)")
+            } else if told.code != .cancelled {
+                log("\(name): \(told.message)")
+            }
+            throw told
         }
     }
 }
@@ -233,7 +238,15 @@ extension ProgramFailure {
                 message: "\(RunningPrograms.most) programs run there at once; try again when one has ended"
             )
         case .timedOut(let limit):
-            AppServiceError(.timedOut, message: "the service's program did not answer within \(limit / .seconds(1)) s, and was ended")
+            AppServiceError(.timedOut, message: "the service's program did not answer within \(limit.inSeconds), and was ended")
         }
+    }
+}
+
+extension Duration {
+    /// Without a fraction that says nothing.
+    fileprivate var inSeconds: String {
+        let seconds = self / .seconds(1)
+        return seconds == seconds.rounded() ? "\(Int(seconds)) s" : "\(seconds) s"
     }
 }

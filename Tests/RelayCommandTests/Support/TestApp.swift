@@ -16,7 +16,7 @@ final class TestApp {
 
     init(_ app: RemoteSystemAppRegistration, on name: String, of home: TestAccount) async throws {
         self.home = home
-        let link = try JoinLink(parsing: try home.link(), plainHTTP: .allowed)
+        let link = try JoinLink(parsing: try await home.link(), plainHTTP: .allowed)
         var settings = ConnectedDevicesPlatformSettings(
             relay: try #require(URL(string: link.origin)),
             relayID: link.relay,

@@ -14,7 +14,7 @@ final class TestDevice {
 
     deinit { try? FileManager.default.removeItem(at: directory) }
 
-    private var environment: [String: String] {
+    var environment: [String: String] {
         ["HOME": directory.path, "XDG_CONFIG_HOME": directory.path + "/config", "PATH": "/usr/bin:/bin", "TZ": "UTC"]
     }
 
@@ -41,6 +41,19 @@ final class TestDevice {
         try RelayProcess(arguments + ["--home", home], environment: environment, firstLineOnly: true)
     }
 
+    /// Writes what `relay agent` is to read.
+    func setAgent(_ settings: String) throws {
+        try Data(settings.utf8).write(to: URL(filePath: home + "/agent.yaml"))
+    }
+
+    /// Starts an agent, and waits until it is published.
+    func agent(_ settings: String = "") async throws -> RelayProcess {
+        try setAgent(settings)
+        let process = try start("agent", "--json")
+        _ = try await process.line { $0.contains(#""event":"ready""#) }
+        return process
+    }
+
     /// Starts a host, and waits until it is published.
     func host(_ arguments: String...) async throws -> RelayProcess {
         let process = try start(["host", "--json"] + arguments)
@@ -53,8 +66,9 @@ final class TestDevice {
 final class TestAccount {
     let relay: RelaydProcess
 
-    init() async throws {
-        relay = try await RelaydProcess()
+    /// - Parameter arguments: flags of the relay.
+    init(arguments: [String] = []) async throws {
+        relay = try await RelaydProcess(arguments: arguments)
         _ = try await relay.start()
         _ = try await relay.run("account", "add", "Anna")
     }

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayTesting
+import Testing
+
+@Suite(.serialized, .timeLimit(.minutes(10))) struct AgentTests {
+    private static let app = "TV/org.device-relay.agent"
+
+    /// Writes down what it was given: how many arguments, and each.
+    private func recorder(_ file: String) throws -> String {
+        try Settings.shell(#"out=$1; shift; printf '%s\n' "$#" "$@" >> "$out""#, file)
+    }
+
+    @Test func launchesAreOpenedByAProgramThatNoShellReads() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let opened = tv.directory.path + "/opened"
+        let agent = try await tv.agent("open:\n  command: \(try recorder(opened))")
+        for uri in ["https://films.example/?a='b'&c=$(id);d|e#f", "HTTP://films.example/%22%0A%20%00--help", "https://-rf*?[a]~!"] {
+            try? FileManager.default.removeItem(atPath: opened)
+            let isURI = !uri.contains("|")
+            let output = try await desk.relay("launch", "TV", uri)
+            #expect(output.status == (isURI ? 0 : 2), "\(uri): \(output.errorText)")
+            guard isURI else { continue }
+            #expect(lines(of: opened) == ["1", uri])
+            let event = try JSON.object(try await agent.line())
+            #expect(event["answer"] as? String == "launched")
+            // What was opened is nobody's business.
+            #expect(
+                !"\(event)".contains("films.example")
+                    && event["scheme"] as? String == uri.lowercased().split(separator: ":").first.map(String.init)
+            )
+        }
+        for uri in ["https://a b", "https://a\nb", "https://\"a\""] {
+            #expect(try await desk.relay("launch", "TV", uri).status == 2)
+        }
+        agent.send(SIGTERM)
+        #expect(await agent.finish().status == 0)
+    }
+
+    @Test func whatNobodyAllowedIsAskedAboutOrDeclined() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let opened = tv.directory.path + "/opened"
+        let open = "open:\n  schemes: [https, film]\n  command: \(try recorder(opened))\n"
+        let agent = try await tv.agent(open)
+        #expect(try await desk.relay("launch", "TV", "film:42").status == 0)
+        // A device has no app for it; the app that is named has nobody to ask.
+        #expect(try await desk.relay("launch", "TV", "file:///etc/passwd").status == 4)
+        for uri in ["file:///etc/passwd", "javascript:alert(1)", "http://films.example/"] {
+            let declined = try await desk.relay("launch", Self.app, uri, "--json")
+            #expect(declined.status == 6)
+            #expect(try code(declined) == "deniedByRemoteSystem")
+        }
+        // Somebody is asked, who says yes to everything but mail.
+        let prompt = try Settings.shell(
+            #"echo "$DEVICE_RELAY_DEVICE_NAME $DEVICE_RELAY_URI $2" > "$1"; case "$DEVICE_RELAY_URI" in mailto:*) exit 1; esac"#,
+            tv.directory.path + "/asked",
+            "{uri}"
+        )
+        try tv.setAgent(open + "  prompt: \(prompt)\n")
+        agent.send(SIGHUP)
+        _ = try await agent.line { $0.contains(#""event":"reloaded""#) }
+        #expect(try await desk.relay("launch", Self.app, "file:///etc/passwd").status == 0)
+        #expect(lines(of: tv.directory.path + "/asked") == ["Desk file:///etc/passwd file:///etc/passwd"])
+        #expect(lines(of: opened) == ["1", "film:42", "1", "file:///etc/passwd"])
+        #expect(try await desk.relay("launch", Self.app, "mailto:anna@films.example").status == 6)
+        for scheme in ["javascript", "data", "vbscript"] {
+            #expect(try await desk.relay("launch", Self.app, "\(scheme):alert(1)").status == 6)
+        }
+        #expect(lines(of: opened).count == 4)
+    }
+
+    @Test func whatCannotBeOpenedIsSaidAndWhatGoesOnIsLeftAlone() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        // There is no display.
+        let agent = try await tv.agent()
+        func launch() async throws -> CommandOutput { try await desk.relay("launch", "TV", "https://films.example/1") }
+        func change(_ command: String) async throws {
+            try tv.setAgent("open:\n  command: \(command)")
+            agent.send(SIGHUP)
+            _ = try await agent.line { $0.contains(#""event":"reloaded""#) }
+        }
+        let hidden = try await launch()
+        #expect(hidden.status == 1 && hidden.errorText.contains("display"))
+        try await change(try Settings.shell(#"yes x | head -n 9000 >&2; printf '\033[31mno such thing\n' >&2; exit 4"#))
+        let failed = try await launch()
+        #expect(failed.status == 1 && failed.errorText.contains("no such thing"))
+        #expect(!failed.errorText.contains("\u{1B}") && failed.errorText.utf8.count < 2_048)
+        try await change(try Settings.shell("kill -9 $$"))
+        #expect(try await launch().errorText.contains("signal 9"))
+        try await change(try Settings.list(["/no/such/program"]))
+        #expect(try await launch().errorText.contains("/no/such/program is not there"))
+        let file = tv.directory.path + "/pid"
+        try await change(try Settings.shell(#"echo $$ > "$1"; exec sleep 600"#, file))
+        #expect(try await launch().status == 0)
+        agent.send(SIGTERM)
+        #expect(await agent.finish().status == 0)
+        let pid = try #require(lines(of: file).first.flatMap { pid_t($0) })
+        #expect(kill(pid, 0) == 0)
+        kill(pid, SIGKILL)
+    }
+
+    @Test func settingsAreReadAgainAndBadOnesChangeNothing() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let agent = try await tv.agent("services:\n  one: {command: [cat]}")
+        #expect(try await desk.relay("call", Self.app, "one", #"{"a":1}"#).text == #"{"a":1}"#)
+        try tv.setAgent("services:\n  one: {command: [cat]}\n  two: {comand: [cat]}")
+        agent.send(SIGHUP)
+        let problem = try await agent.errorLine { $0.contains("not changed") }
+        #expect(problem.contains("line 3") && problem.contains("comand"))
+        #expect(try await desk.relay("call", Self.app, "one").status == 0)
+        try tv.setAgent("name: Living room\nservices:\n  two: {command: [cat]}")
+        agent.send(SIGHUP)
+        let event = try JSON.object(try await agent.line { $0.contains(#""event":"reloaded""#) })
+        #expect(event["services"] as? [String] == ["ping", "echo", "two"])
+        #expect(try await desk.relay("call", Self.app, "two").status == 0)
+        #expect(try await desk.relay("call", Self.app, "one").status == 4)
+        #expect(try await desk.relay("devices").text.contains("Living room"))
+        try FileManager.default.removeItem(atPath: tv.home + "/agent.yaml")
+        agent.send(SIGHUP)
+        _ = try await agent.line { $0.contains(#""event":"reloaded""#) }
+        #expect(try await desk.relay("call", Self.app, "two").status == 4)
+    }
+
+    @Test(
+        arguments: [
+            ("nonsense: 1", "'nonsense' is not known"), ("open: 7", "'open'"), ("open:\n  schemes: [http", "line"),
+            ("a: 1\na: 2", "line 1"),
+            ("open:\n  schemes: ['no scheme']", "line 2"), ("open:\n  schemes: [javascript]", "never opened"),
+            ("open:\n  command: []", "begins with a program"), ("open:\n  command: [sh, -c, 'x {uri}']", "{uri}"),
+            ("files:\n  folder: /no/such", "line 2: 'files.folder' is no folder"), ("files: {folder: here}", "absolute"),
+            ("files: {}", "needs 'folder'"), ("services:\n  a: {}", "line 2: 'services.a' needs a 'command'"),
+            ("services: {ping: {command: [cat]}}", "by itself"), ("services: {a b: {command: [cat]}}", "no name for a service"),
+            ("services: {a: {command: [cat], mode: often}}", "one of once, lines"),
+            ("services: {a: {command: [cat], timeout: 0}}", "0.1 to 3600"),
+            ("services: {a: {command: [cat], timeout: long}}", "another kind"),
+            ("services: {a: {command: [cat], devices: [Anna]}}", "no device's id"), ("name: \"\\e[31m\"", "no name to show"),
+        ]
+    )
+    func wrongSettingsAreSaidWithTheirPlace(settings: String, says: String) async throws {
+        let device = try TestDevice()
+        let file = device.directory.path + "/settings.yaml"
+        try Data(settings.utf8).write(to: URL(filePath: file))
+        let output = try await device.relay("agent", "--config", file)
+        #expect(output.status == 2)
+        #expect(output.errorText.contains(file) && output.errorText.contains(says), "\(output.errorText)")
+        let json = try await device.relay("agent", "--config", file, "--json")
+        #expect(try code(json) == "configurationInvalid")
+    }
+
+    @Test func settingsThatOthersCanWriteAreRefused() async throws {
+        let device = try TestDevice()
+        let file = device.directory.path + "/settings.yaml"
+        #expect(try await device.relay("agent", "--config", file).status == 2)
+        try Data().write(to: URL(filePath: file))
+        try FileManager.default.setAttributes([.posixPermissions: 0o666], ofItemAtPath: file)
+        #expect(try await device.relay("agent", "--config", file).errorText.contains("chmod"))
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
+        #expect(try await device.relay("agent", "--config", file).status == 3)
+    }
+
+    @Test func commandsWorkBesideTheAgent() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let opener = "open:\n  command: [\"true\"]"
+        let (own, agent) = (try await desk.agent(opener), try await tv.agent(opener))
+        let both = [
+            try desk.start("launch", "TV", "https://films.example/1"), try desk.start("call", Self.app, "echo", #"{"a":1}"#, "--json"),
+            try desk.start("devices"),
+        ]
+        for process in both { #expect(await process.finish().status == 0) }
+        #expect(try await tv.relay("launch", "Desk", "https://films.example/2").status == 0)
+        let twice = try await desk.relay("agent", "--json")
+        #expect(twice.status == 1)
+        #expect(try code(twice) == "endpointInUse")
+        _ = (own, agent)
+    }
+
+    #if os(Linux)
+    @Test(arguments: [("y\n", 0), ("n\n", 6), ("\n", 6)])
+    func whoSitsAtTheTerminalIsAsked(answer: String, status: Int32) async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        try tv.setAgent("open:\n  command: [\"true\"]")
+        // util-linux's `script` gives a command a terminal of its own.
+        let relay = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relay").path
+        let agent = try RelayProcess(
+            ["-qefc", "'\(relay)' agent --home '\(tv.home)'", "/dev/null"],
+            executable: URL(filePath: "/usr/bin/script"),
+            environment: tv.environment,
+            hasInput: true
+        )
+        _ = try await agent.line { $0.contains("ready") }
+        let launch = try desk.start("launch", Self.app, "mailto:anna@films.example")
+        _ = try await agent.line { $0.contains("'Desk' wants to open mailto:anna@films.example here") }
+        try agent.write(answer)
+        let output = await launch.finish()
+        #expect(output.status == status, "\(output.errorText)")
+    }
+    #endif
+}

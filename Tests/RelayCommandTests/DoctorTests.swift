@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayTesting
+import Testing
+
+@testable import RelayAgent
+
+@Suite(.serialized, .timeLimit(.minutes(10))) struct DoctorTests {
+    /// What was found out, by the checks' names.
+    private func statuses(_ output: CommandOutput) throws -> [String: String] {
+        let checks = try output.json["checks"] as? [[String: Any]] ?? []
+        #expect(try output.json["exit"] as? Int == Int(output.status))
+        return Dictionary(uniqueKeysWithValues: checks.map { ($0["name"] as? String ?? "", $0["status"] as? String ?? "") })
+    }
+
+    @Test func allIsWell() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let agents = [try await desk.agent(), try await tv.agent()]
+        let words = try await desk.relay("doctor", "TV")
+        #expect(words.status == 0)
+        #expect(words.output.count == 9 && words.output.allSatisfy { $0.hasPrefix("ok ") }, "\(words.text)")
+        #expect(words.error.isEmpty)
+        let json = try await desk.relay("doctor", "tv", "--json")
+        #expect(try statuses(json) == Dictionary(uniqueKeysWithValues: Doctor.Check.Name.allCases.map { ($0.rawValue, "ok") }))
+        _ = agents
+    }
+
+    @Test func whatIsInTheWayIsNamed() async throws {
+        let account = try await TestAccount()
+        #expect(try await TestDevice().relay("doctor").status == 3)
+        let tv = try await account.device(named: "TV")
+        let desk = try await account.device(named: "Desk")
+        // Nothing is offered here, and the other one is not there, or does not know this one.
+        let none = try await desk.relay("doctor", "TV", "--json")
+        #expect(none.status == 4)
+        #expect(try statuses(none)["presence"] == "warning")
+        #expect(try statuses(none)["mailbox"] == "skipped")
+        let agent = try await tv.agent()
+        let new = try await desk.relay("doctor", "TV")
+        #expect(new.status == 6)
+        #expect(new.text.contains("relay approve"))
+        #expect(try await tv.relay("approve", "Desk").status == 0)
+        #expect(try await desk.relay("doctor", "TV").status == 0)
+        agent.send(SIGTERM)
+        _ = await agent.finish()
+        #expect(try await desk.relay("doctor", "TV").status == 5)
+        // It was shut out.
+        let endpoint = try #require(try await desk.relay("whoami", "--json").json["endpoint"] as? String)
+        #expect(try await tv.relay("revoke", endpoint).status == 0)
+        let out = try await desk.relay("doctor", "--json")
+        #expect(out.status == 3)
+        #expect(try statuses(out)["login"] == "failed")
+        _ = try await account.relay.stop()
+        let away = try await desk.relay("doctor", "TV", "--json")
+        #expect(away.status == 5)
+        #expect(try statuses(away) == ["account": "ok", "relay": "failed"])
+    }
+
+    @Test func aRelayThatIsAnotherIsNotTrusted() async throws {
+        let (account, other) = (try await TestAccount(), try await TestAccount())
+        let desk = try await account.device(named: "Desk")
+        let file = desk.home + "/relay.json"
+        let text = String(decoding: try #require(FileManager.default.contents(atPath: file)), as: UTF8.self)
+        try Data(text.replacing(account.relay.host, with: other.relay.host).utf8).write(to: URL(filePath: file))
+        let output = try await desk.relay("doctor", "--json")
+        #expect(output.status == 5)
+        #expect(try statuses(output)["identity"] == "failed")
+    }
+
+    @Test func aBlockedTunnelPortIsSaidWithItsFallback() async throws {
+        // Nobody listens on that port of the address that is dialled.
+        let account = try await TestAccount(arguments: ["--tunnel-listen", "127.0.0.2:0"])
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let agent = try await tv.agent()
+        let output = try await desk.relay("doctor", "TV", "--json")
+        #expect(output.status == 0)
+        #expect(try statuses(output)["tunnel"] == "warning")
+        #expect(try statuses(output)["device"] == "ok")
+        #expect(output.text.contains("firewall") && output.text.contains("TCP port"))
+        _ = agent
+    }
+
+    @Test(
+        arguments: [
+            (0.0, "ok"), (9, "ok"), (-9, "ok"), (100, "warning"), (-100, "warning"), (80_000, "warning"), (90_000, "failed"),
+            (-1e300, "failed"),
+        ]
+    )
+    func theClockIsComparedWithTheRelays(seconds: Double, status: String) {
+        let relay: Int64 = 1_800_000_000_000
+        let check = RelayChecks.clock(own: Date(timeIntervalSince1970: 1_800_000_000 + seconds), relay: relay)
+        #expect(check.status.rawValue == status)
+        #expect((check.advice != nil) == (status != "ok"))
+        #expect(status == "ok" || check.message.contains(seconds > 0 ? "ahead of" : "behind"))
+        #expect(RelayChecks.clock(own: .now, relay: nil).status == .skipped)
+    }
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import RelayTesting
+import Testing
+
+@testable import RelayAgent
+
+@Suite(.serialized, .timeLimit(.minutes(10))) struct FetchTests {
+    /// A folder to share, and one for what comes.
+    private struct Folders {
+        let shared: String
+        let own: String
+
+        init(_ device: TestDevice) throws {
+            (shared, own) = (device.directory.path + "/shared", device.directory.path + "/own")
+            for path in [shared + "/Films/empty", own] {
+                try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+            }
+            try Data("Hello".utf8).write(to: URL(filePath: shared + "/hello.txt"))
+            try Data().write(to: URL(filePath: shared + "/Films/nothing"))
+            try Data((0..<700_001).map { UInt8(truncatingIfNeeded: $0) }).write(to: URL(filePath: shared + "/Films/Rome è bella"))
+        }
+
+        var settings: String { "files:\n  folder: \(shared)" }
+    }
+
+    private func content(_ path: String) -> [UInt8]? { FileManager.default.contents(atPath: path).map { [UInt8]($0) } }
+
+    @Test func filesAndFoldersComeAsTheyAre() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let folders = try Folders(tv)
+        let agent = try await tv.agent()
+        let without = try await desk.relay("fetch", "TV", "--json")
+        #expect(without.status == 4)
+        #expect(try code(without) == "appServiceUnavailable")
+        try tv.setAgent(folders.settings)
+        agent.send(SIGHUP)
+        _ = try await agent.line { $0.contains(#""event":"reloaded""#) }
+        let listed = try await desk.relay("fetch", "TV", "--json").json["entries"] as? [[String: Any]] ?? []
+        #expect(listed.compactMap { $0["name"] as? String } == ["Films", "hello.txt"])
+        #expect(listed.compactMap { $0["kind"] as? String } == ["folder", "file"])
+        #expect(listed.last?["size"] as? Int == 5)
+        let words = try await desk.relay("fetch", "TV", "Films/")
+        #expect(words.output.map { $0.split(separator: "  ").first ?? "" } == ["NAME", "Rome è bella", "empty/", "nothing"])
+        // One file, which is not fetched twice, and does not take another's place.
+        let place = folders.own + "/hello.txt"
+        let came = try await desk.relay("fetch", "TV", "hello.txt", "-o", folders.own, "--json")
+        #expect(try came.json["received"] as? Int == 5)
+        #expect(try came.json["file"] as? String == place)
+        #expect(content(place) == Array("Hello".utf8))
+        #expect(try await desk.relay("fetch", "TV", "hello.txt", "-o", place, "--json").json["received"] as? Int == 0)
+        try Data("mine".utf8).write(to: URL(filePath: place))
+        let kept = try await desk.relay("fetch", "TV", "hello.txt", "-o", place, "--json")
+        #expect(kept.status == 1)
+        #expect(try code(kept) == "fileExists")
+        #expect(content(place) == Array("mine".utf8))
+        #expect(try await desk.relay("fetch", "TV", "hello.txt", "-o", place, "--force").status == 0)
+        #expect(content(place) == Array("Hello".utf8))
+        // A folder with all that is in it.
+        #expect(try await desk.relay("fetch", "TV", "Films", "-o", folders.own).status == 2)
+        #expect(try await desk.relay("fetch", "TV", "-r").status == 2)
+        let all = try await desk.relay("fetch", "TV", "-r", "-o", folders.own + "/all", "--json")
+        #expect(all.status == 0 && all.output.count == 3)
+        for name in ["hello.txt", "Films/nothing", "Films/Rome è bella"] {
+            #expect(content("\(folders.own)/all/\(name)") == content("\(folders.shared)/\(name)"), "\(name)")
+        }
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: folders.own + "/all/Films").sorted() == [
+                "Rome è bella", "empty", "nothing",
+            ]
+        )
+        _ = agent
+    }
+
+    @Test func nothingLeadsOutOfTheFolder() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let folders = try Folders(tv)
+        let secret = tv.directory.path + "/secret"
+        try Data("secret".utf8).write(to: URL(filePath: secret))
+        for (link, target) in [("file", secret), ("folder", tv.directory.path), ("inner", "hello.txt"), ("loop", "loop"), ("up", "..")] {
+            try FileManager.default.createSymbolicLink(atPath: "\(folders.shared)/\(link)", withDestinationPath: target)
+        }
+        #expect(mkfifo(folders.shared + "/pipe", 0o600) == 0)
+        let agent = try await tv.agent(folders.settings)
+        // Neither links nor pipes are there to see.
+        let listed = try await desk.relay("fetch", "TV", "--json").json["entries"] as? [[String: Any]] ?? []
+        #expect(listed.compactMap { $0["name"] as? String } == ["Films", "hello.txt"])
+        let refused = [
+            "..", "../secret", "Films/../../secret", "Films/..", "/", secret, "//hello.txt", "./hello.txt", "Films//nothing",
+            "Films/./nothing",
+            "file", "folder", "folder/secret", "inner", "loop", "up/secret",
+        ]
+        // As any caller may ask, not only this one.
+        let caller = try desk.startReading("call", "TV/org.device-relay.agent", "files", "--stream")
+        for path in refused + [secret + "/", "/etc/passwd"] {
+            for type in ["stat", "list", "read"] {
+                let message = ["Type": .string(type), "path": .string(path), "offset": 0, "length": 100] as ValueSet
+                try caller.write(try message.json() + "\n")
+                #expect(try JSON.object(try await caller.line()) as? [String: String] == ["problem": "notAllowed"], "\(type) \(path)")
+            }
+        }
+        for (path, problem) in [("pipe", "notFound"), ("nothing", "notFound"), ("hello.txt/x", "notFound"), ("Films", "notAFile")] {
+            let message = ["Type": "read", "path": .string(path), "offset": 0, "length": 100] as ValueSet
+            try caller.write(try message.json() + "\n")
+            #expect(try JSON.object(try await caller.line()) as? [String: String] == ["problem": problem], "\(path)")
+        }
+        try caller.endInput()
+        #expect(await caller.finish().status == 0)
+        for message in [
+            #"{"Type":"read","path":"hello.txt","offset":-1,"length":1}"#,
+            #"{"Type":"read","path":"hello.txt","offset":0,"length":1048577}"#,
+            #"{"Type":"read","path":"hello.txt","offset":9223372036854775807,"length":1}"#, #"{"Type":"read"}"#, #"{"Type":"write"}"#, "{}",
+        ] {
+            let output = try await desk.relay("call", "TV/org.device-relay.agent", "files", message, "--json")
+            #expect(try code(output) == "invalidMessage", "\(message)")
+        }
+        #expect(try await desk.relay("fetch", "TV", "../secret", "-o", folders.own + "/x").status == 6)
+        _ = agent
+    }
+
+    @Test func aTransferGoesOnWhereTheAgentWasKilled() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let folders = try Folders(tv)
+        let (large, place) = (folders.shared + "/large", folders.own + "/large")
+        let size = 600_000_000
+        try Data().write(to: URL(filePath: large))
+        let file = try FileHandle(forUpdating: URL(filePath: large))
+        try file.truncate(atOffset: UInt64(size))
+        for offset in stride(from: 0, to: size, by: 7_654_321) {
+            try file.seek(toOffset: UInt64(offset))
+            try file.write(contentsOf: Data("here is \(offset)".utf8))
+        }
+        try file.close()
+        func arrived() -> Int { (try? FileManager.default.attributesOfItem(atPath: place + ".part")[.size] as? Int) ?? 0 }
+        var agent = try await tv.agent(folders.settings)
+        for _ in 0..<2 {
+            let before = arrived()
+            let fetch = try desk.start("fetch", "TV", "large", "-o", place, "--json")
+            try await wait { arrived() > before + 1_000_000 }
+            agent.send(SIGKILL)
+            let output = await fetch.finish()
+            #expect(output.status == 5)
+            #expect(output.text.contains("where it was"))
+            #expect(arrived() > before && arrived() < size)
+            _ = await agent.finish()
+            agent = try await tv.agent(folders.settings)
+        }
+        let left = size - arrived()
+        let whole = try await desk.relay("fetch", "TV", "large", "-o", place, "--json")
+        #expect(whole.status == 0)
+        #expect(try whole.json["received"] as? Int == left)
+        #expect(FileManager.default.contentsEqual(atPath: large, andPath: place))
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folders.own) == ["large"])
+    }
+
+    @Test func whatIsOfAnotherFileIsNotGoneOnWith() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let folders = try Folders(tv)
+        let agent = try await tv.agent(folders.settings)
+        let place = folders.own + "/hello.txt"
+        for mark in ["another", nil] {
+            try Data("Hel".utf8).write(to: URL(filePath: place + ".part"))
+            if let mark { try Data(mark.utf8).write(to: URL(filePath: place + ".part.etag")) }
+            #expect(try await desk.relay("fetch", "TV", "hello.txt", "-o", place, "--force", "--json").json["received"] as? Int == 5)
+            #expect(content(place) == Array("Hello".utf8))
+            try FileManager.default.removeItem(atPath: place)
+        }
+        _ = agent
+    }
+
+    @Test func namesThatTheOtherDeviceSaysLeadNowhere() async throws {
+        let account = try await TestAccount()
+        let desk = try await account.device(named: "Desk")
+        let names = Names()
+        let files = Service("files") { connection, _ in
+            try await connection.respond { request in
+                let file = FileCalls.Entry(name: names.current, kind: .file, size: 4, modified: .now, etag: "1")
+                let folder = FileCalls.Entry(name: names.current, kind: .folder, size: 0, modified: .now, etag: "1")
+                let path = request.message["path"]?.string
+                switch request.message["Type"]?.string {
+                case "stat": return try ValueSetEncoder().encode(FileCalls.Stat.Response(entry: path == "" ? folder : file))
+                case "list": return try ValueSetEncoder().encode(FileCalls.List.Response(entries: [file], more: false))
+                default: return try ValueSetEncoder().encode(FileCalls.Read.Response(data: Array("evil".utf8), size: 4, etag: "1"))
+                }
+            }
+        }
+        let tv = try await account.app(RemoteSystemAppRegistration(appID: "org.device-relay.agent", services: [files]), on: "TV")
+        let own = desk.directory.path + "/own"
+        try FileManager.default.createDirectory(atPath: own, withIntermediateDirectories: true)
+        for name in [
+            "../evil", "/tmp/evil", "..", ".", "", "a/b", "\u{1B}[31mred", "line\nbreak", "\u{202E}txt", String(repeating: "x", count: 256),
+        ] {
+            names.current = name
+            let output = try await desk.relay("fetch", "TV", "-r", "-o", own + "/in/here", "--json")
+            #expect(output.status == 1, "\(name)")
+            #expect(try code(output) == "nameNotAllowed", "\(name)")
+        }
+        #expect(try FileManager.default.subpathsOfDirectory(atPath: own).sorted() == ["in", "in/here"])
+        // A file has the name that it was asked for by.
+        names.current = "../evil"
+        #expect(try await desk.relay("fetch", "TV", "good", "-o", own).status == 0)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: own).sorted() == ["good", "in"])
+        #expect(!FileManager.default.fileExists(atPath: desk.directory.path + "/evil"))
+        _ = tv
+    }
+
+    /// A name that changes from one question to the next.
+    private final class Names: @unchecked Sendable {
+        private let lock = NSLock()
+        private var name = ""
+        var current: String {
+            get { lock.withLock { name } }
+            set { lock.withLock { name = newValue } }
+        }
+    }
+
+    @Test func progressIsALineOfATerminal() {
+        let progress = TransferProgress()
+        #expect(progress.line() == "waiting for the other device")
+        let now = ContinuousClock.now
+        progress.begin("film\u{1B}", size: 10_000_000, at: 2_000_000)
+        progress.reached(5_000_000)
+        let line = progress.line(now: now + .seconds(3))
+        #expect(line.hasPrefix("[##########----------] 50 % of 10.0 MB, 1.0 MB/s, ") && line.hasSuffix("  film\u{FFFD}"))
+        #expect(line.count < 80)
+    }
+
+    @Test(arguments: [
+        (Int64(0), "0 B"), (999, "999 B"), (1_000, "1.0 kB"), (999_949, "999.9 kB"), (999_950, "1.0 MB"), (.max, "9223.4 PB"),
+    ])
+    func bytesAreCountedForPeople(count: Int64, text: String) { #expect(ByteCount.text(count) == text) }
+}

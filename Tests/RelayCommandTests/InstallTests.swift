@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import Testing
+
+@testable import RelayAgent
+
+@Suite(.serialized, .timeLimit(.minutes(10))) struct InstallTests {
+    private let settings = ServiceManager.Settings(
+        executable: "/opt/a \"b\"/relay",
+        home: "/home/anna/100% $HOME\\",
+        configuration: "/home/anna/<a&b>.yaml",
+        configurationHome: "/home/anna/conf $1",
+        isGraphical: true
+    )
+
+    @Test func systemdReadsThePathsAsTheyAre() {
+        let unit = ServiceManager.systemd.description(of: settings).split(separator: "\n")
+        #expect(
+            unit.contains(
+                #"ExecStart="/opt/a \"b\"/relay" "agent" "--home" "/home/anna/100%% $$HOME\\" "--config" "/home/anna/<a&b>.yaml""#
+            )
+        )
+        #expect(unit.contains(#"Environment="XDG_CONFIG_HOME=/home/anna/conf $1""#))
+        #expect(unit.contains("WantedBy=graphical-session.target") && unit.contains("KillMode=process"))
+        var other = settings
+        other.isGraphical = false
+        #expect(ServiceManager.systemd.description(of: other).contains("WantedBy=default.target"))
+        #expect(!ServiceManager.systemd.description(of: other).contains("graphical"))
+    }
+
+    @Test func launchdReadsThePathsAsTheyAre() throws {
+        let text = ServiceManager.launchd.description(of: settings)
+        let list = try PropertyListSerialization.propertyList(from: Data(text.utf8), format: nil) as? [String: Any]
+        #expect(
+            list?["ProgramArguments"] as? [String] == [
+                "/opt/a \"b\"/relay", "agent", "--home", "/home/anna/100% $HOME\\", "--config", "/home/anna/<a&b>.yaml",
+            ]
+        )
+        #expect(list?["Label"] as? String == "org.device-relay.agent")
+    }
+
+    #if os(Linux)
+    @Test func whatWouldBeWrittenIsPrintedAndTheRestIsSaid() async throws {
+        let account = try await TestAccount()
+        let desk = try await account.device(named: "Desk")
+        let printed = try await desk.relay("agent", "install", "--print")
+        #expect(printed.status == 0)
+        let relay = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relay").resolvingSymlinksInPath()
+        #expect(printed.text.contains(#"ExecStart="\#(relay.path)" "agent" "--home" "\#(desk.home)""#))
+        #expect(printed.text.contains("WantedBy=default.target"))
+        let file = try #require(try await desk.relay("agent", "install", "--print", "--json").json["file"] as? String)
+        #expect(file == desk.directory.path + "/config/systemd/user/device-relay-agent.service")
+        #expect(!FileManager.default.fileExists(atPath: file))
+        #expect(try await desk.relay("agent", "uninstall").status == 4)
+        // No service manager of this user runs for a home that was just made.
+        let installed = try await desk.relay("agent", "install", "--json")
+        #expect(installed.status == 0)
+        #expect(try installed.json["done"] as? Bool == false)
+        #expect(
+            try (installed.json["advice"] as? [String])?.first?.contains("systemctl --user enable --now device-relay-agent.service") == true
+        )
+        #expect(String(decoding: try #require(FileManager.default.contents(atPath: file)), as: UTF8.self) == printed.text + "\n")
+        #expect(try await desk.relay("agent", "uninstall").status == 0)
+        #expect(!FileManager.default.fileExists(atPath: file))
+        // What could not run is not installed.
+        try desk.setAgent("nonsense: 1")
+        #expect(try await desk.relay("agent", "install").status == 2)
+        #expect(try await TestDevice().relay("agent", "install").status == 3)
+        #expect(!FileManager.default.fileExists(atPath: file))
+    }
+    #endif
+}

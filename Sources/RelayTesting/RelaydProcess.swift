@@ -21,6 +21,8 @@ package final class RelaydProcess {
     package let directory: URL
     /// 0 until the first start if any port will do; the same from then on.
     package private(set) var port: Int
+    /// Where it takes tunnels over plain TCP; 0 if any port will do.
+    package let tunnelPort: Int
     package let security: Security
     /// Where it says what goes wrong; without, where the tests do.
     package var standardError: FileHandle?
@@ -32,16 +34,16 @@ package final class RelaydProcess {
 
     /// - Parameters:
     ///   - port: where it listens; 0 leaves that to the relay, `nil` takes one that was just free.
+    ///   - networks: other addresses of this machine that lead to it, by its port and by `tunnelPort`, which then stays the same.
     ///   - arguments: flags for all of its commands.
-    package init(_ security: Security = .plain, port: Int? = nil, arguments: [String] = []) async throws {
+    package init(_ security: Security = .plain, port: Int? = nil, networks: [String] = [], arguments: [String] = []) async throws {
         self.security = security
-        self.arguments = arguments
+        tunnelPort = networks.isEmpty ? 0 : try await Self.freePort()
         directory = FileManager.default.temporaryDirectory.appending(path: "relayd-\(UUID().uuidString)")
-        if let port {
-            self.port = port
-            return
-        }
-        self.port = try await Self.freePort()
+        let port = if let port { port } else { try await Self.freePort() }
+        self.port = port
+        let urls = networks.isEmpty ? [] : (["127.0.0.1"] + networks).flatMap { ["--url", "http://\($0):\(port)"] }
+        self.arguments = arguments + urls
     }
 
     /// A port that was just free, and that no outgoing connection takes before the relay does or while it is down: systems take
@@ -74,7 +76,7 @@ package final class RelaydProcess {
         }
         process.arguments?.append(contentsOf: self.arguments)
         // The next port may be somebody's.
-        if !self.arguments.contains("--tunnel-listen") { process.arguments?.append(contentsOf: ["--tunnel-listen", "127.0.0.1:0"]) }
+        if !self.arguments.contains("--tunnel-listen") { process.arguments?.append(contentsOf: ["--tunnel-listen", "127.0.0.1:\(tunnelPort)"]) }
         let output = Pipe()
         process.standardOutput = output
         if let standardError { process.standardError = standardError }

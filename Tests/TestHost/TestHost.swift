@@ -5,7 +5,8 @@ import DeviceRelay
 import Foundation
 import RelayProtocol
 
-/// A device as a process of its own, for tests that kill it: takes every launch, prints `got URI`, and answers when it is told `go`.
+/// A device as a process of its own, for tests that kill it: takes every launch, prints `got URI`, and answers when it is told `go`. Its app
+/// services echo, keep their requests, or do not even take the connection.
 ///
 /// Arguments: relay URL, relay id, directory.
 @main struct TestHost {
@@ -28,7 +29,20 @@ import RelayProtocol
                 say("got \(request.uri.text)")
                 await lines.next()
                 return .launched
-            }
+            },
+            services: [
+                Service("echo") { connection, _ in try await connection.respond { $0.message } },
+                Service("never") { connection, _ in
+                    for await request in connection.requests {
+                        say("asked")
+                        await withCheckedContinuation { (_: CheckedContinuation<Void, Never>) in _ = request }
+                    }
+                },
+                Service("mute") { _, _ in
+                    say("opened")
+                    await withCheckedContinuation { (_: CheckedContinuation<Void, Never>) in }
+                },
+            ]
         )
         let account = ConnectedDevicesAccount(id: "me")
         platform.host(app, for: account)

@@ -8,11 +8,14 @@ extension ConnectedDevicesPlatform {
     /// - Parameters:
     ///   - service: The service, and the app that offers it.
     ///   - request: The device or app it is on.
-    ///   - timeout: Until the service has taken the connection. A device that is not there may come within it.
+    ///   - appID: The app that calls, as the service is told; `nil` stands for the app of this platform, if it has exactly one.
+    ///   - timeout: Until the service has taken the connection. A device that is not there may come within it. A relay that says nothing
+    ///     at all is waited for a few seconds longer.
     /// - Throws: `AppServiceError`, whose code says what is in the way.
     public func openAppService(
         _ service: AppServiceInfo,
         on request: RemoteSystemConnectionRequest,
+        from appID: String? = nil,
         timeout: Duration = .seconds(30)
     ) async throws(AppServiceError) -> AppServiceConnection {
         let end = ContinuousClock.now + timeout
@@ -24,17 +27,18 @@ extension ConnectedDevicesPlatform {
         } catch {
             throw AppServiceError(error)
         }
-        return try await found.endpoint.open(service, on: found.target, timeout: ContinuousClock.now.duration(to: end))
+        return try await found.endpoint.open(service, on: found.target, from: appID, timeout: ContinuousClock.now.duration(to: end))
     }
 
     /// Opens a connection to an app service, runs a closure with it, and closes it, however the closure ends.
     nonisolated(nonsending) public func withAppService<Result>(
         _ service: AppServiceInfo,
         on request: RemoteSystemConnectionRequest,
+        from appID: String? = nil,
         timeout: Duration = .seconds(30),
         _ body: nonisolated(nonsending) (AppServiceConnection) async throws -> Result
     ) async throws -> Result {
-        let connection = try await openAppService(service, on: request, timeout: timeout)
+        let connection = try await openAppService(service, on: request, from: appID, timeout: timeout)
         defer { connection.close() }
         return try await body(connection)
     }

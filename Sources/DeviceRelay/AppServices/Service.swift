@@ -14,7 +14,8 @@ public struct Service: Sendable {
     /// The caller's `open` succeeds once the handler uses the connection, which is served as long as the handler runs. What the handler throws
     /// before that refuses the connection: an `AppServiceError` with its code and message (`.notAuthorized` for callers that are not to
     /// be served), anything else with `.appUnavailable`. Later it closes the connection with `.cancelled`. The handler's task is cancelled when the
-    /// caller gives up before the handler has used the connection, when the caller's device is lost, and when the platform shuts down.
+    /// caller gives up before the handler has used the connection, when the caller's device is lost, and when the platform is suspended or
+    /// shuts down.
     public init(
         _ name: String,
         allowedApps: [String]? = nil,

@@ -10,6 +10,7 @@ extension ConnectedDevicesPlatform {
     ///   - message: At most about 256 KiB encoded, as is the answer.
     ///   - service: The service, and the app that offers it.
     ///   - request: The device or app it is on.
+    ///   - appID: The app that calls, as the service is told; `nil` stands for the app of this platform, if it has exactly one.
     ///   - timeToLive: How long it waits for a device that is not there; 24 h unless set, 28 days at most.
     ///   - timeout: How long to wait for the answer. Cancelling the task ends the waiting, too; the message goes on by itself.
     /// - Throws: `AppServiceError`; `timedOut` if there is no answer yet.
@@ -17,6 +18,7 @@ extension ConnectedDevicesPlatform {
         _ message: ValueSet,
         to service: AppServiceInfo,
         on request: RemoteSystemConnectionRequest,
+        from appID: String? = nil,
         timeToLive: Duration = .seconds(24 * 3_600),
         timeout: Duration = .seconds(30)
     ) async throws(AppServiceError) -> ValueSet {
@@ -25,7 +27,12 @@ extension ConnectedDevicesPlatform {
             let (endpoint, target) = try await resolve(request, within: timeout) { (directory) throws(TargetError) in
                 try directory.resolve(service, on: request)
             }
-            let command = try await endpoint.submit(.message(service: service.name, message), to: target, life: timeToLive)
+            let command = try await endpoint.submit(
+                .message(service: service.name, message),
+                to: target,
+                life: timeToLive,
+                senderApp: appID
+            )
             guard await command.state.first(within: ContinuousClock.now.duration(to: end), where: \.isEnded) != nil else {
                 throw Task.isCancelled ? .taskCancelled : .pending
             }

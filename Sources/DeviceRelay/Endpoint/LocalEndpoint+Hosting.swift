@@ -29,6 +29,9 @@ extension LocalEndpoint {
         becomeHost()
     }
 
+    /// Which app speaks: the one that says so, else the only one there is.
+    func callingApp(_ appID: String?) -> String? { appID ?? (apps.count == 1 ? apps.keys.first : nil) }
+
     private func becomeHost() {
         guard channel.role != .host else { return }
         let wasStopped = if case .stopped = channel.status { true } else { false }

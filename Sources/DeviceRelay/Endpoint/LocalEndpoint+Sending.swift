@@ -196,7 +196,7 @@ extension LocalEndpoint {
             relay: relay,
             sender: self.id,
             target: target.endpoint,
-            senderApp: senderApp,
+            senderApp: callingApp(senderApp),
             targetApp: target.appID,
             keyID: record.payload.agreementKey.keyID,
             kind: body.kind,

@@ -12,6 +12,7 @@ extension LocalEndpoint {
         do {
             let connector = SessionConnector(
                 certificate: try EndpointCertificate(identityKey),
+                timing: settings.sessionTiming,
                 budget: AssemblyBudget(limits: Limits())
             ) { [weak self] peer, opening in
                 await self?.admit(peer, opening) ?? .refuse(AppServiceError(.appUnavailable))
@@ -28,7 +29,12 @@ extension LocalEndpoint {
         sessions.count + dialing.count + accepting < channel.limits[.sessionsPerEndpoint]
     }
 
-    private func add(_ session: PeerSession) {
+    /// Keeps a session that has come about, if it is still wanted.
+    private func add(_ session: PeerSession) async throws(AppServiceError) {
+        guard isActive else {
+            await session.shutDown()
+            throw AppServiceError(.cancelled, message: "the platform was suspended or shut down")
+        }
         sessions.add(session, with: session.peer, isOpenedHere: session.isOpenedHere)
         spawn { [weak self] in
             _ = await session.ended()
@@ -38,10 +44,14 @@ extension LocalEndpoint {
 
     private func remove(_ session: PeerSession) { sessions.remove(session, with: session.peer) }
 
+    /// Whether it is to have sessions: not while it is suspended.
+    private var isActive: Bool {
+        if case .stopped = channel.status { false } else { !isShutDown }
+    }
+
     /// Closes all sessions.
     func endSessions() async {
-        for continuation in waitingTunnels.values { continuation.resume(returning: .failure(AppServiceError(.cancelled))) }
-        waitingTunnels = [:]
+        loseTunnels()
         await withTaskGroup { group in
             for session in sessions.sessions { group.addTask { await session.shutDown() } }
         }
@@ -53,14 +63,16 @@ extension LocalEndpoint {
     func open(
         _ info: AppServiceInfo,
         on target: ResolvedTarget,
+        from appID: String?,
         timeout: Duration
     ) async throws(AppServiceError) -> AppServiceConnection {
         let end = ContinuousClock.now + timeout
+        let caller = callingApp(appID) ?? ""
         // A session that has just begun to end asks for another one.
         for isLast in [false, true] {
-            let session = try await session(with: target.endpoint, timeout: ContinuousClock.now.duration(to: end))
+            let session = try await session(with: target.endpoint, until: end)
             do throws(AppServiceError) {
-                return try await session.open(info, timeout: ContinuousClock.now.duration(to: end))
+                return try await session.open(info, from: caller, timeout: ContinuousClock.now.duration(to: end))
             } catch {
                 guard error.cause is SessionEnding, !isLast else { throw error }
                 remove(session)
@@ -69,25 +81,44 @@ extension LocalEndpoint {
         throw AppServiceError(.remoteSystemUnavailable)
     }
 
-    private func session(with peer: EndpointID, timeout: Duration) async throws(AppServiceError) -> PeerSession {
+    private func session(with peer: EndpointID, until end: ContinuousClock.Instant) async throws(AppServiceError) -> PeerSession {
         if let session = sessions.session(with: peer), !session.hasEnded { return session }
-        if let dial = dialing[peer] { return try await Self.result(of: dial) }
+        // Whoever wants the same peer meanwhile waits for the same session; so it does not end with the first one's patience.
+        if let dial = dialing[peer] {
+            do throws(AppServiceError) {
+                return try await Self.result(of: dial, until: end)
+            } catch {
+                // Whoever asked for that one may have had less time.
+                guard error.code == .timedOut || error.code == .remoteSystemUnavailable, ContinuousClock.now < end else { throw error }
+            }
+        }
+        let dial: Dial = if let dial = dialing[peer] { dial } else { try beginDial(peer, until: end) }
+        return try await Self.result(of: dial, until: end)
+    }
+
+    private func beginDial(_ peer: EndpointID, until end: ContinuousClock.Instant) throws(AppServiceError) -> Dial {
         guard !isShutDown else { throw AppServiceError(.cancelled, message: "the platform was shut down") }
         guard hasRoomForSession else {
             throw AppServiceError(.resourceLimitsExceeded, message: "this endpoint has as many sessions as it may; wait for one to end")
         }
-        // Whoever wants the same peer meanwhile waits for the same session; so it does not end with the first one's patience.
         let dial = Dial(nil)
         dialing[peer] = dial
         spawn { [weak self] in
-            let result = await self?.dial(peer, timeout)
+            let result = await self?.dial(peer, ContinuousClock.now.duration(to: end))
             dial.update { $0 = result ?? .failure(AppServiceError(.cancelled)) }
         }
-        return try await Self.result(of: dial)
+        return dial
     }
 
-    private static func result(of dial: Dial) async throws(AppServiceError) -> PeerSession {
-        guard let result = await dial.first(where: { $0 != nil }) ?? nil else { throw AppServiceError(.cancelled) }
+    /// How much longer than the caller wanted the relay has for its word, which says more than that the time is over.
+    private static let relayGrace = Duration.seconds(5)
+
+    private static func result(of dial: Dial, until end: ContinuousClock.Instant) async throws(AppServiceError) -> PeerSession {
+        let patience = max(.zero, ContinuousClock.now.duration(to: end)) + relayGrace
+        let result = await dial.first(within: patience) { $0 != nil }
+        guard let result = result ?? nil else {
+            throw AppServiceError(Task.isCancelled ? .cancelled : .timedOut)
+        }
         return try result.get()
     }
 
@@ -96,11 +127,7 @@ extension LocalEndpoint {
         do throws(AppServiceError) {
             let entrance = try await openTunnel(to: peer, timeout).get()
             let session = try await connector().open(to: peer, over: transport(entrance))
-            guard !isShutDown else {
-                await session.shutDown()
-                throw AppServiceError(.cancelled, message: "the platform was shut down")
-            }
-            add(session)
+            try await add(session)
             return .success(session)
         } catch {
             return .failure(error)
@@ -158,7 +185,7 @@ extension LocalEndpoint {
 
     /// Another endpoint wants to talk to this one.
     func offered(_ offer: RelayMessage.TunnelOffer) {
-        guard hasRoomForSession, !isShutDown, let connector = try? connector(),
+        guard hasRoomForSession, isActive, let connector = try? connector(),
             let opener = try? Signed<EndpointRecord>(verifying: offer.opener.record.bytes).payload.endpointID,
             let peer = try? peers.introduced(offer.opener, as: opener), opener != id
         else { return say(.tunnelDecline(.init(tunnel: offer.entrance.tunnel))) }
@@ -171,15 +198,13 @@ extension LocalEndpoint {
             do throws(AppServiceError) {
                 // Who it is, its key proves; the relay's word only says whom to expect.
                 let session = try await connector.accept(over: transport) { $0 == opener }
-                await self?.accepted(session)
+                try await self?.add(session)
             } catch {
                 logger.info("a session did not come about", metadata: ["peer": "\(opener.label)", "code": "\(error.code)"])
             }
             await self?.acceptEnded()
         }
     }
-
-    private func accepted(_ session: PeerSession) { add(session) }
 
     private func acceptEnded() {
         accepting -= 1

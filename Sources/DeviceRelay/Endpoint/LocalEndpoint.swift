@@ -213,10 +213,12 @@ actor LocalEndpoint {
         await start()
     }
 
-    /// Ends the connection until `start`.
+    /// Ends the connection, and all sessions, until `start`.
     func leave(_ reason: EndpointMessage.Leaving.Reason) async {
         perform(channel.leave(reason, now: now))
         await closed()
+        // From here on no session is kept that comes about late.
+        await endSessions()
     }
 
     /// Ends everything: returns when no task, socket or timer is left.
@@ -224,7 +226,6 @@ actor LocalEndpoint {
         guard !isShutDown else { return }
         await leave(reason)
         isShutDown = true
-        await endSessions()
         timer?.cancel()
         timer = nil
         for handler in handlers.values { handler.timer?.cancel() }

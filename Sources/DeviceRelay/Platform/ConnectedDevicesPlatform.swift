@@ -104,8 +104,9 @@ public final class ConnectedDevicesPlatform: Sendable {
         if !isSuspended { await endpoint.start() }
     }
 
-    /// Disconnects all accounts: other devices see this one as suspended, and it can be woken. What is being handled goes on.
-    /// For apps that go to the background; returns within seconds.
+    /// Disconnects all accounts: other devices see this one as suspended, and it can be woken. Commands that are being handled go on. App
+    /// service connections, of both directions, are closed: nothing would pass over them any more. For apps that go to the background;
+    /// returns within seconds.
     public func suspend() async {
         let endpoints = state.withLock { state in
             state.isSuspended = true

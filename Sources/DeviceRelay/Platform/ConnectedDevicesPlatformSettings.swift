@@ -29,6 +29,7 @@ public struct ConnectedDevicesPlatformSettings: Sendable {
     public var logger = Logger(label: "device-relay", factory: { _ in SwiftLogNoOpLogHandler() })
 
     package var clock = PlatformClock.system
+    package var sessionTiming = SessionTiming()
     package var systemKey = SystemKeyFile.shared
     /// `nil` stands for the system's.
     package var authorities: [Certificate]?

@@ -56,7 +56,7 @@ extension SessionHandler {
         for task in serving.values { task.cancel() }
         change { $0.drain(into: &$2) }
         for key in asks.keys where key.number == 0 { change { $0.closeConnection(key.connection, at: $1, into: &$2) } }
-        for id in inboxes.keys.sorted() { close(id, SessionClosure(.cancelled, "the app is shutting down")) }
+        for id in inboxes.keys.sorted() { close(id, SessionClosure(.cancelled, "the app is going away")) }
         closeSoon()
     }
 

@@ -19,6 +19,7 @@ final class SessionHandler: ChannelInboundHandler {
     struct Environment {
         let role: SessionStateMachine.Role
         let limits: Limits
+        var timing = SessionTiming()
         let budget: AssemblyBudget
         let admit: SessionAdmitter
         /// The peer that TLS has proved.
@@ -69,7 +70,7 @@ final class SessionHandler: ChannelInboundHandler {
     init(_ environment: Environment, started: @escaping @Sendable (Result<PeerSession, SessionStartError>) -> Void) {
         self.environment = environment
         self.started = started
-        machine = SessionStateMachine(role: environment.role, limits: environment.limits)
+        machine = SessionStateMachine(role: environment.role, limits: environment.limits, timing: environment.timing)
     }
 
     /// The time since the handler was added.

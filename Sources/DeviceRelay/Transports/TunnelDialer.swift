@@ -69,7 +69,12 @@ struct TunnelDialer: Sendable {
                 }
             }
             .connect(host: host, port: port)
-            .whenFailure { attempt.fail(.unreachable(DialFailure(connecting: $0))) }
+            .whenComplete { result in
+                switch result {
+                case .success: attempt.connected()
+                case .failure(let error): attempt.fail(.unreachable(DialFailure(connecting: error)))
+                }
+            }
     }
 
     private func addHTTP(to channel: any Channel, _ address: RelayAddress, _ path: String, _ attempt: TunnelAttempt) throws {

@@ -7,136 +7,128 @@ import Synchronization
 /// Several attempts to enter a tunnel, of which one succeeds.
 final class TunnelRace: Sendable {
     private struct State {
-        var remaining: ArraySlice<TunnelCandidate>
-        var channels: [any Channel] = []
-        var running = 0
-        var timers: [Scheduled<Void>] = []
-        /// What the relay said counts more than that it could not be reached in another way.
-        var failure = PeerTransportError.noCandidate
-        var isOver = false
+        var machine: StateMachine
+        var channels: [StateMachine.AttemptID: any Channel] = [:]
+        /// Runs out when the next way is tried.
+        var timer: Scheduled<Void>?
+        /// Runs out with the race.
+        var end: Scheduled<Void>?
     }
 
     let outcome = OneShot<Result<any Channel, PeerTransportError>>()
-    private let patience: TimeAmount
+    private let candidates: [TunnelCandidate]
+    private let patience: TunnelTransport.Patience
     private let dialer: TunnelDialer
     private let state: Mutex<State>
 
-    init(_ candidates: [TunnelCandidate], patience: TimeAmount, dial dialer: TunnelDialer) {
+    init(_ candidates: [TunnelCandidate], patience: TunnelTransport.Patience, dial dialer: TunnelDialer) {
+        self.candidates = candidates
         self.patience = patience
         self.dialer = dialer
-        state = Mutex(State(remaining: candidates[...]))
+        state = Mutex(State(machine: StateMachine(ways: candidates.count)))
     }
 
     func start(timeout: TimeAmount) {
-        keep(dialer.loop.scheduleTask(in: timeout) { self.end(.failure(.timedOut)) })
-        next()
+        let end = dialer.loop.scheduleTask(in: timeout) { self.end(.failure(.timedOut)) }
+        state.withLock { $0.end = end }
+        change { $0.start() }
     }
 
-    /// Tries the next candidate, if there is one.
-    private func next() {
-        enum Step {
-            case dial(TunnelCandidate, isLast: Bool)
-            case fail(PeerTransportError)
-            case wait
+    /// Ends the race in whatever way, unless it has ended.
+    func end(_ result: Result<any Channel, PeerTransportError>) {
+        var isFirst = false
+        change { machine in
+            isFirst = !machine.isOver
+            return machine.end()
         }
-        let step: Step = state.withLock { state in
-            if state.isOver { return .wait }
-            if let candidate = state.remaining.popFirst() {
-                state.running += 1
-                return .dial(candidate, isLast: state.remaining.isEmpty)
-            }
-            return state.running == 0 ? .fail(state.failure) : .wait
-        }
-        switch step {
-        case .wait: break
-        case .fail(let error): end(.failure(error))
-        case .dial(let candidate, let isLast):
-            if !isLast { keep(dialer.loop.scheduleTask(in: patience) { self.next() }) }
-            dialer.dial(candidate, TunnelAttempt(race: self))
-        }
-    }
-
-    private func keep(_ timer: Scheduled<Void>) {
-        let isOver = state.withLock { state in
-            if !state.isOver { state.timers.append(timer) }
-            return state.isOver
-        }
-        if isOver { timer.cancel() }
+        if isFirst { outcome.settle(result) }
     }
 
     // MARK: Attempts
 
-    /// False if the race is over.
-    fileprivate func add(_ channel: any Channel) -> Bool {
+    /// False if the attempt was given up.
+    fileprivate func add(_ channel: any Channel, _ attempt: StateMachine.AttemptID) -> Bool {
         state.withLock { state in
-            if !state.isOver { state.channels.append(channel) }
-            return !state.isOver
+            guard state.machine.isRunning(attempt) else { return false }
+            state.channels[attempt] = channel
+            return true
         }
     }
 
-    fileprivate func failed(_ error: PeerTransportError) {
-        state.withLock { state in
-            state.running -= 1
-            if case .refused = state.failure { return }
-            state.failure = error
-        }
-        next()
-    }
-
-    /// The relay has answered on this channel.
     /// - Returns: whether it is the first.
-    fileprivate func win(_ channel: any Channel) -> Bool { finish(except: channel) }
-
-    /// Ends the race in whatever way, unless it has ended.
-    func end(_ result: Result<any Channel, PeerTransportError>) {
-        if finish(except: nil) { outcome.settle(result) }
+    fileprivate func won(_ attempt: StateMachine.AttemptID) -> Bool {
+        var isFirst = false
+        change { machine in
+            let actions = machine.won(attempt)
+            isFirst = actions != nil
+            return actions ?? []
+        }
+        return isFirst
     }
 
-    private func finish(except winner: (any Channel)?) -> Bool {
-        let ended = state.withLock { state -> State? in
-            guard !state.isOver else { return nil }
-            defer { state = State(remaining: [], isOver: true) }
-            return state
+    // MARK: The machine
+
+    fileprivate func change(_ body: (inout StateMachine) -> [StateMachine.Action]) {
+        let (actions, channels, timers) = state.withLock { state in
+            let actions = body(&state.machine)
+            var channels: [any Channel] = []
+            for case .close(let attempt) in actions {
+                if let channel = state.channels.removeValue(forKey: attempt) { channels.append(channel) }
+            }
+            guard state.machine.isOver else { return (actions, channels, [Scheduled<Void>?]()) }
+            defer { (state.timer, state.end, state.channels) = (nil, nil, [:]) }
+            return (actions, channels, [state.timer, state.end])
         }
-        guard let ended else { return false }
-        for timer in ended.timers { timer.cancel() }
+        for timer in timers { timer?.cancel() }
         // Not at once: this may run within a handler of the channel, which must not be entered again.
-        for channel in ended.channels where channel !== winner { channel.eventLoop.execute { channel.close(promise: nil) } }
-        return true
+        for channel in channels { channel.eventLoop.execute { channel.close(promise: nil) } }
+        for action in actions {
+            switch action {
+            case .dial(let way, let attempt): dialer.dial(candidates[way], TunnelAttempt(race: self, id: attempt))
+            case .close: break
+            case .wait(let patience, let turn): wait(patience, turn)
+            case .fail(let error): outcome.settle(.failure(error))
+            }
+        }
+    }
+
+    private func wait(_ kind: StateMachine.Patience, _ turn: Int) {
+        let time = kind == .connecting ? patience.connecting : patience.answering
+        let timer = dialer.loop.scheduleTask(in: time) { self.change { $0.patienceEnded(turn: turn) } }
+        let before = state.withLock { state in
+            defer { if !state.machine.isOver { state.timer = timer } }
+            return state.machine.isOver ? timer : state.timer
+        }
+        before?.cancel()
     }
 }
 
-/// One of the attempts. It fails once, or wins.
-final class TunnelAttempt: Sendable {
+/// One of the attempts.
+struct TunnelAttempt: Sendable {
     private let race: TunnelRace
-    private let isOver = Mutex(false)
+    private let id: TunnelRace.StateMachine.AttemptID
 
-    init(race: TunnelRace) { self.race = race }
+    fileprivate init(race: TunnelRace, id: TunnelRace.StateMachine.AttemptID) {
+        self.race = race
+        self.id = id
+    }
 
     /// False if it comes too late.
-    func add(_ channel: any Channel) -> Bool { race.add(channel) }
+    func add(_ channel: any Channel) -> Bool { race.add(channel, id) }
 
-    func fail(_ error: PeerTransportError) {
-        if finish() { race.failed(error) }
-    }
+    func connected() { race.change { $0.connected(id) } }
+
+    func fail(_ error: PeerTransportError) { race.change { $0.failed(id, error) } }
 
     /// The relay has answered: if this is the first, the stream begins.
     func win(_ channel: any Channel, install: (any Channel) throws -> Void) {
-        guard finish() else { return }
-        guard race.win(channel) else { return channel.close(promise: nil) }
+        guard race.won(id) else { return channel.close(promise: nil) }
         do {
             try install(channel)
             race.outcome.settle(.success(channel))
         } catch {
             channel.close(promise: nil)
             race.outcome.settle(.failure(.unreachable(.protocolError("TLS cannot be set up"))))
-        }
-    }
-
-    private func finish() -> Bool {
-        isOver.withLock { isOver in
-            defer { isOver = true }
-            return !isOver
         }
     }
 }

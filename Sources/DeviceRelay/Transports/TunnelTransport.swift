@@ -7,25 +7,35 @@ package import RelayProtocol
 
 /// A tunnel through the relay, from one side.
 ///
-/// The ways that the relay names are tried in order: the next one after a second, or at once when one has failed. The first that the relay
-/// answers on is used, and the others are closed.
+/// The ways that the relay names are tried in order: the next one when one has failed, or leaves the endpoint waiting. The first that the
+/// relay answers on is used.
 package struct TunnelTransport: PeerTransport {
+    /// How long a way may take before the next is tried.
+    package struct Patience: Sendable {
+        /// To be connected.
+        package var connecting = TimeAmount.seconds(1)
+        /// To bring the relay's word once it is connected. The other side may be late; but there are networks that take any connection, and
+        /// then let nothing pass that is not HTTPS.
+        package var answering = TimeAmount.seconds(5)
+
+        package init() {}
+    }
+
     private let entrance: TunnelEntrance
     private let relay: RelayAddress
     private let trust: RelayTrust
-    private let patience: TimeAmount
+    private let patience: Patience
     private let group: any EventLoopGroup
 
     /// - Parameters:
     ///   - entrance: This side's.
     ///   - relay: Where the relay that gave it was dialled.
     ///   - trust: Whom to take for it.
-    ///   - patience: How long the relay may be silent on one way before the next is tried too.
     package init(
         _ entrance: TunnelEntrance,
         relay: RelayAddress,
         trust: RelayTrust,
-        patience: TimeAmount = .seconds(1),
+        patience: Patience = Patience(),
         group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
     ) {
         self.entrance = entrance

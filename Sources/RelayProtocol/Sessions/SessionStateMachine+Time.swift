@@ -8,7 +8,7 @@ extension SessionStateMachine {
         unansweredPings = 0
     }
 
-    private var pingInterval: Duration { awaitedCount > 0 ? SessionWire.busyInterval : SessionWire.quietInterval }
+    private var pingInterval: Duration { awaitedCount > 0 ? timing.busyInterval : timing.quietInterval }
 
     private var nextPing: Duration { (unansweredPings == 0 ? lastHeard : lastPing) + pingInterval }
 
@@ -23,7 +23,7 @@ extension SessionStateMachine {
     package var nextDeadline: Duration? {
         guard end == nil else { return nil }
         var next = nextPing
-        if let idleSince { next = min(next, idleSince + SessionWire.idleInterval) }
+        if let idleSince { next = min(next, idleSince + timing.idleInterval) }
         if assemblingCount > 0 { next = min(next, bodyDeadline) }
         if let closing = closingDeadlines.map(\.until).min() { next = min(next, closing) }
         return next
@@ -32,7 +32,7 @@ extension SessionStateMachine {
     /// Does what is due.
     package mutating func timePassed(at now: Duration, into actions: inout [SessionAction]) {
         guard end == nil else { return }
-        if let idleSince, now >= idleSince + SessionWire.idleInterval {
+        if let idleSince, now >= idleSince + timing.idleInterval {
             actions.append(.send(SessionFrame(.goaway(SessionGoAway(lastConnection: lastTheirs)))))
             return end(.idle, into: &actions)
         }

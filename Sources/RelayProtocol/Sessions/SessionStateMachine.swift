@@ -22,6 +22,7 @@ package struct SessionStateMachine: Sendable {
     }
 
     package let role: Role
+    let timing: SessionTiming
     let settings: SessionSettings
     let assemblyLimit: Int
     /// What applies; before the peer's settings have come, our own.
@@ -69,8 +70,9 @@ package struct SessionStateMachine: Sendable {
         let ticket: WaitingLine<SessionConnection.Announcement>.Ticket
     }
 
-    package init(role: Role, limits: Limits = Limits()) {
+    package init(role: Role, limits: Limits = Limits(), timing: SessionTiming = SessionTiming()) {
         self.role = role
+        self.timing = timing
         self.settings = SessionSettings(limits: limits)
         self.agreed = settings
         self.assemblyLimit = min(limits[.assemblyBytesPerSession], limits[.assemblyBytesPerEndpoint])

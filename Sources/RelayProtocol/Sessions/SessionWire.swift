@@ -25,17 +25,23 @@ package enum SessionWire {
     /// Frames that answer a peer and have not left yet. A peer that goes on without reading its answers is cut off there.
     package static let unflushedReplies = 4_096
 
-    /// Silence before a ping, without and with requests that wait for the peer.
-    package static let quietInterval = Duration.seconds(45)
-    package static let busyInterval = Duration.seconds(15)
     /// Pings without an answer after which the peer is given up.
     package static let unansweredPings = 2
-    /// A session without connections ends after this.
-    package static let idleInterval = Duration.seconds(60)
     /// How long a closed connection waits for the peer to fetch the last responses.
     package static let closingInterval = Duration.seconds(60)
     /// How far ahead granted bodies may be paid for, all of a session together.
     package static let stalledInterval = Duration.seconds(60)
     /// What a KiB of them pays for: 4 KiB/s are enough to go on.
     package static let bodyKiBTime = Duration.milliseconds(250)
+}
+
+/// When a side of a session looks after its peer, and when it is done. Each side goes by its own.
+package struct SessionTiming: Hashable, Sendable {
+    /// Silence before a ping, without and with requests that wait for the peer.
+    package var quietInterval = Duration.seconds(45)
+    package var busyInterval = Duration.seconds(15)
+    /// A session without connections ends after this.
+    package var idleInterval = Duration.seconds(60)
+
+    package init() {}
 }

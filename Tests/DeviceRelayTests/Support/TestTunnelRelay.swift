@@ -107,11 +107,13 @@ final class TestTunnelRelay: Sendable {
             }
         }
         let token = Secret(Blob<BlobKinds.TunnelToken>(Array(repeating: 7, count: 32)))
+        var patience = TunnelTransport.Patience()
+        patience.answering = .milliseconds(50)
         return TunnelTransport(
             TunnelEntrance(tunnel: id, token: token, urls: urls),
             relay: address,
             trust: RelayTrust(relay: nil),
-            patience: .milliseconds(50)
+            patience: patience
         )
     }
 

@@ -14,8 +14,13 @@ final class TestHome {
     let relayd: RelaydProcess
     let directory = FileManager.default.temporaryDirectory.appending(path: "home-\(UUID().uuidString)")
 
-    init(_ security: RelaydProcess.Security = .plain, accounts: [String] = ["Anna"], arguments: [String] = []) async throws {
-        relayd = try await RelaydProcess(security, arguments: arguments)
+    init(
+        _ security: RelaydProcess.Security = .plain,
+        accounts: [String] = ["Anna"],
+        networks: [String] = [],
+        arguments: [String] = []
+    ) async throws {
+        relayd = try await RelaydProcess(security, networks: networks, arguments: arguments)
         _ = try await relayd.start()
         for account in accounts { _ = try await relayd.run("account", "add", account) }
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -46,6 +51,27 @@ final class TestHome {
         return try JSONDecoder().decode(Answer.self, from: Data(answer.body)).token
     }
 
+    /// A device in each network, which the relay's other devices know if they come later. One login serves for all of them.
+    func guests(
+        in networks: [TestNetwork?],
+        change: @escaping @Sendable (inout ConnectedDevicesPlatformSettings) -> Void = { _ in }
+    ) async throws -> [TestDevice] {
+        let token = try await bearerToken()
+        let link = try JoinLink(parsing: try await relayd.run("invite", "Anna"), plainHTTP: .allowed)
+        var devices: [TestDevice] = []
+        for (number, network) in networks.enumerated() {
+            let tokens = StaticAccessTokenProvider(AccessToken(token))
+            let device = try TestDevice("Guest \(number)", at: link, in: self, accessTokens: tokens) { settings in
+                if let network, let url = URL(string: network.origin) { settings.relay = url }
+                change(&settings)
+            }
+            try await device.start()
+            try await device.platform.accounts.add(device.account)
+            devices.append(device)
+        }
+        return devices
+    }
+
     /// A device that has joined.
     func device(_ name: String, of person: String = "Anna", change: (inout ConnectedDevicesPlatformSettings) -> Void = { _ in })
         async throws -> TestDevice
@@ -65,11 +91,19 @@ final class TestDevice {
     let settings: ConnectedDevicesPlatformSettings
     /// The relay runs as long as somebody needs it.
     private let home: TestHome
+    private let accessTokens: any AccessTokenProvider
     private(set) var platform: ConnectedDevicesPlatform
 
-    init(_ name: String, at link: JoinLink, in home: TestHome, change: (inout ConnectedDevicesPlatformSettings) -> Void = { _ in }) throws {
+    init(
+        _ name: String,
+        at link: JoinLink,
+        in home: TestHome,
+        accessTokens: any AccessTokenProvider = JoinLinkAccessTokenProvider(clientID: "org.example.test"),
+        change: (inout ConnectedDevicesPlatformSettings) -> Void = { _ in }
+    ) throws {
         self.name = name
         self.home = home
+        self.accessTokens = accessTokens
         let directory = home.directory.appending(path: name)
         var settings = ConnectedDevicesPlatformSettings(
             relay: try #require(URL(string: link.origin)),
@@ -80,12 +114,12 @@ final class TestDevice {
         settings.systemKey = SystemKeyFile(path: directory.appending(path: "system.key").path)
         change(&settings)
         self.settings = settings
-        platform = ConnectedDevicesPlatform(settings: settings, accessTokens: JoinLinkAccessTokenProvider(clientID: "org.example.test"))
+        platform = ConnectedDevicesPlatform(settings: settings, accessTokens: accessTokens)
     }
 
     /// Another process of the same installation, as far as it can be told.
     func sibling() -> ConnectedDevicesPlatform {
-        ConnectedDevicesPlatform(settings: settings, accessTokens: JoinLinkAccessTokenProvider(clientID: "org.example.test"))
+        ConnectedDevicesPlatform(settings: settings, accessTokens: accessTokens)
     }
 
     func start() async throws { try await platform.start() }

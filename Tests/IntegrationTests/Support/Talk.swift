@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import RelayProtocol
+import RelayTesting
+import Testing
+
+/// The app whose services the tests of sessions call.
+enum Talk {
+    static let appID = "org.example.talk"
+
+    static func service(_ name: String) -> AppServiceInfo { AppServiceInfo(name: name, packageID: appID) }
+
+    /// - `echo`: answers with what it is sent.
+    /// - `never`: keeps its requests for ever, but those with `Asked`, which it answers with the number of the others; says how its connection
+    ///   ends.
+    /// - `mute`: does not take the connection, and says `opened`.
+    static func app(says: Log<String> = Log()) -> RemoteSystemAppRegistration {
+        RemoteSystemAppRegistration(
+            appID: appID,
+            services: [
+                Service("echo") { connection, _ in try await connection.respond(concurrently: 64) { $0.message } },
+                Service("never") { connection, _ in
+                    let asked = Log<Bool>()
+                    async let served: Void = connection.respond(concurrently: .max) { request in
+                        guard request.message["Asked"] == nil else { return ["Asked": .int(Int64(await asked.entries.count))] }
+                        await asked.add(true)
+                        try await Task.sleep(for: .seconds(86_400))
+                        return [:]
+                    }
+                    let closure = try await connection.closed
+                    await says.add("\(closure.status)")
+                    try? await served
+                },
+                Service("mute") { _, _ in
+                    await says.add("opened")
+                    try await Task.sleep(for: .seconds(86_400))
+                },
+            ]
+        )
+    }
+
+    /// Returns when `never` has so many requests.
+    static func hasAsked(_ count: Int, on connection: AppServiceConnection) async throws {
+        while try await connection.send(["Asked": true], timeout: .seconds(300))["Asked"]?.int != count { await Task.yield() }
+    }
+
+    /// The code of what an operation throws, or `success`.
+    static func outcome<Value>(_ operation: () async throws(AppServiceError) -> Value) async -> String {
+        do throws(AppServiceError) {
+            _ = try await operation()
+            return "success"
+        } catch {
+            return "\(error.code)"
+        }
+    }
+
+    /// A message of so many encoded bytes, at least 8.
+    static func message(encodedBytes count: Int) throws -> ValueSet {
+        var size = count
+        while true {
+            let message: ValueSet = ["D": .data(Array(repeating: 7, count: size))]
+            let excess = try message.encodedSize() - count
+            if excess == 0 { return message }
+            // The head grows with the length.
+            size -= excess
+        }
+    }
+}
+
+extension ConnectedDevicesPlatform {
+    func open(_ service: String, on pc: EndpointID, timeout: Duration = .seconds(60)) async throws(AppServiceError) -> AppServiceConnection
+    {
+        try await openAppService(
+            Talk.service(service),
+            on: RemoteSystemConnectionRequest(endpoint: pc, appID: Talk.appID),
+            timeout: timeout
+        )
+    }
+
+    /// Opens a connection once the relay is reached again.
+    func openAgain(_ service: String, on pc: EndpointID) async throws(AppServiceError) -> AppServiceConnection {
+        while true {
+            do throws(AppServiceError) {
+                return try await open(service, on: pc)
+            } catch {
+                // It may not have noticed yet that its connection to the relay is gone.
+                guard error.code == .networkNotAvailable else { throw error }
+                await Task.yield()
+            }
+        }
+    }
+}

@@ -32,11 +32,12 @@ package final class RelaydProcess {
 
     /// - Parameters:
     ///   - port: where it listens; 0 leaves that to the relay, `nil` takes one that was just free.
+    ///   - directory: its data directory, if that matters.
     ///   - arguments: flags for all of its commands.
-    package init(_ security: Security = .plain, port: Int? = nil, arguments: [String] = []) async throws {
+    package init(_ security: Security = .plain, port: Int? = nil, directory: URL? = nil, arguments: [String] = []) async throws {
         self.security = security
         self.arguments = arguments
-        directory = FileManager.default.temporaryDirectory.appending(path: "relayd-\(UUID().uuidString)")
+        self.directory = directory ?? FileManager.default.temporaryDirectory.appending(path: "relayd-\(UUID().uuidString)")
         if let port {
             self.port = port
             return

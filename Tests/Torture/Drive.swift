@@ -20,9 +20,9 @@ actor Drive {
     }
 
     private struct Lane {
-        var waiting: [Issue]
+        var waiting: [Errand]
         /// What the sender was told to submit, and has not answered. After its death its storage tells.
-        var current: Issue?
+        var current: Errand?
         /// Submitted and not ended.
         var open = 0
     }
@@ -90,6 +90,12 @@ actor Drive {
         let handle = try FileHandle(forWritingTo: url)
         try handle.seekToEnd()
         return handle
+    }
+
+    /// Kills whoever is left.
+    func end() {
+        for child in children.values { child.kill() }
+        relayd.kill()
     }
 
     /// - Returns: How long it took.
@@ -299,7 +305,7 @@ actor Drive {
         }
     }
 
-    private func again(_ issue: Issue) {
+    private func again(_ issue: Errand) {
         let lane = lane(of: issue.number)
         guard lanes[lane]?.current == issue else { return }
         lanes[lane]?.current = nil

@@ -63,7 +63,7 @@ struct Host: AsyncParsableCommand {
         await driver.tell(.started(issue: number, at: wallTime()))
         // Some take their time, so that processes die while they are at it.
         try? await Task.sleep(for: .milliseconds(number &* 7_919 % 16))
-        let answer = Issue.answer(to: number, isMessage: isMessage)
+        let answer = Errand.answer(to: number, isMessage: isMessage)
         await driver.tell(.handled(issue: number, answer))
         return answer
     }

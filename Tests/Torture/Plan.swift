@@ -36,14 +36,14 @@ struct Plan: Sendable {
     let seed: UInt64
     let senders: Int
     let targets: Int
-    let issues: [Issue]
+    let issues: [Errand]
     let strikes: [Strike]
 
     init(seed: UInt64, commands: Int, senders: Int, targets: Int, kills: Int) {
         (self.seed, self.senders, self.targets) = (seed, senders, targets)
         var random = SeededGenerator(seed: seed)
         issues = (0..<commands).map { number in
-            Issue(
+            Errand(
                 number: number,
                 sender: Int.random(in: 0..<senders, using: &random),
                 target: Int.random(in: 0..<targets, using: &random),

@@ -33,7 +33,7 @@ struct Send: AsyncParsableCommand {
         }
     }
 
-    private static func submit(_ issue: Issue, to endpoint: String, _ platform: ConnectedDevicesPlatform, _ driver: Driver) async throws {
+    private static func submit(_ issue: Errand, to endpoint: String, _ platform: ConnectedDevicesPlatform, _ driver: Driver) async throws {
         let request = RemoteSystemConnectionRequest(endpoint: try EndpointID(endpoint).unwrapped, appID: Member.app)
         let life = Duration.milliseconds(issue.life)
         let command: RemoteCommand

@@ -4,7 +4,7 @@
 import Foundation
 
 /// One command that a sender shall issue.
-struct Issue: Codable, Hashable, Sendable {
+struct Errand: Codable, Hashable, Sendable {
     /// The id of the one who asks for it: in the launch's URI, or in the message.
     var number: Int
     var sender: Int
@@ -90,7 +90,7 @@ enum Order: Codable, Sendable {
     /// The report of this number is in the ledger.
     case goOn(Int)
     /// Issue a command for the target with this endpoint.
-    case submit(Issue, endpoint: String)
+    case submit(Errand, endpoint: String)
     case networkChanged
     case stop
 }

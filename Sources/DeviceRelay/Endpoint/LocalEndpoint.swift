@@ -54,7 +54,10 @@ actor LocalEndpoint {
     /// What found no room on the connection.
     var waitingForRoom: [@Sendable (isolated LocalEndpoint) -> Void] = []
     var problem: ConnectionProblem?
+    var storageTrouble = StorageTrouble()
     var hasStarted = false
+    /// Those that were made before are read.
+    var hasInvitations = false
     var isShutDown = false
     /// How far the relay's clock is ahead of the own one.
     var relayOffset: Int64
@@ -191,15 +194,20 @@ actor LocalEndpoint {
 
     func start() async {
         guard !isShutDown else { return }
+        storageTrouble.end()
         if !hasStarted {
             hasStarted = true
             startTarget()
+        }
+        if !hasInvitations {
             do {
                 try await loadInvitations()
+                hasInvitations = true
             } catch {
                 return storageFailed(error)
             }
         }
+        workOnReceived()
         perform(channel.start(now: now))
     }
 
@@ -213,6 +221,7 @@ actor LocalEndpoint {
 
     /// Ends the connection until `start`.
     func leave(_ reason: EndpointMessage.Leaving.Reason) async {
+        storageTrouble.end()
         perform(channel.leave(reason, now: now))
         await closed()
     }

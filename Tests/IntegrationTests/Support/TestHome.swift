@@ -14,8 +14,18 @@ final class TestHome {
     let relayd: RelaydProcess
     let directory = FileManager.default.temporaryDirectory.appending(path: "home-\(UUID().uuidString)")
 
-    init(_ security: RelaydProcess.Security = .plain, accounts: [String] = ["Anna"], arguments: [String] = []) async throws {
-        relayd = try await RelaydProcess(security, arguments: arguments)
+    /// - Parameters:
+    ///   - relayDirectory: The relay's data directory, if that matters.
+    ///   - relayErrors: Where the relay says what goes wrong; without, where the tests do.
+    init(
+        _ security: RelaydProcess.Security = .plain,
+        accounts: [String] = ["Anna"],
+        arguments: [String] = [],
+        relayDirectory: URL? = nil,
+        relayErrors: FileHandle? = nil
+    ) async throws {
+        relayd = try await RelaydProcess(security, directory: relayDirectory, arguments: arguments)
+        relayd.standardError = relayErrors
         _ = try relayd.start()
         for account in accounts { _ = try relayd.run("account", "add", account) }
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -44,6 +54,16 @@ final class TestHome {
             enum CodingKeys: String, CodingKey { case token = "access_token" }
         }
         return try JSONDecoder().decode(Answer.self, from: Data(answer.body)).token
+    }
+
+    /// Waits until `/readyz` says so.
+    func relayIs(ready: Bool) async throws {
+        let address = try RelayAddress(try url(relayd.origin))
+        while true {
+            let answer = try? await HTTPRequestClient().send(HTTPRequest(.GET, "/readyz"), to: address, trust: RelayTrust(relay: nil))
+            if answer?.status == (ready ? 200 : 503) { return }
+            try await Task.sleep(for: .milliseconds(50))
+        }
     }
 
     /// A device that has joined.
@@ -100,6 +120,14 @@ final class TestDevice {
 
     var id: EndpointID {
         get throws { try #require(platform.accounts.endpoint(of: account)) }
+    }
+
+    /// Waits until the storage cannot be used, and is tried again by itself.
+    func isInStorageTrouble() async throws {
+        for await state in platform.connectionStates(for: account) where state.problem?.code == .storageFailed {
+            if case .waiting = state.phase { return }
+        }
+        throw CancellationError()
     }
 
     /// Waits until the account is connected.

@@ -5,7 +5,7 @@ import ArgumentParser
 import Foundation
 
 /// Shows that nothing is lost, and nothing done twice, whoever is killed when: see `scripts/torture`.
-@main struct Torture: AsyncParsableCommand {
+@main struct TortureCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Issues launches and messages while relay, targets and senders are killed, and checks what became of each.",
         subcommands: [Run.self, Send.self, Host.self],
@@ -54,6 +54,7 @@ import Foundation
             } catch {
                 failure = "\(error)"
             }
+            await drive.end()
             let summary = Summary(plan, await drive.ledger, seconds: seconds, failure: failure)
             if json {
                 let encoder = JSONEncoder()

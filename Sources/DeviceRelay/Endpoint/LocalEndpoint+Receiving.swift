@@ -160,6 +160,7 @@ extension LocalEndpoint {
         let key = command.key
         let content = try await journal.write { try $0.receivedContent(key) }
         let keys = try agreementKeys()
+        if let instead = received.expiresBeforeHandling(key, clock) { return perform(instead) }
         let cancellation = RequestCancellation()
         handlers[key] = Handler(started: now, cancellation: cancellation)
         setTimer(key, CommandPeriod.handling)

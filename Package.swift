@@ -225,6 +225,7 @@ let package = Package(
                 "RelayProtocol",
                 "RelayTesting",
                 "TestHost",
+                "Torture",
                 "relayd",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -254,6 +255,18 @@ let package = Package(
             name: "TestHost",
             dependencies: ["DeviceRelay", "RelayProtocol"],
             path: "Tests/TestHost",
+            swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "Torture",
+            dependencies: [
+                "DeviceRelay",
+                "RelayProtocol",
+                "RelayTesting",
+                server("ArgumentParser", "swift-argument-parser"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+            ],
+            path: "Tests/Torture",
             swiftSettings: settings
         ),
         .testTarget(

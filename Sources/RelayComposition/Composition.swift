@@ -34,6 +34,7 @@ package struct Composition {
         let tokens = TokenVerifier(issuers: [trusted], now: now, logger: logger)
         for login in try await issuer.revokedLogins() { tokens.withdraw(login) }
         withdrawals.begin { tokens.withdraw($0) }
+        let readiness = Readiness(store: store, now: now)
         self.issuer = issuer
         self.parts = RelayService.Parts(
             core: RelayCore(
@@ -47,14 +48,33 @@ package struct Composition {
             tokens: tokens,
             issuers: issuer.urls,
             metrics: metrics,
-            isReady: {
-                // Ready is who can keep a promise: a transaction that reaches the disk.
-                (try? await store.transact { try $0.databaseBegan() }) != nil
-            },
+            isReady: { await readiness.isReady },
             addRoutes: { router in
                 issuer.addRoutes(to: router) { _, context in context.remoteAddress?.ipAddress ?? "" }
             }
         )
+    }
+}
+
+/// Ready is who can keep a promise: a write that reaches the disk. One a second, however often anybody asks.
+private actor Readiness {
+    private let store: SQLiteStore
+    private let now: @Sendable () -> Milliseconds
+    private var last: (time: Int64, isReady: Bool)?
+
+    init(store: SQLiteStore, now: @escaping @Sendable () -> Milliseconds) {
+        self.store = store
+        self.now = now
+    }
+
+    var isReady: Bool {
+        get async {
+            let time = now().count
+            if let last, (0..<1_000).contains(time - last.time) { return last.isReady }
+            let isReady = (try? await store.transact { try $0.probe() }) != nil
+            last = (time, isReady)
+            return isReady
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import GRDB
+
 /// Why the issuer cannot be opened, or cannot do what its operator asked for.
 package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The database is there, its key is not.
@@ -28,12 +30,23 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
         case .masterKeyExposed(let path): "others may read the issuer's key file \(path); run: chmod 600 \(path)"
         case .masterKeyDamaged(let path): "the issuer's key file \(path) does not hold \(MasterKey.byteCount) bytes; restore it"
         case .wrongMasterKey: "the issuer's key file is not the one that its database was sealed with; restore it"
-        case .database(let code): "the issuer's database cannot be used (SQLite result \(code)); see that its directory is writable"
+        case .database(let code): "the issuer's database cannot be used (SQLite result \(code)): \(Self.advice(code))"
         case .notDurable: "the issuer's database does not take synchronous=FULL and WAL; its directory's file system does not serve"
         case .noIssuerURL: "the issuer needs at least one public URL"
         case .unknownUser: "there is no such user"
         case .tooManyInvitations: "there are already \(Invitation.maximumOpen) open invitations; let some be used or run out"
         case .nameInvalid: "a user's name has 1 to \(IssuerUser.maximumNameCharacters) characters and no control characters"
+        }
+    }
+}
+
+extension IssuerError {
+    private static func advice(_ code: Int32) -> String {
+        switch ResultCode(rawValue: code).primaryResultCode {
+        case .SQLITE_FULL: "the disk is full"
+        case .SQLITE_BUSY, .SQLITE_LOCKED: "another process keeps it locked"
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB: "issuer.sqlite is damaged; restore it from a backup"
+        default: "see that its directory is writable"
         }
     }
 }

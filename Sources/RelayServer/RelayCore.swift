@@ -62,6 +62,7 @@ package final class RelayCore: RelayCoreProtocol {
         var outgoing: [Outgoing] = []
         var isDelivering = false
         var isExpiring = false
+        var isStoreFailing = false
     }
 
     /// How long after the start an endpoint that was not heard of is `unknown`: the longest that a living one stays silent.
@@ -161,7 +162,26 @@ package final class RelayCore: RelayCoreProtocol {
         then completion: @escaping @Sendable (inout State, Result<Value, any Error>) -> Void
     ) {
         store.submit(body) { [self] result in
-            change { state in completion(&state, result) }
+            change { state in
+                tell(result, &state)
+                completion(&state, result)
+            }
+        }
+    }
+}
+
+extension RelayCore {
+    /// Says once that the store cannot be used, and once that it can again.
+    private func tell<Value>(_ result: Result<Value, any Error>, _ state: inout State) {
+        switch result {
+        case .failure(let error as StoreError):
+            if !state.isStoreFailing { logger.error("the store cannot be used", metadata: ["error": "\(error)"]) }
+            state.isStoreFailing = true
+        case .success:
+            if state.isStoreFailing { logger.notice("the store can be used again") }
+            state.isStoreFailing = false
+        // The transaction's own refusal.
+        case .failure: break
         }
     }
 }

@@ -35,11 +35,18 @@ package final class RelaydProcess {
     /// - Parameters:
     ///   - port: where it listens; 0 leaves that to the relay, `nil` takes one that was just free.
     ///   - networks: other addresses of this machine that lead to it, by its port and by `tunnelPort`, which then stays the same.
+    ///   - directory: its data directory, if that matters.
     ///   - arguments: flags for all of its commands.
-    package init(_ security: Security = .plain, port: Int? = nil, networks: [String] = [], arguments: [String] = []) async throws {
+    package init(
+        _ security: Security = .plain,
+        port: Int? = nil,
+        networks: [String] = [],
+        directory: URL? = nil,
+        arguments: [String] = []
+    ) async throws {
         self.security = security
         tunnelPort = networks.isEmpty ? 0 : try await Self.freePort()
-        directory = FileManager.default.temporaryDirectory.appending(path: "relayd-\(UUID().uuidString)")
+        self.directory = directory ?? FileManager.default.temporaryDirectory.appending(path: "relayd-\(UUID().uuidString)")
         let port = if let port { port } else { try await Self.freePort() }
         self.port = port
         let urls = networks.isEmpty ? [] : (["127.0.0.1"] + networks).flatMap { ["--url", "http://\($0):\(port)"] }
@@ -84,14 +91,14 @@ package final class RelaydProcess {
     }
 
     /// Waits on a thread of its own: whoever waits for a process must not keep tasks from running.
-    private func waiting<Result: Sendable>(_ wait: @escaping @Sendable () throws -> Result) async throws -> Result {
+    nonisolated(nonsending) private func waiting<Result: Sendable>(_ wait: @escaping @Sendable () throws -> Result) async throws -> Result {
         try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread { continuation.resume(with: Swift.Result(catching: wait)) }
         }
     }
 
     /// Runs a command to its end and returns what it printed.
-    package func run(_ arguments: String...) async throws -> String {
+    nonisolated(nonsending) package func run(_ arguments: String...) async throws -> String {
         let (process, output) = command(arguments)
         try process.run()
         let reading = output.fileHandleForReading
@@ -104,7 +111,7 @@ package final class RelaydProcess {
     }
 
     /// Starts the service and waits for its ready line.
-    package func start() async throws -> String {
+    nonisolated(nonsending) package func start() async throws -> String {
         let (process, output) = command(["serve"])
         try process.run()
         self.process = process
@@ -136,7 +143,7 @@ package final class RelaydProcess {
 
     /// Stops it as a service manager does.
     /// - Returns: the exit code.
-    package func stop() async throws -> Int32? {
+    nonisolated(nonsending) package func stop() async throws -> Int32? {
         guard let process else { return nil }
         process.terminate()
         try await waiting { process.waitUntilExit() }

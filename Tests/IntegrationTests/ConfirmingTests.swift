@@ -4,6 +4,7 @@
 import DeviceRelay
 import Foundation
 import RelayProtocol
+import RelayTesting
 import Testing
 
 /// Saying who belongs to the account, by processes that do little else.
@@ -24,6 +25,25 @@ import Testing
         try await tablet.sees("Phone") { !$0.isNew }
         await tablet.platform.shutdown()
         await phone.platform.shutdown()
+    }
+
+    @Test(arguments: [false, true]) func whoConfirmsWithoutTheRelayTellsTheOthersLater(_ restarts: Bool) async throws {
+        let home = try await TestHome()
+        let (pc, tablet) = (try await home.device("PC"), try await home.device("Tablet"))
+        for device in [pc, tablet] {
+            for await event in device.platform.remoteSystems() where event == .enumerationCompleted { break }
+        }
+        let phone = try await home.device("Phone")
+        try await phone.platform.publish(player(log: Log<String>()), for: phone.account)
+        try await tablet.sees("Phone") { $0.isNew }
+        try await pc.sees("Phone") { $0.isNew }
+        home.relayd.kill()
+        for await state in pc.platform.connectionStates(for: pc.account) where !state.isConnected { break }
+        #expect(await pc.platform.confirm(try phone.id, for: pc.account))
+        if restarts { try await pc.restart() }
+        _ = try await home.relayd.start()
+        try await tablet.sees("Phone") { !$0.isNew }
+        for device in [phone, pc, tablet] { await device.platform.shutdown() }
     }
 
     @Test func askingMoreThanTheRelayTakesAtOnceOnlyTakesLonger() async throws {

@@ -10,6 +10,31 @@ import Testing
 
 /// Devices see each other, and only what their keys have signed.
 @Suite(.timeLimit(.minutes(10))) struct DiscoveryTests {
+    @Test func aProcessThatPublishesWhatTheLastOneDidIsNoNews() async throws {
+        let home = try await TestHome()
+        let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
+        let log = Log<String>()
+        let accounts = pc.settings.storageDirectory.appending(path: "accounts")
+        /// With the version of what was signed last.
+        func facts() throws -> Data {
+            let name = try #require(try FileManager.default.contentsOfDirectory(atPath: accounts.path).first)
+            return try Data(contentsOf: accounts.appending(path: "\(name)/account.cbor"))
+        }
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        let before = try facts()
+        try await pc.restart()
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        #expect(try facts() == before)
+        try await pc.platform.publish(player(schemes: ["film"], log: log), for: pc.account)
+        #expect(try facts() != before)
+        // Withdrawn, and published as before.
+        try await pc.platform.unpublish(appID: "org.example.player", for: pc.account)
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        _ = try await RemoteLauncher(phone.platform).launch(try url("https://films.example/1"), on: .init(try await phone.sees("PC")))
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+    }
+
     @Test func watchersHearOfDevicesAsTheyComeChangeAndGo() async throws {
         let home = try await TestHome()
         let phone = try await home.device("Phone")

@@ -41,13 +41,22 @@ import Testing
         #expect(present(family(), first, at: 1) == .rotate)
     }
 
-    @Test func thePreviousOneGetsTheSameAnswerForAMinute() {
+    @Test func thePreviousOneGetsTheSameAnswerUntilTheCurrentOneIsUsed() {
         var family = family()
         family.rotate(to: second, now: after(1_000))
         #expect(present(family, second, at: 1_000) == .rotate)
         #expect(present(family, first, at: 1_000) == .repeatSuccessor)
-        #expect(present(family, first, at: 61_000) == .repeatSuccessor)
-        #expect(present(family, first, at: 61_001) == .revoke)
+        #expect(present(family, first, at: RefreshFamily.idleLife - 1) == .repeatSuccessor)
+        family.rotate(to: third, now: after(2_000))
+        #expect(present(family, first, at: 2_000) == .revoke)
+    }
+
+    @Test func withoutAKeyItDoesSoForAMinute() {
+        var family = family()
+        family.key = nil
+        family.rotate(to: second, now: after(1_000))
+        #expect(present(family, first, key: nil, at: 61_000) == .repeatSuccessor)
+        #expect(present(family, first, key: nil, at: 61_001) == .revoke)
     }
 
     @Test func anOlderOneRevokesAtOnce() {

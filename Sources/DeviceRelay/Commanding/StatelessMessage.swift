@@ -23,22 +23,40 @@ extension ConnectedDevicesPlatform {
         timeout: Duration = .seconds(30)
     ) async throws(AppServiceError) -> ValueSet {
         let end = ContinuousClock.now + timeout
+        let command = try await submitStatelessMessage(message, to: service, on: request, from: appID, timeToLive: timeToLive, timeout: timeout)
+        guard await command.state.first(within: ContinuousClock.now.duration(to: end), where: \.isEnded) != nil else {
+            throw AppServiceError(Task.isCancelled ? .taskCancelled : .pending)
+        }
+        return try await command.answer()
+    }
+
+    /// Stores a message, which goes on by itself from then on, and returns at once.
+    package func submitStatelessMessage(
+        _ message: ValueSet,
+        to service: AppServiceInfo,
+        on request: RemoteSystemConnectionRequest,
+        from appID: String? = nil,
+        timeToLive: Duration,
+        timeout: Duration
+    ) async throws(AppServiceError) -> RemoteCommand {
         do throws(CommandTrouble) {
             let (endpoint, target) = try await resolve(request, within: timeout) { (directory) throws(TargetError) in
                 try directory.resolve(service, on: request)
             }
-            let command = try await endpoint.submit(
-                .message(service: service.name, message),
-                to: target,
-                life: timeToLive,
-                senderApp: appID
-            )
-            guard await command.state.first(within: ContinuousClock.now.duration(to: end), where: \.isEnded) != nil else {
-                throw Task.isCancelled ? .taskCancelled : .pending
-            }
-            let final = try await command.final()
+            return try await endpoint.submit(.message(service: service.name, message), to: target, life: timeToLive, senderApp: appID)
+        } catch {
+            throw AppServiceError(error)
+        }
+    }
+}
+
+extension RemoteCommand {
+    /// Waits for what the service answered to a message.
+    package func answer() async throws(AppServiceError) -> ValueSet {
+        do throws(CommandTrouble) {
+            let final = try await final()
             do {
-                return try await endpoint.reply(to: command.id, final) ?? ValueSet()
+                return try await endpoint.reply(to: id, final) ?? ValueSet()
             } catch {
                 throw CommandTrouble.content(error)
             }

@@ -151,10 +151,10 @@ struct PeerBook: Sendable {
         for gone in directory.completeEnumeration() { leave(gone) }
         guard !hasEnumerated else { return [] }
         hasEnumerated = true
-        var actions: [Action] = [.storeEnumeration]
-        for endpoint in directory.endpointIDs where endpoint != own { actions += pin(endpoint) }
+        let pins = directory.endpointIDs.filter { $0 != own }.flatMap { pin($0) }
         refreshTrust()
-        return actions
+        // Last: whoever finds it after a crash has to find those that are known from then on.
+        return pins + [.storeEnumeration]
     }
 
     mutating func lostRelay(at time: Milliseconds) { directory.loseRelay(at: time) }

@@ -270,25 +270,18 @@ extension LocalEndpoint {
         perform(channel.networkChanged(now: now, random: &random))
     }
 
-    /// What must be stored cannot be: nothing is promised any more until it can.
-    func storageFailed(_ error: any Error) {
-        logger.error("the storage cannot be used", metadata: ["error": "\(type(of: error))"])
-        guard !isShutDown else { return }
-        perform(channel.leave(.suspended, now: now))
-        problem = ConnectionProblem(.storageFailed, "\(error)")
-        publishState()
-    }
-
     // MARK: What others see of it
 
-    private func publishState() {
+    func publishState() {
+        func waiting(_ until: Int64) -> ConnectionState.Phase {
+            .waiting(until: Date(timeIntervalSince1970: Double(wallTime + until - now) / 1_000))
+        }
         let phase: ConnectionState.Phase =
             switch channel.status {
-            case .stopped: .stopped
+            case .stopped: storageTrouble.until.map { waiting($0) } ?? .stopped
             case .connecting: .connecting
             case .connected: .connected
-            case .waiting(let until):
-                .waiting(until: Date(timeIntervalSince1970: Double(wallTime + until - now) / 1_000))
+            case .waiting(let until): waiting(until)
             }
         let state = ConnectionState(phase: phase, problem: phase == .connected ? nil : problem)
         if state != link.value.state { link.update { $0.state = state } }

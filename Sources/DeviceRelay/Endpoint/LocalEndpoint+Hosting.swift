@@ -11,6 +11,8 @@ struct HostedApp {
     var isPublished: Bool
     /// As it was signed last.
     var signed: Signed<AppRegistration>?
+    /// The relay has a newer one than this.
+    var outdated: Signed<AppRegistration>?
     /// What the relay answered to that.
     var result: Result<Void, PublishError>?
     /// Who waits for the relay to have it.
@@ -69,7 +71,7 @@ extension LocalEndpoint {
         guard let relayAccount, case .connected = channel.status, let app = apps[appID], app.isPublished else { return }
         let signed: Signed<AppRegistration>
         do {
-            signed = try app.signed ?? sign(app.registration, account: relayAccount)
+            signed = try app.signed ?? sign(app, account: relayAccount)
         } catch {
             return ended(appID, .failure(PublishError(error)))
         }
@@ -87,11 +89,26 @@ extension LocalEndpoint {
         }
     }
 
-    private func sign(_ registration: RemoteSystemAppRegistration, account: String) throws -> Signed<AppRegistration> {
+    /// The registration that was signed last, unless something about it has changed: a new process is no news to anybody.
+    private func sign(_ app: HostedApp, account: String) throws -> Signed<AppRegistration> {
+        let registration = app.registration
         // Checked before a version is spent on it.
         try registration.content(version: 1, account: account, endpoint: id).validate(limits: channel.limits)
+        let stored = try journal.read { try $0.registration(of: registration.appID) }
+        if let stored, stored != app.outdated?.encoded,
+            let signed = try? Signed<AppRegistration>(verifying: stored, key: { (_) throws(RecordError) in identityKey.publicKey }),
+            signed.payload == registration.content(version: signed.payload.version, account: account, endpoint: id)
+        {
+            return signed
+        }
         let content = registration.content(version: try storage.nextVersion(), account: account, endpoint: id)
-        return try Signed(content, key: identityKey)
+        let signed = try Signed(content, key: identityKey)
+        // If that fails, the next process signs a newer one.
+        journal.write {
+            try $0.setRegistration(signed.encoded, of: registration.appID)
+        } completion: { _ in
+        }
+        return signed
     }
 
     private func publishFailed(_ appID: String, _ failure: RelayMessage.Failure) {
@@ -101,6 +118,7 @@ extension LocalEndpoint {
             // Outdated is what a storage that was restored from a copy signs.
             if failure.code == .recordOutdated {
                 try? storage.raiseVersion(to: UInt64(clamping: max(0, wallTime)))
+                apps[appID]?.outdated = apps[appID]?.signed
                 apps[appID]?.signed = nil
             }
             _ = after(max(failure.retryAfter?.count ?? 1_000, 100)) { if attempt == $0.channel.attempt { $0.publish(appID) } }
@@ -119,6 +137,10 @@ extension LocalEndpoint {
     func unpublish(_ appID: String) async -> Result<Void, PublishError> {
         ended(appID, .failure(PublishError(.cancelled, "it was withdrawn meanwhile")))
         apps[appID] = nil
+        journal.write {
+            try $0.removeRegistration(of: appID)
+        } completion: { _ in
+        }
         let answer = await withCheckedContinuation { continuation in
             request {
                 .unpublish(.init(ref: $0, appID: appID))

@@ -28,6 +28,9 @@ extension LocalEndpoint {
 
     func enumerated() {
         change { $0.enumerated() }
+        for endpoint in (try? journal.read { try $0.vouchers() }) ?? [] {
+            if let record = peers.signedRecord(of: endpoint) { vouch(for: record) {} }
+        }
         link.update { $0.isEnumerated = true }
     }
 
@@ -51,7 +54,7 @@ extension LocalEndpoint {
         }
     }
 
-    /// What was forgotten by a failure is learnt again on the next connection; so it may fail.
+    /// What was forgotten by a failure is learnt again, or asked for again; so it may fail.
     private func store(_ body: @escaping @Sendable (JournalTransaction) throws -> Void) {
         let logger = logger
         journal.write(body) { result in
@@ -63,11 +66,17 @@ extension LocalEndpoint {
         let voucher = Voucher(by: id, for: record, time: relayTime)
         guard let signed = try? Signed(voucher, key: identityKey) else { return completion() }
         let endpoint = record.payload.endpointID
+        store { try $0.addVoucher(for: endpoint) }
         requestPatiently {
             .endpointApprove(.init(ref: $0, endpoint: endpoint, voucher: Blob(signed.encoded)))
-        } answer: { endpoint, answer in
-            if case .failure(let failure) = answer {
-                endpoint.logger.warning("a voucher was not taken", metadata: ["code": "\(failure.code)"])
+        } answer: { own, answer in
+            switch answer {
+            case .ok, .settled: own.store { try $0.removeVoucher(for: endpoint) }
+            // It is said again on the next connection.
+            case .connectionLost: break
+            case .failure(let failure):
+                own.logger.warning("a voucher was not taken", metadata: ["code": "\(failure.code)"])
+                if failure.code != .unavailable { own.store { try $0.removeVoucher(for: endpoint) } }
             }
             completion()
         }

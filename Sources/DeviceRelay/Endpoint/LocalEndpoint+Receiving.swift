@@ -37,19 +37,23 @@ extension LocalEndpoint {
 
     func perform(_ actions: [CommandTarget.Action]) {
         for action in actions { receivedWork.append(ReceivedWork(action: action, attempt: channel.attempt)) }
-        guard receivedWork.begin() else { return }
+        workOnReceived()
+    }
+
+    func workOnReceived() {
+        guard storageTrouble.until == nil, receivedWork.begin() else { return }
         if spawn({ [weak self] in await self?.runReceivedWork() }) == nil { receivedWork.fail() }
     }
 
+    /// What cannot be stored now, and all that follows from it, waits until it can: a handler's answer is not lost by a full disk.
     private func runReceivedWork() async {
-        do {
-            while let work = receivedWork.next() { try await perform(work) }
-        } catch {
-            receivedWork.fail()
-            arriving = [:]
-            storageFailed(error)
-            // What is on disk is what is so; what the handlers at work would say is not believed any more.
-            if let stored = try? journal.read({ try $0.target() }) { received = stored }
+        while let work = receivedWork.next() {
+            do {
+                try await perform(work)
+            } catch {
+                receivedWork.putBack(work)
+                return storageFailed(error)
+            }
         }
     }
 
@@ -57,9 +61,10 @@ extension LocalEndpoint {
         let isCurrent = work.attempt == channel.attempt
         switch work.action {
         case .persist(let row, let highest, let reply):
-            let content = arriving.removeValue(forKey: row.command.key)
+            let content = arriving[row.command.key]
             let result = try sign(row, reply: reply)
             try await journal.write { try $0.persist(row, highest: highest, content: content, result: result) }
+            if content != nil { arriving[row.command.key] = nil }
         case .remove(let key): try await journal.write { try $0.remove(key) }
         case .removeLane(let lane): try await journal.write { try $0.removeLane(lane) }
         case .sendReceived(let key): if isCurrent { say(.commandReceived(.init(sender: key.sender, id: key.id))) }
@@ -138,8 +143,12 @@ extension LocalEndpoint {
         }
         guard let app = apps[header.targetApp]?.registration else { return .appUnknown }
         do {
-            let body = try command.open(with: storage.agreementKeys())
+            let body = try command.open(with: agreementKeys())
             return AccessPolicy.check(body, from: header.senderApp, isNew: peer.isNew, to: app)
+        } catch let error as StorageError {
+            // Of the command that says nothing. It is offered again on the next connection.
+            storageFailed(error)
+            return .unverifiable
         } catch {
             return .refused(.failed(reason: "the command cannot be opened; the sender has to learn this device's new key, and try again"))
         }
@@ -150,12 +159,14 @@ extension LocalEndpoint {
     private func handle(_ command: CommandDescriptor) async throws {
         let key = command.key
         let content = try await journal.write { try $0.receivedContent(key) }
+        let keys = try agreementKeys()
+        if let instead = received.expiresBeforeHandling(key, clock) { return perform(instead) }
         let cancellation = RequestCancellation()
         handlers[key] = Handler(started: now, cancellation: cancellation)
         setTimer(key, CommandPeriod.handling)
         guard let content, let sealed = try? SealedCommand(decoding: content.blob),
             let sender = try? Signed<EndpointRecord>(verifying: content.record).payload,
-            let body = try? sealed.open(with: storage.agreementKeys())
+            let body = try? sealed.open(with: keys)
         else { return end(key, .failed(reason: "the command cannot be opened any more")) }
         guard let app = apps[sealed.header.targetApp]?.registration else { return end(key, .unsupported) }
         let caller = AppServiceCaller(

@@ -17,6 +17,8 @@ enum SentWork {
     case step(SentCommands.Step, attempt: Int)
     /// The relay said how far a command is.
     case status(RelayMessage.CommandStatus)
+    /// Somebody waits until all before this is stored.
+    case tell(CheckedContinuation<Result<Void, any Error>, Never>)
 }
 
 // Commands that this endpoint sends.
@@ -34,7 +36,11 @@ extension LocalEndpoint {
     func workOnSent() {
         guard sentWork.begin() else { return }
         sentTask = spawn { [weak self] in await self?.runSentWork() }
-        if sentTask == nil { sentWork.fail() }
+        if sentTask == nil { dropSentWork(CommandTrouble.shutDown) }
+    }
+
+    private func dropSentWork(_ error: any Error) {
+        for case .tell(let continuation) in sentWork.fail() { continuation.resume(returning: .failure(error)) }
     }
 
     private func runSentWork() async {
@@ -44,10 +50,11 @@ extension LocalEndpoint {
                 case .connected(let attempt): try await connectedAsSender(attempt)
                 case .step(let step, let attempt): try await perform(step, attempt)
                 case .status(let status): try await take(status)
+                case .tell(let continuation): continuation.resume(returning: .success(()))
                 }
             }
         } catch {
-            sentWork.fail()
+            dropSentWork(error)
             sent.disconnected()
             storageFailed(error)
         }
@@ -247,6 +254,11 @@ extension LocalEndpoint {
         guard let row, !row.isEnded else { return }
         sent.adopt(row)
         perform(sent.input(id) { $0.cancel() })
+        let stored = await withCheckedContinuation { continuation in
+            sentWork.append(.tell(continuation))
+            workOnSent()
+        }
+        if case .failure(let error) = stored { throw error as? CommandTrouble ?? .storage(error) }
     }
 
     /// The commands that are kept: those that have not ended, and the latest that have.

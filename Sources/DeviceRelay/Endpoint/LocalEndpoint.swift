@@ -56,7 +56,10 @@ actor LocalEndpoint {
     var problem: ConnectionProblem?
     /// What the provider of tokens says, while the machine is told.
     var tokenError: AccessTokenError?
+    var storageTrouble = StorageTrouble()
     var hasStarted = false
+    /// Those that were made before are read.
+    var hasInvitations = false
     var isShutDown = false
     /// How far the relay's clock is ahead of the own one.
     var relayOffset: Int64
@@ -193,15 +196,20 @@ actor LocalEndpoint {
 
     func start() async {
         guard !isShutDown else { return }
+        storageTrouble.end()
         if !hasStarted {
             hasStarted = true
             startTarget()
+        }
+        if !hasInvitations {
             do {
                 try await loadInvitations()
+                hasInvitations = true
             } catch {
                 return storageFailed(error)
             }
         }
+        workOnReceived()
         perform(channel.start(now: now))
     }
 
@@ -215,6 +223,7 @@ actor LocalEndpoint {
 
     /// Ends the connection, and all sessions, until `start`.
     func leave(_ reason: EndpointMessage.Leaving.Reason) async {
+        storageTrouble.end()
         perform(channel.leave(reason, now: now))
         await closed()
         // From here on no session is kept that comes about late.

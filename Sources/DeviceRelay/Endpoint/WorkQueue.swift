@@ -24,9 +24,18 @@ struct WorkQueue<Work> {
         return items.removeFirst()
     }
 
-    /// Whatever is left is dropped, as by a crash.
-    mutating func fail() {
-        items = []
+    /// The work ends; this is the next one when it begins again.
+    mutating func putBack(_ item: Work) {
+        items.insert(item, at: 0)
         isWorking = false
+    }
+
+    /// Whatever is left is dropped, as by a crash.
+    /// - Returns: What that is.
+    @discardableResult
+    mutating func fail() -> [Work] {
+        defer { items = [] }
+        isWorking = false
+        return items
     }
 }

@@ -10,6 +10,9 @@ enum JournalSchema {
         migrator.registerMigration("1 commands, pins, invitations") { database in
             try database.execute(sql: first)
         }
+        migrator.registerMigration("2 registrations, vouchers") { database in
+            try database.execute(sql: second)
+        }
         return migrator
     }
 
@@ -119,6 +122,16 @@ enum JournalSchema {
         CREATE TABLE invitations (
             secret BLOB PRIMARY KEY NOT NULL CHECK (length(secret) = 32),
             ends INTEGER NOT NULL
+        ) WITHOUT ROWID;
+        """
+
+    private static let second = """
+        CREATE TABLE registrations (
+            app TEXT PRIMARY KEY NOT NULL,
+            registration BLOB NOT NULL
+        ) WITHOUT ROWID;
+        CREATE TABLE vouchers (
+            endpoint BLOB PRIMARY KEY NOT NULL REFERENCES pins (endpoint) ON DELETE CASCADE
         ) WITHOUT ROWID;
         """
 }

@@ -45,6 +45,22 @@ extension JournalTransaction {
         try database.execute(sql: "UPDATE meta SET record = ?", arguments: [Data(record)])
     }
 
+    /// An app's registration, as it was signed last.
+    package func registration(of appID: String) throws -> [UInt8]? {
+        try Row.fetchOne(database, sql: "SELECT registration FROM registrations WHERE app = ?", arguments: [appID])?.bytes("registration")
+    }
+
+    package func setRegistration(_ registration: [UInt8], of appID: String) throws {
+        try database.execute(
+            sql: "INSERT OR REPLACE INTO registrations (app, registration) VALUES (?, ?)",
+            arguments: [appID, Data(registration)]
+        )
+    }
+
+    package func removeRegistration(of appID: String) throws {
+        try database.execute(sql: "DELETE FROM registrations WHERE app = ?", arguments: [appID])
+    }
+
     package func setEnumerated() throws {
         try database.execute(sql: "UPDATE meta SET enumerated = 1")
     }

@@ -51,4 +51,19 @@ extension JournalTransaction {
             Pin(endpoint: try row.endpoint("endpoint"), record: try row.bytes("record"), pinned: try row.required("pinned"))
         }
     }
+
+    /// This endpoint vouches for a pinned one, and the relay has to be told.
+    package func addVoucher(for endpoint: EndpointID) throws {
+        try database.execute(sql: "INSERT OR IGNORE INTO vouchers (endpoint) VALUES (?)", arguments: [endpoint.column])
+    }
+
+    /// The relay was told.
+    package func removeVoucher(for endpoint: EndpointID) throws {
+        try database.execute(sql: "DELETE FROM vouchers WHERE endpoint = ?", arguments: [endpoint.column])
+    }
+
+    /// Those that the relay has to be told of.
+    package func vouchers() throws -> [EndpointID] {
+        try Row.fetchAll(database, sql: "SELECT endpoint FROM vouchers ORDER BY endpoint").map { try $0.endpoint("endpoint") }
+    }
 }

@@ -15,6 +15,9 @@ package struct JournalTransaction {
     let database: Database
     let journal: Journal
 
+    /// Writes a page, whatever is in it: where that fails, nothing can be stored.
+    package func probe() throws { try database.execute(sql: "PRAGMA user_version = 0") }
+
     // MARK: Time
 
     /// How far the relay's clock was ahead of the own one, in milliseconds; `nil` before the first challenge.

@@ -18,6 +18,7 @@ struct IssuerStore: Sendable {
             configuration.journalMode = .wal
             // The command line writes beside the running service.
             configuration.busyMode = .timeout(5)
+            try IssuerStore.check(path, configuration)
             let database = try DatabaseQueue(path: path, configuration: configuration)
             try database.writeWithoutTransaction { db in
                 // GRDB sets NORMAL where it sets WAL; a refresh token that was given out must survive a loss of power.
@@ -30,6 +31,16 @@ struct IssuerStore: Sendable {
             try database.write { try IssuerRecords(db: $0).checkSeal(by: master) }
             return database
         }
+    }
+
+    /// Reads all of it before anything is written, which opening for writing does: what is damaged may yet be rescued.
+    private static func check(_ path: String, _ configuration: Configuration) throws {
+        var configuration = configuration
+        configuration.readonly = true
+        let database = try DatabaseQueue(path: path, configuration: configuration)
+        let found = try database.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
+        try database.close()
+        guard found == "ok" else { throw IssuerError.database(code: ResultCode.SQLITE_CORRUPT.rawValue) }
     }
 
     /// Does all of something or nothing of it.

@@ -5,7 +5,8 @@ import RelayProtocol
 
 /// A login and the refresh tokens that followed one another since: which one may be used, and what it means if another is.
 struct RefreshFamily: Hashable, Sendable {
-    /// The token before the current one still works for this long: its answer may have been lost.
+    /// The token before the current one still works for this long: its answer may have been lost. Where it needs a key, it works until
+    /// the current one is used: whoever has the key has no use for old tokens, and a device may sleep for long in the middle of a refresh.
     static let grace: Int64 = 60_000
     static let idleLife: Int64 = 90 * 86_400_000
     static let wholeLife: Int64 = 365 * 86_400_000
@@ -49,7 +50,7 @@ struct RefreshFamily: Hashable, Sendable {
         if let bound = self.key, bound != key { return .refuse(.otherKey) }
         if isOver(at: now) { return .refuse(.expired) }
         if token == current { return .rotate }
-        if token == previous, now.count - rotated.count <= RefreshFamily.grace { return .repeatSuccessor }
+        if token == previous, self.key != nil || now.count - rotated.count <= RefreshFamily.grace { return .repeatSuccessor }
         return .revoke
     }
 

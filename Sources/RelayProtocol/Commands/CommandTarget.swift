@@ -238,6 +238,13 @@ package struct CommandTarget: Hashable, Sendable {
 
     // MARK: The handler
 
+    /// The command is about to be handed to its app, when that is stored.
+    /// - Returns: What to do instead if its time has passed meanwhile; else `nil`.
+    package mutating func expiresBeforeHandling(_ key: CommandKey, _ clock: TargetClock) -> [Action]? {
+        guard isHandling(key), let command = rows[key]?.command, clock.isPast(command.expires) else { return nil }
+        return finish(key, .expired, reply: nil) + work(clock)
+    }
+
     /// The handler answered.
     package mutating func handlerEnded(_ key: CommandKey, _ outcome: CommandOutcome, reply: [UInt8]?, _ clock: TargetClock) -> [Action] {
         guard isHandling(key) else { return [] }

@@ -33,7 +33,7 @@ package enum StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     case tooNew(String)
     /// Another relay is running on the directory.
     case inUse(String)
-    /// Nothing can be written now: the disk is full, or fails.
+    /// Nothing can be read or written now: the disk is full, or fails.
     case unavailable(String)
 
     package var description: String {

@@ -37,6 +37,7 @@ package final class SQLiteStore: RelayStore {
         configuration.busyMode = .timeout(5)
         configuration.foreignKeysEnabled = true
         do {
+            try Self.check(path, configuration)
             let database = try DatabaseQueue(path: path, configuration: configuration)
             // Opening in WAL mode sets NORMAL, with which a commit that was answered can be lost with the power.
             try database.inDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL") }
@@ -45,6 +46,17 @@ package final class SQLiteStore: RelayStore {
         } catch {
             throw Self.openingError(error, path: path)
         }
+    }
+
+    /// Reads all of it before anything is written, which opening for writing does: what is damaged may yet be rescued. Pages that are
+    /// lost would otherwise be missed one by one, when somebody needs them.
+    private static func check(_ path: String, _ configuration: Configuration) throws {
+        var configuration = configuration
+        configuration.readonly = true
+        let database = try DatabaseQueue(path: path, configuration: configuration)
+        let found = try database.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
+        try database.close()
+        guard found == "ok" else { throw StoreError.notADatabase(path) }
     }
 
     /// A database in memory, for tests.
@@ -116,7 +128,13 @@ package final class SQLiteStore: RelayStore {
     fileprivate static func unavailable(_ error: (any Error)?) -> StoreError {
         if let error = error as? StoreError { return error }
         guard let error = error as? DatabaseError else { return .unavailable("a write failed") }
-        return .unavailable(error.resultCode == .SQLITE_FULL ? "the disk is full" : "SQLite error \(error.extendedResultCode.rawValue)")
+        return switch error.resultCode {
+        case .SQLITE_FULL: .unavailable("the disk is full")
+        case .SQLITE_BUSY, .SQLITE_LOCKED: .unavailable("another process keeps it locked")
+        case .SQLITE_READONLY: .unavailable("its directory cannot be written to")
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB: .unavailable("it is damaged: stop the relay, and restore it from a backup")
+        default: .unavailable("SQLite error \(error.extendedResultCode.rawValue)")
+        }
     }
 
     private static func openingError(_ error: any Error, path: String) -> StoreError {

@@ -14,6 +14,8 @@ import Foundation
 struct SQLiteTransaction: StoreTransaction {
     let database: Database
 
+    func probe() throws { try database.execute(sql: "PRAGMA user_version = 0") }
+
     func databaseBegan() throws -> Int64? {
         try Int64.fetchOne(statement("SELECT began FROM meta"))
     }

@@ -78,6 +78,9 @@ package struct StoredCommandKey: Hashable, Sendable {
 
 /// The rows, within one transaction. What names an account sees that account's rows only.
 package protocol StoreTransaction {
+    /// Writes something, whatever it is: where that fails, nothing can be stored.
+    func probe() throws
+
     /// Since when the database has missed nothing: when it was begun, or restored from a copy.
     func databaseBegan() throws -> Int64?
     func setDatabaseBegan(_ time: Int64) throws

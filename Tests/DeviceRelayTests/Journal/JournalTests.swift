@@ -58,6 +58,38 @@ import Testing
         .final(CommandFinal(outcome: .indeterminate(.timedOut), receipt: [9], reply: nil)),
     ]
 
+    @Test func vouchersWaitUntilTheyAreToldAndGoWithTheirPins() async throws {
+        let journal = try journal()
+        let (one, two) = (EndpointID(P256SigningKey().publicKey), EndpointID(P256SigningKey().publicKey))
+        let waiting = try await journal.write { transaction in
+            for endpoint in [one, two] {
+                try transaction.store(.init(endpoint: endpoint, record: [1], pinned: 1))
+                try transaction.addVoucher(for: endpoint)
+                try transaction.addVoucher(for: endpoint)
+            }
+            return try transaction.vouchers()
+        }
+        #expect(Set(waiting) == [one, two])
+        let left = try await journal.write { transaction in
+            try transaction.unpin(one)
+            return try transaction.vouchers()
+        }
+        #expect(left == [two])
+        try await journal.write { try $0.removeVoucher(for: two) }
+        #expect(try journal.read { try $0.vouchers() }.isEmpty)
+    }
+
+    @Test func theLastRegistrationOfAnAppIsKept() async throws {
+        let journal = try journal()
+        try await journal.write {
+            try $0.setRegistration([1], of: "a")
+            try $0.setRegistration([2], of: "a")
+            try $0.setRegistration([3], of: "b")
+            try $0.removeRegistration(of: "b")
+        }
+        #expect(try journal.read { try [$0.registration(of: "a"), $0.registration(of: "b")] } == [[2], nil])
+    }
+
     @Test func everyStateOfASentCommandIsReadBack() async throws {
         var stored: [SentCommand] = []
         for (index, state) in Self.states.enumerated() {

@@ -5,6 +5,7 @@ import DeviceRelay
 import NIOCore
 import NIOSSL
 import RelayProtocol
+import RelayTesting
 import Testing
 
 /// Peers that go away, or misbehave, at every stage.

@@ -4,6 +4,7 @@
 import DeviceRelay
 import NIOCore
 import RelayProtocol
+import RelayTesting
 import Testing
 
 /// The machine against everything that relay, network, person and clock can do, in any order.

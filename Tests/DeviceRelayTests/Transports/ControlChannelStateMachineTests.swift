@@ -4,6 +4,7 @@
 import DeviceRelay
 import NIOCore
 import RelayProtocol
+import RelayTesting
 import Testing
 
 @Suite struct ControlChannelStateMachineTests {

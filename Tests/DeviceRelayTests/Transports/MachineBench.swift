@@ -4,6 +4,7 @@
 import DeviceRelay
 import NIOCore
 import RelayProtocol
+import RelayTesting
 
 /// A machine with a random generator of its own, and short ways to the states that tests begin with.
 struct MachineBench {

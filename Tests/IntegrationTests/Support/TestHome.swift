@@ -14,13 +14,19 @@ final class TestHome {
     let relayd: RelaydProcess
     let directory = FileManager.default.temporaryDirectory.appending(path: "home-\(UUID().uuidString)")
 
+    /// - Parameters:
+    ///   - relayDirectory: The relay's data directory, if that matters.
+    ///   - relayErrors: Where the relay says what goes wrong; without, where the tests do.
     init(
         _ security: RelaydProcess.Security = .plain,
         accounts: [String] = ["Anna"],
         networks: [String] = [],
-        arguments: [String] = []
+        arguments: [String] = [],
+        relayDirectory: URL? = nil,
+        relayErrors: FileHandle? = nil
     ) async throws {
-        relayd = try await RelaydProcess(security, networks: networks, arguments: arguments)
+        relayd = try await RelaydProcess(security, networks: networks, directory: relayDirectory, arguments: arguments)
+        relayd.standardError = relayErrors
         _ = try await relayd.start()
         for account in accounts { _ = try await relayd.run("account", "add", account) }
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -70,6 +76,16 @@ final class TestHome {
             devices.append(device)
         }
         return devices
+    }
+
+    /// Waits until `/readyz` says so.
+    func relayIs(ready: Bool) async throws {
+        let address = try RelayAddress(try url(relayd.origin))
+        while true {
+            let answer = try? await HTTPRequestClient().send(HTTPRequest(.GET, "/readyz"), to: address, trust: RelayTrust(relay: nil))
+            if answer?.status == (ready ? 200 : 503) { return }
+            try await Task.sleep(for: .milliseconds(50))
+        }
     }
 
     /// A device that has joined.
@@ -134,6 +150,14 @@ final class TestDevice {
 
     var id: EndpointID {
         get throws { try #require(platform.accounts.endpoint(of: account)) }
+    }
+
+    /// Waits until the storage cannot be used, and is tried again by itself.
+    func isInStorageTrouble() async throws {
+        for await state in platform.connectionStates(for: account) where state.problem?.code == .storageFailed {
+            if case .waiting = state.phase { return }
+        }
+        throw CancellationError()
     }
 
     /// Waits until the account is connected.

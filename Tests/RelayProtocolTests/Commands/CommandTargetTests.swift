@@ -40,6 +40,15 @@ import Testing
         #expect(target.settled(command.key) == [])
     }
 
+    @Test func commandWhoseTimePassesWhileItIsStoredIsNotHandled() {
+        let (command, next) = (CommandDescriptor.test(number: 1), CommandDescriptor.test(number: 2))
+        var target = target(with: command, next)
+        #expect(target.expiresBeforeHandling(command.key, clock) == nil)
+        #expect(target.expiresBeforeHandling(next.key, late) == nil)
+        #expect(target.expiresBeforeHandling(command.key, late) == answered(command, .expired) + answered(next, .expired))
+        #expect(target.handlerEnded(command.key, .succeeded, reply: nil, late) == [])
+    }
+
     @Test func knownCommandGetsTheStoredAnswer() {
         let command = CommandDescriptor.test(number: 1)
         var target = target(with: command)

@@ -5,6 +5,7 @@ import Crypto
 import NIOCore
 import NIOPosix
 import RelayProtocol
+import RelayTesting
 import Synchronization
 
 @testable import RelayServer

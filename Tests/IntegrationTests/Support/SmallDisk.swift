@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+
+/// A disk of a few megabytes, which can be full, or read only. For that it has to be mounted, which root alone may.
+final class SmallDisk {
+    struct Failed: Error {
+        var message: String
+    }
+
+    static let isPossible = (try? SmallDisk(megabytes: 1)) != nil
+
+    let directory = FileManager.default.temporaryDirectory.appending(path: "disk-\(UUID().uuidString)")
+    private var filler: URL { directory.appending(path: "filler") }
+
+    init(megabytes: Int) throws {
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        do {
+            try Self.run("mount", "-t", "tmpfs", "-o", "size=\(megabytes)m,mode=700", "none", directory.path)
+        } catch {
+            try? FileManager.default.removeItem(at: directory)
+            throw error
+        }
+    }
+
+    deinit {
+        // Whoever still uses it keeps it until then.
+        try? Self.run("umount", "--lazy", directory.path)
+        try? FileManager.default.removeItem(at: directory)
+    }
+
+    /// Leaves no room for anything.
+    func fill() throws {
+        guard FileManager.default.createFile(atPath: filler.path, contents: nil) else { throw Failed(message: "it is full already") }
+        let handle = try FileHandle(forWritingTo: filler)
+        for size in [64 << 10, 4 << 10, 1] {
+            do {
+                while true { try handle.write(contentsOf: Data(repeating: 7, count: size)) }
+            } catch {
+                // Until nothing fits.
+            }
+        }
+        try handle.close()
+    }
+
+    func makeRoom() throws { try FileManager.default.removeItem(at: filler) }
+
+    /// Nobody may have anything open for writing.
+    func setReadOnly(_ isReadOnly: Bool) throws { try Self.run("mount", "-o", "remount,\(isReadOnly ? "ro" : "rw")", directory.path) }
+
+    private static func run(_ command: String...) throws {
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = command
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        process.waitUntilExit()
+        guard process.terminationStatus == 0 else { throw Failed(message: "\(command) ended with \(process.terminationStatus)") }
+    }
+}
+
+/// What a process says of trouble, in a file.
+final class ErrorLog {
+    let handle: FileHandle
+    private let url = FileManager.default.temporaryDirectory.appending(path: "errors-\(UUID().uuidString)")
+
+    init() throws {
+        guard FileManager.default.createFile(atPath: url.path, contents: nil) else { throw SmallDisk.Failed(message: "no log") }
+        handle = try FileHandle(forWritingTo: url)
+    }
+
+    deinit { try? FileManager.default.removeItem(at: url) }
+
+    var text: String { (try? String(contentsOf: url, encoding: .utf8)) ?? "" }
+
+    func contains(_ words: String) async throws {
+        while !text.contains(words) { try await Task.sleep(for: .milliseconds(50)) }
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import Testing
+
+@testable import Torture
+
+/// The short form of `scripts/torture`, and whether its ledger would tell.
+@Suite(.timeLimit(.minutes(10))) struct TortureTests {
+    @Test(arguments: [7, 8]) func nothingIsLostWhoeverIsKilledWhen(_ seed: Int) async throws {
+        let process = Process()
+        process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "Torture")
+        process.arguments = ["--commands", "120", "--senders", "2", "--targets", "2", "--kills", "8", "--seed", "\(seed)"]
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = output
+        let (lines, continuation) = AsyncStream.makeStream(of: Data.self)
+        try process.run()
+        // On a thread of its own: whoever waits must not keep others from running.
+        Thread.detachNewThread {
+            continuation.yield((try? output.fileHandleForReading.readToEnd()) ?? Data())
+            continuation.finish()
+        }
+        let text = await lines.reduce("") { $0 + String(decoding: $1, as: UTF8.self) }
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0, "\(text)")
+        #expect(text.contains("8 kills"))
+    }
+
+    // MARK: The ledger
+
+    /// A command that a handler has taken, and whose sender knows it.
+    private func ledger(_ issues: [Errand] = [Errand(number: 0, sender: 0, target: 0, isMessage: false, life: 3_600_000)]) -> Ledger {
+        var ledger = Ledger(issues)
+        for issue in issues {
+            ledger.submitted(issue.number, as: "\(issue.number)", expires: 5_000)
+            ledger.accepted("\(issue.number)")
+        }
+        return ledger
+    }
+
+    private func learned(_ ending: Ending, byTarget: Bool = true) -> Learned { Learned(ending: ending, byTarget: byTarget) }
+
+    @Test func whatWasPromisedIsNoViolation() {
+        var ledger = ledger()
+        ledger.started(0, at: 1)
+        ledger.handled(0, .succeeded)
+        // As often as it is told.
+        let isNews = (0..<2).map { _ in ledger.ended("0", learned(.succeeded)) }
+        #expect(isNews == [true, false])
+        #expect(ledger.violations.isEmpty)
+    }
+
+    @Test func everyBrokenPromiseIsSeen() {
+        func broken(_ body: (inout Ledger) -> Void, sourceLocation: SourceLocation = #_sourceLocation) {
+            var ledger = ledger()
+            body(&ledger)
+            #expect(!ledger.violations.isEmpty, sourceLocation: sourceLocation)
+        }
+        // No outcome.
+        broken { _ in }
+        // Two.
+        broken {
+            $0.started(0, at: 1)
+            $0.handled(0, .succeeded)
+            _ = $0.ended("0", learned(.succeeded))
+            _ = $0.ended("0", learned(.interrupted))
+        }
+        // Handled twice.
+        broken {
+            $0.started(0, at: 1)
+            $0.started(0, at: 2)
+            $0.handled(0, .succeeded)
+            _ = $0.ended("0", learned(.succeeded))
+        }
+        // Handled behind its end.
+        broken {
+            $0.started(0, at: 7_000)
+            $0.handled(0, .succeeded)
+            _ = $0.ended("0", learned(.succeeded))
+        }
+        // Not handled at all, or with another answer.
+        broken { _ = $0.ended("0", learned(.succeeded)) }
+        broken {
+            $0.started(0, at: 1)
+            $0.handled(0, .declined)
+            _ = $0.ended("0", learned(.succeeded))
+        }
+        // The relay's word for the target's.
+        broken {
+            $0.started(0, at: 1)
+            $0.handled(0, .succeeded)
+            _ = $0.ended("0", learned(.succeeded, byTarget: false))
+        }
+        // Handled, and said not to be.
+        broken {
+            $0.started(0, at: 1)
+            _ = $0.ended("0", learned(.expired))
+        }
+        // Accepted, and then refused; cancelled, expired or interrupted without a reason.
+        for ending in [Ending.refused, .cancelled, .expired, .interrupted, .targetLost, .timedOut] {
+            broken { _ = $0.ended("0", learned(ending)) }
+        }
+    }
+
+    @Test func whoIsHandledBehindALaterOneIsSeen() {
+        let issues = (0..<2).map { Errand(number: $0, sender: 0, target: 0, isMessage: false, life: 3_600_000) }
+        for order in [[0, 1], [1, 0]] {
+            var ledger = ledger(issues)
+            for number in order {
+                ledger.started(number, at: 1)
+                ledger.handled(number, .succeeded)
+                _ = ledger.ended("\(number)", learned(.succeeded))
+            }
+            #expect(ledger.violations.isEmpty == (order == [0, 1]))
+        }
+    }
+
+    @Test func aPlanFollowsFromItsSeed() {
+        let plans = [1, 1, 2].map { Plan(seed: $0, commands: 50, senders: 2, targets: 3, kills: 9) }
+        #expect(plans[0].issues == plans[1].issues)
+        #expect(plans[0].strikes.map(\.progress) == plans[1].strikes.map(\.progress))
+        #expect(plans[0].issues != plans[2].issues)
+        #expect(plans[0].strikes.count == 9)
+    }
+}

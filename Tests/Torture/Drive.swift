@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import GRDB
+import RelayProtocol
+import RelayTesting
+
+/// A line of the ledger's file.
+private struct LedgerLine<Value: Encodable>: Encodable {
+    var at: Int64
+    var what: String
+    var value: Value
+}
+
+/// Runs a plan: issues what it says, kills whom it says, and writes down what is told.
+actor Drive {
+    struct Failed: Error, CustomStringConvertible {
+        var description: String
+    }
+
+    private struct Lane {
+        var waiting: [Errand]
+        /// What the sender was told to submit, and has not answered. After its death its storage tells.
+        var current: Errand?
+        /// Submitted and not ended.
+        var open = 0
+    }
+
+    private let plan: Plan
+    private let window: Int
+    private let patience: Duration
+    private let directory: URL
+    private let relayd: RelaydProcess
+    private let relayID: RelayID
+    private let file: FileHandle
+    private(set) var ledger: Ledger
+
+    private var isRelayUp = true
+    private var children: [Party: ChildProcess] = [:]
+    /// Counts the lives of each.
+    private var lives: [Party: Int] = [:]
+    private var readers: [Party: Task<Void, Never>] = [:]
+    /// Those that have told what they have, and can be asked for more.
+    private var ready: Set<Party> = []
+    private var endpoints: [Party: String] = [:]
+    private var lanes: [Ledger.Lane: Lane] = [:]
+    private var strikes: ArraySlice<Plan.Strike>
+    private var strikesAtWork = 0
+    private var progress = 0
+    private var reports = 0
+    private var lastReport = ContinuousClock.now
+    private var hasBegun = false
+    /// Of commands that a sender found when it was started last, and has not told the end of.
+    private var found: [Party: Set<String>] = [:]
+    private var failure: Failed?
+
+    /// - Parameters:
+    ///   - window: How many commands of one sender to one target are under way at most.
+    ///   - patience: How long nothing may happen.
+    ///   - directory: Where everybody's storage is, what they say of trouble, and the ledger.
+    init(_ plan: Plan, window: Int, patience: Duration, directory: URL) async throws {
+        self.plan = plan
+        self.window = window
+        self.patience = patience
+        self.directory = directory
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        file = try Self.file(directory.appending(path: "ledger.jsonl"))
+        ledger = Ledger(plan.issues)
+        strikes = plan.strikes[...]
+        // As much as the machine can, so that the limits do not set the pace.
+        relayd = try await RelaydProcess(arguments: ["--limit", "commandsPerSecond=10000"])
+        relayd.standardError = try Self.file(directory.appending(path: "relayd.log"))
+        _ = try await relayd.start()
+        _ = try await relayd.run("account", "add", "Anna")
+        relayID = try JoinLink(parsing: try await relayd.run("invite", "Anna"), plainHTTP: .allowed).relay
+        for sender in 0..<plan.senders {
+            for target in 0..<plan.targets {
+                let issues = plan.issues.filter { $0.sender == sender && $0.target == target }
+                lanes[.init(sender: sender, target: target)] = Lane(waiting: issues)
+            }
+        }
+    }
+
+    /// For appending.
+    private static func file(_ url: URL) throws -> FileHandle {
+        guard FileManager.default.fileExists(atPath: url.path) || FileManager.default.createFile(atPath: url.path, contents: nil) else {
+            throw Failed(description: "\(url.path) cannot be made")
+        }
+        let handle = try FileHandle(forWritingTo: url)
+        try handle.seekToEnd()
+        return handle
+    }
+
+    /// Kills whoever is left.
+    func end() {
+        for child in children.values { child.kill() }
+        relayd.kill()
+    }
+
+    /// - Returns: How long it took.
+    func run() async throws -> Duration {
+        // Whoever is there first is known to those that come.
+        for party in plan.parties where party != .relayd { try await start(party, joining: true) }
+        let begin = ContinuousClock.now
+        lastReport = begin
+        hasBegun = true
+        for lane in lanes.keys.sorted() { pump(lane) }
+        try await wait("for the end") { $0.isDone }
+        let duration = ContinuousClock.now - begin
+
+        // What was learned stays known.
+        for sender in 0..<plan.senders {
+            children[.sender(sender)]?.kill()
+            try await start(.sender(sender), joining: false)
+        }
+        try await wait("for what the senders know") { $0.found.values.allSatisfy(\.isEmpty) }
+        try await wait("for the relay to forget") { $0.commandsAtRelay == 0 }
+        for party in plan.parties { children[party]?.tell(.stop) }
+        try await wait("for everybody to stop") { drive in !drive.children.values.contains { $0.isRunning } }
+        if try await relayd.stop() != 0 { ledger.odd("relayd did not stop well") }
+        return duration
+    }
+
+    private var isDone: Bool {
+        strikes.isEmpty && strikesAtWork == 0 && lanes.values.allSatisfy { $0.waiting.isEmpty && $0.current == nil && $0.open == 0 }
+    }
+
+    /// What the relay keeps, by its database.
+    private var commandsAtRelay: Int? {
+        var configuration = Configuration()
+        configuration.readonly = true
+        let path = relayd.directory.appending(path: "relay.sqlite").path
+        return try? DatabaseQueue(path: path, configuration: configuration).read {
+            try Int.fetchOne($0, sql: "SELECT count(*) FROM commands")
+        }
+    }
+
+    /// Waits as long as something happens now and then.
+    private func wait(_ what: String, until isMet: (isolated Drive) -> Bool) async throws {
+        lastReport = .now
+        while !isMet(self) {
+            if let failure { throw failure }
+            guard ContinuousClock.now - lastReport < patience else { throw Failed(description: "waited \(what), and nothing happens") }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+    }
+
+    // MARK: Life and death
+
+    private func start(_ party: Party, joining: Bool) async throws {
+        // What its last life told comes before what this one tells.
+        ready.remove(party)
+        await readers[party]?.value
+        let name = "\(party)".replacingOccurrences(of: " ", with: "-")
+        let home = directory.appending(path: name)
+        try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
+        let command = if case .sender = party { "send" } else { "host" }
+        var arguments = [command, "--relay", relayd.origin, "--relay-id", "\(relayID)", "--directory", home.path]
+        if joining { arguments += ["--join", try await relayd.run("invite", "Anna")] }
+        let child = try ChildProcess(arguments, errors: Self.file(home.appending(path: "log")))
+        lives[party, default: 0] += 1
+        let life = lives[party, default: 0]
+        children[party] = child
+        let reports = child.reports
+        readers[party] = Task {
+            for await report in reports { self.take(report, from: party, in: life) }
+            self.ended(party, in: life)
+        }
+        guard joining else { return }
+        try await wait("for \(party) to join") { $0.endpoints[party] != nil }
+    }
+
+    /// A process that nobody has killed must not end.
+    private func ended(_ party: Party, in life: Int) {
+        guard lives[party] == life, children[party] != nil, !isDone else { return }
+        fail("\(party) ended by itself")
+    }
+
+    private func strike(_ strike: Plan.Strike) async throws {
+        defer { strikesAtWork -= 1 }
+        try await Task.sleep(for: .milliseconds(strike.delay))
+        let parties = plan.parties
+        let first = parties.firstIndex(of: strike.party) ?? 0
+        guard let party = (parties[first...] + parties[..<first]).first(where: { isUp($0) }) else { return }
+        write("kill", "\(party)")
+        ledger.died(party)
+        if party == .relayd {
+            isRelayUp = false
+            relayd.kill()
+        } else {
+            ready.remove(party)
+            children.removeValue(forKey: party)?.kill()
+        }
+        try await Task.sleep(for: .milliseconds(strike.down))
+        write("start", "\(party)")
+        if party == .relayd {
+            _ = try await relayd.start()
+            isRelayUp = true
+            if strike.isNoticed { for child in children.values { child.tell(.networkChanged) } }
+        } else {
+            try await start(party, joining: false)
+        }
+    }
+
+    private func isUp(_ party: Party) -> Bool { party == .relayd ? isRelayUp : children[party] != nil }
+
+    private func advance() {
+        progress += 1
+        while let next = strikes.first, progress >= next.progress {
+            strikes.removeFirst()
+            strikesAtWork += 1
+            Task {
+                do {
+                    try await self.strike(next)
+                } catch {
+                    self.fail("\(next.party) cannot be started again: \(error)")
+                }
+            }
+        }
+    }
+
+    private func fail(_ text: String) { failure = failure ?? Failed(description: text) }
+
+    // MARK: What is told
+
+    private func write(_ what: String, _ value: some Encodable) {
+        do {
+            try file.write(contentsOf: Line.encode(LedgerLine(at: wallTime(), what: what, value: value)))
+        } catch {
+            fail("the ledger cannot be written: \(error)")
+        }
+    }
+
+    private func take(_ numbered: NumberedReport, from party: Party, in life: Int) {
+        lastReport = .now
+        reports += 1
+        write("\(party)", numbered.report)
+        switch numbered.report {
+        case .ready(let endpoint):
+            endpoints[party] = endpoint
+        case .found(let commands):
+            if case .sender(let sender) = party { found(commands, by: sender) }
+        case .submitted(let issue, let command, let expires):
+            submitted(issue, command, expires)
+        case .notSubmitted(let issue, let reason):
+            notSubmitted(issue, reason)
+        case .accepted(let command):
+            ledger.accepted(command)
+        case .ended(let command, let learned):
+            ended(command, learned)
+            found[party]?.remove(command)
+        case .started(let issue, let time):
+            ledger.started(issue, at: time)
+        case .handled(let issue, let answer):
+            ledger.handled(issue, answer)
+        }
+        // It goes on, unless it is dead.
+        guard lives[party] == life, let child = children[party] else { return }
+        child.tell(.goOn(numbered.number))
+        guard case .ready = numbered.report else { return }
+        ready.insert(party)
+        guard hasBegun, case .sender(let sender) = party else { return }
+        for target in 0..<plan.targets { pump(.init(sender: sender, target: target)) }
+    }
+
+    /// A sender was started, and this is what it has stored.
+    private func found(_ commands: [Report.Found], by sender: Int) {
+        found[.sender(sender)] = Set(commands.map(\.command))
+        let unknown = commands.filter { ledger.issue(of: $0.command) == nil }
+        for target in 0..<plan.targets {
+            let lane = Ledger.Lane(sender: sender, target: target)
+            let stored = unknown.filter { $0.endpoint == endpoints[.target(target)] }
+            guard let current = lanes[lane]?.current else {
+                if !stored.isEmpty { ledger.odd("\(stored.count) commands that nobody wanted") }
+                continue
+            }
+            if stored.count > 1 { ledger.odd("\(current.number) was stored \(stored.count) times") }
+            if let command = stored.first {
+                submitted(current.number, command.command, command.expires)
+            } else {
+                again(current)
+            }
+        }
+    }
+
+    private func submitted(_ number: Int, _ command: String, _ expires: Int64) {
+        ledger.submitted(number, as: command, expires: expires)
+        let lane = lane(of: number)
+        lanes[lane]?.current = nil
+        lanes[lane]?.open += 1
+        advance()
+        pump(lane)
+    }
+
+    /// What is not stored may be asked for again.
+    private func notSubmitted(_ number: Int, _ reason: String) {
+        guard let issue = lanes[lane(of: number)]?.current, issue.number == number else {
+            return ledger.odd("\(number) was not submitted, and nobody asked for it: \(reason)")
+        }
+        Task {
+            // Nobody is there who could tell where the targets are.
+            try await Task.sleep(for: .milliseconds(100))
+            self.again(issue)
+        }
+    }
+
+    private func again(_ issue: Errand) {
+        let lane = lane(of: issue.number)
+        guard lanes[lane]?.current == issue else { return }
+        lanes[lane]?.current = nil
+        lanes[lane]?.waiting.insert(issue, at: 0)
+        pump(lane)
+    }
+
+    private func ended(_ command: String, _ learned: Learned) {
+        guard ledger.ended(command, learned), let issue = ledger.issue(of: command) else { return }
+        let lane = lane(of: issue)
+        lanes[lane]?.open -= 1
+        advance()
+        pump(lane)
+    }
+
+    private func lane(of number: Int) -> Ledger.Lane {
+        let issue = plan.issues[number]
+        return Ledger.Lane(sender: issue.sender, target: issue.target)
+    }
+
+    /// Has the next command of a lane issued, if it is time.
+    private func pump(_ key: Ledger.Lane) {
+        guard let lane = lanes[key], lane.current == nil, lane.open < window, let issue = lane.waiting.first,
+            ready.contains(.sender(key.sender)), let sender = children[.sender(key.sender)], let endpoint = endpoints[.target(key.target)]
+        else { return }
+        lanes[key]?.waiting.removeFirst()
+        lanes[key]?.current = issue
+        sender.tell(.submit(issue, endpoint: endpoint))
+    }
+}

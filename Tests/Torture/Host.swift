@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import DeviceRelay
+import Foundation
+import RelayProtocol
+
+/// A target: tells when a handler begins, and what it will answer, and waits each time until that is known.
+struct Host: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(shouldDisplay: false)
+
+    @OptionGroup var member: Member
+
+    func run() async throws {
+        let driver = Driver()
+        driver.listen()
+        let platform = try member.platform()
+        let app = RemoteSystemAppRegistration(
+            appID: Member.app,
+            displayName: "Player",
+            launching: Launching(schemes: ["film"]) { request in
+                let number = try Int(request.uri.text.dropFirst("film:".count)).unwrapped
+                switch await Self.handle(number, isMessage: false, driver) {
+                case .succeeded: return .launched
+                case .declined: return .declined
+                case .unsupported: return .unsupported
+                default: return .failed(reason: "no film in the camera")
+                }
+            },
+            services: [
+                Service(Member.service.name) { connection, _ in
+                    try await connection.respond { request in
+                        let number = Int(try request.message["Issue"]?.int.unwrapped ?? 0)
+                        switch await Self.handle(number, isMessage: true, driver) {
+                        case .succeeded: return request.message
+                        case .declined: throw AppServiceError(.notAuthorized)
+                        default: throw AppServiceError(.failure)
+                        }
+                    }
+                }
+            ]
+        )
+        platform.host(app, for: member.account)
+        let endpoint = try await member.start(platform)
+        // The first time the others have to find it; later it is there while the relay is not.
+        if member.join != nil { try await platform.publish(app, for: member.account) }
+        await driver.tell(.ready(endpoint: endpoint))
+        let account = member.account
+        if member.join == nil { Task { try await platform.publish(app, for: account) } }
+        for await order in driver.orders {
+            switch order {
+            case .goOn, .submit: break
+            case .networkChanged: await platform.networkChanged()
+            case .stop:
+                await platform.shutdown()
+                return
+            }
+        }
+    }
+
+    private static func handle(_ number: Int, isMessage: Bool, _ driver: Driver) async -> Ending {
+        await driver.tell(.started(issue: number, at: wallTime()))
+        // Some take their time, so that processes die while they are at it.
+        try? await Task.sleep(for: .milliseconds(number &* 7_919 % 16))
+        let answer = Errand.answer(to: number, isMessage: isMessage)
+        await driver.tell(.handled(issue: number, answer))
+        return answer
+    }
+}

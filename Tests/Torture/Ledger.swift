@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// What was told of each command, by whoever was alive to tell it; and whether that is what was promised.
+struct Ledger: Sendable {
+    struct Entry: Sendable {
+        let issue: Errand
+        var command: String?
+        var expires: Int64?
+        var isAccepted = false
+        /// When a handler began with it.
+        var starts: [Int64] = []
+        /// What a handler was about to answer.
+        var answers: [Ending] = []
+        /// What the sender was told, in all its lives.
+        var learned: Set<Learned> = []
+    }
+
+    struct Lane: Hashable, Comparable {
+        var sender: Int
+        var target: Int
+
+        static func < (left: Self, right: Self) -> Bool { (left.sender, left.target) < (right.sender, right.target) }
+    }
+
+    private(set) var entries: [Entry]
+    /// In the order in which handlers began.
+    private(set) var order: [Lane: [Int]] = [:]
+    private(set) var deaths: [Party: Int] = [:]
+    private var issues: [String: Int] = [:]
+    /// What no command can explain.
+    private(set) var oddities: [String] = []
+
+    init(_ issues: [Errand]) { entries = issues.map { Entry(issue: $0) } }
+
+    func issue(of command: String) -> Int? { issues[command] }
+
+    mutating func died(_ party: Party) { deaths[party, default: 0] += 1 }
+
+    mutating func odd(_ text: String) { oddities.append(text) }
+
+    mutating func submitted(_ issue: Int, as command: String, expires: Int64) {
+        guard entries.indices.contains(issue) else { return odd("a command of nobody was submitted") }
+        if let other = entries[issue].command, other != command { odd("\(issue) was stored twice") }
+        entries[issue].command = command
+        entries[issue].expires = expires
+        issues[command] = issue
+    }
+
+    mutating func accepted(_ command: String) {
+        guard let issue = issues[command] else { return odd("a command of nobody was accepted") }
+        entries[issue].isAccepted = true
+    }
+
+    mutating func started(_ issue: Int, at time: Int64) {
+        guard entries.indices.contains(issue) else { return odd("a command of nobody was handled") }
+        entries[issue].starts.append(time)
+        let of = entries[issue].issue
+        order[Lane(sender: of.sender, target: of.target), default: []].append(issue)
+    }
+
+    mutating func handled(_ issue: Int, _ answer: Ending) {
+        guard entries.indices.contains(issue) else { return odd("a command of nobody was handled") }
+        entries[issue].answers.append(answer)
+    }
+
+    /// - Returns: Whether this is the first that is heard of its end.
+    mutating func ended(_ command: String, _ learned: Learned) -> Bool {
+        guard let issue = issues[command] else {
+            odd("a command of nobody has ended")
+            return false
+        }
+        let isFirst = entries[issue].learned.isEmpty
+        entries[issue].learned.insert(learned)
+        return isFirst
+    }
+
+    // MARK: What was promised
+
+    /// How long after its end, by the same clock, a handler may begin: the time is read after the decision, on a machine that does much
+    /// else.
+    static let tolerance: Int64 = 1_000
+
+    var violations: [String] {
+        var violations = oddities
+        for entry in entries { violations += Self.violations(of: entry, deaths).map { "\(entry.issue.number): \($0)" } }
+        for (lane, numbers) in order.sorted(by: { $0.key < $1.key }) {
+            for (first, second) in zip(numbers, numbers.dropFirst()) where first > second {
+                violations.append("\(second) was handled behind \(first), from sender \(lane.sender) at target \(lane.target)")
+            }
+        }
+        return violations
+    }
+
+    private static func violations(of entry: Entry, _ deaths: [Party: Int]) -> [String] {
+        var found: [String] = []
+        func demand(_ holds: Bool, _ text: @autoclosure () -> String) { if !holds { found.append(text()) } }
+
+        demand(entry.starts.count <= 1, "handled \(entry.starts.count) times")
+        demand(entry.learned.count <= 1, "has \(entry.learned.count) outcomes: \(entry.learned)")
+        if let start = entry.starts.first, let expires = entry.expires {
+            demand(start <= expires + tolerance, "handled \(start - expires) ms after its end")
+        }
+        guard entry.command != nil else {
+            demand(entry.starts.isEmpty, "handled, and never stored")
+            return found
+        }
+        guard let learned = entry.learned.first else { return found + ["no outcome"] }
+        let ending = learned.ending
+
+        demand(!ending.isHandlers || entry.answers.contains(ending), "\(ending), but the handler answered \(entry.answers)")
+        demand(!ending.isHandlers || learned.byTarget, "\(ending), which the relay cannot know")
+        demand(!ending.hasNotRun || entry.starts.isEmpty, "\(ending), but it was handled")
+        // Between the handler's word and its being stored only death can come.
+        demand(entry.answers.isEmpty || ending == entry.answers[0] || ending == .interrupted, "\(ending), but it was answered")
+        if ending == .interrupted { demand(deaths[.target(entry.issue.target), default: 0] > 0, "interrupted at a target that never died") }
+        if ending == .succeeded, entry.issue.isMessage {
+            demand(learned.answer == entry.issue.number, "answered with \(learned.answer.map { "\($0)" } ?? "nothing")")
+        }
+        switch ending {
+        case .cancelled, .withdrawn: demand(entry.issue.cancelAfter != nil, "\(ending), and nobody wanted it")
+        case .expired: demand(entry.issue.life < 60_000, "expired in the middle of its life")
+        case .refused:
+            demand(!entry.isAccepted, "accepted and then refused: \(learned.reason ?? "")")
+            demand(entry.issue.life < 60_000 && learned.reason?.hasPrefix("expired") == true, "refused: \(learned.reason ?? "")")
+        case .targetLost:
+            // A relay whose database is younger than five minutes cannot know whether it had a command that has expired since.
+            demand(!entry.isAccepted && entry.starts.isEmpty && entry.issue.life < 60_000, "nobody knows what became of it")
+        case .timedOut: found.append("the handler did not answer")
+        case .succeeded, .declined, .unsupported, .failed, .interrupted: break
+        }
+        return found
+    }
+
+    /// How late the latest handler began, in milliseconds after its command's end.
+    var latest: Int64 {
+        entries.compactMap { entry in
+            guard let start = entry.starts.first, let expires = entry.expires else { return nil }
+            return start - expires
+        }.max() ?? 0
+    }
+
+    var endings: [Ending: Int] { entries.compactMap { $0.learned.first?.ending }.reduce(into: [:]) { $0[$1, default: 0] += 1 } }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import DeviceRelay
+import Foundation
+import RelayProtocol
+
+/// What a process needs that is a device.
+struct Member: ParsableArguments {
+    static let app = "org.example.player"
+    static let service = AppServiceInfo(name: "echo", packageID: app)
+
+    @Option var relay: String
+    @Option var relayID: String
+    @Option var directory: String
+    /// A join link, the first time.
+    @Option var join: String?
+
+    var account: ConnectedDevicesAccount { ConnectedDevicesAccount(id: "me") }
+
+    func platform() throws -> ConnectedDevicesPlatform {
+        guard let relay = URL(string: relay), let relayID = RelayID(relayID) else { throw ValidationError("no relay") }
+        let directory = URL(filePath: directory)
+        var settings = ConnectedDevicesPlatformSettings(
+            relay: relay,
+            relayID: relayID,
+            storageDirectory: directory.appending(path: "storage"),
+            device: DeviceDescription(name: directory.lastPathComponent, kind: .desktop, platform: .linux)
+        )
+        settings.systemKey = SystemKeyFile(path: directory.appending(path: "system.key").path)
+        return ConnectedDevicesPlatform(settings: settings, accessTokens: JoinLinkAccessTokenProvider(clientID: "org.example.torture"))
+    }
+
+    /// Starts the platform; the first time the account is added.
+    /// - Returns: Its endpoint.
+    func start(_ platform: ConnectedDevicesPlatform) async throws -> String {
+        try await platform.start()
+        if platform.accounts.endpoint(of: account) == nil, let join {
+            _ = try await platform.accounts.add(account, joining: JoinLink(parsing: join, plainHTTP: .allowed))
+        }
+        return "\(try platform.accounts.endpoint(of: account).unwrapped)"
+    }
+}
+
+/// A process's line to the driver: standard input and output.
+actor Driver {
+    /// What the driver wants, beside that reports go on.
+    nonisolated let orders: AsyncStream<Order>
+    private let tellOrder: AsyncStream<Order>.Continuation
+    private var last = 0
+    private var waiting: [Int: CheckedContinuation<Void, Never>] = [:]
+
+    init() {
+        (orders, tellOrder) = AsyncStream.makeStream()
+        signal(SIGPIPE, SIG_IGN)
+    }
+
+    nonisolated func listen() {
+        Line.read(.standardInput, as: Order.self) { order in
+            switch order {
+            case .goOn(let number): Task { await self.goOn(number) }
+            case let order?: self.tellOrder.yield(order)
+            // Nobody is left to tell anything.
+            case nil: exit(1)
+            }
+        }
+    }
+
+    /// Returns when the driver has it in the ledger.
+    func tell(_ report: Report) async {
+        last += 1
+        let number = last
+        await withCheckedContinuation { continuation in
+            waiting[number] = continuation
+            do {
+                try FileHandle.standardOutput.write(contentsOf: Line.encode(NumberedReport(number: number, report: report)))
+            } catch {
+                exit(1)
+            }
+        }
+    }
+
+    private func goOn(_ number: Int) { waiting.removeValue(forKey: number)?.resume() }
+}
+
+extension Optional {
+    struct Missing: Error {}
+
+    var unwrapped: Wrapped {
+        get throws {
+            guard let self else { throw Missing() }
+            return self
+        }
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayTesting
+
+/// Somebody who can be killed.
+enum Party: Hashable, Sendable, CustomStringConvertible {
+    case relayd
+    case sender(Int)
+    case target(Int)
+
+    var description: String {
+        switch self {
+        case .relayd: "relayd"
+        case .sender(let number): "sender \(number)"
+        case .target(let number): "target \(number)"
+        }
+    }
+}
+
+/// What happens in a run: all of it follows from the seed.
+struct Plan: Sendable {
+    struct Strike: Sendable {
+        /// When so many commands were submitted or have ended, together…
+        var progress: Int
+        /// …and so many milliseconds later, so that it is not always just then.
+        var delay: Int
+        /// Whom it hits; whoever comes next, if that one is down.
+        var party: Party
+        /// Milliseconds until it is started again.
+        var down: Int
+        /// The others try at once when it is back, as when the network comes back; otherwise by their own back-off.
+        var isNoticed: Bool
+    }
+
+    let seed: UInt64
+    let senders: Int
+    let targets: Int
+    let issues: [Errand]
+    let strikes: [Strike]
+
+    init(seed: UInt64, commands: Int, senders: Int, targets: Int, kills: Int) {
+        (self.seed, self.senders, self.targets) = (seed, senders, targets)
+        var random = SeededGenerator(seed: seed)
+        issues = (0..<commands).map { number in
+            Errand(
+                number: number,
+                sender: Int.random(in: 0..<senders, using: &random),
+                target: Int.random(in: 0..<targets, using: &random),
+                isMessage: random.oneIn(2),
+                life: random.oneIn(12) ? Int.random(in: 1_000...5_000, using: &random) : 3_600_000,
+                cancelAfter: random.oneIn(12) ? Int.random(in: 0...300, using: &random) : nil
+            )
+        }
+        var strikes: [Strike] = []
+        for number in 0..<kills {
+            // Each of them in turn, in a random order.
+            let party: Party =
+                switch number % 8 {
+                case 0, 3, 6: .relayd
+                case 1, 4, 7: .target(Int.random(in: 0..<targets, using: &random))
+                default: .sender(Int.random(in: 0..<senders, using: &random))
+                }
+            strikes.append(
+                Strike(
+                    progress: Int.random(in: commands / 50...max(commands / 50, commands * 19 / 10), using: &random),
+                    delay: Int.random(in: 0...40, using: &random),
+                    party: party,
+                    // Now and then for longer than the short lives.
+                    down: random.oneIn(6) ? Int.random(in: 2_000...6_000, using: &random) : Int.random(in: 0...800, using: &random),
+                    isNoticed: !random.oneIn(5)
+                )
+            )
+        }
+        self.strikes = strikes.sorted { $0.progress < $1.progress }
+    }
+
+    var parties: [Party] {
+        [.relayd] + (0..<senders).map { .sender($0) } + (0..<targets).map { .target($0) }
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// What a run came to.
+struct Summary: Encodable, CustomStringConvertible {
+    var seed: UInt64
+    var isKept: Bool
+    var seconds: Double
+    /// Of those that were to be issued.
+    var launches: Int
+    var messages: Int
+    /// That the relay took.
+    var accepted: Int
+    var handled: Int
+    var endings: [String: Int]
+    var kills: [String: Int]
+    /// How late the latest handler began, in milliseconds after its command's end; negative if it was before.
+    var latestStart: Int64
+    var violations: [String]
+
+    init(_ plan: Plan, _ ledger: Ledger, seconds: Double, failure: String?) {
+        seed = plan.seed
+        self.seconds = seconds
+        launches = plan.issues.count { !$0.isMessage }
+        messages = plan.issues.count { $0.isMessage }
+        accepted = ledger.entries.count { $0.isAccepted || $0.learned.contains { $0.ending != .withdrawn && $0.ending != .refused } }
+        handled = ledger.entries.count { !$0.starts.isEmpty }
+        endings = Dictionary(uniqueKeysWithValues: ledger.endings.map { ($0.key.rawValue, $0.value) })
+        kills = ["relayd": 0, "senders": 0, "targets": 0]
+        for (party, count) in ledger.deaths {
+            switch party {
+            case .relayd: kills["relayd", default: 0] += count
+            case .sender: kills["senders", default: 0] += count
+            case .target: kills["targets", default: 0] += count
+            }
+        }
+        latestStart = ledger.latest
+        violations = (failure.map { [$0] } ?? []) + ledger.violations
+        isKept = violations.isEmpty
+    }
+
+    var description: String {
+        func list(_ counts: [String: Int]) -> String {
+            counts.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { "\($0.value) \($0.key)" }.joined(separator: ", ")
+        }
+        let seconds = (seconds * 10).rounded() / 10
+        return "\(isKept ? "kept" : "BROKEN"): \(launches) launches and \(messages) messages, \(accepted) accepted, \(handled) handled"
+            + " (\(list(endings))); \(kills.values.reduce(0, +)) kills (\(list(kills))); \(seconds) s; seed \(seed)"
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import Foundation
+
+/// Shows that nothing is lost, and nothing done twice, whoever is killed when: see `scripts/torture`.
+@main struct TortureCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Issues launches and messages while relay, targets and senders are killed, and checks what became of each.",
+        subcommands: [Run.self, Send.self, Host.self],
+        defaultSubcommand: Run.self
+    )
+
+    struct Run: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Run it, and tell in one line; exit 1 if a promise is broken.")
+
+        @Option(help: "How many launches and messages.")
+        var commands = 10_000
+        @Option(help: "How many devices issue them.")
+        var senders = 4
+        @Option(help: "How many devices handle them.")
+        var targets = 5
+        @Option(help: "How many processes are killed.")
+        var kills = 60
+        @Option(help: "How many commands of one sender to one target are under way at most.")
+        var window = 20
+        @Option(help: "What the plan follows from; a random one unless set.")
+        var seed: UInt64?
+        @Option(help: "Seconds in which something has to happen.")
+        var patience = 120
+        @Option(help: "Where everything is kept: the ledger, the storages, the logs. Otherwise it is removed if all is well.")
+        var directory: String?
+        @Flag(help: "Tell it as JSON.")
+        var json = false
+
+        func validate() throws {
+            guard commands > 0, senders > 0, targets > 0, kills >= 0, window > 0, patience > 0 else {
+                throw ValidationError("the numbers have to be positive")
+            }
+        }
+
+        func run() async throws {
+            // A process that was killed does not read what it is told.
+            signal(SIGPIPE, SIG_IGN)
+            let plan = Plan(seed: seed ?? .random(in: 0...999_999), commands: commands, senders: senders, targets: targets, kills: kills)
+            let home =
+                directory.map { URL(filePath: $0) }
+                ?? FileManager.default.temporaryDirectory.appending(path: "torture-\(UUID().uuidString)")
+            let drive = try await Drive(plan, window: window, patience: .seconds(patience), directory: home)
+            var (seconds, failure): (Double, String?) = (0, nil)
+            do {
+                seconds = try await drive.run() / .seconds(1)
+            } catch {
+                failure = "\(error)"
+            }
+            await drive.end()
+            let summary = Summary(plan, await drive.ledger, seconds: seconds, failure: failure)
+            if json {
+                let encoder = JSONEncoder()
+                encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
+                print(String(decoding: try encoder.encode(summary), as: UTF8.self))
+            } else {
+                for violation in summary.violations.prefix(40) { print(violation) }
+                print(summary)
+            }
+            if summary.isKept, directory == nil {
+                try? FileManager.default.removeItem(at: home)
+            } else if !summary.isKept {
+                try FileHandle.standardError.write(contentsOf: Data("see \(home.path)/ledger.jsonl\n".utf8))
+                throw ExitCode(1)
+            }
+        }
+    }
+}

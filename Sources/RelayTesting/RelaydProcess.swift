@@ -83,7 +83,9 @@ package final class RelaydProcess {
         }
         process.arguments?.append(contentsOf: self.arguments)
         // The next port may be somebody's.
-        if !self.arguments.contains("--tunnel-listen") { process.arguments?.append(contentsOf: ["--tunnel-listen", "127.0.0.1:\(tunnelPort)"]) }
+        if !self.arguments.contains("--tunnel-listen") {
+            process.arguments?.append(contentsOf: ["--tunnel-listen", "127.0.0.1:\(tunnelPort)"])
+        }
         let output = Pipe()
         process.standardOutput = output
         if let standardError { process.standardError = standardError }

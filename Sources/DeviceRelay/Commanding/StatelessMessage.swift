@@ -23,7 +23,14 @@ extension ConnectedDevicesPlatform {
         timeout: Duration = .seconds(30)
     ) async throws(AppServiceError) -> ValueSet {
         let end = ContinuousClock.now + timeout
-        let command = try await submitStatelessMessage(message, to: service, on: request, from: appID, timeToLive: timeToLive, timeout: timeout)
+        let command = try await submitStatelessMessage(
+            message,
+            to: service,
+            on: request,
+            from: appID,
+            timeToLive: timeToLive,
+            timeout: timeout
+        )
         guard await command.state.first(within: ContinuousClock.now.duration(to: end), where: \.isEnded) != nil else {
             throw AppServiceError(Task.isCancelled ? .taskCancelled : .pending)
         }

@@ -58,7 +58,7 @@ func fetch(_ album: String, from name: String, to target: String, in directory: 
 }
 
 @main
-struct PhotoShare {
+enum Program {
     static func main() async {
         await run(usage: "PhotoShare DIRECTORY (join LINK NAME | host FOLDER | fetch DEVICE ALBUM TARGET)") { arguments in
             switch arguments.count {

@@ -70,7 +70,7 @@ func ping(_ name: String, in directory: String) async throws {
 }
 
 @main
-struct PingPong {
+enum Program {
     static func main() async {
         await run(usage: "PingPong DIRECTORY (join LINK NAME | host | ping DEVICE)") { arguments in
             switch arguments.count {

@@ -73,7 +73,7 @@ func send(_ position: Position, to name: String, in directory: String) async thr
 }
 
 @main
-struct PlaybackTransfer {
+enum Program {
     static func main() async {
         await run(usage: "PlaybackTransfer DIRECTORY (join LINK NAME | host player|browser | send DEVICE FILM SECONDS)") { arguments in
             switch arguments.count {

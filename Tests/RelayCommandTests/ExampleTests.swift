@@ -21,7 +21,6 @@ import Testing
 
     @Test func theREADMEWorksWordForWord() async throws {
         let relay = try await RelaydProcess()
-        defer { _ = try await relay.stop() }
         _ = try await relay.start()
         let directory = FileManager.default.temporaryDirectory.appending(path: "examples-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: directory) }
@@ -40,6 +39,7 @@ import Testing
             environment: ["HOME": directory, "PATH": "/usr/bin:/bin", "TZ": "UTC"]
         )
         let output = await shell.finish()
+        _ = try await relay.stop()
         #expect(output.status == 0, "\(output.errorText)")
         let lines = output.output
         #expect(lines.count { $0.wholeMatch(of: /pong from TV after .*/) != nil } == 3, "\(output.text)")

@@ -6,8 +6,8 @@ import DeviceRelay
 /// Answers each message with the same: what `relay ping` measures by. It tells nothing that the caller does not know.
 enum PingService {
     static let name = "ping"
-    /// The apps of a device that offer it when no app is named, the first that does is taken.
-    static let appIDs = ["org.device-relay.agent", "org.device-relay.cli"]
+    /// The apps that offer it, and are asked when none is named: the agent, and a `relay host`.
+    static let appIDs = [AgentConfiguration.appID, Membership.clientID]
 
     static let service = Service(name) { connection, _ in
         try await connection.respond { $0.message }

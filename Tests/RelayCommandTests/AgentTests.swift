@@ -86,8 +86,10 @@ import Testing
         }
         let hidden = try await launch()
         #expect(hidden.status == 1 && hidden.errorText.contains("display"))
-        try await change(try Settings.shell(#"yes x | head -n 9000 >&2; printf '\033[31mno such thing\n' >&2; exit 4"#))
+        try await change(try Settings.shell(#"yes x | head -n 9000 >&2; printf '\033[31mno such thing: %s\n' "$1" >&2; exit 4"#))
         let failed = try await launch()
+        let event = try await agent.line { $0.contains("exit code 4") }
+        #expect(event.contains(#""answer":"failed""#) && !event.contains("films.example"))
         #expect(failed.status == 1 && failed.errorText.contains("no such thing"))
         #expect(!failed.errorText.contains("\u{1B}") && failed.errorText.utf8.count < 2_048)
         try await change(try Settings.shell("kill -9 $$"))
@@ -99,7 +101,8 @@ import Testing
         #expect(try await launch().status == 0)
         agent.send(SIGTERM)
         #expect(await agent.finish().status == 0)
-        let pid = try #require(lines(of: file).first.flatMap { pid_t($0) })
+        try await wait { !lines(of: file).isEmpty }
+        let pid = try #require(pid_t(lines(of: file)[0]))
         #expect(kill(pid, 0) == 0)
         kill(pid, SIGKILL)
     }

@@ -29,7 +29,7 @@ import Testing
         func offered(_ word: String) async throws -> [String] {
             let shell = try RelayProcess(
                 ["-c", script, "bash", desk.directory.path, relay, desk.home, word],
-                program: "/bin/bash",
+                executable: URL(filePath: "/bin/bash"),
                 environment: desk.environment
             )
             let output = await shell.finish()

@@ -49,5 +49,6 @@ import Testing
         #expect(lines.contains("it goes on in the player of TV"))
         #expect(lines.contains("opening https://films.example/42?t=1200"))
         #expect(lines.contains("it goes on on a web page of Kitchen"))
+        _ = try await relay.stop()
     }
 }

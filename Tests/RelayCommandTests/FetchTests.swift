@@ -200,7 +200,7 @@ import Testing
             names.current = name
             let output = try await desk.relay("fetch", "TV", "-r", "-o", own + "/in/here", "--json")
             #expect(output.status == 1, "\(name)")
-            #expect(try code(output) == "nameNotAllowed", "\(name)")
+            #expect(try code(output) == "nameNotAllowed", "\(name): \(output.text)")
         }
         #expect(try FileManager.default.subpathsOfDirectory(atPath: own).sorted() == ["in", "in/here"])
         // A file has the name that it was asked for by.

@@ -25,7 +25,7 @@ package struct Agent: Sendable {
         }
 
         package enum Answer: String, Encodable, Sendable {
-            case launched, unsupported, declined, failed
+            case launched, declined, failed
         }
 
         package var event: Kind
@@ -125,21 +125,24 @@ private struct Duties: Sendable {
             appID: AgentConfiguration.appID,
             displayName: configuration.name,
             launching: Launching(schemes: configuration.open.schemes, defaultFor: Set(configuration.open.schemes)) { request in
-                let result = await desk.take(request)
-                try output.print(event(request, result))
-                return result
+                let outcome = await desk.take(request)
+                try output.print(event(request, outcome))
+                return switch outcome {
+                case .launched: .launched
+                case .failed(let why, let said): .failed(reason: said.isEmpty ? why : said)
+                case nil: .declined
+                }
             },
             services: [PingService.service, EchoService.service] + (files.map { [$0] } ?? []) + programs
         )
     }
 
-    private func event(_ request: LaunchRequest, _ result: Launching.Result) -> Agent.Event {
+    private func event(_ request: LaunchRequest, _ outcome: Opener.Outcome?) -> Agent.Event {
         let (answer, reason): (Agent.Event.Answer, String?) =
-            switch result {
+            switch outcome {
             case .launched: (.launched, nil)
-            case .unsupported: (.unsupported, nil)
-            case .declined: (.declined, nil)
-            case .failed(let reason): (.failed, reason)
+            case .failed(let why, _): (.failed, why)
+            case nil: (.declined, nil)
             }
         return Agent.Event(
             event: .launch,

@@ -15,12 +15,12 @@ struct LaunchDesk: Sendable {
     /// `nil` where no terminal is to be used.
     let terminal: TerminalQuestion?
 
-    func take(_ request: LaunchRequest) async -> Launching.Result {
-        guard configuration.schemes.contains(request.uri.scheme) else {
-            guard !AgentConfiguration.Opening.neverOpened.contains(request.uri.scheme) else { return .declined }
+    /// - Returns: `nil` if it is not opened because nobody wants it.
+    func take(_ request: LaunchRequest) async -> Opener.Outcome? {
+        if !configuration.schemes.contains(request.uri.scheme) {
+            guard !AgentConfiguration.Opening.neverOpened.contains(request.uri.scheme) else { return nil }
             await request.requestMoreTime()
-            guard await mayOpen(request), !request.isCancelled else { return .declined }
-            return await Opener(command: configuration.command).open(request.uri)
+            guard await mayOpen(request), !request.isCancelled else { return nil }
         }
         return await Opener(command: configuration.command).open(request.uri)
     }

@@ -29,6 +29,13 @@ import Darwin
 struct Opener: Sendable {
     /// What still runs then has opened it.
     static let patience = Duration.seconds(3)
+
+    enum Outcome: Sendable {
+        case launched
+        /// What the program said may have the URI in it: it is for whoever launched, and for nobody's log.
+        case failed(why: String, said: String = "")
+    }
+
     static let maximumReasonBytes = 1_024
 
     /// `nil` for the system's own.
@@ -42,16 +49,16 @@ struct Opener: Sendable {
         return Program(arguments: hasPlace ? arguments : arguments + [uri.text])
     }
 
-    func open(_ uri: LaunchURI) async -> Launching.Result {
+    func open(_ uri: LaunchURI) async -> Outcome {
         if command == nil, !Self.hasDisplay {
-            return .failed(reason: "nobody is logged in with a display there that the agent knows of")
+            return .failed(why: "nobody is logged in with a display there that the agent knows of")
         }
         let program = Self.program(command ?? Self.system, with: uri)
         let file: ErrorFile
         do {
             file = try ErrorFile()
         } catch {
-            return .failed(reason: "there is no space for a temporary file")
+            return .failed(why: "there is no space for a temporary file")
         }
         let (ends, continuation) = AsyncStream.makeStream(of: Result<TerminationStatus, any Error>.self)
         // What was opened goes on, whatever becomes of the launch and of the agent.
@@ -77,12 +84,9 @@ struct Opener: Sendable {
         switch end {
         case nil, .success(.exited(0)): return .launched
         case .success(let status):
-            let said = file.end(maximumBytes: Self.maximumReasonBytes)
-            return .failed(reason: said.isEmpty ? "the program that opens it \(status.words)" : said)
-        case .failure(let error as SubprocessError):
-            guard case .cannotStart(let what) = ProgramFailure(starting: error, program) else { fallthrough }
-            return .failed(reason: what)
-        case .failure: return .failed(reason: "the program that opens it failed")
+            return .failed(why: "the program that opens it \(status.words)", said: file.end(maximumBytes: Self.maximumReasonBytes))
+        case .failure(let error as SubprocessError): return .failed(why: program.trouble(error))
+        case .failure: return .failed(why: "the program that opens it failed")
         }
     }
 

@@ -199,7 +199,7 @@ package struct Fetch: Sendable {
         for entry in try await remote.entries(path) {
             guard Self.isName(entry.name) else {
                 throw AgentError(
-                    "nameInvalid",
+                    "nameNotAllowed",
                     "the other device has a name in '\(path)' that cannot be one here: '\(entry.name)'",
                     .failed
                 )

@@ -35,6 +35,14 @@ struct Program: Hashable, Sendable {
     }
 }
 
+extension Program {
+    /// Why it could not be started.
+    func trouble(_ error: SubprocessError) -> String {
+        let name = arguments.first ?? ""
+        return error.code == .executableNotFound ? "\(name) is not there, or cannot be executed" : "\(name) cannot be started"
+    }
+}
+
 /// How a program ended that should not have.
 enum ProgramFailure: Error, Sendable {
     case cannotStart(String)
@@ -43,13 +51,6 @@ enum ProgramFailure: Error, Sendable {
     case tooManyPrograms
     case timedOut(Duration)
 
-    init(starting error: SubprocessError, _ program: Program) {
-        let name = program.arguments.first ?? ""
-        switch error.code {
-        case .executableNotFound: self = .cannotStart("\(name) is not there, or cannot be executed")
-        default: self = .cannotStart("\(name) cannot be started")
-        }
-    }
 }
 
 extension TerminationStatus {

@@ -191,7 +191,7 @@ struct ProgramService: Sendable {
         do {
             return try await body()
         } catch let error as SubprocessError where error.code == .executableNotFound || error.code == .spawnFailed {
-            throw ProgramFailure(starting: error, configuration.command)
+            throw ProgramFailure.cannotStart(configuration.command.trouble(error))
         }
     }
 

@@ -19,6 +19,7 @@ import Testing
     private func lock(_ path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
+        configuration.busyMode = .timeout(60)
         let database = try DatabaseQueue(path: path, configuration: configuration)
         try database.inDatabase { try $0.execute(sql: "BEGIN IMMEDIATE") }
         return database

@@ -49,7 +49,7 @@ struct Plan: Sendable {
                 target: Int.random(in: 0..<targets, using: &random),
                 isMessage: random.oneIn(2),
                 life: random.oneIn(12) ? Int.random(in: 1_000...5_000, using: &random) : 3_600_000,
-                cancelAfter: random.oneIn(12) ? Int.random(in: 0...300, using: &random) : nil
+                cancelAfter: random.oneIn(12) ? Int.random(in: 0...2_000, using: &random) : nil
             )
         }
         var strikes: [Strike] = []

@@ -24,7 +24,7 @@ import Foundation
         @Option(help: "How many processes are killed.")
         var kills = 60
         @Option(help: "How many commands of one sender to one target are under way at most.")
-        var window = 20
+        var window = 5
         @Option(help: "What the plan follows from; a random one unless set.")
         var seed: UInt64?
         @Option(help: "Seconds in which something has to happen.")

@@ -72,7 +72,7 @@ import Testing
         #expect(await command.statuses.first { _ in true } != nil)
         home.relayd.kill()
         try disk.setReadOnly(true)
-        #expect(throws: RelaydProcess.Failed.self) { try await home.relayd.start() }
+        await #expect(throws: RelaydProcess.Failed.self) { try await home.relayd.start() }
         try await errors.contains("cannot be written")
         try disk.setReadOnly(false)
         _ = try await home.relayd.start()
@@ -114,7 +114,7 @@ import Testing
         home.relayd.kill()
         let file = home.relayd.directory.appending(path: name)
         let (whole, cut) = try cutOff(file)
-        #expect(throws: RelaydProcess.Failed.self) { try await home.relayd.start() }
+        await #expect(throws: RelaydProcess.Failed.self) { try await home.relayd.start() }
         try await errors.contains("damaged")
         #expect(try Data(contentsOf: file) == cut)
         try whole.write(to: file)

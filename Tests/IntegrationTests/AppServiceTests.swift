@@ -43,15 +43,19 @@ import Testing
         let (phone, pc, log) = try await pair(security)
         let request = RemoteSystemConnectionRequest(try await phone.sees("PC"))
         try await phone.platform.withAppService(echo, on: request) { connection in
-            for count in [0, 1, 32 << 10, (32 << 10) + 1, 1 << 20, (16 << 20) - 64] {
-                let message: ValueSet = ["Data": .data([UInt8](repeating: 7, count: count))]
-                let answer = try await connection.send(message)
-                #expect(answer == message)
+            let empty = try await connection.send([:])
+            #expect(empty == [:])
+            for size in [8, (32 << 10) - 1, 32 << 10, (32 << 10) + 1, 16 << 20] {
+                let message = try Talk.message(encodedBytes: size)
+                let answer = try await connection.send(message, timeout: .seconds(300))
+                #expect(answer == message, "\(size)")
             }
+            let tooLarge = try Talk.message(encodedBytes: (16 << 20) + 1)
             await #expect {
-                _ = try await connection.send(["Data": .data([UInt8](repeating: 7, count: 16 << 20))])
+                _ = try await connection.send(tooLarge)
             } throws: {
-                ($0 as? AppServiceError)?.code == .messageTooLarge
+                let error = $0 as? AppServiceError
+                return error?.code == .messageTooLarge && error?.message.contains("messageBytes is limited to 16777216") == true
             }
             let answer = try await connection.send(["Still": true])
             #expect(answer == ["Still": true])
@@ -101,6 +105,46 @@ import Testing
         _ = try await phone.sees("PC") { $0.status == .unavailable }
         await fails(.remoteSystemUnavailable, echo, timeout: .zero)
         await phone.platform.shutdown()
+    }
+
+    @Test func theServiceLearnsWhichAppCalls() async throws {
+        let home = try await TestHome()
+        let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
+        let callers = Log<String>()
+        let friends = Service("friends", allowedApps: ["org.example.friend"]) { connection, caller in
+            await callers.add(caller.appID ?? "nobody")
+            try await connection.respond { $0.message }
+        }
+        let open = Service("open") { connection, caller in
+            await callers.add(caller.appID ?? "nobody")
+            try await connection.respond { $0.message }
+        }
+        try await pc.platform.publish(RemoteSystemAppRegistration(appID: Talk.appID, services: [friends, open]), for: pc.account)
+        try await phone.sees("PC") { !$0.apps.isEmpty }
+        let (platform, target) = (phone.platform, try pc.id)
+        let request = RemoteSystemConnectionRequest(endpoint: target, appID: Talk.appID)
+        func call(_ name: String, from appID: String? = nil) async -> String {
+            await Talk.outcome { () async throws(AppServiceError) in
+                let connection = try await platform.openAppService(Talk.service(name), on: request, from: appID)
+                _ = try await connection.send([:])
+                connection.close()
+                _ = try await platform.sendStatelessMessage([:], to: Talk.service(name), on: request, from: appID)
+            }
+        }
+        #expect(await call("friends") == "remoteSystemNotSupportedByApp")
+        #expect(await call("open") == "success")
+        #expect(await call("friends", from: "org.example.friend") == "success")
+        // The only app that the platform has speaks for itself; of two, one has to be named.
+        platform.host(RemoteSystemAppRegistration(appID: "org.example.friend"), for: phone.account)
+        try await phone.connected()
+        #expect(await call("friends") == "success")
+        platform.host(RemoteSystemAppRegistration(appID: "org.example.other"), for: phone.account)
+        #expect(await call("friends") == "remoteSystemNotSupportedByApp")
+        #expect(await call("friends", from: "org.example.friend") == "success")
+        let friend = "org.example.friend"
+        #expect(await callers.entries == ["nobody", "nobody"] + Array(repeating: friend, count: 6))
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
     }
 
     @Test func aConnectionEndsWithItsPeerAndWithTheRelay() async throws {

@@ -38,8 +38,15 @@ final class SessionCarrier: AppServiceCarrier {
     func send(_ message: ValueSet, timeout: Duration) async throws(AppServiceError) -> ValueSet {
         if let closure = inbox.closure.value { throw closure.error }
         let bytes = try message.encodedForSession()
-        let response = try await link.ask(until: timeout) { [id] handler, token, continuation in
-            handler.sendRequest(bytes, on: id, token, timeout: timeout, continuation)
+        let response: SessionAsk.Response
+        do throws(AppServiceError) {
+            response = try await link.ask(until: timeout) { [id] handler, token, continuation in
+                handler.sendRequest(bytes, on: id, token, timeout: timeout, continuation)
+            }
+        } catch {
+            // If it was closed just before, that says more.
+            if error.code == .appServiceConnectionClosed, let closure = inbox.closure.value { throw closure.error }
+            throw error
         }
         defer {
             if let receipt = response.receipt { link.enqueue { handler in handler.consumed(receipt) } }

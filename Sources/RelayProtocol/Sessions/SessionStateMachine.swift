@@ -96,7 +96,7 @@ package struct SessionStateMachine: Sendable {
     /// Begins: call it once, when the stream is there.
     package mutating func start(at now: Duration, into actions: inout [SessionAction]) {
         lastHeard = now
-        idleSince = now
+        idleSince = now + timing.unusedInterval - timing.idleInterval
         actions.append(.send(SessionFrame(.settings(settings))))
     }
 

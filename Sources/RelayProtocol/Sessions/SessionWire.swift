@@ -40,8 +40,9 @@ package struct SessionTiming: Hashable, Sendable {
     /// Silence before a ping, without and with requests that wait for the peer.
     package var quietInterval = Duration.seconds(45)
     package var busyInterval = Duration.seconds(15)
-    /// A session without connections ends after this.
+    /// A session without connections ends after this: one that had some, and one that has had none yet.
     package var idleInterval = Duration.seconds(60)
+    package var unusedInterval = Duration.seconds(60)
 
     package init() {}
 }

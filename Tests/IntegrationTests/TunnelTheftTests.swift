@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import RelayProtocol
+import RelayTesting
+import Testing
+
+/// Whoever reads the tokens of a tunnel on their way gains no more than a handshake that fails. (What the relay itself takes for a token, its own
+/// tests show.)
+@Suite(.timeLimit(.minutes(10))) struct TunnelTheftTests {
+    /// Somebody who is not in the account.
+    private static func stranger() throws -> SessionConnector {
+        SessionConnector(certificate: try EndpointCertificate(P256SigningKey()), budget: AssemblyBudget()) { _, _ in
+            .refuse(AppServiceError(.notAuthorized))
+        }
+    }
+
+    /// What a device was told of its first tunnel, as somebody on the way reads it.
+    private static func stolen(_ network: TestNetwork, _ home: TestHome) async throws -> TunnelTransport {
+        while true {
+            let heard = try await network.heard(.fromRelay)
+            if let match = heard.firstMatch(of: /"entrance":\{"token":"(?<token>[^"]+)","tunnel":"(?<tunnel>[^"]+)"/) {
+                let token = try #require(Data(base64Encoded: String(match.token)))
+                let entrance = TunnelEntrance(
+                    tunnel: try #require(TunnelID(String(match.tunnel))),
+                    token: Secret(Blob(Array(token))),
+                    urls: ["tcp://127.0.0.1:\(home.relayd.tunnelPort)"]
+                )
+                return TunnelTransport(entrance, relay: try RelayAddress(try url(home.relayd.origin)), trust: RelayTrust(relay: nil))
+            }
+            await Task.yield()
+        }
+    }
+
+    private static func pair(_ phonePort: TestNetwork.TunnelPort, _ pcPort: TestNetwork.TunnelPort) async throws
+        -> (home: TestHome, networks: [TestNetwork], phone: TestDevice, pc: TestDevice)
+    {
+        let home = try await TestHome(networks: ["127.0.0.11", "127.0.0.12"])
+        let networks = [
+            try await TestNetwork("127.0.0.11", to: home.relayd, tunnelPort: phonePort, watches: true),
+            try await TestNetwork("127.0.0.12", to: home.relayd, tunnelPort: pcPort, watches: true),
+        ]
+        let phone = try await home.guests(in: [networks[0]])[0]
+        let pc = try await home.device("PC") { settings in if let url = URL(string: networks[1].origin) { settings.relay = url } }
+        try await pc.platform.publish(Talk.app(), for: pc.account)
+        try await phone.sees("PC") { !$0.apps.isEmpty }
+        return (home, networks, phone, pc)
+    }
+
+    @Test func aThiefInTheOpenersPlaceIsNotLetIn() async throws {
+        // The opener itself cannot come for a while.
+        let (home, networks, phone, pc) = try await Self.pair(.silent, .open)
+        let (platform, target) = (phone.platform, try pc.id)
+        async let opening = Talk.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }
+        let (opener, other) = (try await Self.stolen(networks[0], home), try await Self.stolen(networks[1], home))
+        let thief = try Self.stranger()
+        #expect(
+            await Talk.outcome { () async throws(AppServiceError) in try await thief.open(to: target, over: opener) }
+                == "authenticationError"
+        )
+        // Used once, they are worth nothing, on either side.
+        for transport in [opener, other] {
+            let again = await Talk.outcome { () async throws(AppServiceError) in try await thief.open(to: target, over: transport) }
+            #expect(again == "remoteSystemUnavailable")
+        }
+        #expect(await opening == "remoteSystemUnavailable")
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+        for network in networks { try await network.stop() }
+    }
+
+    @Test func aThiefInTheTargetsPlaceIsNotBelieved() async throws {
+        let (home, networks, phone, pc) = try await Self.pair(.open, .silent)
+        let (platform, target) = (phone.platform, try pc.id)
+        async let opening = Talk.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }
+        let other = try await Self.stolen(networks[1], home)
+        let thief = try Self.stranger()
+        let accepted = await Talk.outcome { () async throws(AppServiceError) in try await thief.accept(over: other) { _ in true } }
+        #expect(accepted == "authenticationError")
+        #expect(await opening == "authenticationError")
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+        for network in networks { try await network.stop() }
+    }
+}

@@ -86,7 +86,7 @@ import Testing
         let target = try pc.id
         let none = await Talk.outcome { () async throws(AppServiceError) in try await phone.platform.open("echo", on: target) }
         #expect(none == "networkNotAvailable")
-        _ = try home.relayd.start()
+        _ = try await home.relayd.start()
         await phone.platform.networkChanged()
         await pc.platform.networkChanged()
         try await pc.connected()

@@ -6,6 +6,7 @@ import DeviceRelay
 import NIOCore
 import NIOSSL
 import RelayProtocol
+import RelayTesting
 import Synchronization
 import Testing
 
@@ -91,18 +92,44 @@ import Testing
     private final class Ear: ChannelInboundHandler, Sendable {
         typealias InboundIn = ByteBuffer
         let heard = Mutex<[UInt8]>([])
-        /// It has heard more than the settings, or there is nothing more to hear.
-        let hasHeardMore = Signal()
+        /// Of types of frames.
+        private let signals = [Ear.open: Signal(), Ear.request: Signal()]
+        static let open = SessionFuzzTests.calls[1][4]
+        static let request = SessionFuzzTests.calls[2][4]
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             let bytes = unwrapInboundIn(data)
-            let count = heard.withLock { heard in
+            let all = heard.withLock { heard in
                 heard += bytes.readableBytesView
-                return heard.count
+                return heard
             }
-            if count > SessionFuzzTests.answers[0].count + 64 { hasHeardMore.happen() }
+            for (type, signal) in signals where Self.types(in: all).contains(type) { signal.happen() }
         }
-        func channelInactive(context: ChannelHandlerContext) { hasHeardMore.happen() }
+        func channelInactive(context: ChannelHandlerContext) { stop() }
+
+        /// Waits for a frame of a type, until there is nothing more to hear, or for a second: what is spoilt may have no answer.
+        func hears(_ type: UInt8) async {
+            guard let signal = signals[type] else { return }
+            let patience = Task {
+                try await Task.sleep(for: .seconds(1))
+                signal.happen()
+            }
+            await signal.wait()
+            patience.cancel()
+        }
+
+        func stop() { for signal in signals.values { signal.happen() } }
+
+        private static func types(in bytes: [UInt8]) -> Set<UInt8> {
+            var types: Set<UInt8> = []
+            var rest = bytes[...]
+            while rest.count >= 14 {
+                let length = rest.prefix(4).reduce(0) { $0 << 8 | Int($1) }
+                types.insert(rest[rest.startIndex + 4])
+                rest = rest.dropFirst(14 + length)
+            }
+            return types
+        }
         func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
     }
 
@@ -159,7 +186,7 @@ import Testing
         await relay.stop()
     }
 
-    @Test(.disabled("it does not end: some seed leaves a waiter, here or in the session")) func targetsThatAreAlmostRight() async throws {
+    @Test func targetsThatAreAlmostRight() async throws {
         let relay = try await TestTunnelRelay()
         let opener = try SessionSide(limits: Self.limits)
         let certificate = try TestCertificate()
@@ -170,14 +197,21 @@ import Testing
             var random = SeededGenerator(seed: UInt64(seed))
             let ear = Ear()
             let tunnel = relay.tunnel()
-            async let opened = try? opener.connector.open(to: id, over: tunnel.opener)
+            // Half of its settings is all that some of them say.
+            async let opened = try? opener.connector.open(to: id, over: tunnel.opener, timeout: .seconds(1))
             let channel = try await tunnel.target.connect(timeout: .seconds(60)) { channel in
                 try channel.pipeline.syncOperations.addHandlers([NIOSSLServerHandler(context: context), ear])
             }
-            // It says all of it before it is asked, or when it was.
-            let bytes = Self.mutated(Self.answers, using: &random)
-            let cut = random.oneIn(2) ? Self.answers[0].count : bytes.count
-            channel.writeAndFlush(ByteBuffer(bytes: bytes.prefix(cut)), promise: nil)
+            // It says all of it before it is asked, or each part when it was: for the settings, for an opening, for a request.
+            let bytes = ArraySlice(Self.mutated(Self.answers, using: &random))
+            let cuts = random.oneIn(2) ? [] : [Self.answers[0].count, Self.answers[0].count + Self.answers[1].count]
+            var said = bytes.startIndex
+            func say(to end: Int) {
+                let end = min(end, bytes.endIndex)
+                channel.writeAndFlush(ByteBuffer(bytes: bytes[said..<end]), promise: nil)
+                said = end
+            }
+            say(to: cuts.first ?? bytes.endIndex)
             let session = await opened
             let calls = Task {
                 await withTaskGroup { group in
@@ -196,14 +230,17 @@ import Testing
                     }
                 }
                 // They may have been refused on this side already.
-                ear.hasHeardMore.happen()
+                ear.stop()
             }
-            await ear.hasHeardMore.wait()
+            for cut in cuts.dropFirst() + [bytes.endIndex] {
+                await ear.hears(Ear.open)
+                say(to: cut)
+                if cut < bytes.endIndex { await ear.hears(Ear.request) }
+            }
             if let session {
                 let held = await session.inventory()["bytes", default: 0]
                 #expect(held <= Self.mostBytes, "seed \(seed)")
             }
-            try? await channel.writeAndFlush(ByteBuffer(bytes: bytes.dropFirst(cut))).get()
             channel.close(promise: nil)
             await calls.value
             guard let session else { continue }

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayTesting
+import Testing
+
+/// What somebody sees who tries it for the first time.
+@Suite(.timeLimit(.minutes(10))) struct DemoTests {
+    private static var relayd: URL {
+        URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relayd")
+    }
+
+    @Test func theDemoShowsTheMainJobAndLeavesNothing() async throws {
+        let device = try TestDevice()
+        let environment = ["PATH": "/usr/bin:/bin", "HOME": device.directory.path, "TMPDIR": device.directory.path]
+        let output = try await RelayProcess(["demo"], executable: Self.relayd, environment: environment).finish()
+        #expect(output.status == 0, "\(output.errorText)")
+        for line in [
+            "Living room PC is available (connected)", "opens https://films.example/42?t=1200", "5 sent, 5 received, 0 lost",
+            "12 photos, 96 MiB: every byte the same", "Living room PC is unavailable (lost)", "opens https://films.example/43",
+        ] {
+            #expect(output.text.contains(line), "\(line)")
+        }
+        #expect(try FileManager.default.contentsOfDirectory(atPath: device.directory.path).isEmpty)
+    }
+
+    @Test func theDemoSaysWhatIsMissing() async throws {
+        let output = try await RelayProcess(["demo", "--relay", "/nowhere/relay"], executable: Self.relayd, environment: [:]).finish()
+        #expect(output.status == 1)
+        #expect(output.errorText.contains("there is no `relay` at /nowhere/relay"))
+    }
+
+    @Test func aRelayWithoutAnAccountMakesOneOnce() async throws {
+        let relayd = try await RelaydProcess()
+        for _ in 0..<2 {
+            _ = try await relayd.start()
+            #expect(try await relayd.run("account", "list").split(separator: "\n").count == 1)
+            #expect(try await relayd.run("invite").contains("#relay="))
+            #expect(try await relayd.stop() == 0)
+        }
+    }
+}

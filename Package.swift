@@ -344,14 +344,28 @@ let package = Package(
 
 // Benchmarks and fuzz targets use package symbols, so they live in this manifest; users of the package do not see them.
 if ProcessInfo.processInfo.environment["DEVICE_RELAY_BENCHMARKS"] != nil {
-    package.targets.append(
+    package.targets += [
+        .executableTarget(
+            name: "RelayBenchmarks",
+            dependencies: [
+                "DeviceRelay",
+                "RelayIssuer",
+                "RelayProtocol",
+                server("ArgumentParser", "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            path: "Benchmarks/RelayBenchmarks",
+            swiftSettings: settings
+        ),
         .executableTarget(
             name: "RelayProtocolBenchmarks",
             dependencies: ["RelayProtocol", .product(name: "NIOCore", package: "swift-nio")],
             path: "Benchmarks/RelayProtocolBenchmarks",
             swiftSettings: settings
-        )
-    )
+        ),
+    ]
 }
 
 if ProcessInfo.processInfo.environment["DEVICE_RELAY_FUZZING"] != nil {

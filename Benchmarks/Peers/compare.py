@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The Device Relay project authors
+"""Measures the relay and the SDK beside NATS, mosquitto and openssl: servers on one core, clients on another, in turns, medians of rounds.
+A round in which something else used the machine is repeated."""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import socket
+import ssl
+import statistics
+import subprocess
+import sys
+import time
+
+from servers import CLIENT_CORE, TICKS, Failed, Mosquitto, NATS, Relay, certificate, cpu_seconds, free_port, load, resident_kib, start
+
+GROUPS = ["tunnel", "sdk", "launch", "idle", "presence", "storm", "growth", "bulk"]
+
+
+def progress(text):
+    print(f"   {text}", file=sys.stderr, flush=True)
+
+
+def busy_seconds():
+    """CPU time that anybody used, and that was stolen from this machine."""
+    fields = [int(field) for field in pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
+    user, nice, system, _, _, interrupt, soft, steal = fields[:8]
+    return (user + nice + system + interrupt + soft + steal) / TICKS
+
+
+def own_seconds(servers):
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system + sum(cpu_seconds(server.pid) for server in servers)
+
+
+class Bench:
+    def __init__(self, products, rounds, quick):
+        self.products, self.rounds, self.quick = products, rounds, quick
+        self.figures = {}
+        self.rows = []
+
+    # MARK: Measuring
+
+    def undisturbed(self, what, measure, servers):
+        """Runs a measurement again, up to three times, as long as others take more than a tenth of a core meanwhile."""
+        for attempt in range(4):
+            begin, busy, own = time.monotonic(), busy_seconds(), own_seconds(servers)
+            result = measure()
+            others = (busy_seconds() - busy) - (own_seconds(servers) - own)
+            share = others / (time.monotonic() - begin)
+            if share < 0.1 or self.quick:
+                break
+            progress(f"{what}: others took {share:.0%} of a core; {'again' if attempt < 3 else 'kept all the same'}")
+        return result
+
+    def in_turns(self, what, measures, servers=()):
+        """Medians of what each of the measurements says, which take turns."""
+        rounds = {name: [] for name in measures}
+        for number in range(self.rounds):
+            for name, measure in measures.items():
+                progress(f"{what}: {name}, round {number + 1} of {self.rounds}")
+                rounds[name].append(self.undisturbed(f"{what}, {name}", measure, servers))
+        return {
+            name: {key: statistics.median(result[key] for result in results) for key in results[0]} for name, results in rounds.items()
+        }
+
+    def row(self, what, ours, peers, unit, target="", key=None, value=None, met=None):
+        """A line of the table; with a key, a figure of the JSON file."""
+        first = next(iter(peers.values()), None)
+        if value is None:
+            value = ours / first if first else ours
+        self.rows.append((what, ours, peers, unit, value, target, met))
+        if key:
+            self.figures[key] = {"value": value, "ours": ours, "peer": first}
+
+    @property
+    def seconds(self):
+        return 0.3 if self.quick else 3
+
+    @contextlib.contextmanager
+    def relay(self, people=1, tls=False):
+        with Relay(self.products, tls) as relay:
+            relay.invite(people)
+            yield relay
+
+    # MARK: Groups
+
+    def tunnel(self):
+        with self.relay() as relay, NATS() as nats, Mosquitto() as mosquitto:
+            servers = {"relayd": relay, "nats-server": nats, "mosquitto": mosquitto}
+
+            def compare(what, **options):
+                measures = {
+                    name: lambda server=server: load(server, self.products, seconds=self.seconds, **options)
+                    for name, server in servers.items()
+                }
+                results = self.in_turns(what, measures, servers.values())
+                return results.pop("relayd"), results
+
+            def row(what, field, unit, options, target="", key=None, met=None):
+                ours, peers = options
+                values = {name: peer[field] for name, peer in peers.items()}
+                self.row(what, ours[field], values, unit, target, key, met=met and met(ours[field], values))
+
+            one = compare("128 B, 1 in flight", size=128)
+            row("tunnel, 128 B, round trip p50", "p50Microseconds", "µs", one, "≤ NATS", "tunnel.rttRatioNATS", lambda a, b: a <= b["nats-server"])
+            row("tunnel, 128 B, round trip p99", "p99Microseconds", "µs", one, "≤ NATS", None, lambda a, b: a <= b["nats-server"])
+            cells = {(1, 256): "tunnel.cpuRatioNATS", (64, 4): None, (500, 1): None}
+            for (pairs, inflight), key in cells.items():
+                name = f"{pairs} pair{'s' if pairs > 1 else ''} × {inflight} in flight"
+                many = compare(name, size=128, pairs=pairs, inflight=inflight)
+                row(f"tunnel, 128 B, {name}", "messagesPerSecond", "/s", many)
+                row("— server CPU", "cpuSecondsPerMillionMessages", "s per million", many, "≤ 0.5 NATS", key, lambda a, b: a <= b["nats-server"] / 2)
+            bulk = compare("64 KiB, 16 in flight", size=65536, reply=1, inflight=16)
+            row(
+                "tunnel, 64 KiB", "megabytesPerSecond", "MB/s", bulk, "≥ 4 NATS, 1.5 mosquitto", "tunnel.bulkRatioNATS",
+                lambda a, b: a >= 4 * b["nats-server"] and a >= 1.5 * b["mosquitto"],
+            )
+            row("— server CPU", "cpuSecondsPerMillionMessages", "s per million", bulk)
+
+    def sdk(self):
+        with self.relay() as relay:
+            seconds = ["--seconds", self.seconds]
+            one = self.in_turns(
+                "SDK call and bare tunnel, 1 in flight",
+                {
+                    "sdk": lambda: relay.measure("calls", *seconds),
+                    "tunnel": lambda: load(relay, self.products, seconds=self.seconds, size=128),
+                },
+                [relay],
+            )
+            ours, bare = one["sdk"]["p50Microseconds"], one["tunnel"]["p50Microseconds"]
+            self.row("SDK call, 128 B, round trip p50", ours, {"tunnel": bare}, "µs", "≤ 2 tunnel", "sdk.rttRatioTunnel", met=ours <= 2 * bare)
+            many = self.in_turns("SDK calls, 256 in flight", {"sdk": lambda: relay.measure("calls", "--inflight", 256, *seconds)}, [relay])
+            rate = many["sdk"]["callsPerSecond"]
+            self.row("SDK calls, 128 B, 256 in flight", rate, {}, "/s", "≥ 100,000", "sdk.callsPerSecond", met=rate >= 100_000)
+
+    def launch(self):
+        with self.relay() as relay:
+            seconds = ["--seconds", self.seconds]
+            one = self.in_turns("launches, 1 in flight", {"sdk": lambda: relay.measure("launches", *seconds)}, [relay])["sdk"]
+            p50 = one["p50Milliseconds"]
+            self.row("launch, p50", p50, {}, "ms", "≤ 5", "launch.p50Milliseconds", met=p50 <= 5)
+            self.row("launch, p99", one["p99Milliseconds"], {}, "ms")
+            spread = ["--senders", 4, "--targets", 4, "--inflight", 64]
+            many = self.in_turns("launches, 64 in flight", {"sdk": lambda: relay.measure("launches", *spread, *seconds)}, [relay])
+            rate = many["sdk"]["perSecond"]
+            self.row("launches, 64 in flight", rate, {}, "/s", "≥ 1,500", "launch.perSecond", met=rate >= 1_500)
+            count = ["--count", 20 if self.quick else 400]
+            alone = self.in_turns("the relay's part", {"relay": lambda: relay.measure("relay-launches", *count)}, [relay])
+            rate = alone["relay"]["perSecond"]
+            self.row("launches sealed beforehand, 64 in flight", rate, {}, "/s", "≥ 5,000", "launch.relayPerSecond", met=rate >= 5_000)
+
+    @property
+    def crowd_size(self):
+        return 200 if self.quick else 10_000
+
+    @contextlib.contextmanager
+    def crowd(self, relay, count=None):
+        count = count or self.crowd_size
+        with relay.benchmark("crowd", "--count", count) as crowd:
+            up = json.loads(crowd.stdout.readline())
+            progress(f"{count} endpoints are up after {up['seconds']:.1f} s {up['ends'] or ''}")
+            yield crowd
+
+    def idle(self):
+        for tls, key, target in ((False, "idle.kibPerEndpoint", 10), (True, "idle.kibPerEndpointTLS", 28)):
+            kind = "TLS" if tls else "plain"
+            with self.relay(self.crowd_size // 10, tls) as relay:
+                before = resident_kib(relay.pid)
+                with self.crowd(relay):
+                    time.sleep(2)
+                    ours = (resident_kib(relay.pid) - before) / self.crowd_size
+            peers = {}
+            for server in (NATS(tls), Mosquitto(tls)):
+                with server:
+                    progress(f"idle clients of {server.protocol}, {kind}")
+                    peers[server.command()[0]] = self.idle_clients(server, tls)
+            self.row(f"memory per idle endpoint, {kind}", ours, peers, "KiB", f"≤ {target} KiB", key, value=ours, met=ours <= target)
+
+    def idle_clients(self, server, tls):
+        greetings = {
+            "nats": b'CONNECT {"verbose":false}\r\nSUB inbox.%d 1\r\nPING\r\n',
+            "mqtt": None,
+        }
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        before, clients = resident_kib(server.pid), []
+        for number in range(self.crowd_size):
+            client = socket.create_connection(("127.0.0.1", server.port))
+            if server.protocol == "nats":
+                # It speaks first, and then TLS.
+                while b"\n" not in client.recv(4096):
+                    pass
+            if tls:
+                client = context.wrap_socket(client)
+            if server.protocol == "nats":
+                client.sendall(greetings["nats"] % number)
+                while b"PONG" not in client.recv(4096):
+                    pass
+            else:
+                name = b"c%d" % number
+                client.sendall(bytes([0x10, 12 + len(name)]) + b"\0\4MQTT\4\2\0\0" + bytes([0, len(name)]) + name)
+                if client.recv(4)[3:] != b"\0":
+                    raise Failed("mosquitto refused a client")
+                topic = b"inbox/%d" % number
+                client.sendall(bytes([0x82, 5 + len(topic)]) + b"\0\1" + bytes([0, len(topic)]) + topic + b"\0")
+                client.recv(5)
+            clients.append(client)
+        time.sleep(2)
+        took = (resident_kib(server.pid) - before) / self.crowd_size
+        for client in clients:
+            client.close()
+        return took
+
+    def presence(self):
+        with self.relay() as relay:
+            rounds = ["--rounds", 3 if self.quick else 30]
+            result = self.in_turns("presence", {"sdk": lambda: relay.measure("discovery", *rounds)}, [relay])["sdk"]
+            for name, key in (("added", "presence.addedMilliseconds"), ("away", "presence.awayMilliseconds")):
+                what = "publish to `added` at a watcher" if name == "added" else "kill -9 to true presence"
+                p50 = result[f"{name}P50Milliseconds"]
+                self.row(f"{what}, p50", p50, {}, "ms", "≤ 10", key, met=p50 <= 10)
+                self.row("— p99", result[f"{name}P99Milliseconds"], {}, "ms")
+
+    def storm(self):
+        with self.relay(self.crowd_size // 10) as relay, self.crowd(relay) as crowd:
+            time.sleep(2)
+            before = resident_kib(relay.pid)
+            seconds, errors = [], {}
+            for _ in range(1 if self.quick else self.rounds):
+                # What lasts for less than half a minute an endpoint does not take for a success.
+                time.sleep(2 if self.quick else 32)
+                relay.kill()
+                time.sleep(2.5)
+                relay.launch()
+                ready = time.monotonic()
+                up = json.loads(crowd.stdout.readline())
+                seconds.append(time.monotonic() - ready)
+                progress(f"all back after {seconds[-1]:.1f} s {up['ends']}")
+                for reason, count in up["ends"].items():
+                    # Lost, and nobody there: that is the storm itself.
+                    if not reason.startswith("closed") and reason != "unreachable":
+                        errors[reason] = errors.get(reason, 0) + count
+            time.sleep(2)
+            after = resident_kib(relay.pid)
+        worst = max(seconds)
+        self.row(f"{self.crowd_size:,} endpoints come back", worst, {}, "s", "≤ 15", "storm.seconds", met=worst <= 15)
+        self.row("— refused or given up meanwhile", sum(errors.values()), {}, "", "0", met=not errors)
+        self.row("— memory after, against before", after / 1024, {"before": before / 1024}, "MiB", "as before", met=after <= 1.1 * before)
+
+    def growth(self):
+        sizes = [10, 100, 200] if self.quick else [10, 1_000, 10_000]
+        costs = []
+        for size in sizes:
+            with self.relay(max(1, size // 10)) as relay, self.crowd(relay, size):
+                time.sleep(1 if self.quick else 5)
+                # What the crowd costs by itself is not the message's cost.
+                begin, idle = time.monotonic(), cpu_seconds(relay.pid)
+                time.sleep(1 if self.quick else 10)
+                rest = (cpu_seconds(relay.pid) - idle) / (time.monotonic() - begin)
+
+                def message():
+                    result = load(relay, self.products, seconds=self.seconds, size=128, inflight=256)
+                    return {"cost": result["cpuSecondsPerMillionMessages"] - rest * 1e6 / result["messagesPerSecond"]}
+
+                def launch():
+                    begin, before = time.monotonic(), cpu_seconds(relay.pid)
+                    result = relay.measure("relay-launches", "--count", 20 if self.quick else 200)
+                    spent = cpu_seconds(relay.pid) - before - rest * (time.monotonic() - begin)
+                    return {"cost": spent / result["launches"] * 1e6}
+
+                costs.append(self.in_turns(f"{size} other endpoints", {"message": message, "launch": launch}, [relay]))
+        first, last = costs[0], costs[-1]
+        ratios = {}
+        for what, unit in (("message", "s per million"), ("launch", "µs")):
+            ratios[what] = last[what]["cost"] / first[what]["cost"]
+            middle = {f"{size}": cost[what]["cost"] for size, cost in zip(sizes[:-1], costs)}
+            met = all(0.9 <= cost[what]["cost"] / first[what]["cost"] <= 1.1 for cost in costs)
+            self.row(f"relay CPU per {what}, {sizes[-1]:,} others", last[what]["cost"], middle, unit, "within 10 %", met=met)
+        worst = max(ratios, key=lambda what: abs(ratios[what] - 1))
+        self.figures["growth.cpuRatio"] = {"value": ratios[worst], "ours": last[worst]["cost"], "peer": first[worst]["cost"]}
+
+    def bulk(self):
+        total = 64 if self.quick else 1_024
+        with self.relay() as relay:
+            chain, key = certificate(relay.directory)
+            result = self.in_turns(
+                f"{total} MiB",
+                {"sdk": lambda: relay.measure("bulk", "--total", total), "openssl": lambda: self.openssl(chain, key, total)},
+                [relay],
+            )
+        ours, peer = result["sdk"]["megabytesPerSecond"], result["openssl"]["megabytesPerSecond"]
+        self.row("app service, 256 KiB answers", ours, {"openssl pipe": peer}, "MB/s", "≥ 0.5", "bulk.ratioTLS", met=ours >= peer / 2)
+
+    def openssl(self, chain, key, total):
+        port = free_port()
+        words = ["openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-cert", chain, "-key", key, "-quiet", "-naccept", "1"]
+        count = 0
+        server = start(words, "0", stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, bufsize=-1)
+        time.sleep(0.5)
+        source = start(["dd", "if=/dev/zero", "bs=256k", f"count={total * 4}"], CLIENT_CORE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        words = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-quiet"]
+        begin = time.monotonic()
+        client = start(words, CLIENT_CORE, stdin=source.stdout, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while count < total << 20 and (part := os.read(server.stdout.fileno(), 1 << 20)):
+            count += len(part)
+        took = time.monotonic() - begin
+        for process in (client, source, server):
+            process.kill()
+            process.wait()
+        if count < total << 20:
+            raise Failed(f"openssl brought {count} bytes")
+        return {"megabytesPerSecond": count / took / 1e6}
+
+
+def number(value):
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def table(rows):
+    yield "| what | ours | peers | unit | ratio | target | met |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for what, ours, peers, unit, _, target, met in rows:
+        shown = ", ".join(f"{name} {number(peer)}" for name, peer in peers.items())
+        ratio = ", ".join(number(ours / peer) for peer in peers.values() if peer)
+        yield f"| {what} | {number(ours)} | {shown} | {unit} | {ratio} | {target} | {'' if met is None else 'yes' if met else 'NO'} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/bench-peers")
+    parser.add_argument("--products", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the figures there")
+    parser.add_argument("--only", nargs="+", choices=GROUPS, default=GROUPS, metavar="GROUP", help=", ".join(GROUPS))
+    parser.add_argument("--rounds", type=int, default=3, help="default: 3")
+    parser.add_argument("--quick", action="store_true", help="show only that everything runs; the figures say nothing")
+    options = parser.parse_args()
+    if os.cpu_count() < 2:
+        sys.exit("bench-peers: needs two cores, one for servers and one for clients")
+    bench = Bench(options.products, 1 if options.quick else options.rounds, options.quick)
+    try:
+        for group in options.only:
+            getattr(bench, group)()
+    except Failed as failure:
+        sys.exit(f"bench-peers: {failure}")
+    print("\n".join(table(bench.rows)))
+    if options.json:
+        options.json.write_text(json.dumps(bench.figures, indent=2) + "\n")
+
+
+main()

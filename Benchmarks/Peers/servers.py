@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The Device Relay project authors
+"""The servers that are compared, each on a directory of its own and pinned to the first core; and their clients, pinned to the second."""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import random
+import resource
+import shutil
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import urllib.parse
+
+SERVER_CORE = "0"
+CLIENT_CORE = "1"
+OPEN_FILES = 20_000
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Failed(Exception):
+    pass
+
+
+def free_port():
+    """One of two neighbours that are free; below those that outgoing connections take."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        try:
+            for number in (port, port + 1):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", number))
+            return port
+        except OSError:
+            continue
+
+
+def start(command, core, **options):
+    def prepare():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
+
+    pinned = ["taskset", "-c", core] if core else []
+    return subprocess.Popen(pinned + [str(word) for word in command], preexec_fn=prepare, text=True, **options)
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def resident_kib(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    raise Failed(f"process {pid} is gone")
+
+
+class Server:
+    """A process on a port, in a directory that is gone when it ends."""
+
+    core = SERVER_CORE
+
+    def __init__(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="bench-peers-"))
+        self.port = free_port()
+        self.process = None
+
+    def __enter__(self):
+        self.launch()
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def launch(self):
+        log = open(self.directory / "log", "a")
+        self.process = start(self.command(), self.core, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        for _ in range(500):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.02)
+        raise Failed(f"{self.command()[0]} did not start: {(self.directory / 'log').read_text()[-2000:]}")
+
+    def kill(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+        if self.process:
+            self.process.wait()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+
+def certificate(directory):
+    """A certificate for this machine, and its key."""
+    files = (directory / "certificate.pem", directory / "key.pem")
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost".split()
+    subprocess.run(command + ["-out", files[0], "-keyout", files[1]], check=True, stderr=subprocess.DEVNULL)
+    return files
+
+
+class NATS(Server):
+    protocol = "nats"
+
+    def __init__(self, tls=False):
+        super().__init__()
+        self.tls = certificate(self.directory) if tls else None
+
+    def command(self):
+        flags = ["--tls", "--tlscert", self.tls[0], "--tlskey", self.tls[1]] if self.tls else []
+        return ["nats-server", "-a", "127.0.0.1", "-p", self.port, *flags]
+
+
+class Mosquitto(Server):
+    protocol = "mqtt"
+
+    def __init__(self, tls=False):
+        super().__init__()
+        # Without set_tcp_nodelay it holds small messages back.
+        lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true", "set_tcp_nodelay true", "max_queued_messages 0", "user root"]
+        if tls:
+            chain, key = certificate(self.directory)
+            lines += [f"certfile {chain}", f"keyfile {key}"]
+        (self.directory / "configuration").write_text("\n".join(lines) + "\n")
+
+    def command(self):
+        return ["mosquitto", "-c", self.directory / "configuration"]
+
+
+class Relay(Server):
+    protocol = "tunnel"
+
+    def __init__(self, products, tls=False):
+        super().__init__()
+        self.products = products
+        self.tls = tls
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
+        self.people = self.directory / "people.json"
+        self.id = None
+
+    def command(self):
+        # The limits that are there to protect a relay from its users are out of the way.
+        limits = ["commandsPerSecond=1000000", "publishesPerSecond=1000", "tunnelOpensPerSecond=100000"]
+        return [
+            self.products / "relayd", "serve", "--data-directory", self.directory / "data", "--log-level", "warning",
+            # On loopback alone it would take plain HTTP.
+            "--listen", f"{'0.0.0.0' if self.tls else '127.0.0.1'}:{self.port}", "--url", self.url,
+            "--tunnel-listen", f"127.0.0.1:{self.port + 1}", "--strangers-per-address", "100000",
+            *[word for limit in limits for word in ("--limit", limit)],
+        ]
+
+    def launch(self):
+        super().launch()
+        for _ in range(500):
+            text = (self.directory / "log").read_text()
+            if " ready at " in text:
+                self.id = text[text.index("relayd ") :].split()[1]
+                return
+            time.sleep(0.02)
+        raise Failed("relayd is not ready")
+
+    def invite(self, count):
+        """Makes accounts, and a token for each. Each comes from an address of its own: one may not ask that often."""
+        command = ["accounts", "--data-directory", self.directory / "data", "--relay", self.url, "--relay-id", self.id, "--count", count]
+        codes = self.run_benchmark(*command, target=False).split()
+        people = []
+        for number, code in enumerate(codes):
+            form = {
+                "grant_type": "urn:ietf:params:oauth:grant-type:pre-authorized_code",
+                "client_id": "org.example.benchmarks",
+                "pre-authorized_code": code,
+            }
+            source = (f"127.0.{1 + number // 2_500}.{1 + number // 10 % 250}", 0)
+            if self.tls:
+                context = ssl._create_unverified_context()
+                connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=context, source_address=source)
+            else:
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, source_address=source)
+            headers = {"Content-Type": "application/x-www-form-urlencoded"}
+            connection.request("POST", "/auth/token", urllib.parse.urlencode(form), headers)
+            answer = connection.getresponse()
+            body = answer.read()
+            if answer.status != 200:
+                raise Failed(f"no token: {answer.status} {body[:200]}")
+            people.append({"token": json.loads(body)["access_token"]})
+            connection.close()
+        self.people.write_text(json.dumps(people))
+
+    def _benchmark(self, words, target):
+        target = ["--relay", self.url, "--relay-id", self.id, "--people", self.people] if target else []
+        return [self.products / "RelayBenchmarks", words[0], *target, *words[1:]]
+
+    def run_benchmark(self, *words, target=True, core=CLIENT_CORE):
+        process = start(self._benchmark(words, target), core, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        output, _ = process.communicate(timeout=300)
+        if process.returncode != 0:
+            raise Failed(f"{words[0]} ended with {process.returncode}")
+        return output
+
+    def measure(self, *words, core=CLIENT_CORE):
+        """Runs one of the measurements to its end."""
+        return json.loads(self.run_benchmark(*words, core=core))
+
+    @contextlib.contextmanager
+    def benchmark(self, *words):
+        """One that stays as long as it is needed."""
+        process = start(self._benchmark(words, True), CLIENT_CORE, stdout=subprocess.PIPE, stdin=subprocess.PIPE)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def load(server, products, **options):
+    """The C load, against a server: pairs that ask and answer."""
+    words = [products / "load", server.protocol, server.port + (server.protocol == "tunnel"), "--server", server.pid]
+    words += [word for name, value in options.items() for word in (f"--{name}", value)]
+
+    def run(tunnels=None):
+        process = start(words, CLIENT_CORE, stdout=subprocess.PIPE, stdin=subprocess.PIPE)
+        output, _ = process.communicate(tunnels, timeout=120)
+        if process.returncode != 0:
+            raise Failed(f"load {server.protocol} ended with {process.returncode}")
+        return json.loads(output)
+
+    if server.protocol != "tunnel":
+        return run()
+    count = options.get("pairs", 1)
+    with server.benchmark("tunnels", "--count", count) as opener:
+        return run("".join(opener.stdout.readline() for _ in range(count)))

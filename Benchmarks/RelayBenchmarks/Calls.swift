@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import DeviceRelay
+import Foundation
+import RelayProtocol
+
+/// Calls of an app service through the whole SDK: a message of 128 bytes, and the same back.
+struct Calls: AsyncParsableCommand {
+    @OptionGroup var setting: Setting
+    @Option var inflight = 1
+    @Option var seconds = 3.0
+
+    func run() async throws {
+        try await setting.withDirectory { directory in
+            let (caller, connection) = try await setting.pair(in: directory)
+            let message: ValueSet = ["Body": .data(Bytes.filled(128))]
+            let end = ContinuousClock.now + .seconds(seconds * 1.2)
+            let begin = ContinuousClock.now + .seconds(seconds * 0.2)
+            let samples = try await withThrowingTaskGroup(of: Samples.self) { group in
+                for _ in 0..<inflight {
+                    group.addTask {
+                        var samples = Samples()
+                        while true {
+                            let start = ContinuousClock.now
+                            guard start < end else { return samples }
+                            _ = try await connection.send(message)
+                            if start >= begin { samples.add(ContinuousClock.now - start) }
+                        }
+                    }
+                }
+                return try await group.reduce(into: Samples()) { $0.add($1) }
+            }
+            report([
+                "callsPerSecond": Double(samples.count) / seconds,
+                "p50Microseconds": samples.percentile(0.5) * 1e6,
+                "p99Microseconds": samples.percentile(0.99) * 1e6,
+            ])
+            connection.close()
+            await caller.shutdown()
+        }
+    }
+}
+
+/// A file's worth of bytes from an app service, in answers of a fixed size, some of them asked for ahead.
+struct Bulk: AsyncParsableCommand {
+    @OptionGroup var setting: Setting
+    @Option var size = 256 << 10
+    @Option(help: "In all, in MiB.") var total = 1_024
+    @Option(help: "Requests at once.") var ahead = 4
+
+    func run() async throws {
+        try await setting.withDirectory { directory in
+            let (caller, connection) = try await setting.pair(in: directory)
+            let count = (total << 20) / size
+            let begin = ContinuousClock.now
+            let received = try await withThrowingTaskGroup(of: Int.self) { group in
+                for lane in 0..<ahead {
+                    group.addTask { [size] in
+                        var received = 0
+                        for _ in stride(from: lane, to: count, by: ahead) {
+                            let answer = try await connection.send(["Count": .int(Int64(size))])
+                            received += answer["Body"]?.data?.count ?? 0
+                        }
+                        return received
+                    }
+                }
+                return try await group.reduce(0, +)
+            }
+            let took = (ContinuousClock.now - begin).inSeconds
+            guard received == count * size else { fail("\(received) bytes came, not \(count * size)") }
+            report(["megabytesPerSecond": Double(received) / took / 1e6, "bytes": Double(received)])
+            connection.close()
+            await caller.shutdown()
+        }
+    }
+}
+
+enum Bytes {
+    static func filled(_ count: Int) -> [UInt8] { Array(repeating: 0x78, count: count) }
+}
+
+extension Setting {
+    /// A device that serves, and a connection to it from another: its service echoes, or answers with as many bytes as it is asked for.
+    func pair(in directory: URL) async throws -> (ConnectedDevicesPlatform, AppServiceConnection) {
+        let large = Bytes.filled(1 << 20)
+        let app = RemoteSystemAppRegistration(
+            appID: benchmarkApp,
+            services: [
+                Service("echo") { connection, _ in
+                    try await connection.respond { request in
+                        guard let count = request.message["Count"]?.int else { return request.message }
+                        return ["Body": .data(Array(large.prefix(Int(clamping: count))))]
+                    }
+                }
+            ]
+        )
+        let caller = try await device("Caller", in: directory)
+        let host = try await device("Host", in: directory)
+        try await host.publish(app, for: benchmarkAccount)
+        await caller.know(host)
+        // It publishes nothing, so the host knows it by having come later.
+        let connection = try await caller.openAppService(
+            AppServiceInfo(name: "echo", packageID: benchmarkApp),
+            on: .init(endpoint: host.endpointID, appID: benchmarkApp)
+        )
+        hosts.append(host)
+        return (caller, connection)
+    }
+}
+
+/// Kept as long as the process is there.
+nonisolated(unsafe) private var hosts: [ConnectedDevicesPlatform] = []

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import DeviceRelay
+import Foundation
+import NIOCore
+import NIOPosix
+import RelayProtocol
+
+/// Endpoints that are connected, published and watching, and otherwise do nothing. Prints a line each time all of them are so, with the
+/// seconds that it took, what ended connections, and how many were refused; stays until standard input ends.
+struct Crowd: AsyncParsableCommand {
+    @OptionGroup var setting: Setting
+    @Option var count = 1_000
+    @Option(help: "How many of them are of one person.") var devices = 10
+    @Option(help: "How many may be connecting at once.") var pace = 100
+
+    func run() async throws {
+        let (target, persons) = (try setting.target(), try setting.persons())
+        guard persons.count * devices >= count else { throw ValidationError("\(count) endpoints need more persons") }
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let state = State(count: count, pace: pace)
+        let keys = LightEndpoint.Keys()
+        state.makeNext = { number in
+            let endpoint = LightEndpoint("Device \(number)", at: target, person: persons[number / devices], keys: keys, on: loop)
+            state.all.append(endpoint)
+            endpoint.assumeIsolated { $0.start(state.delegate(of: number)) }
+        }
+        loop.execute { state.begin() }
+        while readLine() != nil {}
+    }
+
+    /// Used on one loop.
+    private final class State: @unchecked Sendable {
+        let count: Int
+        let pace: Int
+        var makeNext: (Int) -> Void = { _ in }
+        var all: [LightEndpoint] = []
+        private var made = 0
+        private var up: Set<Int> = []
+        private var since = NIODeadline.now()
+        private var ends: [String: Int] = [:]
+
+        init(count: Int, pace: Int) { (self.count, self.pace) = (count, pace) }
+
+        func begin() {
+            since = .now()
+            for _ in 0..<min(pace, count) { next() }
+        }
+
+        private func next() {
+            guard made < count else { return }
+            made += 1
+            makeNext(made - 1)
+        }
+
+        func delegate(of number: Int) -> LightEndpoint.Delegate {
+            .init(
+                connected: { endpoint in
+                    do {
+                        let registration = Blob<BlobKinds.AppRegistration>(try endpoint.registration().encoded)
+                        endpoint.request {
+                            .publish(.init(ref: $0, registration: registration))
+                        } answer: {
+                            self.check($1)
+                        }
+                        endpoint.request {
+                            .watch(.init(ref: $0))
+                        } answer: {
+                            self.check($1)
+                        }
+                    } catch {
+                        fail("\(error)")
+                    }
+                },
+                disconnected: { self.down(number, $1) },
+                heard: { _, message in if case .enumerationCompleted = message { self.came(number) } }
+            )
+        }
+
+        private func check(_ answer: ControlAnswer) {
+            if case .failure(let failure) = answer { ends["refused: \(failure.code.rawValue)", default: 0] += 1 }
+        }
+
+        private func came(_ number: Int) {
+            guard up.insert(number).inserted else { return }
+            next()
+            guard up.count == count else { return }
+            let took = Double((NIODeadline.now() - since).nanoseconds) / 1e9
+            let ends = ends.sorted { $0.key < $1.key }.map { "\"\($0)\": \($1)" }.joined(separator: ", ")
+            say("{\"up\": \(count), \"seconds\": \(took), \"ends\": {\(ends)}}")
+            self.ends = [:]
+        }
+
+        private func down(_ number: Int, _ reason: DisconnectReason) {
+            if up.count == count { since = .now() }
+            up.remove(number)
+            let text =
+                switch reason {
+                case .rejected(let rejected): "rejected: \(rejected.code.rawValue)"
+                case .dialFailed(.unreachable): "unreachable"
+                case .dialFailed(.notARelay(let status, _)): "status \(status)"
+                case .dialFailed: "dial failed"
+                case .closed(let code): "closed\(code.map { " \($0)" } ?? "")"
+                case .restarting: "restarting"
+                case .timedOut: "timed out"
+                case .silent: "silent"
+                default: "other"
+                }
+            ends[text, default: 0] += 1
+        }
+    }
+}

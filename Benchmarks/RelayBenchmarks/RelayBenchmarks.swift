@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import Foundation
+
+/// What `scripts/bench-peers` measures of a relay that runs already. Each command prints its figures as one JSON object.
+@main struct RelayBenchmarks: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "RelayBenchmarks",
+        abstract: "Measure a relay that is running.",
+        subcommands: [
+            Accounts.self, Tunnels.self, Crowd.self, RelayLaunches.self, Calls.self, Launches.self, Bulk.self, Discovery.self,
+            Lingerer.self,
+        ]
+    )
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import DeviceRelay
+import Foundation
+import RelayProtocol
+import Synchronization
+
+let benchmarkApp = "org.example.player"
+let benchmarkAccount = ConnectedDevicesAccount(id: "me")
+
+func fail(_ text: String) -> Never {
+    FileHandle.standardError.write(Data("RelayBenchmarks: \(text)\n".utf8))
+    exit(1)
+}
+
+/// Prints a JSON object in a line.
+func report(_ values: [String: Double]) {
+    let members = values.sorted { $0.key < $1.key }.map { "\"\($0)\": \($1.isFinite ? $1 : -1)" }
+    say("{\(members.joined(separator: ", "))}")
+}
+
+func say(_ line: String) {
+    // Whoever asked may be gone.
+    guard (try? FileHandle.standardOutput.write(contentsOf: Data("\(line)\n".utf8))) != nil else { exit(1) }
+}
+
+/// Where a relay is, and which it is.
+struct RelayTarget: Sendable {
+    var url: URL
+    var id: RelayID
+    var address: RelayAddress
+}
+
+/// Somebody with an account at the relay; the token is bound to no key, so that all endpoints can share it.
+struct Person: Codable, Sendable {
+    var token: String
+}
+
+/// What every measurement needs to know.
+struct Setting: ParsableArguments {
+    @Option(help: "The relay's URL.") var relay: String
+    @Option(help: "The relay's id.") var relayID: String
+    @Option(help: "A file with a JSON array of persons, each with a `token`.") var people: String
+
+    func target() throws -> RelayTarget {
+        guard let url = URL(string: relay), let id = RelayID(relayID) else { throw ValidationError("no relay") }
+        return RelayTarget(url: url, id: id, address: try RelayAddress(url))
+    }
+
+    func persons() throws -> [Person] {
+        let persons = try JSONDecoder().decode([Person].self, from: Data(contentsOf: URL(filePath: people)))
+        guard !persons.isEmpty else { throw ValidationError("nobody is in \(people)") }
+        return persons
+    }
+
+    /// A device with the whole SDK, of the first person, which has joined.
+    func device(_ name: String, in directory: URL) async throws -> ConnectedDevicesPlatform {
+        let target = try target()
+        let home = directory.appending(path: name)
+        try FileManager.default.createDirectory(at: home, withIntermediateDirectories: true)
+        var settings = ConnectedDevicesPlatformSettings(
+            relay: target.url,
+            relayID: target.id,
+            storageDirectory: home.appending(path: "storage"),
+            device: DeviceDescription(name: name, kind: .desktop, platform: .linux)
+        )
+        settings.systemKey = SystemKeyFile(path: home.appending(path: "system.key").path)
+        let tokens = StaticAccessTokenProvider(AccessToken(try persons()[0].token))
+        let platform = ConnectedDevicesPlatform(settings: settings, accessTokens: tokens)
+        try await platform.start()
+        try await platform.accounts.add(benchmarkAccount)
+        return platform
+    }
+
+    /// A directory that is gone afterwards.
+    func withDirectory<Result>(_ body: (URL) async throws -> Result) async throws -> Result {
+        let directory = FileManager.default.temporaryDirectory.appending(path: "relay-benchmarks-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        return try await body(directory)
+    }
+}
+
+extension ConnectedDevicesPlatform {
+    var endpointID: EndpointID {
+        guard let id = accounts.endpoint(of: benchmarkAccount) else { fail("a device has no endpoint") }
+        return id
+    }
+
+    /// Waits until it has heard of another device's app, and takes that device for known.
+    func know(_ other: ConnectedDevicesPlatform) async {
+        let id = other.endpointID
+        for await systems in remoteSystems().snapshots where systems.contains(where: { $0.apps.contains { $0.endpoint == id } }) { break }
+        await confirm(id, for: benchmarkAccount)
+    }
+}
+
+/// Resumes its continuation once.
+final class Once: Sendable {
+    private let continuation: Mutex<CheckedContinuation<Void, Never>?>
+
+    init(_ continuation: CheckedContinuation<Void, Never>) { self.continuation = Mutex(continuation) }
+
+    func resume() {
+        let continuation = continuation.withLock { continuation in
+            defer { continuation = nil }
+            return continuation
+        }
+        continuation?.resume()
+    }
+}
+
+/// How long things took.
+struct Samples {
+    private var seconds: [Double] = []
+
+    mutating func add(_ duration: Duration) { seconds.append(duration.inSeconds) }
+    mutating func add(_ others: Samples) { seconds += others.seconds }
+    var count: Int { seconds.count }
+
+    /// - Parameter part: 0.5 for the median.
+    func percentile(_ part: Double) -> Double {
+        let sorted = seconds.sorted()
+        guard !sorted.isEmpty else { return .nan }
+        return sorted[Int(Double(sorted.count - 1) * part)]
+    }
+}
+
+extension Duration {
+    var inSeconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
+}

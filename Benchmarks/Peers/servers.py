@@ -149,7 +149,7 @@ class Relay(Server):
 
     def command(self):
         # The limits that are there to protect a relay from its users are out of the way.
-        limits = ["commandsPerSecond=1000000", "publishesPerSecond=1000", "tunnelOpensPerSecond=100000"]
+        limits = ["commandsPerSecond=1000000", "publishesPerSecond=1000", "tunnelOpensPerSecond=100000", "sessionsPerEndpoint=1000"]
         return [
             self.products / "relayd", "serve", "--data-directory", self.directory / "data", "--log-level", "warning",
             # On loopback alone it would take plain HTTP.

@@ -139,13 +139,13 @@ package final class Journal: Sendable {
     private func commit(_ group: [any JournalWork]) -> JournalError? {
         database.inDatabase { database in
             do {
-                try database.execute(sql: "BEGIN IMMEDIATE")
+                try database.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
                 for work in group {
                     work.run(JournalTransaction(database: database, journal: self))
                     // A full or failing disk ends the whole transaction; what came after it would be on its own.
                     guard database.isInsideTransaction else { return .failed(ResultCode.SQLITE_IOERR.rawValue) }
                 }
-                try database.execute(sql: "COMMIT")
+                try database.cachedStatement(sql: "COMMIT").execute()
                 return nil
             } catch {
                 if database.isInsideTransaction { try? database.execute(sql: "ROLLBACK") }
@@ -201,10 +201,10 @@ private final class Work<Value: Sendable>: JournalWork {
     func run(_ transaction: JournalTransaction) {
         let database = transaction.database
         let result = Result<Value, any Error> {
-            try database.execute(sql: "SAVEPOINT work")
+            try database.cachedStatement(sql: "SAVEPOINT work").execute()
             do {
                 let value = try body(transaction)
-                try database.execute(sql: "RELEASE work")
+                try database.cachedStatement(sql: "RELEASE work").execute()
                 return value
             } catch {
                 if database.isInsideTransaction { try database.execute(sql: "ROLLBACK TO work; RELEASE work") }

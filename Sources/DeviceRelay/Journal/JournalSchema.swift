@@ -13,6 +13,10 @@ enum JournalSchema {
         migrator.registerMigration("2 registrations, vouchers") { database in
             try database.execute(sql: second)
         }
+        migrator.registerMigration("3 sent commands by state") { database in
+            // Each new command asks how many have not ended, and which of the others have to make room.
+            try database.execute(sql: "CREATE INDEX sent_commands_state ON sent_commands (state)")
+        }
         return migrator
     }
 

@@ -29,7 +29,7 @@ extension JournalTransaction {
     }
 
     package func ownEndpoint() throws -> OwnEndpoint {
-        guard let row = try Row.fetchOne(database, sql: "SELECT account, record, enumerated FROM meta") else { throw RowProblem() }
+        guard let row = try Row.fetchOne(statement("SELECT account, record, enumerated FROM meta")) else { throw RowProblem() }
         return OwnEndpoint(
             account: try row.value("account"),
             record: try row.optionalBytes("record"),
@@ -38,30 +38,30 @@ extension JournalTransaction {
     }
 
     package func setAccount(_ account: String) throws {
-        try database.execute(sql: "UPDATE meta SET account = ?", arguments: [account])
+        try run("UPDATE meta SET account = ?", [account])
     }
 
     package func setRecord(_ record: [UInt8]) throws {
-        try database.execute(sql: "UPDATE meta SET record = ?", arguments: [Data(record)])
+        try run("UPDATE meta SET record = ?", [Data(record)])
     }
 
     /// An app's registration, as it was signed last.
     package func registration(of appID: String) throws -> [UInt8]? {
-        try Row.fetchOne(database, sql: "SELECT registration FROM registrations WHERE app = ?", arguments: [appID])?.bytes("registration")
+        try Row.fetchOne(statement("SELECT registration FROM registrations WHERE app = ?"), arguments: [appID])?.bytes("registration")
     }
 
     package func setRegistration(_ registration: [UInt8], of appID: String) throws {
-        try database.execute(
-            sql: "INSERT OR REPLACE INTO registrations (app, registration) VALUES (?, ?)",
-            arguments: [appID, Data(registration)]
+        try run(
+            "INSERT OR REPLACE INTO registrations (app, registration) VALUES (?, ?)",
+            [appID, Data(registration)]
         )
     }
 
     package func removeRegistration(of appID: String) throws {
-        try database.execute(sql: "DELETE FROM registrations WHERE app = ?", arguments: [appID])
+        try run("DELETE FROM registrations WHERE app = ?", [appID])
     }
 
     package func setEnumerated() throws {
-        try database.execute(sql: "UPDATE meta SET enumerated = 1")
+        try run("UPDATE meta SET enumerated = 1")
     }
 }

@@ -17,24 +17,24 @@ extension JournalTransaction {
 
     /// Stores the secret of a new invitation, 32 bytes.
     package func storeInvitation(_ secret: Secret<[UInt8]>, ends: Int64) throws {
-        try database.execute(
-            sql: "INSERT OR REPLACE INTO invitations (secret, ends) VALUES (?, ?)",
-            arguments: [Data(secret.exposed), ends]
+        try run(
+            "INSERT OR REPLACE INTO invitations (secret, ends) VALUES (?, ?)",
+            [Data(secret.exposed), ends]
         )
-        try database.execute(
-            sql: "DELETE FROM invitations WHERE secret IN (SELECT secret FROM invitations ORDER BY ends DESC LIMIT -1 OFFSET ?)",
-            arguments: [Self.maximumInvitations]
+        try run(
+            "DELETE FROM invitations WHERE secret IN (SELECT secret FROM invitations ORDER BY ends DESC LIMIT -1 OFFSET ?)",
+            [Self.maximumInvitations]
         )
     }
 
     /// The secrets that count, the newest first. What is over is deleted, so this must be within a write.
     package func invitations(now: Int64) throws -> [Secret<[UInt8]>] {
-        try database.execute(sql: "DELETE FROM invitations WHERE ends <= ?", arguments: [now])
-        return try Row.fetchAll(database, sql: "SELECT secret FROM invitations ORDER BY ends DESC").map { Secret(try $0.bytes("secret")) }
+        try run("DELETE FROM invitations WHERE ends <= ?", [now])
+        return try Row.fetchAll(statement("SELECT secret FROM invitations ORDER BY ends DESC")).map { Secret(try $0.bytes("secret")) }
     }
 
     /// Forgets an invitation that was used.
     package func removeInvitation(_ secret: Secret<[UInt8]>) throws {
-        try database.execute(sql: "DELETE FROM invitations WHERE secret = ?", arguments: [Data(secret.exposed)])
+        try run("DELETE FROM invitations WHERE secret = ?", [Data(secret.exposed)])
     }
 }

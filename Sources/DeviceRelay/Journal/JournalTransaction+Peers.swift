@@ -30,40 +30,40 @@ extension JournalTransaction {
     /// Pins an endpoint, or stores the newer record of one that is pinned; the time of its pinning stays.
     /// - Throws: `LimitExceeded` if there are as many as an account may have.
     package func store(_ pin: Pin) throws {
-        let others = try Int.fetchOne(database, sql: "SELECT count(*) FROM pins WHERE endpoint <> ?", arguments: [pin.endpoint.column])
+        let others = try Int.fetchOne(statement("SELECT count(*) FROM pins WHERE endpoint <> ?"), arguments: [pin.endpoint.column])
         try journal.limits.check(.endpointsPerAccount, (others ?? 0) + 1)
-        try database.execute(
-            sql: """
-                INSERT INTO pins (endpoint, record, pinned) VALUES (?, ?, ?)
-                ON CONFLICT (endpoint) DO UPDATE SET record = excluded.record
-                """,
-            arguments: [pin.endpoint.column, Data(pin.record), pin.pinned]
+        try run(
+            """
+            INSERT INTO pins (endpoint, record, pinned) VALUES (?, ?, ?)
+            ON CONFLICT (endpoint) DO UPDATE SET record = excluded.record
+            """,
+            [pin.endpoint.column, Data(pin.record), pin.pinned]
         )
     }
 
     /// Forgets an endpoint that is gone from the account.
     package func unpin(_ endpoint: EndpointID) throws {
-        try database.execute(sql: "DELETE FROM pins WHERE endpoint = ?", arguments: [endpoint.column])
+        try run("DELETE FROM pins WHERE endpoint = ?", [endpoint.column])
     }
 
     package func pins() throws -> [Pin] {
-        try Row.fetchAll(database, sql: "SELECT * FROM pins ORDER BY endpoint").map { row in
+        try Row.fetchAll(statement("SELECT * FROM pins ORDER BY endpoint")).map { row in
             Pin(endpoint: try row.endpoint("endpoint"), record: try row.bytes("record"), pinned: try row.required("pinned"))
         }
     }
 
     /// This endpoint vouches for a pinned one, and the relay has to be told.
     package func addVoucher(for endpoint: EndpointID) throws {
-        try database.execute(sql: "INSERT OR IGNORE INTO vouchers (endpoint) VALUES (?)", arguments: [endpoint.column])
+        try run("INSERT OR IGNORE INTO vouchers (endpoint) VALUES (?)", [endpoint.column])
     }
 
     /// The relay was told.
     package func removeVoucher(for endpoint: EndpointID) throws {
-        try database.execute(sql: "DELETE FROM vouchers WHERE endpoint = ?", arguments: [endpoint.column])
+        try run("DELETE FROM vouchers WHERE endpoint = ?", [endpoint.column])
     }
 
     /// Those that the relay has to be told of.
     package func vouchers() throws -> [EndpointID] {
-        try Row.fetchAll(database, sql: "SELECT endpoint FROM vouchers ORDER BY endpoint").map { try $0.endpoint("endpoint") }
+        try Row.fetchAll(statement("SELECT endpoint FROM vouchers ORDER BY endpoint")).map { try $0.endpoint("endpoint") }
     }
 }

@@ -43,12 +43,12 @@ extension JournalTransaction {
         let command = row.command
         guard command.lane.target == journal.endpoint else { throw JournalError.otherEndpoint("a command") }
         if let highest {
-            try database.execute(
-                sql: """
-                    INSERT INTO lanes (sender, app, highest) VALUES (?, ?, ?)
-                    ON CONFLICT (sender, app) DO UPDATE SET highest = max(highest, excluded.highest)
-                    """,
-                arguments: [command.lane.sender.column, command.lane.appID, NumberColumn.encode(highest)]
+            try run(
+                """
+                INSERT INTO lanes (sender, app, highest) VALUES (?, ?, ?)
+                ON CONFLICT (sender, app) DO UPDATE SET highest = max(highest, excluded.highest)
+                """,
+                [command.lane.sender.column, command.lane.appID, NumberColumn.encode(highest)]
             )
         }
         var outcome: CommandOutcome?
@@ -58,58 +58,56 @@ extension JournalTransaction {
         case .handling: state = "handling"
         case .answered(let value): (state, outcome) = ("answered", value)
         }
-        try database.execute(
-            sql: """
-                INSERT INTO received_commands (sender, id, app, number, created, expires, digest, size, state, outcome, outcome_reason)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-                ON CONFLICT (sender, id) DO UPDATE
-                SET (state, outcome, outcome_reason) = (excluded.state, excluded.outcome, excluded.outcome_reason)
-                """,
-            arguments: [
+        try run(
+            """
+            INSERT INTO received_commands (sender, id, app, number, created, expires, digest, size, state, outcome, outcome_reason)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (sender, id) DO UPDATE
+            SET (state, outcome, outcome_reason) = (excluded.state, excluded.outcome, excluded.outcome_reason)
+            """,
+            [
                 command.lane.sender.column, command.id.column, command.lane.appID, NumberColumn.encode(command.number), command.created,
                 command.expires, command.digest.column, command.size, state, outcome?.column, outcome?.reasonColumn,
             ]
         )
         let key: StatementArguments = [command.lane.sender.column, command.id.column]
         if let content {
-            try database.execute(
-                sql: "INSERT OR REPLACE INTO received_blobs (sender, id, blob, record) VALUES (?, ?, ?, ?)",
-                arguments: key + [Data(content.blob), Data(content.record)]
+            try run(
+                "INSERT OR REPLACE INTO received_blobs (sender, id, blob, record) VALUES (?, ?, ?, ?)",
+                key + [Data(content.blob), Data(content.record)]
             )
         }
         if let result {
-            try database.execute(
-                sql: "INSERT OR REPLACE INTO results (sender, id, receipt, reply) VALUES (?, ?, ?, ?)",
-                arguments: key + [Data(result.receipt), result.reply.map { Data($0) }]
+            try run(
+                "INSERT OR REPLACE INTO results (sender, id, receipt, reply) VALUES (?, ?, ?, ?)",
+                key + [Data(result.receipt), result.reply.map { Data($0) }]
             )
         }
     }
 
     /// Deletes a row with all that belongs to it.
     package func remove(_ key: CommandKey) throws {
-        try database.execute(
-            sql: "DELETE FROM received_commands WHERE sender = ? AND id = ?",
-            arguments: [key.sender.column, key.id.column]
+        try run(
+            "DELETE FROM received_commands WHERE sender = ? AND id = ?",
+            [key.sender.column, key.id.column]
         )
     }
 
     /// Deletes what is kept of a lane whose sender is gone.
     package func removeLane(_ lane: CommandLane) throws {
-        try database.execute(sql: "DELETE FROM lanes WHERE sender = ? AND app = ?", arguments: [lane.sender.column, lane.appID])
+        try run("DELETE FROM lanes WHERE sender = ? AND app = ?", [lane.sender.column, lane.appID])
     }
 
     package func receivedContent(_ key: CommandKey) throws -> ReceivedContent? {
         try Row.fetchOne(
-            database,
-            sql: "SELECT blob, record FROM received_blobs WHERE sender = ? AND id = ?",
+            statement("SELECT blob, record FROM received_blobs WHERE sender = ? AND id = ?"),
             arguments: [key.sender.column, key.id.column]
         ).map { ReceivedContent(blob: try $0.bytes("blob"), record: try $0.bytes("record")) }
     }
 
     package func result(_ key: CommandKey) throws -> Result? {
         try Row.fetchOne(
-            database,
-            sql: "SELECT receipt, reply FROM results WHERE sender = ? AND id = ?",
+            statement("SELECT receipt, reply FROM results WHERE sender = ? AND id = ?"),
             arguments: [key.sender.column, key.id.column]
         ).map { Result(receipt: try $0.bytes("receipt"), reply: try $0.optionalBytes("reply")) }
     }
@@ -117,11 +115,11 @@ extension JournalTransaction {
     /// What a `CommandTarget` begins with.
     package func target() throws -> CommandTarget {
         var highest: [CommandLane: UInt64] = [:]
-        for row in try Row.fetchAll(database, sql: "SELECT * FROM lanes") {
+        for row in try Row.fetchAll(statement("SELECT * FROM lanes")) {
             let lane = CommandLane(sender: try row.endpoint("sender"), target: journal.endpoint, appID: try row.required("app"))
             highest[lane] = try row.number("highest")
         }
-        let rows = try Row.fetchAll(database, sql: "SELECT * FROM received_commands").map { row in
+        let rows = try Row.fetchAll(statement("SELECT * FROM received_commands")).map { row in
             CommandTarget.Row(
                 restoring: try row.descriptor(sender: row.endpoint("sender"), target: journal.endpoint),
                 state: try receivedState(row)

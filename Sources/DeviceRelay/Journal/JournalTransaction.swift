@@ -16,17 +16,26 @@ package struct JournalTransaction {
     let journal: Journal
 
     /// Writes a page, whatever is in it: where that fails, nothing can be stored.
-    package func probe() throws { try database.execute(sql: "PRAGMA user_version = 0") }
+    package func probe() throws { try run("PRAGMA user_version = 0") }
+
+    // MARK: Statements
+
+    /// Compiled once, which takes longer than to run it.
+    func statement(_ sql: String) throws -> Statement { try database.cachedStatement(sql: sql) }
+
+    func run(_ sql: String, _ arguments: StatementArguments = StatementArguments()) throws {
+        try statement(sql).execute(arguments: arguments)
+    }
 
     // MARK: Time
 
     /// How far the relay's clock was ahead of the own one, in milliseconds; `nil` before the first challenge.
     package func relayOffset() throws -> Int64? {
-        try Row.fetchOne(database, sql: "SELECT relay_offset FROM meta")?.value("relay_offset")
+        try Row.fetchOne(statement("SELECT relay_offset FROM meta"))?.value("relay_offset")
     }
 
     package func setRelayOffset(_ offset: Int64) throws {
-        try database.execute(sql: "UPDATE meta SET relay_offset = ?", arguments: [offset])
+        try run("UPDATE meta SET relay_offset = ?", [offset])
     }
 
     // MARK: Commands sent
@@ -50,8 +59,7 @@ package struct JournalTransaction {
     /// The lane's next number. It counts as used once the transaction is committed, whether a command uses it or not.
     package func nextNumber(to target: EndpointID, appID: String) throws -> UInt64 {
         let row = try Row.fetchOne(
-            database,
-            sql: "SELECT highest FROM sent_lanes WHERE target = ? AND app = ?",
+            statement("SELECT highest FROM sent_lanes WHERE target = ? AND app = ?"),
             arguments: [target.column, appID]
         )
         let (next, overflow) = (try row?.number("highest") ?? 0).addingReportingOverflow(1)
@@ -61,12 +69,12 @@ package struct JournalTransaction {
     }
 
     private func raiseSentLane(_ target: EndpointID, _ appID: String, to number: UInt64) throws {
-        try database.execute(
-            sql: """
-                INSERT INTO sent_lanes (target, app, highest) VALUES (?, ?, ?)
-                ON CONFLICT (target, app) DO UPDATE SET highest = max(highest, excluded.highest)
-                """,
-            arguments: [target.column, appID, NumberColumn.encode(number)]
+        try run(
+            """
+            INSERT INTO sent_lanes (target, app, highest) VALUES (?, ?, ?)
+            ON CONFLICT (target, app) DO UPDATE SET highest = max(highest, excluded.highest)
+            """,
+            [target.column, appID, NumberColumn.encode(number)]
         )
     }
 
@@ -75,19 +83,19 @@ package struct JournalTransaction {
     package func insert(_ sent: SentCommand, _ content: SentContent) throws {
         let limit = journal.limits[.mailboxCommands]
         let open = "SELECT count(*) FROM sent_commands WHERE state IN ('prepared', 'sent', 'accepted')"
-        try journal.limits.check(.mailboxCommands, (try Int.fetchOne(database, sql: open) ?? 0) + 1)
-        try database.execute(
-            sql: """
-                DELETE FROM sent_commands WHERE id IN (
-                    SELECT id FROM sent_commands WHERE state IN ('withdrawn', 'refused', 'final') ORDER BY id DESC LIMIT -1 OFFSET ?)
-                """,
-            arguments: [limit - 1]
+        try journal.limits.check(.mailboxCommands, (try Int.fetchOne(statement(open)) ?? 0) + 1)
+        try run(
+            """
+            DELETE FROM sent_commands WHERE id IN (
+                SELECT id FROM sent_commands WHERE state IN ('withdrawn', 'refused', 'final') ORDER BY id DESC LIMIT -1 OFFSET ?)
+            """,
+            [limit - 1]
         )
         try raiseSentLane(sent.command.lane.target, sent.command.lane.appID, to: sent.command.number)
         try write(sent, statement: "INSERT INTO sent_commands (\(Self.sentColumns)) VALUES (\(Self.sentMarks))")
-        try database.execute(
-            sql: "INSERT INTO sent_blobs (id, blob, body, target) VALUES (?, ?, ?, ?)",
-            arguments: [sent.command.id.column, Data(content.blob), Data(content.body), Data(content.target)]
+        try run(
+            "INSERT INTO sent_blobs (id, blob, body, target) VALUES (?, ?, ?, ?)",
+            [sent.command.id.column, Data(content.blob), Data(content.body), Data(content.target)]
         )
     }
 
@@ -100,9 +108,9 @@ package struct JournalTransaction {
         guard database.changesCount > 0 else { return false }
         if let content {
             try raiseSentLane(sent.command.lane.target, sent.command.lane.appID, to: sent.command.number)
-            try database.execute(
-                sql: "UPDATE sent_blobs SET blob = ?, body = ?, target = ? WHERE id = ?",
-                arguments: [Data(content.blob), Data(content.body), Data(content.target), sent.command.id.column]
+            try run(
+                "UPDATE sent_blobs SET blob = ?, body = ?, target = ? WHERE id = ?",
+                [Data(content.blob), Data(content.body), Data(content.target), sent.command.id.column]
             )
         }
         return true
@@ -110,37 +118,36 @@ package struct JournalTransaction {
 
     /// Forgets a command that the app does not want to see any more.
     package func forgetSent(_ id: CommandID) throws {
-        try database.execute(sql: "DELETE FROM sent_commands WHERE id = ?", arguments: [id.column])
+        try run("DELETE FROM sent_commands WHERE id = ?", [id.column])
     }
 
     package func sentContent(_ id: CommandID) throws -> SentContent? {
-        try Row.fetchOne(database, sql: "SELECT blob, body, target FROM sent_blobs WHERE id = ?", arguments: [id.column])
+        try Row.fetchOne(statement("SELECT blob, body, target FROM sent_blobs WHERE id = ?"), arguments: [id.column])
             .map { SentContent(blob: try $0.bytes("blob"), body: try $0.bytes("body"), target: try $0.bytes("target")) }
     }
 
     /// A command as it is stored now: another process of the endpoint may have changed it.
     package func sent(_ id: CommandID) throws -> SentCommand? {
-        try Row.fetchOne(database, sql: "SELECT * FROM sent_commands WHERE id = ?", arguments: [id.column]).map(sentCommand)
+        try Row.fetchOne(statement("SELECT * FROM sent_commands WHERE id = ?"), arguments: [id.column]).map(sentCommand)
     }
 
     /// Those of a lane that the relay has not answered yet, in the order of their numbers.
     package func unansweredCommands(to target: EndpointID, appID: String) throws -> [SentCommand] {
         try Row.fetchAll(
-            database,
-            sql: "SELECT * FROM sent_commands WHERE target = ? AND app = ? AND state IN ('prepared', 'sent') ORDER BY number",
+            statement("SELECT * FROM sent_commands WHERE target = ? AND app = ? AND state IN ('prepared', 'sent') ORDER BY number"),
             arguments: [target.column, appID]
         ).map(sentCommand)
     }
 
     /// Those without an end, in the order of their ids.
     package func openCommands() throws -> [SentCommand] {
-        try Row.fetchAll(database, sql: "SELECT * FROM sent_commands WHERE state IN ('prepared', 'sent', 'accepted') ORDER BY id")
+        try Row.fetchAll(statement("SELECT * FROM sent_commands WHERE state IN ('prepared', 'sent', 'accepted') ORDER BY id"))
             .map(sentCommand)
     }
 
     /// All commands, in the order of their ids.
     package func sentCommands() throws -> [SentCommand] {
-        try Row.fetchAll(database, sql: "SELECT * FROM sent_commands ORDER BY id").map(sentCommand)
+        try Row.fetchAll(statement("SELECT * FROM sent_commands ORDER BY id")).map(sentCommand)
     }
 
     private static let sentColumns = """
@@ -161,9 +168,9 @@ package struct JournalTransaction {
         case .refused(let value): (state, refusal) = ("refused", value)
         case .final(let value): (state, final) = ("final", value)
         }
-        try database.execute(
-            sql: statement,
-            arguments: [
+        try run(
+            statement,
+            [
                 command.id.column, command.lane.target.column, command.lane.appID, NumberColumn.encode(command.number), command.created,
                 command.expires, command.digest.column, command.size, sent.cancelRequested, sent.signings, state, progress?.column,
                 refusal?.reason.column, refusal?.reason.limit?.limit.rawValue, refusal?.reason.limit?.allowed,

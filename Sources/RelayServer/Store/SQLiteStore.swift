@@ -110,13 +110,13 @@ package final class SQLiteStore: RelayStore {
     private func commit(_ group: [any StoreWork]) -> StoreError? {
         database.inDatabase { database in
             do {
-                try database.execute(sql: "BEGIN IMMEDIATE")
+                try database.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
                 for work in group {
                     let failure = work.run(in: database)
                     // A full or failing disk ends the whole transaction; what came after it would be on its own.
                     guard database.isInsideTransaction else { return Self.unavailable(failure) }
                 }
-                try database.execute(sql: "COMMIT")
+                try database.cachedStatement(sql: "COMMIT").execute()
                 return nil
             } catch {
                 if database.isInsideTransaction { try? database.execute(sql: "ROLLBACK") }
@@ -173,10 +173,10 @@ private final class Work<Value: Sendable>: StoreWork, @unchecked Sendable {
     /// In a savepoint, so that a body that throws spoils none of the others.
     func run(in database: Database) -> (any Error)? {
         do {
-            try database.execute(sql: "SAVEPOINT work")
+            try database.cachedStatement(sql: "SAVEPOINT work").execute()
             do {
                 let value = try body(SQLiteTransaction(database: database))
-                try database.execute(sql: "RELEASE work")
+                try database.cachedStatement(sql: "RELEASE work").execute()
                 result = .success(value)
                 return nil
             } catch {

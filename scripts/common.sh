@@ -1,0 +1,40 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The Device Relay project authors
+#
+# What the scripts have in common; they begin with `. scripts/common.sh` in the project's root.
+
+step() { printf '\n== %s\n' "$*"; }
+fail() { printf '%s: %s\n' "$0" "$*" >&2; exit 1; }
+
+# Installs a Debian package if the command it brings is missing.
+need() {
+    local command=$1 package=$2
+    command -v "$command" >/dev/null 2>&1 && return
+    command -v apt-get >/dev/null 2>&1 || fail "$package is missing; install it and run this again"
+    local sudo=()
+    if [ "$(id -u)" -ne 0 ]; then
+        sudo -n true 2>/dev/null || fail "$package is missing; run: sudo apt-get install $package"
+        sudo=(sudo -n)
+    fi
+    step "installing $package"
+    "${sudo[@]}" apt-get update -qq
+    "${sudo[@]}" apt-get install -y -qq --no-install-recommends "$package" >/dev/null
+}
+
+# What every build needs.
+need_tools() {
+    command -v swift >/dev/null 2>&1 || fail "Swift 6.3 or later is missing; see https://www.swift.org/install"
+    need git git
+    # The database that GRDB links.
+    [ -f /usr/include/sqlite3.h ] || [ "$(uname)" = Darwin ] || need no-such-command libsqlite3-dev
+}
+
+# Runs a build step, and says how long it took.
+timed() {
+    local title=$1 begin=$SECONDS
+    shift
+    step "$title"
+    "$@"
+    printf '   took %d min %02d s\n' $(((SECONDS - begin) / 60)) $(((SECONDS - begin) % 60))
+}

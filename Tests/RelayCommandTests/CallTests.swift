@@ -99,6 +99,21 @@ import Testing
         await tv.platform.shutdown()
     }
 
+    @Test func inputWithoutEndIsTooLarge() async throws {
+        let (_, desk, tv) = try await world()
+        for how in ["-", "--stream"] {
+            let call = #"exec "$0" call TV/\#(Self.appID) echo \#(how) --json --home "$1" < /dev/zero"#
+            let output = try await RelayProcess(
+                ["-c", call, Project.products.appending(path: "relay").path, desk.home],
+                executable: URL(filePath: "/bin/sh"),
+                environment: desk.environment
+            ).finish()
+            #expect(output.status == 2)
+            #expect(try failure(output).code == "messageTooLarge")
+        }
+        await tv.platform.shutdown()
+    }
+
     @Test func aStreamEndsWithTheFirstFailure() async throws {
         let (_, desk, tv) = try await world()
         let bad = try desk.startReading("call", "TV/\(Self.appID)", "echo", "--stream", "--json")

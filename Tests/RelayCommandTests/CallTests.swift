@@ -75,11 +75,11 @@ import Testing
         let (_, desk, tv) = try await world()
         let call = try desk.startReading("call", "TV/\(Self.appID)", "echo", "-")
         try call.write("{\"Lines\":\n")
-        try call.write("  {\"$data\": \"\(Data(repeating: 7, count: 3 << 20).base64EncodedString())\"}}")
+        try call.write("  {\"$data\": \"\(Data(repeating: 7, count: 300 << 10).base64EncodedString())\"}}")
         try call.endInput()
         let output = await call.finish()
         #expect(output.status == 0)
-        #expect(try ValueSet(json: output.text)["Lines"]?.data?.count == 3 << 20)
+        #expect(try ValueSet(json: output.text)["Lines"]?.data?.count == 300 << 10)
         await tv.platform.shutdown()
     }
 

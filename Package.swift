@@ -282,6 +282,8 @@ let package = Package(
                 "relay",
                 "relayd",
                 server("ArgumentParser", "swift-argument-parser"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),

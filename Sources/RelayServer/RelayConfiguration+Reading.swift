@@ -44,7 +44,9 @@ extension RelayConfiguration {
         self.init(dataDirectory: defaultDataDirectory)
         let values = Values(reader: reader)
         if let texts = values.list(.listen) {
-            listen = try texts.map { text throws(ConfigurationError) in try Self.address(text, .listen) }
+            listen = try texts.map { text throws(ConfigurationError) in
+                try Self.address(text, .listen, defaultPort: Self.defaultPort)
+            }
             guard !listen.isEmpty else { throw ConfigurationError("listen: at least one address is needed") }
         }
         if let texts = values.list(.tunnelListen) {
@@ -88,9 +90,14 @@ extension RelayConfiguration {
         for address in listen { _ = try security(of: address) }
     }
 
-    private static func address(_ text: String, _ setting: RelaySetting) throws(ConfigurationError) -> ListenAddress {
-        guard let address = ListenAddress(text) else {
-            throw ConfigurationError("\(setting.rawValue): '\(text)' is not an address and port, such as 127.0.0.1:8080 or [::]:8443")
+    private static func address(
+        _ text: String,
+        _ setting: RelaySetting,
+        defaultPort: Int? = nil
+    ) throws(ConfigurationError) -> ListenAddress {
+        guard let address = ListenAddress(text, defaultPort: defaultPort) else {
+            let wanted = defaultPort == nil ? "an address and port" : "an address, with or without a port"
+            throw ConfigurationError("\(setting.rawValue): '\(text)' is not \(wanted), such as 127.0.0.1:8080 or [::]:8443")
         }
         return address
     }

@@ -7,7 +7,7 @@ package import RelayProtocol
 /// Everything about the relay that can be set.
 package struct RelayConfiguration: Sendable {
     /// Where to listen. Port 0 is any free one, until `takePorts()` settles which.
-    package var listen = [ListenAddress(host: "127.0.0.1", port: 8080)]
+    package var listen = [ListenAddress(host: "127.0.0.1", port: defaultPort)]
     /// Where to listen for tunnels over plain TCP; `nil`: the hosts of `listen`, one port higher. Empty: nowhere, so that tunnels
     /// go over WebSocket only.
     package var tunnelListen: [ListenAddress]?
@@ -35,6 +35,9 @@ package struct RelayConfiguration: Sendable {
     package var drainSeconds = 5
     /// What is logged, to standard error.
     package var logLevel = Logger.Level.info
+
+    /// The port of an address of `listen` that names none.
+    package static let defaultPort = 8_080
 
     package init(dataDirectory: String) { self.dataDirectory = dataDirectory }
 
@@ -71,17 +74,22 @@ package struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
         self.port = port
     }
 
-    package init?(_ text: String) {
-        guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]), (0...65_535).contains(port) else {
-            return nil
+    /// Reads an address as people write it. A port may be left out where there is a default for it; an IPv6 address stands in brackets,
+    /// but for `::` alone.
+    package init?(_ text: String, defaultPort: Int? = nil) {
+        var (host, rest) = (text[...], text[text.endIndex...])
+        if text.hasPrefix("["), let end = text.firstIndex(of: "]") {
+            (host, rest) = (text[..<end].dropFirst(), text[text.index(after: end)...])
+            guard host.contains(":") else { return nil }
+        } else if text != "::" {
+            let end = text.firstIndex(of: ":") ?? text.endIndex
+            (host, rest) = (text[..<end], text[end...])
+            // A number alone is somebody's idea of a port.
+            guard !host.allSatisfy(\.isWholeNumber) else { return nil }
         }
-        var host = text[..<colon]
-        if host.hasPrefix("["), host.hasSuffix("]") {
-            host = host.dropFirst().dropLast()
-        } else if host.contains(":") {
-            return nil
-        }
-        guard !host.isEmpty else { return nil }
+        let port = rest.isEmpty ? defaultPort : rest.hasPrefix(":") ? Int(rest.dropFirst()) : nil
+        guard let port, (0...65_535).contains(port) else { return nil }
+        guard host.allSatisfy({ $0.isLetter || $0.isNumber || ".-_:%".contains($0) }) else { return nil }
         self.init(host: String(host), port: port)
     }
 

@@ -25,9 +25,9 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "An address to listen on, such as 127.0.0.1:8080 (the default) or [::]:8443; port 0 is any free one; may be repeated. "
-                + "(RELAYD_LISTEN)",
-            valueName: "address:port"
+            "An address to listen on, such as 127.0.0.1:8080 (the default), 0.0.0.0 or [::]:8443; without a port it is 8080, "
+                + "and 0 is any free one; may be repeated. (RELAYD_LISTEN)",
+            valueName: "address[:port]"
         )
     )
     var listen: [String] = []

@@ -75,11 +75,11 @@ import Testing
         let (_, desk, tv) = try await world()
         let call = try desk.startReading("call", "TV/\(Self.appID)", "echo", "-")
         try call.write("{\"Lines\":\n")
-        try call.write("  {\"$data\": \"\(Data(repeating: 7, count: 3 << 20).base64EncodedString())\"}}")
+        try call.write("  {\"$data\": \"\(Data(repeating: 7, count: 300 << 10).base64EncodedString())\"}}")
         try call.endInput()
         let output = await call.finish()
         #expect(output.status == 0)
-        #expect(try ValueSet(json: output.text)["Lines"]?.data?.count == 3 << 20)
+        #expect(try ValueSet(json: output.text)["Lines"]?.data?.count == 300 << 10)
         await tv.platform.shutdown()
     }
 
@@ -96,6 +96,21 @@ import Testing
         let output = await call.finish()
         #expect(output.output == ["{\"a\":1}", "{\"b\":2}", "{\"c\":3}"])
         #expect(output.status == 0)
+        await tv.platform.shutdown()
+    }
+
+    @Test func inputWithoutEndIsTooLarge() async throws {
+        let (_, desk, tv) = try await world()
+        for how in ["-", "--stream"] {
+            let call = #"exec "$0" call TV/\#(Self.appID) echo \#(how) --json --home "$1" < /dev/zero"#
+            let output = try await RelayProcess(
+                ["-c", call, Project.products.appending(path: "relay").path, desk.home],
+                executable: URL(filePath: "/bin/sh"),
+                environment: desk.environment
+            ).finish()
+            #expect(output.status == 2)
+            #expect(try failure(output).code == "messageTooLarge")
+        }
         await tv.platform.shutdown()
     }
 

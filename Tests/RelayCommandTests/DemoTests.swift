@@ -7,9 +7,7 @@ import Testing
 
 /// What somebody sees who tries it for the first time.
 @Suite(.timeLimit(.minutes(10))) struct DemoTests {
-    private static var relayd: URL {
-        URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relayd")
-    }
+    private static let relayd = Project.products.appending(path: "relayd")
 
     @Test func theDemoShowsTheMainJobAndLeavesNothing() async throws {
         let device = try TestDevice()

@@ -83,6 +83,45 @@ import Testing
         _ = agent
     }
 
+    @Test func noWayForTunnelsIsSaid() async throws {
+        let account = try await TestAccount(networks: ["127.0.0.2"])
+        let network = try await TunnelRefusal("127.0.0.2", to: account.relay)
+        let desk = try await account.device(named: "Desk")
+        let file = desk.home + "/relay.json"
+        let text = String(decoding: try #require(FileManager.default.contents(atPath: file)), as: UTF8.self)
+        try Data(text.replacing(account.relay.host, with: "127.0.0.2:\(account.relay.port)").utf8).write(to: URL(filePath: file))
+        let output = try await desk.relay("doctor", "--json")
+        #expect(output.status == 5, "\(output.text)")
+        let statuses = try statuses(output)
+        #expect(statuses["tunnel"] == "failed")
+        for name in ["relay", "identity", "login"] { #expect(statuses[name] == "ok", "\(output.text)") }
+        #expect(output.text.contains("TCP port \(account.relay.tunnelPort) of the relay is blocked, and its own port takes no tunnels"))
+        try await network.stop()
+    }
+
+    private static let faketime = ["/usr/bin/faketime", "/usr/local/bin/faketime"].first {
+        FileManager.default.isExecutableFile(atPath: $0)
+    }
+
+    @Test(
+        .enabled(if: faketime != nil, "another clock needs faketime, which scripts/test installs"),
+        arguments: [("+10m", "10 min ahead of", Int32(0), "warning"), ("+30h", "30 h ahead of", 1, "failed")]
+    )
+    func aClockThatIsWrongIsSaid(shift: String, size: String, status: Int32, what: String) async throws {
+        let account = try await TestAccount()
+        let desk = try await account.device(named: "Desk")
+        let output = try await RelayProcess(
+            ["-f", shift, Project.products.appending(path: "relay").path, "doctor", "--json", "--home", desk.home],
+            executable: URL(filePath: try #require(Self.faketime)),
+            environment: desk.environment.merging(["DONT_FAKE_MONOTONIC": "1"]) { $1 }
+        ).finish()
+        #expect(output.status == status, "\(output.text)")
+        #expect(try statuses(output)["clock"] == what)
+        #expect(output.text.contains("it is \(size) the relay's"), "\(output.text)")
+        // A day is too much; what is less keeps nobody out.
+        if status == 0 { #expect(try statuses(output)["login"] == "ok") }
+    }
+
     @Test(
         arguments: [
             (0.0, "ok"), (9, "ok"), (-9, "ok"), (100, "warning"), (-100, "warning"), (80_000, "warning"), (90_000, "failed"),

@@ -34,8 +34,50 @@ import Testing
         check(RelayAgent.ExitStatus.platform, "platform")
     }
 
+    /// The objects that were checked, for the validator.
+    private final class Printed {
+        var objects: [(name: String, text: String)] = []
+    }
+
+    private let printed = Printed()
+
+    /// The name that the schema has for an object.
+    private static func definition(_ name: String) -> String {
+        name.filter { $0 != "`" && $0 != "*" }.replacing(" ", with: "-")
+    }
+
+    @Test func theSchemaHasTheDocumentedFields() throws {
+        let definitions = try JSONSchema.definitions()
+        #expect(Set(definitions.keys) == Set(document.objects.map(Self.definition)))
+        for name in document.objects {
+            let fields = try #require(document.fields(of: name))
+            let definition = try #require(definitions[Self.definition(name)], "\(name)")
+            let version: Set<String> = name.hasPrefix("*") ? [] : ["schema"]
+            #expect(definition.required == fields.required.union(version), "\(name)")
+            #expect(Set(definition.properties.keys) == fields.required.union(fields.optional).union(version), "\(name)")
+        }
+    }
+
+    @Test(.enabled(if: Project.python != nil, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has jsonschema"))
+    func theSchemaRefusesWhatIsNotSo() async throws {
+        let wrong = [
+            ("whoami", #"{"schema":1}"#), ("invite", #"{"schema":2,"link":"x","expiresIn":1}"#),
+            ("error", #"{"schema":1,"error":{"code":"x","message":"y","exit":0}}"#),
+            ("leave", #"{"schema":1,"relay":"https://x","revoked":true,"endpoint":"short"}"#),
+        ]
+        for object in wrong {
+            #expect(try await !JSONSchema.faults([object], python: try #require(Project.python)).isEmpty, "\(object)")
+        }
+        let right = ("leave", #"{"schema":1,"relay":"https://x","revoked":true,"more":1}"#)
+        #expect(try await JSONSchema.faults([right], python: try #require(Project.python)) == [])
+    }
+
     /// Checks an object against its row, and those in it against theirs.
     private func check(_ object: [String: Any], _ name: String, isNested: Bool = false) throws {
+        if !isNested {
+            let text = try JSONSerialization.data(withJSONObject: object)
+            printed.objects.append((Self.definition(name), String(decoding: text, as: UTF8.self)))
+        }
         let fields = try #require(document.fields(of: name), "\(name)")
         var keys = Set(object.keys)
         if !isNested {
@@ -127,6 +169,8 @@ import Testing
             try check(try output.json, name == "doctor" ? "`doctor`" : "error")
             #expect(output.error.isEmpty)
         }
+        // With an independent validator, where `theSchemaRefusesWhatIsNotSo` has one.
+        if let python = Project.python { #expect(try await JSONSchema.faults(printed.objects, python: python) == []) }
     }
 
     @Test(

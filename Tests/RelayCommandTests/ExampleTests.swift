@@ -9,13 +9,8 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ExampleTests {
     /// The shell blocks of Examples/README.md, with other places for what they make.
     private static func blocks(in directory: String) throws -> [String] {
-        var folder = URL(filePath: #filePath)
-        while folder.lastPathComponent != "Tests" { folder.deleteLastPathComponent() }
-        let text = try String(contentsOf: folder.deletingLastPathComponent().appending(path: "Examples/README.md"), encoding: .utf8)
-        // The executables stand beside the tests.
-        let built = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().path
-        return text.matches(of: /```sh\n(?<code>[^`]*)```/).map {
-            String($0.code).replacing("/tmp/examples", with: directory).replacing(".build/debug", with: built)
+        try Project.blocks("sh", of: "Examples/README.md").map {
+            $0.replacing("/tmp/examples", with: directory).replacing(".build/debug", with: Project.products.path)
         }
     }
 
@@ -31,13 +26,7 @@ import Testing
         #expect(blocks.first?.contains("relayd serve --data-directory") == true)
         let ownRelay = "--data-directory \(relay.directory.path) --listen \(relay.host)"
         let script = blocks.dropFirst().joined(separator: "\n").replacing("--data-directory \(directory)/relay", with: ownRelay)
-        // With job control each host has a process group, by which it ends.
-        let beginning = "set -em; trap 'for job in $(jobs -p); do kill -- -$job || true; done' EXIT"
-        let shell = try RelayProcess(
-            ["-c", "\(beginning)\n\(script)"],
-            executable: URL(filePath: "/bin/bash"),
-            environment: ["HOME": directory, "PATH": "/usr/bin:/bin", "TZ": "UTC"]
-        )
+        let shell = try RelayProcess(shell: script, environment: ["HOME": directory, "PATH": "/usr/bin:/bin", "TZ": "UTC"])
         let output = await shell.finish()
         _ = try await relay.stop()
         #expect(output.status == 0, "\(output.errorText)")

@@ -22,6 +22,18 @@ import Testing
         #expect(new == ["Stranger"])
     }
 
+    @Test func whoIsInvitedBesideAHostIsKnownToIt() async throws {
+        let account = try await TestAccount()
+        let tv = try await account.device(named: "TV")
+        let host = try await tv.host("--scheme", "x-film")
+        let link = try await tv.relay("invite").text
+        let phone = try TestDevice()
+        #expect(try await phone.relay("join", link, "--name", "Phone").status == 0)
+        #expect(try await phone.relay("launch", "TV", "x-film:1").status == 0)
+        let launch = try JSON.object(try await host.line())
+        #expect((launch["from"] as? [String: Any])?["new"] as? Bool == false)
+    }
+
     @Test func aNewDeviceIsApprovedFirst() async throws {
         let account = try await TestAccount()
         let tv = try await account.device(named: "TV")

@@ -36,7 +36,9 @@ struct PeerBook: Sendable {
     private var unchecked: [EndpointID: [EndpointID: [UInt8]]] = [:]
     private var hasEnumerated: Bool
     /// Secrets of the invitations that this endpoint has made and nobody has used.
-    var invitations: [Secret<[UInt8]>] = []
+    private(set) var invitations: [Secret<[UInt8]>] = []
+    /// Those that somebody has used, as long as they are stored.
+    private var usedInvitations: Set<Secret<[UInt8]>> = []
 
     /// - Parameters:
     ///   - directoryName: The account's id in the app, as filters name it.
@@ -70,6 +72,12 @@ struct PeerBook: Sendable {
 
     /// Whether an endpoint is known: the own one, pinned, or vouched for by a pinned one.
     func isConfirmed(_ endpoint: EndpointID) -> Bool { endpoint == own || trust(in: endpoint) != .new }
+
+    /// The secrets that are stored: an invitation that was used and is not deleted yet does not count again.
+    mutating func setInvitations(_ stored: [Secret<[UInt8]>]) {
+        usedInvitations.formIntersection(stored)
+        invitations = stored.filter { !usedInvitations.contains($0) }
+    }
 
     // MARK: What the relay says
 
@@ -194,6 +202,7 @@ struct PeerBook: Sendable {
             let secret = invitations.first(where: { InvitationProof.isValid(proof, secret: $0.exposed, endpoint: endpoint) })
         else { return [] }
         invitations.removeAll { $0 == secret }
+        usedInvitations.insert(secret)
         return pin(endpoint) + [.vouch(record, invitation: secret)]
     }
 

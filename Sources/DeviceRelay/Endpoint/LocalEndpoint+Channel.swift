@@ -319,8 +319,12 @@ extension LocalEndpoint {
 
     private func take(_ message: RelayMessage) {
         switch message {
-        case .endpointAdded(let message): change { $0.added(message) }
-        case .endpointUpdated(let message): change { $0.updated(message) }
+        case .endpointAdded(let message):
+            readInvitations(for: message.endpoint)
+            change { $0.added(message) }
+        case .endpointUpdated(let message):
+            if message.introduction != nil { readInvitations(for: message.endpoint) }
+            change { $0.updated(message) }
         case .endpointRemoved(let message): change { $0.removed(message) }
         case .enumerationCompleted: enumerated()
         case .command(let message): offered(message)

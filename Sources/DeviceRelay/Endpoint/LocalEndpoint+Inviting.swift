@@ -20,13 +20,19 @@ extension LocalEndpoint {
         } catch {
             throw AccountError(.storageFailed, message: "the invitation cannot be stored: \(error)", cause: error)
         }
-        peers.invitations.append(invitation.secret)
         return invitation.link
     }
 
-    /// Of another process of this endpoint too.
-    func loadInvitations() async throws {
+    /// Before the record of a newcomer is looked at: another process of this endpoint may have invited it just now.
+    func readInvitations(for endpoint: EndpointID) {
+        guard !peers.isConfirmed(endpoint) else { return }
         let now = wallTime
-        peers.invitations = try await journal.write { try $0.invitations(now: now) }
+        // Without, the newcomer is new until somebody confirms it.
+        if let stored = try? journal.read({ try $0.invitations(now: now) }) { peers.setInvitations(stored) }
+    }
+
+    func forgetOldInvitations() async throws {
+        let now = wallTime
+        try await journal.write { try $0.removeInvitations(endedBy: now) }
     }
 }

@@ -26,6 +26,12 @@ extension LocalEndpoint {
         for action in actions { perform(action) }
     }
 
+    /// A peer that something came from.
+    func introduce(_ introduction: Introduction, as endpoint: EndpointID) throws(RecordError) -> PeerBook.Peer {
+        readInvitations(for: endpoint)
+        return try peers.introduced(introduction, as: endpoint)
+    }
+
     func enumerated() {
         change { $0.enumerated() }
         for endpoint in (try? journal.read { try $0.vouchers() }) ?? [] {

@@ -132,7 +132,7 @@ extension LocalEndpoint {
     private func check(_ command: SealedCommand, _ introduction: Introduction?) -> CommandCheck {
         guard let relayAccount, let introduction else { return .unverifiable }
         let header = command.header
-        guard let peer = try? peers.introduced(introduction, as: header.sender) else { return .unverifiable }
+        guard let peer = try? introduce(introduction, as: header.sender) else { return .unverifiable }
         for action in peer.actions { perform(action) }
         let recipient = SealedCommand.Recipient(account: relayAccount, relay: relay, endpoint: id)
         do throws(CommandError) {

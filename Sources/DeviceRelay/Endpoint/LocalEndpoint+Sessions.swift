@@ -187,7 +187,7 @@ extension LocalEndpoint {
     func offered(_ offer: RelayMessage.TunnelOffer) {
         guard hasRoomForSession, isActive, let connector = try? connector(),
             let opener = try? Signed<EndpointRecord>(verifying: offer.opener.record.bytes).payload.endpointID,
-            let peer = try? peers.introduced(offer.opener, as: opener), opener != id
+            let peer = try? introduce(offer.opener, as: opener), opener != id
         else { return say(.tunnelDecline(.init(tunnel: offer.entrance.tunnel))) }
         for action in peer.actions { perform(action) }
         introduced[opener] = peer.record

@@ -59,7 +59,7 @@ actor LocalEndpoint {
     var storageTrouble = StorageTrouble()
     var hasStarted = false
     /// Those that were made before are read.
-    var hasInvitations = false
+    var hasForgottenInvitations = false
     var isShutDown = false
     /// How far the relay's clock is ahead of the own one.
     var relayOffset: Int64
@@ -201,10 +201,10 @@ actor LocalEndpoint {
             hasStarted = true
             startTarget()
         }
-        if !hasInvitations {
+        if !hasForgottenInvitations {
             do {
-                try await loadInvitations()
-                hasInvitations = true
+                try await forgetOldInvitations()
+                hasForgottenInvitations = true
             } catch {
                 return storageFailed(error)
             }

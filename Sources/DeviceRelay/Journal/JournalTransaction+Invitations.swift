@@ -27,10 +27,15 @@ extension JournalTransaction {
         )
     }
 
-    /// The secrets that count, the newest first. What is over is deleted, so this must be within a write.
+    /// The secrets that count, the newest first.
     package func invitations(now: Int64) throws -> [Secret<[UInt8]>] {
+        try Row.fetchAll(statement("SELECT secret FROM invitations WHERE ends > ? ORDER BY ends DESC"), arguments: [now])
+            .map { Secret(try $0.bytes("secret")) }
+    }
+
+    /// Deletes what is over.
+    package func removeInvitations(endedBy now: Int64) throws {
         try run("DELETE FROM invitations WHERE ends <= ?", [now])
-        return try Row.fetchAll(statement("SELECT secret FROM invitations ORDER BY ends DESC")).map { Secret(try $0.bytes("secret")) }
     }
 
     /// Forgets an invitation that was used.

@@ -197,7 +197,7 @@ struct Demo: Sendable {
         screen.note("The relay, the devices and their keys are gone again.")
         screen.note("")
         screen.note("The same between two machines:")
-        screen.note("  A  relayd serve --listen 0.0.0.0:8080         (prints a join link)")
+        screen.note("  A  relayd serve --listen 0.0.0.0              (prints a join link)")
         screen.note("  A  relay join 'LINK' --name pc && relay agent install")
         screen.note("  A  relay invite                               (prints a link for the next device)")
         screen.note("  B  relay join 'LINK'")

@@ -24,12 +24,12 @@ import Testing
             try $0.storeInvitation(two, ends: 200)
         }
         let again = try Journal(path: path, endpoint: endpoint)
-        #expect(try await again.write { try $0.invitations(now: 99) } == [two, one])
-        #expect(try await again.write { try $0.invitations(now: 100) } == [two])
-        // It is gone, and not only hidden.
-        #expect(try await again.write { try $0.invitations(now: 0) } == [two])
+        #expect(try again.read { try $0.invitations(now: 99) } == [two, one])
+        #expect(try again.read { try $0.invitations(now: 100) } == [two])
+        try await again.write { try $0.removeInvitations(endedBy: 100) }
+        #expect(try again.read { try $0.invitations(now: 0) } == [two])
         try await again.write { try $0.removeInvitation(two) }
-        #expect(try await again.write { try $0.invitations(now: 0) } == [])
+        #expect(try again.read { try $0.invitations(now: 0) } == [])
     }
 
     @Test func theirNumberIsBounded() async throws {

@@ -8,10 +8,7 @@ struct CommandLineDocument {
     private let rows: [[String]]
 
     init() throws {
-        var folder = URL(filePath: #filePath)
-        while folder.lastPathComponent != "Tests" { folder.deleteLastPathComponent() }
-        let text = try String(contentsOf: folder.deletingLastPathComponent().appending(path: "docs/cli.md"), encoding: .utf8)
-        rows = text.split(separator: "\n").filter { $0.hasPrefix("| ") }.map { line in
+        rows = try Project.text("docs/cli.md").split(separator: "\n").filter { $0.hasPrefix("| ") }.map { line in
             line.dropFirst().replacing("\\|", with: "¦").split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
         }
     }
@@ -26,6 +23,9 @@ struct CommandLineDocument {
         var required: Set<String> = []
         var optional: Set<String> = []
     }
+
+    /// The objects that commands print, and those in them.
+    var objects: [String] { table("object").compactMap(\.first) }
 
     /// The fields of an object.
     func fields(of object: String) -> Fields? {

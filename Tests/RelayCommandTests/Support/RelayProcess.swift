@@ -17,15 +17,16 @@ final class RelayProcess {
     ///   - firstLineOnly: Who reads its output goes away after the first line; its exit code is then the last line of its errors.
     ///   - hasInput: It reads what `write` writes; without, its standard input is empty.
     ///   - executable: Another program; it stands for `relay` where nothing is given.
+    ///   - directory: Where it runs; where the tests do unless said.
     init(
         _ arguments: [String],
         executable: URL? = nil,
         environment: [String: String],
+        directory: URL? = nil,
         firstLineOnly: Bool = false,
         hasInput: Bool = false
     ) throws {
-        // The executables stand beside the tests.
-        let relay = executable ?? URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relay")
+        let relay = executable ?? Project.products.appending(path: "relay")
         if firstLineOnly {
             process.executableURL = URL(filePath: "/bin/sh")
             process.arguments = ["-c", #"{ "$0" "$@"; echo "$?" >&2; } | head -n 1"#, relay.path] + arguments
@@ -34,6 +35,7 @@ final class RelayProcess {
             process.arguments = arguments
         }
         process.environment = environment
+        if let directory { process.currentDirectoryURL = directory }
         input = hasInput ? Pipe() : nil
         process.standardInput = input ?? FileHandle.nullDevice
         let (output, error) = (Pipe(), Pipe())

@@ -66,9 +66,11 @@ final class TestDevice {
 final class TestAccount {
     let relay: RelaydProcess
 
-    /// - Parameter arguments: flags of the relay.
-    init(arguments: [String] = []) async throws {
-        relay = try await RelaydProcess(arguments: arguments)
+    /// - Parameters:
+    ///   - networks: other addresses of this machine that lead to the relay.
+    ///   - arguments: flags of the relay.
+    init(networks: [String] = [], arguments: [String] = []) async throws {
+        relay = try await RelaydProcess(networks: networks, arguments: arguments)
         _ = try await relay.start()
         _ = try await relay.run("account", "add", "Anna")
     }

@@ -33,6 +33,24 @@ import Testing
     }
 
     @Test(arguments: [
+        ("0.0.0.0", "0.0.0.0:8080"), ("::", "[::]:8080"), ("[::]", "[::]:8080"), ("[::1]:0", "[::1]:0"),
+        ("[fe80::1%eth0]:1", "[fe80::1%eth0]:1"), ("relay.example", "relay.example:8080"), ("127.0.0.1:65535", "127.0.0.1:65535"),
+    ])
+    func anAddressNeedsNoPort(text: String, address: String) throws {
+        #expect(try Self.read(environment: ["RELAYD_LISTEN": text]).listen.map(\.description) == [address])
+    }
+
+    @Test(arguments: ["", ":", ":80", "8080", "::1:80", "::1", "[]", "[::1", "::]", "[host]", "[::1]80", "host:", "host:+", "a b", "a/b"])
+    func whatIsNoAddressIsNone(text: String) { #expect(ListenAddress(text, defaultPort: 1) == nil) }
+
+    @Test func onlyListenHasAPortByDefault() {
+        #expect(throws: ConfigurationError.self) { try Self.read(environment: ["RELAYD_TUNNEL_LISTEN": "0.0.0.0"]) }
+        #expect(throws: ConfigurationError.self) { try Self.read(environment: ["RELAYD_METRICS_LISTEN": "127.0.0.1"]) }
+        let error = #expect(throws: ConfigurationError.self) { try Self.read(environment: ["RELAYD_LISTEN": "8080"]) }
+        #expect(error?.description.contains("'8080'") == true && error?.description.contains("[::]:8443") == true)
+    }
+
+    @Test(arguments: [
         ("RELAYD_LISTEN", "8080"), ("RELAYD_LISTEN", "host:port"), ("RELAYD_LISTEN", "::1:80"), ("RELAYD_LISTEN", "host:65536"),
         ("RELAYD_URLS", "relay.example"), ("RELAYD_URLS", "https://relay.example/path"), ("RELAYD_INSECURE", "maybe"),
         ("RELAYD_STRANGERS_PER_ADDRESS", "0"), ("RELAYD_STRANGERS_PER_ADDRESS", "many"), ("RELAYD_OUTBOUND_BYTES", "1"),

@@ -34,6 +34,22 @@ import Testing
         }
     }
 
+    @Test func theTunnelPortsAreTold() async throws {
+        try await TestRelay.with(configure: { $0.tunnelListen = [ListenAddress(host: "127.0.0.1", port: 0)] }) { relay in
+            let answer = try await Self.get("/v1/tunnels", relay: relay)
+            #expect(answer.hasPrefix("HTTP/1.1 200"))
+            let ports = try #require(answer.firstMatch(of: /\{"ports":\[([0-9]+)\]\}$/))
+            let port = try #require(Int(ports.1))
+            #expect(port != relay.port)
+            let socket = try await TestSocket(port: port)
+            await socket.close()
+        }
+        try await TestRelay.with(configure: { $0.tunnelListen = [] }) { relay in
+            let answer = try await Self.get("/v1/tunnels", relay: relay)
+            #expect(answer.hasSuffix(#"{"ports":[]}"#))
+        }
+    }
+
     @Test func metricsCountChannels() async throws {
         try await TestRelay.with { relay in
             let client = try await TestWebSocket.welcomed(relay)

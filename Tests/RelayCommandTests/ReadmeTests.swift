@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayTesting
+import Testing
+
+@testable import RelayAgent
+
+/// README.md, word for word. The demo itself and the five lines of two machines have tests of their own.
+@Suite(.serialized, .timeLimit(.minutes(10))) struct ReadmeTests {
+    private let blocks: [String]
+
+    init() throws { blocks = try Project.blocks("sh", of: "README.md") }
+
+    /// What is in a block, without the comments.
+    private func commands(_ block: String) -> [String] {
+        block.split(separator: "\n").map { $0.prefix { $0 != "#" }.trimmingCharacters(in: .whitespaces) }
+    }
+
+    @Test func whatItNamesIsThere() throws {
+        try #require(blocks.count == 5)
+        #expect(commands(blocks[0]) == ["scripts/demo"])
+        #expect(commands(blocks[4]) == ["scripts/test"])
+        let text = try Project.text("README.md")
+        let scripts = text.matches(of: /`?(scripts\/[a-z-]+)`?/).map { String($0.1) }
+        #expect(Set(scripts).isSuperset(of: ["scripts/demo", "scripts/install", "scripts/test"]))
+        for script in scripts {
+            #expect(FileManager.default.isExecutableFile(atPath: Project.root.appending(path: script).path), "\(script)")
+        }
+        for link in text.matches(of: /\]\(([^)#:]+)\)/) {
+            #expect(FileManager.default.fileExists(atPath: Project.root.appending(path: String(link.1)).path), "\(link.1)")
+        }
+        // What the scripts build is there under these names.
+        for script in ["scripts/demo", "scripts/install"] {
+            let products = try Project.text(script).matches(of: /--product ([a-z]+)/).map { String($0.1) }
+            #expect(products == ["relayd", "relay"])
+        }
+        for product in ["relayd", "relay"] {
+            #expect(FileManager.default.isExecutableFile(atPath: Project.products.appending(path: product).path))
+        }
+    }
+
+    @Test(arguments: ["scripts/demo", "scripts/install", "scripts/test"]) func withoutSwiftItIsSaidWhereToGetIt(script: String) async throws
+    {
+        let device = try TestDevice()
+        // Nothing is there but what finds the project.
+        for program in ["dirname", "id"] {
+            try FileManager.default.createSymbolicLink(
+                atPath: device.directory.path + "/\(program)",
+                withDestinationPath: "/usr/bin/\(program)"
+            )
+        }
+        let output = try await RelayProcess(
+            [Project.root.appending(path: script).path],
+            executable: URL(filePath: "/bin/bash"),
+            environment: ["PATH": device.directory.path, "HOME": device.directory.path]
+        ).finish()
+        #expect(output.status == 1)
+        #expect(output.errorText.contains("Swift 6.3 or later is missing; see https://www.swift.org/install"), "\(output.errorText)")
+    }
+
+    @Test func twoDevicesByHand() async throws {
+        try #require(blocks.count == 5)
+        let device = try TestDevice()
+        let directory = device.directory
+        // The debug build stands for the release.
+        let release = directory.appending(path: ".build/release")
+        try FileManager.default.createDirectory(at: release, withIntermediateDirectories: true)
+        for product in ["relay", "relayd"] {
+            try FileManager.default.createSymbolicLink(
+                at: release.appending(path: product),
+                withDestinationURL: Project.products.appending(path: product)
+            )
+        }
+        // The ports that the text names may be somebody's.
+        let address = try await RelaydProcess().host
+        let environment = [
+            "HOME": directory.path, "PATH": "/usr/bin:/bin", "RELAYD_LISTEN": address, "RELAYD_TUNNEL_LISTEN": "127.0.0.1:0",
+        ]
+        let relay = try RelayProcess(
+            ["-c", "exec \(blocks[1])"],
+            executable: URL(filePath: "/bin/bash"),
+            environment: environment,
+            directory: directory
+        )
+        _ = try await relay.line { $0.contains("ready at http://\(address)") }
+        #expect(FileManager.default.fileExists(atPath: directory.path + "/.local/share/relayd"))
+        // Somebody reads that it hosts, and goes on.
+        let script = "\(blocks[2])\nuntil [ -e go-on ]; do sleep 0.1; done\n\(blocks[3])"
+        let devices = try RelayProcess(shell: script, environment: environment, directory: directory)
+        _ = try await devices.errorLine { $0.hasPrefix("hosting") }
+        try Data().write(to: directory.appending(path: "go-on"))
+        let output = await devices.finish()
+        #expect(output.status == 0, "\(output.errorText)")
+        for line in ["launched by org.device-relay.cli on PC", "3 sent, 3 received, 0 lost"] {
+            #expect(output.output.contains(line), "\(output.text)")
+        }
+        #expect(output.output.contains { $0.hasPrefix("PC") && $0.contains("available (connected") }, "\(output.text)")
+        #expect(output.output.last?.contains(#""Hello":"PC""#) == true, "\(output.text)")
+    }
+
+    @Test func theLimitsAreThoseOfTheRelay() async throws {
+        let output = try await RelayProcess(
+            ["limits", "--json"],
+            executable: Project.products.appending(path: "relayd"),
+            environment: ["HOME": "/nonexistent"]
+        ).finish()
+        let limits = try JSON.object(output.text)
+        let rows = try Project.text("README.md").matches(of: /\n\| [^|]+ \| ([0-9]+)( [A-Za-z]+)? \| ((?:`[A-Za-z]+`(?:, )?)+) \|/)
+        #expect(rows.count == 11)
+        for row in rows {
+            let unit = [" MiB": 1 << 20, " KiB": 1 << 10][row.2.map(String.init) ?? ""] ?? 1
+            let value = try #require(Int(row.1)) * unit
+            for name in row.3.matches(of: /[A-Za-z]+/) { #expect(limits[String(name.0)] as? Int == value, "\(name.0)") }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+
+#if os(Linux)
+/// A machine of its own: a network, a host name and a home. Networks can be made by root alone.
+final class TestMachine {
+    struct Failed: Error {
+        var message: String
+    }
+
+    static let isPossible = (try? network()) != nil
+
+    let name: String
+    let directory: URL
+    private let namespace = "relay-\(UUID().uuidString.prefix(8))"
+
+    init(named name: String) throws {
+        self.name = name
+        directory = FileManager.default.temporaryDirectory.appending(path: "machine-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        try Self.run("ip", "netns", "add", namespace)
+        try ip("link", "set", "lo", "up")
+    }
+
+    deinit {
+        try? Self.run("ip", "netns", "delete", namespace)
+        try? FileManager.default.removeItem(at: directory)
+    }
+
+    /// Two machines with a cable between them, and nothing else.
+    static func network() throws -> (TestMachine, TestMachine) {
+        let machines = (try TestMachine(named: "study"), try TestMachine(named: "laptop"))
+        try machines.0.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", machines.1.namespace)
+        for (machine, address) in [(machines.0, "10.20.30.1/24"), (machines.1, "10.20.30.2/24")] {
+            try machine.ip("address", "add", address, "dev", "eth0")
+            try machine.ip("link", "set", "eth0", "up")
+            try run("ip", "netns", "exec", machine.namespace, "nft", "list", "ruleset")
+        }
+        return machines
+    }
+
+    /// What a person types.
+    func start(_ line: String) throws -> RelayProcess {
+        try RelayProcess(
+            ["netns", "exec", namespace, "unshare", "--uts", "bash", "-c", #"hostname "$0"; exec bash -c "$1""#, name, line],
+            executable: URL(filePath: Self.search("ip")),
+            environment: ["HOME": directory.path, "PATH": "\(Project.products.path):\(Self.path)", "TZ": "UTC"],
+            directory: directory
+        )
+    }
+
+    func run(_ line: String) async throws -> CommandOutput { try await start(line).finish() }
+
+    /// What comes in for a port is lost.
+    func drop(port: Int) throws {
+        for rule in ["table inet filter", "chain inet filter input { type filter hook input priority 0; }"] {
+            try Self.run("ip", "netns", "exec", namespace, "nft", "add \(rule)")
+        }
+        try Self.run("ip", "netns", "exec", namespace, "nft", "add rule inet filter input tcp dport \(port) counter drop")
+    }
+
+    /// How much was lost.
+    func droppedPackets() async throws -> Int {
+        let rules = try await run("nft list ruleset").text
+        return rules.firstMatch(of: /counter packets ([0-9]+)/).flatMap { Int($0.1) } ?? 0
+    }
+
+    private func ip(_ arguments: String...) throws { try Self.run(["ip", "-n", namespace] + arguments) }
+
+    private static let path = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+    private static func search(_ program: String) -> String {
+        path.split(separator: ":").map { "\($0)/\(program)" }.first { FileManager.default.isExecutableFile(atPath: $0) }
+            ?? "/bin/\(program)"
+    }
+
+    private static func run(_ command: String...) throws { try run(command) }
+
+    private static func run(_ command: [String]) throws {
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = ["PATH=\(path)"] + command
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        process.waitUntilExit()
+        guard process.terminationStatus == 0 else { throw Failed(message: "\(command) ended with \(process.terminationStatus)") }
+    }
+}
+#endif

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import Testing
+
+#if os(Linux)
+/// The five lines of README.md, on two machines with a network, a host name and a home each.
+@Suite(
+    .serialized,
+    .timeLimit(.minutes(10)),
+    .enabled(if: TestMachine.isPossible, "root alone makes networks, with iproute2 and nftables, which scripts/test installs")
+)
+struct TwoMachinesTests {
+    /// What is typed, and where.
+    private static func lines() throws -> [(machine: Character, command: String)] {
+        let block = try #require(try Project.blocks("text", of: "README.md").first { $0.hasPrefix("A  ") })
+        return block.split(separator: "\n").compactMap { line in line.first.map { ($0, String(line.dropFirst(3))) } }
+    }
+
+    private static func link(in text: String) throws -> String {
+        String(try #require(text.firstMatch(of: /https:\/\/[^ ']+#relay=[^ ']+/)).0)
+    }
+
+    @Test(arguments: [false, true]) func fiveLinesDoIt(isTunnelPortBlocked: Bool) async throws {
+        let (a, b) = try TestMachine.network()
+        if isTunnelPortBlocked { try a.drop(port: 8_081) }
+        let lines = try Self.lines()
+        try #require(String(lines.map(\.machine)) == "AAABB")
+
+        let relay = try a.start(lines[0].command)
+        let link = try Self.link(in: try await relay.line { $0.contains("#relay=") })
+        // A machine alone in its room: what it opens is written down.
+        let home = a.directory.appending(path: ".local/state/device-relay")
+        let opened = a.directory.path + "/opened"
+        let command = try Settings.shell("printf '%s\\n' \"$2\" >> \"$1\"", opened, "{uri}")
+        try FileManager.default.createDirectory(
+            at: home,
+            withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700]
+        )
+        try Data("open:\n  command: \(command)\n".utf8).write(to: home.appending(path: "agent.yaml"))
+
+        let joined = try await a.run(lines[1].command.replacing("LINK", with: link))
+        #expect(joined.status == 0, "\(joined.errorText)")
+        #expect(joined.text.contains("as pc"))
+        // There is no session of a person, so no service manager of theirs: it is installed for the next one, and says how to begin.
+        #expect(joined.text.contains("systemctl --user"), "\(joined.text)")
+        let unit = a.directory.path + "/.config/systemd/user/device-relay-agent.service"
+        #expect(FileManager.default.fileExists(atPath: unit))
+        let agent = try a.start("relay agent")
+        _ = try await agent.line { $0.hasPrefix("ready") }
+
+        let invited = try await a.run(lines[2].command)
+        #expect(invited.status == 0, "\(invited.errorText)")
+        let second = try await b.run(lines[3].command.replacing("LINK", with: try Self.link(in: invited.text)))
+        #expect(second.status == 0, "\(second.errorText)")
+        #expect(second.text.contains("as laptop"), "\(second.text)")
+        let launched = try await b.run(lines[4].command)
+        #expect(launched.status == 0, "\(launched.errorText)")
+        #expect(RelayCommandTests.lines(of: opened) == ["https://www.swift.org"])
+
+        // And they talk, by one way or the other.
+        let ping = try await b.run("relay ping pc --count 3 --interval 0.1")
+        #expect(ping.status == 0, "\(ping.text) \(ping.errorText)")
+        #expect(ping.output.contains("3 sent, 3 received, 0 lost"), "\(ping.text)")
+        let doctor = try await b.run("relay doctor pc --json")
+        let checks = try doctor.json["checks"] as? [[String: Any]] ?? []
+        #expect(checks.first { $0["name"] as? String == "device" }?["status"] as? String == "ok", "\(doctor.text)")
+        let tunnel = checks.first { $0["name"] as? String == "tunnel" }?["status"] as? String
+        #expect(tunnel == (isTunnelPortBlocked ? "warning" : "ok"), "\(doctor.text)")
+        if isTunnelPortBlocked { #expect(try await a.droppedPackets() > 0) }
+    }
+}
+#endif

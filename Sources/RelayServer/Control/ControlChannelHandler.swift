@@ -12,6 +12,8 @@ package final class ControlChannelHandler: ChannelInboundHandler {
 
     /// How long a client may take to close after a close frame.
     private static let closingTime = TimeAmount.seconds(2)
+    /// What a frame that waits takes beyond its bytes: its buffer's head, its promise, its place in the queue.
+    private static let frameOverhead = 512
 
     private let services: ControlServices
     private let welcomed: () -> Void
@@ -25,6 +27,9 @@ package final class ControlChannelHandler: ChannelInboundHandler {
     private var isHoldingFlush = false
     private var mustFlush = false
     private var outboundBytes = 0
+    /// At most one pong is on its way, and only the last ping waits for another (RFC 6455 §5.5.3).
+    private var isPongOnItsWay = false
+    private var waitingPing: ByteBuffer?
     private var context: ChannelHandlerContext?
     private var login: LoginFollower?
     private var timer: (deadline: Milliseconds, task: Scheduled<Void>)?
@@ -117,7 +122,7 @@ package final class ControlChannelHandler: ChannelInboundHandler {
             services.metrics.receivedMessage()
             run(machine.received(frame, now))
         case .ping(let payload):
-            if !machine.isClosed { write(opcode: .pong, payload) }
+            pong(payload)
             flushIfNeeded()
         case .pong:
             break
@@ -232,7 +237,7 @@ extension ControlChannelHandler {
         var frame = ByteBuffer()
         frame.reserveCapacity(payload.readableBytes + 10)
         frame.writeWebSocketFrame(opcode: opcode, payload: payload)
-        let count = frame.readableBytes
+        let count = frame.readableBytes + Self.frameOverhead
         outboundBytes += count
         mustFlush = true
         let written = context.eventLoop.makePromise(of: Void.self)
@@ -241,6 +246,19 @@ extension ControlChannelHandler {
             done?()
         }
         context.write(Self.wrapOutboundOut(frame), promise: written)
+    }
+
+    private func pong(_ payload: ByteBuffer) {
+        guard !machine.isClosed else { return }
+        guard !isPongOnItsWay else { return waitingPing = payload }
+        isPongOnItsWay = true
+        write(opcode: .pong, payload) {
+            self.isPongOnItsWay = false
+            guard let next = self.waitingPing else { return }
+            self.waitingPing = nil
+            self.pong(next)
+            self.flushIfNeeded()
+        }
     }
 
     /// One flush for all that one read, or one turn of the core, brought.

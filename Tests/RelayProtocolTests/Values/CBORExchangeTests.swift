@@ -8,9 +8,9 @@ import Testing
 
 /// Python's cbor2 reads what we write, and we read what it writes.
 @Suite struct CBORExchangeTests {
-    private static let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_CBOR2_PYTHON"]
+    private static let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_PYTHON"]
 
-    @Test(.enabled(if: python != nil, "scripts/test sets DEVICE_RELAY_CBOR2_PYTHON to a Python that has cbor2"))
+    @Test(.enabled(if: python != nil, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has cbor2"))
     func anIndependentImplementationAgrees() throws {
         let messages = (0..<1_000 as Range<UInt64>).map { seed in
             var random = SeededGenerator(seed: seed)

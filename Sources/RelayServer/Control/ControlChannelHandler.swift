@@ -6,14 +6,19 @@ package import NIOCore
 import RelayProtocol
 
 /// The control channel on its event loop: bytes and time into the state machine, its actions out.
-package final class ControlChannelHandler: ChannelInboundHandler {
+package final class ControlChannelHandler: ChannelDuplexHandler {
     package typealias InboundIn = ByteBuffer
+    package typealias OutboundIn = ByteBuffer
     package typealias OutboundOut = ByteBuffer
 
     /// How long a client may take to close after a close frame.
     private static let closingTime = TimeAmount.seconds(2)
     /// What a frame that waits takes beyond its bytes: its buffer's head, its promise, its place in the queue.
     private static let frameOverhead = 512
+    /// How many messages are read in one go, however many came: then the loop's other channels have their turn.
+    private static let messagesPerTurn = 16
+    /// That long at least: a loop looks for what arrived only while no task is due.
+    private static let othersTurn = TimeAmount.microseconds(50)
 
     private let services: ControlServices
     private let welcomed: () -> Void
@@ -22,6 +27,10 @@ package final class ControlChannelHandler: ChannelInboundHandler {
     /// The client's bytes make no sense any more.
     private var isReaderBroken = false
     private var hasPeerClosed = false
+    /// Messages wait for this channel's next turn; until then nothing more is read.
+    private var isWaitingForTurn = false
+    private var isReadWanted = false
+    private var isInputClosed = false
     private var isCounted = false
     /// While more may come that leaves with the same flush.
     private var isHoldingFlush = false
@@ -67,15 +76,44 @@ package final class ControlChannelHandler: ChannelInboundHandler {
         isHoldingFlush = true
         machine.bytesArrived(now)
         reader.append(Self.unwrapInboundIn(data))
+        if !isWaitingForTurn { readMessages(context: context) }
+    }
+
+    private func readMessages(context: ChannelHandlerContext) {
         do throws(WebSocketReader.Violation) {
-            while let event = try reader.next() {
+            for _ in 0..<Self.messagesPerTurn {
+                guard !hasPeerClosed, let event = try reader.next() else { return }
                 received(event)
-                if hasPeerClosed { break }
             }
         } catch {
             isReaderBroken = true
-            run(machine.violated(error))
+            return run(machine.violated(error))
         }
+        isWaitingForTurn = true
+        context.eventLoop.assumeIsolated().scheduleTask(in: Self.othersTurn) { self.takeTurn() }
+    }
+
+    private func takeTurn() {
+        guard let context else { return }
+        isWaitingForTurn = false
+        isHoldingFlush = true
+        readMessages(context: context)
+        isHoldingFlush = false
+        flushIfNeeded()
+        guard !isWaitingForTurn else { return }
+        if isInputClosed { return inputClosed(context: context) }
+        guard isReadWanted else { return }
+        isReadWanted = false
+        context.read()
+    }
+
+    package func read(context: ChannelHandlerContext) {
+        if isWaitingForTurn { isReadWanted = true } else { context.read() }
+    }
+
+    private func inputClosed(context: ChannelHandlerContext) {
+        run(machine.disconnected())
+        context.close(promise: nil)
     }
 
     package func channelReadComplete(context: ChannelHandlerContext) {
@@ -87,8 +125,8 @@ package final class ControlChannelHandler: ChannelInboundHandler {
     package func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
         case ChannelEvent.inputClosed:
-            run(machine.disconnected())
-            context.close(promise: nil)
+            // What was said before that counts.
+            if isWaitingForTurn { isInputClosed = true } else { inputClosed(context: context) }
         case is ChannelShouldQuiesceEvent:
             run(machine.relayStops())
         default:

@@ -19,6 +19,7 @@ struct Attack: Sendable {
         let tunnelPort: Int
         /// An account's own endpoints, which are no better than a stranger. Used by the attack's thread alone.
         let eve: WireEndpoint
+        let otherEve: WireEndpoint
         let mallory: WireEndpoint
         /// How many connections to hold at once.
         let crowd: Int
@@ -89,7 +90,7 @@ struct Attack: Sendable {
         },
         storm("JSON bombs of 32 KiB, before hello") { field in
             guard let socket = try? RawWebSocket(port: field.port, from: Field.address(0)) else { return }
-            try? socket.send(JSONBombs.all((32 << 10) - 100).randomElement()?.bytes ?? [])
+            socket.socket.send(bombs.randomElement() ?? [])
             _ = socket.closeCode()
             socket.socket.reset()
         },
@@ -107,7 +108,7 @@ struct Attack: Sendable {
         storm("forms with bombs") { field in
             guard let socket = RawSocket(port: field.port, from: Field.address(0), patience: 1) else { return }
             let form = "grant_type=refresh_token&refresh_token=" + String(repeating: "%41", count: 5_000)
-            let proof = Base64URL.encode(JSONBombs.all(6_000, beginning: "").randomElement()?.bytes ?? [])
+            let proof = proofs.randomElement() ?? ""
             socket.send(
                 "POST /auth/token HTTP/1.1\r\nHost: 127.0.0.1:\(field.port)\r\nDPoP: \(proof).\(proof).AAAA\r\n"
                     + "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: \(form.utf8.count)\r\n\r\n\(form)"
@@ -128,26 +129,31 @@ struct Attack: Sendable {
             return try unread(field, isEnough, frame: TestWebSocket.frame(opcode: 1, question)) { try field.welcomed() }
         },
         Attack(name: "messages of 500 KiB, of an account") { field, isEnough in
-            let bombs = JSONBombs.all(500 << 10, beginning: #""type":"noise","#).map { TestWebSocket.frame(opcode: 1, $0.bytes) }
             var (count, socket) = (0, try field.welcomed())
             while !isEnough() {
                 count += 1
-                if socket.socket.send(bombs[count % bombs.count]) == false { socket = try field.welcomed() }
+                if !socket.socket.send(largeBombs[count % largeBombs.count]) { socket = try field.welcomed() }
             }
             return count
         },
         Attack(name: "a tunnel that is not read") { field, isEnough in
             let (one, other) = (try field.welcomed(.host), try RawWebSocket(port: field.port, from: Field.address(1)))
-            try other.greet(as: field.eve, role: .client)
-            let tunnel = try RawTunnel(from: other, to: one, target: field.eve.id, address: Field.address(0))
+            try other.greet(as: field.otherEve)
+            let tunnel = try RawTunnel(from: one, to: other, target: field.otherEve.id, address: Field.address(0))
             let block = repeated("a", 1 << 20)
             var count = 0
             while !isEnough() {
-                if let sent = tunnel.opener.offer(block), sent > 0 { count += sent >> 10 } else { Thread.sleep(forTimeInterval: 0.001) }
+                if let sent = tunnel.opener.offer(block), sent > 0 { count += 1 } else { Thread.sleep(forTimeInterval: 0.001) }
             }
             return count
         },
     ]
+
+    private static let bombs = JSONBombs.all((32 << 10) - 100).map { TestWebSocket.frame(opcode: 1, $0.bytes) }
+    private static let largeBombs = JSONBombs.all(500 << 10, beginning: #""type":"noise","#).map {
+        TestWebSocket.frame(opcode: 1, $0.bytes)
+    }
+    private static let proofs = JSONBombs.all(6_000, beginning: "").map { Base64URL.encode($0.bytes) }
 
     private static func repeated(_ character: Unicode.Scalar, _ count: Int) -> [UInt8] {
         Array(repeating: UInt8(ascii: character), count: count)

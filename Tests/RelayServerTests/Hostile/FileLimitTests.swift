@@ -26,7 +26,7 @@ import Testing
         // Half of them never say a word, half have upgraded; from so many addresses that none has too many.
         let strangers = try await onThread {
             Strangers(
-                (0..<600).compactMap { number in
+                (0..<300).compactMap { number in
                     let socket = RawSocket(port: port, from: Attack.Field.address(number), patience: 1)
                     if number.isMultiple(of: 2) { socket?.send(TestWebSocket.request(host: "127.0.0.1:\(port)")) }
                     return socket

@@ -55,6 +55,7 @@ import Testing
             securePort: securePort,
             tunnelPort: victim.tunnelPort,
             eve: try await Victim.endpoint("Eve", of: "Eve", at: relayd),
+            otherEve: try await Victim.endpoint("Eve's other", of: "Eve", at: relayd),
             mallory: mallory,
             crowd: measured == nil ? 400 : 4_000
         )

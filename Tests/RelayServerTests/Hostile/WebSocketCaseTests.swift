@@ -19,7 +19,7 @@ import Testing
     }
 
     private func relay() async throws -> (RelaydProcess, phone: WireEndpoint, pc: WireEndpoint) {
-        let relayd = try await RelaydProcess(arguments: ["--limit", "tunnelOpensPerSecond=10000", "--outbound-bytes", "65536"])
+        let relayd = try await RelaydProcess(arguments: ["--limit", "tunnelOpensPerSecond=10000"])
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Anna")
         let phone = try await Victim.endpoint("Phone", of: "Anna", at: relayd)
@@ -56,8 +56,8 @@ import Testing
             try target.greet(as: other.endpoint)
             return try WebSocketCase.all.compactMap { example -> String? in
                 guard let expected = example.inTunnel else { return nil }
-                let (client, _) = try RawWebSocket.tunnel(from: opener, to: target, target: other.endpoint.id, port: port)
-                let outcome = Self.outcome(of: example.bytes, on: client, isWhole: isWhole)
+                let (client, plain) = try RawWebSocket.tunnel(from: opener, to: target, target: other.endpoint.id, port: port)
+                let outcome = withExtendedLifetime(plain) { Self.outcome(of: example.bytes, on: client, isWhole: isWhole) }
                 return outcome == expected ? nil : "\(example.testDescription): \(outcome), not \(expected)"
             }
         }

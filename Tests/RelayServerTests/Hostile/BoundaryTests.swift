@@ -131,7 +131,9 @@ import Testing
     /// `nil` if the relay closes without an answer, as it may while it is still being sent to.
     private static func status(of request: String, port: Int) -> Int? {
         guard let socket = RawSocket(port: port) else { return nil }
-        socket.send(request)
+        // As much as goes: who has been answered is not read any more.
+        var rest = Array(request.utf8)
+        while !rest.isEmpty, let sent = socket.offer(rest), sent > 0 { rest.removeFirst(sent) }
         var text: [UInt8] = []
         while text.count < 12, let bytes = socket.receive() { text += bytes }
         return String(decoding: text, as: UTF8.self).hasPrefix("HTTP/1.1 ") ? Int(String(decoding: text[9..<12], as: UTF8.self)) : nil

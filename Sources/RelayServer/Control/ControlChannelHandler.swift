@@ -16,9 +16,9 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     /// What a frame that waits takes beyond its bytes: its buffer's head, its promise, its place in the queue.
     private static let frameOverhead = 512
     /// How many messages are read in one go, however many came: then the loop's other channels have their turn.
-    private static let messagesPerTurn = 16
-    /// That long at least: a loop looks for what arrived only while no task is due.
-    private static let othersTurn = TimeAmount.microseconds(50)
+    private static let messagesPerTurn = 32
+    /// That long at least: a loop looks for what arrived only when no task is due, so the next turn must not be due at once.
+    private static let othersTurn = TimeAmount.microseconds(500)
 
     private let services: ControlServices
     private let welcomed: () -> Void

@@ -26,11 +26,20 @@ package final class RelaydProcess {
     package let security: Security
     /// Where it says what goes wrong; without, where the tests do.
     package var standardError: FileHandle?
+    /// How many files the service may have open; as many as the tests, if not set.
+    package var openFiles: Int?
     private let arguments: [String]
     private var process: Process?
 
     package var origin: String { "\(security == .plain ? "http" : "https")://\(host)" }
     package var host: String { "127.0.0.1:\(port)" }
+    /// While it runs.
+    package var processIdentifier: Int32? { process?.processIdentifier }
+
+    /// Stands beside the tests, unless the environment names another one, such as a release build.
+    private static let executable =
+        ProcessInfo.processInfo.environment["DEVICE_RELAY_RELAYD"].map { URL(filePath: $0) }
+        ?? URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relayd")
 
     /// - Parameters:
     ///   - port: where it listens; 0 leaves that to the relay, `nil` takes one that was just free.
@@ -73,8 +82,7 @@ package final class RelaydProcess {
 
     private func command(_ arguments: [String]) -> (Process, Pipe) {
         let process = Process()
-        // The executables stand beside the tests.
-        process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relayd")
+        process.executableURL = Self.executable
         process.arguments = arguments + ["--data-directory", directory.path, "--log-level", "warning"]
         switch security {
         case .plain: process.arguments?.append(contentsOf: ["--listen", host])
@@ -85,6 +93,11 @@ package final class RelaydProcess {
         // The next port may be somebody's.
         if !self.arguments.contains("--tunnel-listen") {
             process.arguments?.append(contentsOf: ["--tunnel-listen", "127.0.0.1:\(tunnelPort)"])
+        }
+        if let openFiles {
+            let command = [Self.executable.path] + (process.arguments ?? [])
+            process.executableURL = URL(filePath: "/bin/sh")
+            process.arguments = ["-c", "ulimit -n \(openFiles) && exec \"$@\"", "sh"] + command
         }
         let output = Pipe()
         process.standardOutput = output

@@ -6,12 +6,19 @@ package import NIOCore
 import RelayProtocol
 
 /// The control channel on its event loop: bytes and time into the state machine, its actions out.
-package final class ControlChannelHandler: ChannelInboundHandler {
+package final class ControlChannelHandler: ChannelDuplexHandler {
     package typealias InboundIn = ByteBuffer
+    package typealias OutboundIn = ByteBuffer
     package typealias OutboundOut = ByteBuffer
 
     /// How long a client may take to close after a close frame.
     private static let closingTime = TimeAmount.seconds(2)
+    /// What a frame that waits takes beyond its bytes: its buffer's head, its promise, its place in the queue.
+    private static let frameOverhead = 512
+    /// How many messages are read in one go, however many came: then the loop's other channels have their turn.
+    private static let messagesPerTurn = 32
+    /// That long at least: a loop looks for what arrived only when no task is due, so the next turn must not be due at once.
+    private static let othersTurn = TimeAmount.microseconds(500)
 
     private let services: ControlServices
     private let welcomed: () -> Void
@@ -20,11 +27,18 @@ package final class ControlChannelHandler: ChannelInboundHandler {
     /// The client's bytes make no sense any more.
     private var isReaderBroken = false
     private var hasPeerClosed = false
+    /// Messages wait for this channel's next turn; until then nothing more is read.
+    private var isWaitingForTurn = false
+    private var isReadWanted = false
+    private var isInputClosed = false
     private var isCounted = false
     /// While more may come that leaves with the same flush.
     private var isHoldingFlush = false
     private var mustFlush = false
     private var outboundBytes = 0
+    /// At most one pong is on its way, and only the last ping waits for another (RFC 6455 §5.5.3).
+    private var isPongOnItsWay = false
+    private var waitingPing: ByteBuffer?
     private var context: ChannelHandlerContext?
     private var login: LoginFollower?
     private var timer: (deadline: Milliseconds, task: Scheduled<Void>)?
@@ -62,15 +76,44 @@ package final class ControlChannelHandler: ChannelInboundHandler {
         isHoldingFlush = true
         machine.bytesArrived(now)
         reader.append(Self.unwrapInboundIn(data))
+        if !isWaitingForTurn { readMessages(context: context) }
+    }
+
+    private func readMessages(context: ChannelHandlerContext) {
         do throws(WebSocketReader.Violation) {
-            while let event = try reader.next() {
+            for _ in 0..<Self.messagesPerTurn {
+                guard !hasPeerClosed, let event = try reader.next() else { return }
                 received(event)
-                if hasPeerClosed { break }
             }
         } catch {
             isReaderBroken = true
-            run(machine.violated(error))
+            return run(machine.violated(error))
         }
+        isWaitingForTurn = true
+        context.eventLoop.assumeIsolated().scheduleTask(in: Self.othersTurn) { self.takeTurn() }
+    }
+
+    private func takeTurn() {
+        guard let context else { return }
+        isWaitingForTurn = false
+        isHoldingFlush = true
+        readMessages(context: context)
+        isHoldingFlush = false
+        flushIfNeeded()
+        guard !isWaitingForTurn else { return }
+        if isInputClosed { return inputClosed(context: context) }
+        guard isReadWanted else { return }
+        isReadWanted = false
+        context.read()
+    }
+
+    package func read(context: ChannelHandlerContext) {
+        if isWaitingForTurn { isReadWanted = true } else { context.read() }
+    }
+
+    private func inputClosed(context: ChannelHandlerContext) {
+        run(machine.disconnected())
+        context.close(promise: nil)
     }
 
     package func channelReadComplete(context: ChannelHandlerContext) {
@@ -82,8 +125,8 @@ package final class ControlChannelHandler: ChannelInboundHandler {
     package func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
         case ChannelEvent.inputClosed:
-            run(machine.disconnected())
-            context.close(promise: nil)
+            // What was said before that counts.
+            if isWaitingForTurn { isInputClosed = true } else { inputClosed(context: context) }
         case is ChannelShouldQuiesceEvent:
             run(machine.relayStops())
         default:
@@ -117,7 +160,7 @@ package final class ControlChannelHandler: ChannelInboundHandler {
             services.metrics.receivedMessage()
             run(machine.received(frame, now))
         case .ping(let payload):
-            if !machine.isClosed { write(opcode: .pong, payload) }
+            pong(payload)
             flushIfNeeded()
         case .pong:
             break
@@ -232,7 +275,7 @@ extension ControlChannelHandler {
         var frame = ByteBuffer()
         frame.reserveCapacity(payload.readableBytes + 10)
         frame.writeWebSocketFrame(opcode: opcode, payload: payload)
-        let count = frame.readableBytes
+        let count = frame.readableBytes + Self.frameOverhead
         outboundBytes += count
         mustFlush = true
         let written = context.eventLoop.makePromise(of: Void.self)
@@ -241,6 +284,19 @@ extension ControlChannelHandler {
             done?()
         }
         context.write(Self.wrapOutboundOut(frame), promise: written)
+    }
+
+    private func pong(_ payload: ByteBuffer) {
+        guard !machine.isClosed else { return }
+        guard !isPongOnItsWay else { return waitingPing = payload }
+        isPongOnItsWay = true
+        write(opcode: .pong, payload) {
+            self.isPongOnItsWay = false
+            guard let next = self.waitingPing else { return }
+            self.waitingPing = nil
+            self.pong(next)
+            self.flushIfNeeded()
+        }
     }
 
     /// One flush for all that one read, or one turn of the core, brought.

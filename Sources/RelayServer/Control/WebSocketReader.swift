@@ -30,7 +30,10 @@ package struct WebSocketReader {
 
     package mutating func append(_ bytes: ByteBuffer) {
         var bytes = bytes
-        if unread.readableBytes == 0 { unread = bytes } else { unread.writeBuffer(&bytes) }
+        guard unread.readableBytes > 0 else { return unread = bytes }
+        // Once for a read, not for each of the thousands of frames that may be in it.
+        unread.discardReadBytes()
+        unread.writeBuffer(&bytes)
     }
 
     /// The next thing that is complete.
@@ -59,7 +62,7 @@ package struct WebSocketReader {
         var bytes = unread
         guard let header = try readHeader(&bytes), var payload = bytes.readSlice(length: header.length) else { return nil }
         unread = bytes
-        if unread.readableBytes == 0 { unread = ByteBuffer() } else { unread.discardReadBytes() }
+        if unread.readableBytes == 0 { unread = ByteBuffer() }
         payload.unmask(header.mask)
         return (header, payload)
     }

@@ -78,6 +78,7 @@ package struct RelayChannel: HTTPChannelHandler {
         let outcomes = UpgradeHandler.Outcomes(
             serveHTTP: { context in
                 let pipeline = context.pipeline.syncOperations
+                try pipeline.addHandler(OneHostHandler())
                 try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: tls != nil))
                 try pipeline.addHandler(HTTPConnectionStateHandler(idleTimeout: idleTimeout, logger: logger))
                 decided.succeed(

@@ -37,9 +37,8 @@ package struct HostMiddleware: RouterMiddleware {
         context: RelayRequestContext,
         next: (Request, RelayRequestContext) async throws -> Response
     ) async throws -> Response {
-        guard let host = request.head.authority, origins.allows(host: host, on: context.localAddress) else {
-            throw ProblemDetails.wrongHost
-        }
+        guard let host = request.head.authority else { throw ProblemDetails.oneHost }
+        guard origins.allows(host: host, on: context.localAddress) else { throw ProblemDetails.wrongHost }
         return try await next(request, context)
     }
 }

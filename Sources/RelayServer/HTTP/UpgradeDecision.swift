@@ -56,7 +56,7 @@ package enum UpgradeDecision: Hashable, Sendable {
 
     private static func checkHost(_ head: HTTPRequestHead, isOwnHost: (String) -> Bool) throws(ProblemDetails) {
         let hosts = head.headers["host"]
-        guard hosts.count == 1, let host = hosts.first else { throw ProblemDetails(.badRequest, "One Host field is needed.") }
+        guard hosts.count == 1, let host = hosts.first else { throw .oneHost }
         guard isOwnHost(host) else { throw .wrongHost }
     }
 
@@ -108,6 +108,7 @@ extension ProblemDetails {
         .misdirectedRequest,
         "The Host is none of this relay's. If it is meant to be, name it with --url."
     )
+    static let oneHost = ProblemDetails(.badRequest, "One Host field is needed.")
     /// Whether it is the tunnel or the token that does not fit, is not told.
     package static let noTunnel = ProblemDetails(.notFound, "No tunnel is open to this token.")
 }

@@ -6,65 +6,16 @@ import RelayServer
 import Testing
 
 @Suite(.timeLimit(.minutes(10))) struct WebSocketViolationTests {
-    struct Violation: Sendable, CustomTestStringConvertible {
-        var testDescription: String
-        var code: UInt16
-        var bytes: [UInt8]
-
-        init(_ name: String, _ code: UInt16, _ bytes: [UInt8]) {
-            self.testDescription = name
-            self.code = code
-            self.bytes = bytes
-        }
-    }
-
-    static let violations: [Violation] = [
-        Violation("unmasked", 1002, TestWebSocket.frame(opcode: 1, Array("{}".utf8), isMasked: false)),
-        Violation("binary", 1003, TestWebSocket.frame(opcode: 2, [1])),
-        Violation("unknown opcode", 1002, TestWebSocket.frame(opcode: 3, [])),
-        Violation("unknown control opcode", 1002, TestWebSocket.frame(opcode: 11, [])),
-        Violation("reserved bit", 1002, TestWebSocket.frame(opcode: 1, Array("{}".utf8), rsv: 4)),
-        Violation("long ping", 1002, TestWebSocket.frame(opcode: 9, Array(repeating: 0, count: 126))),
-        Violation("split ping", 1002, TestWebSocket.frame(opcode: 9, [], isFinal: false)),
-        Violation("continuation of nothing", 1002, TestWebSocket.frame(opcode: 0, [])),
-        Violation(
-            "text within text",
-            1002,
-            TestWebSocket.frame(opcode: 1, [0x7B], isFinal: false) + TestWebSocket.frame(opcode: 1, [0x7D])
-        ),
-        Violation("long form of a short length", 1002, [0x81, 0xFE, 0, 5, 1, 2, 3, 4, 0, 0, 0, 0, 0]),
-        Violation("longest form of a short length", 1002, [0x81, 0xFF, 0, 0, 0, 0, 0, 0, 1, 0, 1, 2, 3, 4]),
-        Violation("length over all bounds", 1009, [0x81, 0xFF] + Array(repeating: 0xFF, count: 8)),
-        Violation("text that is not UTF-8", 1007, TestWebSocket.frame(opcode: 1, [0x7B, 0xFF, 0x7D])),
-        Violation("close with one byte", 1002, TestWebSocket.frame(opcode: 8, [3])),
-        Violation("close with a code not to send", 1002, TestWebSocket.frame(opcode: 8, [0x03, 0xED])),
-        Violation("close with a reason that is not UTF-8", 1007, TestWebSocket.frame(opcode: 8, [0x03, 0xE8, 0xFF])),
-        Violation("close", 1000, TestWebSocket.frame(opcode: 8, [0x03, 0xE8])),
-        Violation("close without a code", 1000, TestWebSocket.frame(opcode: 8, [])),
-    ]
-
-    @Test(arguments: violations)
-    func beforeWelcomeItClosesThisChannelOnly(violation: Violation) async throws {
+    @Test func eachClosesItsChannelAndIsTold() async throws {
         try await TestRelay.with { relay in
-            let other = try await TestWebSocket.welcomed(relay)
-            let client = try await TestWebSocket.open(relay)
-            _ = try await client.challenge()
-            try await client.socket.send(violation.bytes)
-            #expect(await client.closeCode() == violation.code)
-            try await other.send(opcode: 9, [1])
-            #expect(await other.frame() == .pong([1]))
-        }
-    }
-
-    @Test func afterWelcomeTheSameHolds() async throws {
-        try await TestRelay.with { relay in
-            for violation in Self.violations {
+            let violations = WebSocketCase.violations
+            for violation in violations {
                 let client = try await TestWebSocket.welcomed(relay)
                 try await client.socket.send(violation.bytes)
-                #expect(await client.closeCode() == violation.code, "\(violation.testDescription)")
+                #expect(await .closed(client.closeCode()) == violation.outcome, "\(violation.testDescription)")
                 await client.socket.close()
             }
-            #expect(try await eventually { relay.core.disconnected.count == Self.violations.count })
+            #expect(try await eventually { relay.core.disconnected.count == violations.count })
         }
     }
 

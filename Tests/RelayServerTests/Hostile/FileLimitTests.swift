@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if os(Linux)
+import Foundation
+import RelayProtocol
+import RelayTesting
+import Testing
+
+/// A relay that may open few files, and strangers who take them all.
+@Suite(.timeLimit(.minutes(10))) struct FileLimitTests {
+    @Test func whoIsConnectedIsServedAndOthersComeBackAfterwards() async throws {
+        let log = FileManager.default.temporaryDirectory.appending(path: "log-\(UUID().uuidString)")
+        #expect(FileManager.default.createFile(atPath: log.path, contents: nil))
+        defer { try? FileManager.default.removeItem(at: log) }
+        let relayd = try await RelaydProcess(arguments: ["--limit", "helloSeconds=600", "--log-level", "info"])
+        relayd.openFiles = 200
+        relayd.standardError = try FileHandle(forWritingTo: log)
+        _ = try await relayd.start()
+        for name in ["Anna", "Bert"] { _ = try await relayd.run("account", "add", name) }
+        let victim = try await Victim.join(relayd)
+        let late = try await Victim.endpoint("Late", of: "Bert", at: relayd)
+        let vitals = Vitals(relayd, log: log)
+        let port = relayd.port
+        let before = vitals.openFiles
+        // Half of them never say a word, half have upgraded; from so many addresses that none has too many.
+        let strangers = try await onThread {
+            Strangers(
+                (0..<300).compactMap { number in
+                    let socket = RawSocket(port: port, from: Attack.Field.address(number), patience: 1)
+                    if number.isMultiple(of: 2) { socket?.send(TestWebSocket.request(host: "127.0.0.1:\(port)")) }
+                    return socket
+                }
+            )
+        }
+        #expect(strangers.sockets.count > 200)
+        _ = try await onThread { try victim.ask(50, pause: .zero) }
+        // What is stored can be stored.
+        for number in 0..<5 { try await onThread { try victim.publish(number) } }
+        for socket in strangers.sockets { socket.reset() }
+        #expect(try await eventually { vitals.openFiles <= before })
+        // The relay takes a second's rest when it can open no more.
+        try await late.connect()
+        _ = try await onThread { try victim.ask(1, pause: .zero) }
+        #expect(vitals.logged.most < UnderAttackTests.linesPerSecond)
+        #expect(try await relayd.stop() == 0)
+    }
+
+    private struct Strangers: @unchecked Sendable {
+        let sockets: [RawSocket]
+        init(_ sockets: [RawSocket]) { self.sockets = sockets }
+    }
+}
+#endif

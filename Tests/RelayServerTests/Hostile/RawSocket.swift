@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if os(Linux)
+import Foundation
+
+/// A blocking TCP socket for threads of the tests' own, from any address of loopback: no event loop, so that a victim's times are the
+/// relay's, and an attacker is as fast as the system lets it be.
+final class RawSocket {
+    private let descriptor: Int32
+    private(set) var isOpen = true
+
+    /// - Parameters:
+    ///   - source: the address that the relay sees.
+    ///   - patience: how long a read or a write may take before it counts as failed.
+    ///   - isSmall: whether the system keeps little of what is not read.
+    /// - Returns: `nil` if the relay, or this process's file limit, does not let it.
+    init?(port: Int, from source: String = "127.0.0.1", patience seconds: Int = 60, isSmall: Bool = false) {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else {
+            isOpen = false
+            return nil
+        }
+        set(SOL_SOCKET, SO_RCVTIMEO, timeval(tv_sec: seconds, tv_usec: 0))
+        set(SOL_SOCKET, SO_SNDTIMEO, timeval(tv_sec: seconds, tv_usec: 0))
+        set(Int32(IPPROTO_TCP), TCP_NODELAY, Int32(1))
+        if isSmall { set(SOL_SOCKET, SO_RCVBUF, Int32(4_096)) }
+        // The port is chosen when it connects: many sockets may share one if the other end differs.
+        set(Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, Int32(1))
+        guard Self.with(source, 0, { bind(descriptor, $0, $1) }) == 0,
+            Self.with("127.0.0.1", port, { connect(descriptor, $0, $1) }) == 0
+        else {
+            close()
+            return nil
+        }
+    }
+
+    deinit { close() }
+
+    func close() {
+        guard isOpen else { return }
+        isOpen = false
+        _ = Glibc.close(descriptor)
+    }
+
+    /// Ends without a farewell, and leaves no port waiting.
+    func reset() {
+        set(SOL_SOCKET, SO_LINGER, linger(l_onoff: 1, l_linger: 0))
+        close()
+    }
+
+    /// - Returns: whether all of it went.
+    @discardableResult
+    func send(_ bytes: [UInt8]) -> Bool {
+        bytes.withUnsafeBytes { all in
+            var rest = all[...]
+            while let base = UnsafeRawBufferPointer(rebasing: rest).baseAddress, !rest.isEmpty {
+                let count = Glibc.send(descriptor, base, rest.count, Int32(MSG_NOSIGNAL))
+                guard count > 0 else { return false }
+                rest = rest.dropFirst(count)
+            }
+            return true
+        }
+    }
+
+    @discardableResult
+    func send(_ text: String) -> Bool { send(Array(text.utf8)) }
+
+    /// Sends what goes at once.
+    /// - Returns: how many bytes that was; `nil` when the other side has closed.
+    func offer(_ bytes: [UInt8]) -> Int? {
+        let count = bytes.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT)) }
+        if count >= 0 { return count }
+        return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : nil
+    }
+
+    /// What is there, or comes first; `nil` at the end or when patience is over.
+    func receive(upTo limit: Int = 65_536) -> [UInt8]? {
+        let bytes = [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
+            count = max(0, recv(descriptor, buffer.baseAddress, limit, 0))
+        }
+        return bytes.isEmpty ? nil : bytes
+    }
+
+    private func set<Value>(_ level: Int32, _ option: Int32, _ value: Value) {
+        withUnsafeBytes(of: value) { _ = setsockopt(descriptor, level, option, $0.baseAddress, socklen_t($0.count)) }
+    }
+
+    private static func with(_ host: String, _ port: Int, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(UInt16(port).bigEndian)
+        address.sin_addr = in_addr(s_addr: inet_addr(host))
+        return withUnsafePointer(to: address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
+        }
+    }
+}
+
+/// Runs on a thread of its own: what blocks must not keep tasks from running.
+/// - Parameter isHumble: whether others go first; the processor an attacker uses is not the relay's.
+func onThread<Result: Sendable>(isHumble: Bool = false, _ work: @escaping @Sendable () throws -> Result) async throws -> Result {
+    try await withCheckedThrowingContinuation { continuation in
+        Thread.detachNewThread {
+            // On Linux it is the thread's own.
+            if isHumble { _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 10) }
+            continuation.resume(with: Swift.Result(catching: work))
+        }
+    }
+}
+#endif

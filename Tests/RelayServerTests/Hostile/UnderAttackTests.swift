@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if os(Linux)
+import Foundation
+import RelayProtocol
+import RelayTesting
+import Synchronization
+import Testing
+
+/// Attacks on a running relay, each while somebody else uses it from another address. With `DEVICE_RELAY_ATTACK` set to a number of
+/// requests, as `scripts/attack` does, their times are measured and printed; without, only that each is answered counts.
+@Suite(.timeLimit(.minutes(10))) struct UnderAttackTests {
+    /// KiB that the relay may hold at the worst moment.
+    static let memoryCeiling = 384 << 10
+    /// KiB that it may hold more afterwards than before; a system's allocator keeps some of what it had.
+    static let memoryKept = 96 << 10
+    static let linesPerSecond = 10
+    /// How many times slower one request of a hundred may be than in calm.
+    static let slowdown = 5.0
+
+    private final class Flag: Sendable {
+        private let value = Atomic(false)
+        var isRaised: Bool { value.load(ordering: .relaxed) }
+        func raise() { value.store(true, ordering: .relaxed) }
+    }
+
+    private struct Row {
+        var attack: String
+        var count: Int
+        var p99: [Double]
+        var peak: Int
+        var after: Int
+    }
+
+    @Test func somebodyElseIsServedAndTheRelayStaysBounded() async throws {
+        let measured = ProcessInfo.processInfo.environment["DEVICE_RELAY_ATTACK"].flatMap { Int($0) }
+        let only = ProcessInfo.processInfo.environment["DEVICE_RELAY_ATTACK_ONLY"]
+        let log = FileManager.default.temporaryDirectory.appending(path: "log-\(UUID().uuidString)")
+        #expect(FileManager.default.createFile(atPath: log.path, contents: nil))
+        defer { try? FileManager.default.removeItem(at: log) }
+        // A port that was just free.
+        let securePort = try await RelaydProcess().port
+        let relayd = try await RelaydProcess(
+            arguments: ["--listen", "0.0.0.0:\(securePort)", "--limit", "helloSeconds=3", "--log-level", "info"]
+        )
+        relayd.standardError = try FileHandle(forWritingTo: log)
+        _ = try await relayd.start()
+        for name in ["Anna", "Eve"] { _ = try await relayd.run("account", "add", name) }
+        let victim = try await Victim.join(relayd)
+        let mallory = WireEndpoint("Mallory", at: relayd)
+        mallory.token = "of.no.issuer"
+        let field = Attack.Field(
+            port: relayd.port,
+            securePort: securePort,
+            tunnelPort: victim.tunnelPort,
+            eve: try await Victim.endpoint("Eve", of: "Eve", at: relayd),
+            otherEve: try await Victim.endpoint("Eve's other", of: "Eve", at: relayd),
+            mallory: mallory,
+            crowd: measured == nil ? 400 : 4_000
+        )
+        let vitals = Vitals(relayd, log: log)
+        let (count, pause) = (measured ?? 40, Duration.milliseconds(measured == nil ? 10 : 2))
+        // The first ones find everything cold.
+        _ = try await onThread { try victim.ask(50, pause: .zero) }
+        let (memory, files) = (vitals.memory, vitals.openFiles)
+        let calm = Self.p99(try await onThread { try victim.ask(count, pause: pause) })
+        var rows: [Row] = []
+        for attack in Attack.all where only == nil || attack.name.contains(only ?? "") {
+            vitals.forgetPeak()
+            let isOver = Flag()
+            async let times = onThread {
+                defer { isOver.raise() }
+                return try victim.ask(count, pause: pause)
+            }
+            let done = try await onThread(isHumble: true) { try attack.run(field) { isOver.isRaised } }
+            let p99 = Self.p99(try await times)
+            let peak = vitals.peakMemory
+            #expect(peak < Self.memoryCeiling, "\(attack.name)")
+            #expect(done > 0, "\(attack.name)")
+            // What the attacker held is given back.
+            #expect(try await eventually { vitals.openFiles <= files }, "\(attack.name)")
+            rows.append(Row(attack: attack.name, count: done, p99: p99, peak: peak, after: vitals.memory))
+            if measured != nil { print(rows.last.map { "\($0)" } ?? "") }
+        }
+        #expect(try await eventually { vitals.memory < memory + Self.memoryKept })
+        // Who comes now is served like before.
+        _ = try await onThread { try RawWebSocket(port: field.port, from: Attack.Field.address(0)).frame() }
+        _ = try await onThread { try victim.ask(1, pause: .zero) }
+        let logged = vitals.logged
+        #expect(logged.most < Self.linesPerSecond)
+        #expect(try await relayd.stop() == 0)
+        if measured != nil { report(rows, calm: calm, memory: memory, logged: logged) }
+    }
+
+    private static func p99(_ times: Victim.Times) -> [Double] {
+        [times.requests, times.trips].map { $0.sorted()[$0.count * 99 / 100] * 1_000 }
+    }
+
+    private func report(_ rows: [Row], calm: [Double], memory: Int, logged: (most: Int, all: Int)) {
+        func figures(_ p99: [Double]) -> String {
+            p99.enumerated().map { String(format: "%.2f ms | %.1f", $1, $1 / calm[$0]) }.joined(separator: " | ")
+        }
+        print("ATTACK | attack | times | request p99 | ratio | tunnel p99 | ratio | memory at most | after |")
+        print("ATTACK | --- | --- | --- | --- | --- | --- | --- | --- |")
+        print("ATTACK | none | | \(figures(calm)) | | \(memory >> 10) MiB |")
+        for row in rows {
+            print("ATTACK | \(row.attack) | \(row.count) | \(figures(row.p99)) | \(row.peak >> 10) MiB | \(row.after >> 10) MiB |")
+        }
+        print("ATTACK\nATTACK Log lines: \(logged.all) in all, at most \(logged.most) in one second.")
+        for row in rows {
+            #expect(zip(row.p99, calm).allSatisfy { $0 <= $1 * Self.slowdown }, "\(row.attack): \(row.p99)")
+        }
+    }
+}
+#endif

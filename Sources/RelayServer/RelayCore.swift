@@ -198,7 +198,8 @@ extension RelayCore.State {
 
     /// All channels of an endpoint, the oldest first.
     func channels(of endpoint: EndpointID, in account: AccountID) -> [RelayCore.Channel] {
-        channels(in: account).filter { $0.endpoint == endpoint }
+        // Only those are taken out that are meant: an account may have many.
+        (accounts[account]?.channels ?? []).filter { channels[$0]?.endpoint == endpoint }.sorted().compactMap { channels[$0] }
     }
 
     func channels(in account: AccountID) -> [RelayCore.Channel] {

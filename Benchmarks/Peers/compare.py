@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from servers import CLIENT_CORE, TICKS, Failed, Mosquitto, NATS, Relay, certificate, cpu_seconds, free_port, load, resident_kib, start
+from servers import CLIENT_CORE, SERVER_CORE, TICKS, Failed, Mosquitto, NATS, Relay, certificate, cpu_seconds, free_port, load, resident_kib, start
 
 GROUPS = ["tunnel", "sdk", "launch", "idle", "presence", "storm", "growth", "bulk"]
 
@@ -300,7 +300,8 @@ class Bench:
         port = free_port()
         words = ["openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-cert", chain, "-key", key, "-quiet", "-naccept", "1"]
         count = 0
-        server = start(words, "0", stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, bufsize=-1)
+        # It ends with its standard input.
+        server = start(words, SERVER_CORE, stdout=subprocess.PIPE, stdin=subprocess.PIPE)
         time.sleep(0.5)
         source = start(["dd", "if=/dev/zero", "bs=256k", f"count={total * 4}"], CLIENT_CORE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         words = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-quiet"]

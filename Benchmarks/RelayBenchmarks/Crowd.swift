@@ -59,7 +59,7 @@ struct Crowd: AsyncParsableCommand {
             .init(
                 connected: { endpoint in
                     do {
-                        let registration = Blob<BlobKinds.AppRegistration>(try endpoint.registration().encoded)
+                        let registration = Blob<BlobKinds.AppRegistration>(try endpoint.currentRegistration().encoded)
                         endpoint.request {
                             .publish(.init(ref: $0, registration: registration))
                         } answer: {

@@ -70,7 +70,7 @@ struct Lingerer: AsyncParsableCommand {
         let (target, person) = (try setting.target(), try setting.persons()[0])
         let endpoint = LightEndpoint(name, at: target, person: person, on: MultiThreadedEventLoopGroup.singleton.next())
         await endpoint.connect()
-        let registration = Blob<BlobKinds.AppRegistration>(try await endpoint.registration().encoded)
+        let registration = Blob<BlobKinds.AppRegistration>(try await endpoint.currentRegistration().encoded)
         say("connected")
         _ = readLine()
         let began = Date.now.timeIntervalSince1970

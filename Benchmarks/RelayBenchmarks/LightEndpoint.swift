@@ -32,6 +32,7 @@ actor LightEndpoint {
     private let instance = (0..<16).map { _ in UInt8.random(in: 0 ... .max) }
     private(set) var account: String
     private var record: Signed<EndpointRecord>?
+    private var registration: Signed<AppRegistration>?
     private var channel: ControlChannelStateMachine
     private var socket: ControlConnection?
     private var timer: Scheduled<Void>?
@@ -97,8 +98,10 @@ actor LightEndpoint {
         return record
     }
 
-    func registration() throws -> Signed<AppRegistration> {
-        let registration = AppRegistration(
+    /// Signed once: the same version with another signature would be another registration.
+    func currentRegistration() throws -> Signed<AppRegistration> {
+        if let registration { return registration }
+        let fresh = AppRegistration(
             version: 1,
             account: account,
             endpoint: id,
@@ -106,7 +109,9 @@ actor LightEndpoint {
             displayName: "Player",
             schemes: [.init(name: "https", isDefault: true)]
         )
-        return try Signed(registration, key: identityKey)
+        let registration = try Signed(fresh, key: identityKey)
+        self.registration = registration
+        return registration
     }
 
     func request(_ make: @Sendable (RequestRef) -> EndpointMessage, answer: @escaping Answer) {

@@ -89,6 +89,8 @@ package struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
         }
         let port = rest.isEmpty ? defaultPort : rest.hasPrefix(":") ? Int(rest.dropFirst()) : nil
         guard let port, (0...65_535).contains(port) else { return nil }
+        // What begins with a hyphen is a flag that went astray.
+        guard let first = host.first, first.isLetter || first.isNumber || first == ":" else { return nil }
         guard host.allSatisfy({ $0.isLetter || $0.isNumber || ".-_:%".contains($0) }) else { return nil }
         self.init(host: String(host), port: port)
     }

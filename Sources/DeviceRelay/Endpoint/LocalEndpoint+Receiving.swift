@@ -143,7 +143,7 @@ extension LocalEndpoint {
         }
         guard let app = apps[header.targetApp]?.registration else { return .appUnknown }
         do {
-            let body = try command.open(with: agreementKeys())
+            let body = try command.open(with: agreementKeys(for: header.keyID))
             return AccessPolicy.check(body, from: header.senderApp, isNew: peer.isNew, to: app)
         } catch let error as StorageError {
             // Of the command that says nothing. It is offered again on the next connection.
@@ -159,13 +159,13 @@ extension LocalEndpoint {
     private func handle(_ command: CommandDescriptor) async throws {
         let key = command.key
         let content = try await journal.write { try $0.receivedContent(key) }
-        let keys = try agreementKeys()
+        let sealed = content.flatMap { try? SealedCommand(decoding: $0.blob) }
+        let keys = try sealed.map { try agreementKeys(for: $0.header.keyID) } ?? []
         if let instead = received.expiresBeforeHandling(key, clock) { return perform(instead) }
         let cancellation = RequestCancellation()
         handlers[key] = Handler(started: now, cancellation: cancellation)
         setTimer(key, CommandPeriod.handling)
-        guard let content, let sealed = try? SealedCommand(decoding: content.blob),
-            let sender = try? Signed<EndpointRecord>(verifying: content.record).payload,
+        guard let content, let sealed, let sender = try? Signed<EndpointRecord>(verifying: content.record).payload,
             let body = try? sealed.open(with: keys)
         else { return end(key, .failed(reason: "the command cannot be opened any more")) }
         guard let app = apps[sealed.header.targetApp]?.registration else { return end(key, .unsupported) }

@@ -7,8 +7,8 @@ import RelayProtocol
 extension LocalEndpoint {
     /// The signed record: the one that was signed last, unless something about it has changed.
     func currentRecord() throws -> Signed<EndpointRecord> {
-        let agreement = try storage.rotateAgreementKey(now: wallTime).keys
-        guard let key = agreement.first else { throw StorageError(.damaged, path: storage.journalPath) }
+        agreementKeys = try storage.rotateAgreementKey(now: wallTime).keys
+        guard let key = agreementKeys.first else { throw StorageError(.damaged, path: storage.journalPath) }
         // Another process of this endpoint may have signed a newer one.
         let stored = try journal.read { try $0.ownEndpoint().record }
         if let stored = try stored.map({ try Signed<EndpointRecord>(verifying: $0) }), stored.payload.version > record?.payload.version ?? 0

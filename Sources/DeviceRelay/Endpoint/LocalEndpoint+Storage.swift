@@ -47,14 +47,17 @@ extension LocalEndpoint {
         publishState()
     }
 
-    /// What opens things that are sealed for this endpoint; nothing if that is damaged, since waiting does not mend it.
-    func agreementKeys() throws(StorageError) -> [any AgreementKey] {
+    /// What opens what is sealed for this endpoint's key of that id; nothing of use if the keys are damaged, since waiting does not mend that.
+    /// They are read only if none of those read last is meant: another process of this endpoint may have made a new one.
+    func agreementKeys(for id: [UInt8]) throws(StorageError) -> [any AgreementKey] {
+        if agreementKeys.contains(where: { $0.publicKey.keyID == id }) { return agreementKeys }
         do {
-            return try storage.agreementKeys()
+            agreementKeys = try storage.agreementKeys()
         } catch {
-            if case .damaged = error.problem { return [] }
-            throw error
+            guard case .damaged = error.problem else { throw error }
+            agreementKeys = []
         }
+        return agreementKeys
     }
 
     private func tryStorage() async {

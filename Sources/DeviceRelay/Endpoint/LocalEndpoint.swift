@@ -68,6 +68,8 @@ actor LocalEndpoint {
     /// The relay may tell another one than before.
     var mayChangeAccount = false
     var record: Signed<EndpointRecord>?
+    /// As they were read last, the newest first; read anew at least on every connection, so that those destroyed do not stay.
+    var agreementKeys: [any AgreementKey] = []
     var invitationProof: Secret<[UInt8]>?
     /// How often in a row the relay had a newer record than this endpoint.
     var outdatedRecords = 0

@@ -13,7 +13,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
 
     /// How long a client may take to close after a close frame.
     private static let closingTime = TimeAmount.seconds(2)
-    /// What a frame that waits takes beyond its bytes: its buffer's head, its promise, its place in the queue.
+    /// What a frame that waits counts beyond its bytes, so that many small ones are not taken for little.
     private static let frameOverhead = 512
     /// How many messages are read in one go, however many came: then the loop's other channels have their turn.
     private static let messagesPerTurn = 32
@@ -34,7 +34,9 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private var isCounted = false
     /// While more may come that leaves with the same flush.
     private var isHoldingFlush = false
-    private var mustFlush = false
+    /// What leaves with the next flush, as one write: what is not read must not become thousands that are let go one by one.
+    private var outgoing = Outgoing()
+    /// All that has not left, `outgoing` included.
     private var outboundBytes = 0
     /// At most one pong is on its way, and only the last ping waits for another (RFC 6455 §5.5.3).
     private var isPongOnItsWay = false
@@ -270,20 +272,21 @@ extension ControlChannelHandler {
         }
     }
 
+    private struct Outgoing {
+        var frames = ByteBuffer()
+        var count = 0
+        var whenWritten: [() -> Void] = []
+    }
+
     private func write(opcode: WebSocketHeader.Opcode, _ payload: ByteBuffer, then done: (() -> Void)? = nil) {
-        guard let context else { return }
-        var frame = ByteBuffer()
-        frame.reserveCapacity(payload.readableBytes + 10)
-        frame.writeWebSocketFrame(opcode: opcode, payload: payload)
-        let count = frame.readableBytes + Self.frameOverhead
+        guard context != nil else { return }
+        let before = outgoing.frames.readableBytes
+        outgoing.frames.reserveCapacity(minimumWritableBytes: payload.readableBytes + 10)
+        outgoing.frames.writeWebSocketFrame(opcode: opcode, payload: payload)
+        let count = outgoing.frames.readableBytes - before + Self.frameOverhead
+        outgoing.count += count
         outboundBytes += count
-        mustFlush = true
-        let written = context.eventLoop.makePromise(of: Void.self)
-        written.futureResult.assumeIsolated().whenComplete { _ in
-            self.outboundBytes -= count
-            done?()
-        }
-        context.write(Self.wrapOutboundOut(frame), promise: written)
+        if let done { outgoing.whenWritten.append(done) }
     }
 
     private func pong(_ payload: ByteBuffer) {
@@ -299,11 +302,17 @@ extension ControlChannelHandler {
         }
     }
 
-    /// One flush for all that one read, or one turn of the core, brought.
+    /// One write for all that one read, or one turn of the core, brought.
     private func flushIfNeeded() {
-        guard mustFlush, !isHoldingFlush else { return }
-        mustFlush = false
-        context?.flush()
+        guard let context, !isHoldingFlush, outgoing.frames.readableBytes > 0 else { return }
+        let leaving = outgoing
+        outgoing = Outgoing()
+        let written = context.eventLoop.makePromise(of: Void.self)
+        written.futureResult.assumeIsolated().whenComplete { _ in
+            self.outboundBytes -= leaving.count
+            for done in leaving.whenWritten { done() }
+        }
+        context.writeAndFlush(Self.wrapOutboundOut(leaving.frames), promise: written)
     }
 
     private func close(code: UInt16, reason: String) {

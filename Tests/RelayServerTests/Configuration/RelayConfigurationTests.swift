@@ -40,7 +40,9 @@ import Testing
         #expect(try Self.read(environment: ["RELAYD_LISTEN": text]).listen.map(\.description) == [address])
     }
 
-    @Test(arguments: ["", ":", ":80", "8080", "::1:80", "::1", "[]", "[::1", "::]", "[host]", "[::1]80", "host:", "host:+", "a b", "a/b"])
+    @Test(arguments: [
+        "", ":", ":80", "8080", "::1:80", "::1", "[]", "[::1", "::]", "[host]", "[::1]80", "host:", "host:+", "a b", "a/b", "-", "--url",
+    ])
     func whatIsNoAddressIsNone(text: String) { #expect(ListenAddress(text, defaultPort: 1) == nil) }
 
     @Test func onlyListenHasAPortByDefault() {

@@ -20,6 +20,8 @@ import urllib.parse
 SERVER_CORE = "0"
 CLIENT_CORE = "1"
 OPEN_FILES = 20_000
+# As many as one relay sees at most.
+MEASUREMENTS = 60
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -46,6 +48,15 @@ def start(command, core, **options):
 
     pinned = ["taskset", "-c", core] if core else []
     return subprocess.Popen(pinned + [str(word) for word in command], preexec_fn=prepare, text=True, **options)
+
+
+def finish(process, name, text=None):
+    try:
+        return process.communicate(text, timeout=120)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise Failed(f"{name} did not end within two minutes") from None
 
 
 def cpu_seconds(pid):
@@ -146,6 +157,7 @@ class Relay(Server):
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
         self.people = self.directory / "people.json"
         self.id = None
+        self.next_person = 0
 
     def command(self):
         # The limits that are there to protect a relay from its users are out of the way.
@@ -169,7 +181,9 @@ class Relay(Server):
         raise Failed("relayd is not ready")
 
     def invite(self, count):
-        """Makes accounts, and a token for each. Each comes from an address of its own: one may not ask that often."""
+        """Makes accounts for a crowd and for the measurements beside it, and a token for each; the requests come from many addresses,
+        since one may not ask that often."""
+        self.next_person, count = count, count + MEASUREMENTS
         command = ["accounts", "--data-directory", self.directory / "data", "--relay", self.url, "--relay-id", self.id, "--count", count]
         codes = self.run_benchmark(*command, target=False).split()
         people = []
@@ -196,12 +210,15 @@ class Relay(Server):
         self.people.write_text(json.dumps(people))
 
     def _benchmark(self, words, target):
-        target = ["--relay", self.url, "--relay-id", self.id, "--people", self.people] if target else []
-        return [self.products / "RelayBenchmarks", words[0], *target, *words[1:]]
+        if target:
+            target = ["--relay", self.url, "--relay-id", self.id, "--people", self.people, "--person", self.next_person]
+            # An account holds only so many endpoints, and those of an old measurement stay.
+            self.next_person += words[0] != "crowd"
+        return [self.products / "RelayBenchmarks", words[0], *(target or []), *words[1:]]
 
     def run_benchmark(self, *words, target=True, core=CLIENT_CORE):
         process = start(self._benchmark(words, target), core, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
-        output, _ = process.communicate(timeout=300)
+        output = finish(process, words[0])
         if process.returncode != 0:
             raise Failed(f"{words[0]} ended with {process.returncode}")
         return output
@@ -228,7 +245,7 @@ def load(server, products, **options):
 
     def run(tunnels=None):
         process = start(words, CLIENT_CORE, stdout=subprocess.PIPE, stdin=subprocess.PIPE)
-        output, _ = process.communicate(tunnels, timeout=120)
+        output = finish(process, "load", tunnels)
         if process.returncode != 0:
             raise Failed(f"load {server.protocol} ended with {process.returncode}")
         return json.loads(output)

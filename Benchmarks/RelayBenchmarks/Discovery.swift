@@ -25,7 +25,8 @@ struct Discovery: AsyncParsableCommand {
                 let (process, input, output) = (Process(), Pipe(), Pipe())
                 process.executableURL = executable
                 process.arguments = [
-                    "lingerer", "--relay", setting.relay, "--relay-id", setting.relayID, "--people", setting.people, "--name", name,
+                    "lingerer", "--relay", setting.relay, "--relay-id", setting.relayID, "--people", setting.people,
+                    "--person", "\(setting.person)", "--name", name,
                 ]
                 (process.standardInput, process.standardOutput) = (input, output)
                 try process.run()
@@ -67,7 +68,7 @@ struct Lingerer: AsyncParsableCommand {
     @Option var name: String
 
     func run() async throws {
-        let (target, person) = (try setting.target(), try setting.persons()[0])
+        let (target, person) = (try setting.target(), try setting.thePerson())
         let endpoint = LightEndpoint(name, at: target, person: person, on: MultiThreadedEventLoopGroup.singleton.next())
         await endpoint.connect()
         let registration = Blob<BlobKinds.AppRegistration>(try await endpoint.currentRegistration().encoded)

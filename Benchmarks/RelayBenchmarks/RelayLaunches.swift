@@ -19,7 +19,7 @@ struct RelayLaunches: AsyncParsableCommand {
     @Option(help: "For each pair.") var count = 200
 
     func run() async throws {
-        let (target, person) = (try setting.target(), try setting.persons()[0])
+        let (target, person) = (try setting.target(), try setting.thePerson())
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let keys = LightEndpoint.Keys()
         func make(_ name: String) -> LightEndpoint { LightEndpoint(name, at: target, person: person, keys: keys, on: loop) }

@@ -43,6 +43,7 @@ struct Setting: ParsableArguments {
     @Option(help: "The relay's URL.") var relay: String
     @Option(help: "The relay's id.") var relayID: String
     @Option(help: "A file with a JSON array of persons, each with a `token`.") var people: String
+    @Option(help: "Which of them it is about; an account holds only so many endpoints.") var person = 0
 
     func target() throws -> RelayTarget {
         guard let url = URL(string: relay), let id = RelayID(relayID) else { throw ValidationError("no relay") }
@@ -55,7 +56,13 @@ struct Setting: ParsableArguments {
         return persons
     }
 
-    /// A device with the whole SDK, of the first person, which has joined.
+    func thePerson() throws -> Person {
+        let persons = try persons()
+        guard persons.indices.contains(person) else { throw ValidationError("there is no person \(person)") }
+        return persons[person]
+    }
+
+    /// A device with the whole SDK, which has joined.
     func device(_ name: String, in directory: URL) async throws -> ConnectedDevicesPlatform {
         let target = try target()
         let home = directory.appending(path: name)
@@ -67,7 +74,7 @@ struct Setting: ParsableArguments {
             device: DeviceDescription(name: name, kind: .desktop, platform: .linux)
         )
         settings.systemKey = SystemKeyFile(path: home.appending(path: "system.key").path)
-        let tokens = StaticAccessTokenProvider(AccessToken(try persons()[0].token))
+        let tokens = StaticAccessTokenProvider(AccessToken(try thePerson().token))
         let platform = ConnectedDevicesPlatform(settings: settings, accessTokens: tokens)
         try await platform.start()
         try await platform.accounts.add(benchmarkAccount)

@@ -14,7 +14,7 @@ struct Tunnels: AsyncParsableCommand {
     @Option var count = 1
 
     func run() async throws {
-        let (target, person, count) = (try setting.target(), try setting.persons()[0], count)
+        let (target, person, count) = (try setting.target(), try setting.thePerson(), count)
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let opener = LightEndpoint("Opener", at: target, person: person, on: loop)
         let other = LightEndpoint("Other", at: target, person: person, on: loop)

@@ -301,7 +301,7 @@ class Bench:
         words = ["openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-cert", chain, "-key", key, "-quiet", "-naccept", "1"]
         count = 0
         # It ends with its standard input.
-        server = start(words, SERVER_CORE, stdout=subprocess.PIPE, stdin=subprocess.PIPE)
+        server = start(words, SERVER_CORE, stdout=subprocess.PIPE, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
         time.sleep(0.5)
         source = start(["dd", "if=/dev/zero", "bs=256k", f"count={total * 4}"], CLIENT_CORE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         words = ["openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-quiet"]

@@ -58,7 +58,7 @@ actor LocalEndpoint {
     var tokenError: AccessTokenError?
     var storageTrouble = StorageTrouble()
     var hasStarted = false
-    /// Those that were made before are read.
+    /// Those that are over are deleted, once for each start.
     var hasForgottenInvitations = false
     var isShutDown = false
     /// How far the relay's clock is ahead of the own one.

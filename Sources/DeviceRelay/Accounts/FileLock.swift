@@ -28,7 +28,11 @@ final class FileLock: Sendable {
         self.descriptor = descriptor
     }
 
-    deinit { close(descriptor) }
+    deinit {
+        // Closing alone gives the lock back only when no process that is just being started holds a copy of the descriptor.
+        _ = flock(descriptor, LOCK_UN)
+        close(descriptor)
+    }
 
     /// For what takes a moment only: waits for the lock, at most 5 s.
     static func whileHolding<Value>(_ path: String, _ body: () throws(StorageError) -> Value) throws(StorageError) -> Value {

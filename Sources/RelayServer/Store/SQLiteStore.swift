@@ -74,6 +74,14 @@ package final class SQLiteStore: RelayStore {
         self.lock = lock
     }
 
+    /// Waits for what was submitted, then gives the directory back. What is submitted later fails. May be called again.
+    package func close() {
+        thread.sync {
+            try? database.close()
+            lock?.release()
+        }
+    }
+
     /// SQLite's setting: 2 is FULL.
     package func synchronous() throws -> Int? {
         try database.inDatabase { try Int.fetchOne($0, sql: "PRAGMA synchronous") }

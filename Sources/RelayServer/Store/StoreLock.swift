@@ -26,7 +26,13 @@ final class StoreLock: Sendable {
         self.descriptor = descriptor
     }
 
-    deinit { close(descriptor) }
+    deinit {
+        release()
+        close(descriptor)
+    }
+
+    /// Closing alone gives the lock back only when no process that is just being started holds a copy of the descriptor.
+    func release() { _ = flock(descriptor, LOCK_UN) }
 
     /// SQLite gives the files beside the database the database's own mode, so it is made first.
     static func makeFile(_ path: String) throws(StoreError) {

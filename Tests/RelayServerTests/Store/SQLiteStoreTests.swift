@@ -58,13 +58,15 @@ import Foundation
 
     @Test func aStoreIsOpenedOnceAndAgainWhenItIsClosed() async throws {
         let directory = try temporaryDirectory()
-        do {
-            let store = try SQLiteStore(directory: directory)
-            try await store.transact { try $0.setDatabaseBegan(77) }
-            #expect(throws: StoreError.inUse(directory)) { try SQLiteStore(directory: directory) }
-        }
-        let store = try SQLiteStore(directory: directory)
-        #expect(try await store.transact { try $0.databaseBegan() } == 77)
+        let first = try SQLiteStore(directory: directory)
+        try await first.transact { try $0.setDatabaseBegan(77) }
+        #expect(throws: StoreError.inUse(directory)) { try SQLiteStore(directory: directory) }
+        first.close()
+        first.close()
+        let second = try SQLiteStore(directory: directory)
+        #expect(try await second.transact { try $0.databaseBegan() } == 77)
+        await #expect(throws: StoreError.self) { try await first.transact { try $0.setDatabaseBegan(78) } }
+        #expect(try await second.transact { try $0.databaseBegan() } == 77)
     }
 
     @Test func whatCannotBeOpenedIsNamed() throws {
@@ -79,10 +81,9 @@ import Foundation
 
     @Test func aNewerDatabaseIsLeftAlone() throws {
         let directory = try temporaryDirectory()
-        do {
-            let store = try SQLiteStore(directory: directory)
-            try store.database.write { try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('999 of tomorrow')") }
-        }
+        let store = try SQLiteStore(directory: directory)
+        try store.database.write { try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('999 of tomorrow')") }
+        store.close()
         #expect(throws: StoreError.tooNew(directory + "/relay.sqlite")) { try SQLiteStore(directory: directory) }
     }
 

@@ -22,8 +22,12 @@ struct Crowd: AsyncParsableCommand {
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let state = State(count: count, pace: pace)
         let keys = LightEndpoint.Keys()
+        // One device of each person first: it learns the account's name for the others.
+        let people = (count + devices - 1) / devices
         state.makeNext = { number in
-            let endpoint = LightEndpoint("Device \(number)", at: target, person: persons[number / devices], keys: keys, on: loop)
+            let (person, name) = (number % people, "Device \(number)")
+            let account = number < people ? nil : state.all[person].assumeIsolated { $0.account }
+            let endpoint = LightEndpoint(name, at: target, person: persons[person], account: account, keys: keys, on: loop)
             state.all.append(endpoint)
             endpoint.assumeIsolated { $0.start(state.delegate(of: number)) }
         }

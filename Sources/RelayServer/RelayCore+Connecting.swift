@@ -109,7 +109,8 @@ extension RelayCore {
             row.hasHosted = true
             row.departure = nil
         }
-        try store.put(row)
+        // Who comes back as it was, after a restart of the relay, costs no write.
+        if row != known { try store.put(row) }
         let introduction = isSame ? nil : try store.introduction(of: row)
         return .admitted(account, isNew: false, introduction: introduction, hasHosted: hasHosted)
     }

@@ -12,6 +12,10 @@ import Synchronization
 
 /// The relay: its listening addresses, and the core and issuer behind them. Runs until it is told to stop.
 package struct RelayService: Service {
+    /// How many connections wait to be accepted. All endpoints come at once after a restart, and one that finds the queue full comes again
+    /// a second later, or three, or seven. The system may allow fewer (Linux: `net.core.somaxconn`, 4096).
+    static let backlog = 4_096
+
     /// What the relay is made of besides its transport.
     package struct Parts: Sendable {
         package var core: any RelayCoreProtocol
@@ -147,7 +151,10 @@ package struct RelayService: Service {
                         tunnelMetrics: tunnelMetrics
                     )
                 },
-                configuration: ApplicationConfiguration(address: .hostname(address.host, port: address.port)),
+                configuration: ApplicationConfiguration(
+                    address: .hostname(address.host, port: address.port),
+                    backlog: Self.backlog
+                ),
                 onServerRunning: { channel in bound.add(channel.localAddress, scheme: tls == nil ? "http" : "https") },
                 eventLoopGroupProvider: .shared(eventLoopGroup),
                 logger: logger.quietened

@@ -27,13 +27,13 @@ package struct ControlChannelClient: Sendable {
     var loop: any EventLoop { group.next() }
 
     /// Dials. Events come in order, on one thread: `opened` and whatever follows it up to `closed`; or `dialFailed` alone.
-    /// - Parameter timeout: For everything up to `opened`, in milliseconds.
+    /// - Parameter timeout: For everything up to `opened`, in milliseconds. A TCP connection has 15 s of it.
     /// - Returns: What gives the attempt up.
     @discardableResult
     package func dial(
         _ address: RelayAddress,
         trust: RelayTrust,
-        timeout: Int64 = 15_000,
+        timeout: Int64 = ControlChannelStateMachine.dialingTime,
         events: @escaping @Sendable (ControlConnection.Event) -> Void
     ) -> ControlDial {
         let loop = loop
@@ -48,7 +48,7 @@ package struct ControlChannelClient: Sendable {
         let timer = loop.scheduleTask(in: .milliseconds(timeout)) { dial.fail(.timedOut) }
         dial.whenEnded { timer.cancel() }
         let bootstrap = ClientBootstrap(group: loop)
-            .connectTimeout(.milliseconds(timeout))
+            .connectTimeout(.milliseconds(min(timeout, 15_000)))
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

@@ -21,8 +21,9 @@ package struct ControlChannelStateMachine: Hashable, Sendable {
     package static let mostRequests = 1_024
     /// Bytes that wait for the network; one message may exceed it.
     package static let mostOutboundBytes = 1 << 20
-    static let dialingTime: Int64 = 15_000
-    static let greetingTime: Int64 = 15_000
+    /// A relay to which everybody comes back at once is late, and giving it up would only make it later.
+    static let dialingTime: Int64 = 30_000
+    static let greetingTime: Int64 = 30_000
     /// A relay that is alive but leaves a request unanswered for so long is stuck.
     static let answerTime: Int64 = 60_000
     static let leavingTime: Int64 = 2_000

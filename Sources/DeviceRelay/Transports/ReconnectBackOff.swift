@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// When to dial the relay again. Full jitter: a random part of a ceiling that doubles, so that the endpoints of a relay that was
-/// away do not all come back at once.
+/// When to dial the relay again. Full jitter: a random part of the time for which the relay has been away, so that its endpoints do
+/// not all come back at once, and yet each comes before it has been away for twice as long.
 struct ReconnectBackOff: Hashable, Sendable {
-    static let firstCeiling: Int64 = 500
-    static let ceiling: Int64 = 15_000
+    static let ceilings: ClosedRange<Int64> = 500...15_000
     /// After so long without the relay…
     static let longAbsence: Int64 = 5 * 60_000
     /// …it is dialled less often.
@@ -15,7 +14,6 @@ struct ReconnectBackOff: Hashable, Sendable {
     /// No relay keeps an endpoint away for longer, whatever it asks for.
     static let longestWait: Int64 = 3_600_000
 
-    private var failures = 0
     /// Since when there is no relay.
     private var absence: Int64?
     /// The relay asked not to be dialled before this.
@@ -36,10 +34,9 @@ struct ReconnectBackOff: Hashable, Sendable {
         if let connected, now - connected >= Self.steady { self = ReconnectBackOff(notBefore: notBefore) }
         let absence = absence ?? now
         self.absence = absence
-        let highest = now - absence >= Self.longAbsence ? Self.ceilingAfterLongAbsence : Self.ceiling
-        // Shifting by more than this would be of no use, and by much more would overflow.
-        let ceiling = min(highest, Self.firstCeiling << Int64(min(failures, 16)))
-        failures += failures < 16 ? 1 : 0
+        let away = max(0, now - absence)
+        let ceiling =
+            away >= Self.longAbsence ? Self.ceilingAfterLongAbsence : min(max(away, Self.ceilings.lowerBound), Self.ceilings.upperBound)
         let jitter = Int64.random(in: 0...ceiling, using: &random)
         // On top of what the relay asked for, since it may have asked everybody for the same.
         return max(now, notBefore ?? .min) + jitter
@@ -47,7 +44,7 @@ struct ReconnectBackOff: Hashable, Sendable {
 
     /// The network changed: what was in the way may be gone. What the relay asked for still counts.
     mutating func networkChanged(now: Int64) -> Int64 {
-        failures = 0
+        absence = nil
         return max(now, notBefore ?? .min)
     }
 

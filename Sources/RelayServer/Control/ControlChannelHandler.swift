@@ -254,7 +254,7 @@ extension ControlChannelHandler {
         let wait = TimeAmount.milliseconds((deadline - now.uptime).count)
         let task = context.eventLoop.assumeIsolated().scheduleTask(in: wait) {
             self.timer = nil
-            self.run(self.machine.timePassed(self.now))
+            self.run(self.machine.timePassed(self.now, hasUnread: context.channel.hasUnreadBytes))
         }
         timer = (deadline, task)
     }

@@ -14,11 +14,19 @@ extension ControlChannelStateMachine {
     }
 
     /// Does what is due.
-    package mutating func timePassed(_ now: Moment) -> [Action] {
+    /// - Parameter hasUnread: Something came that nobody has read yet: it is the relay that is late, when all come at once or the machine
+    ///   stood still, and not the endpoint that is silent.
+    package mutating func timePassed(_ now: Moment, hasUnread: Bool = false) -> [Action] {
         switch state {
         case .new, .closed: return []
         case .greeting:
             guard now.uptime >= greetingEnds else { return [] }
+            if hasUnread, !isLate {
+                // Once: whoever sends without end never gets to the end of a hello either.
+                isLate = true
+                greetingEnds = now.uptime + helloTime
+                return []
+            }
             return close(code: 1008, reason: "no hello within \(settings.limits[.helloSeconds]) s")
         case .verifying, .connecting:
             guard now.uptime >= greetingEnds else { return [] }
@@ -30,6 +38,7 @@ extension ControlChannelStateMachine {
             )
             return reject(rejected, now)
         case .open(let open):
+            if hasUnread { heard = now.uptime }
             return timePassed(open, now)
         }
     }

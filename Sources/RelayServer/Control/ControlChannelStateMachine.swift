@@ -100,6 +100,8 @@ package struct ControlChannelStateMachine {
     var login: Login?
     /// Until when this phase of the greeting may last.
     var greetingEnds: Milliseconds = 0
+    /// The hello's time was over before the relay had read what came.
+    var isLate = false
     var heard: Milliseconds = 0
     var sent: Milliseconds = 0
     var pinged: Milliseconds = 0

@@ -9,9 +9,10 @@ extension RelayCore {
     func watch(_ request: EndpointMessage.Watch, on channel: Channel) {
         let account = channel.account
         serve(request.ref, on: channel) { store in
-            try store.endpoints(of: account).map { row in
-                let registrations = try store.registrations(of: row.id).map { Blob<BlobKinds.AppRegistration>($0.registration) }
-                return (row, try store.introduction(of: row), registrations)
+            let (registrations, vouchers) = (try store.registrations(in: account), try store.vouchers(in: account))
+            return try store.endpoints(of: account).map { row in
+                let introduction = Introduction(record: Blob(row.record), vouchers: (vouchers[row.id] ?? []).map { Blob($0) })
+                return (row, introduction, (registrations[row.id] ?? []).map { Blob<BlobKinds.AppRegistration>($0.registration) })
             }
         } then: { [self] state, endpoints in
             guard state.channels[channel.id] != nil else { return }

@@ -110,6 +110,25 @@ struct SQLiteTransaction: StoreTransaction {
         ).map { RegistrationRow(appID: $0[0], version: Self.unsigned($0[1]), registration: Self.bytes($0[2])) }
     }
 
+    func registrations(in account: AccountID) throws -> [EndpointID: [RegistrationRow]] {
+        let rows = try Row.fetchCursor(
+            statement(
+                """
+                SELECT registrations.endpoint, app, registrations.version, registration
+                FROM endpoints JOIN registrations ON registrations.endpoint = endpoints.id
+                WHERE endpoints.account = ? ORDER BY app
+                """
+            ),
+            arguments: [account.rawValue]
+        )
+        var registrations: [EndpointID: [RegistrationRow]] = [:]
+        while let row = try rows.next() {
+            let registration = RegistrationRow(appID: row[1], version: Self.unsigned(row[2]), registration: Self.bytes(row[3]))
+            registrations[try Self.endpointID(row[0]), default: []].append(registration)
+        }
+        return registrations
+    }
+
     func put(_ registration: RegistrationRow, of endpoint: EndpointID) throws {
         try run(
             """
@@ -129,6 +148,16 @@ struct SQLiteTransaction: StoreTransaction {
             statement("SELECT voucher FROM vouchers WHERE endpoint = ? ORDER BY giver"),
             arguments: [endpoint.data]
         ).map { [UInt8]($0) }
+    }
+
+    func vouchers(in account: AccountID) throws -> [EndpointID: [[UInt8]]] {
+        let rows = try Row.fetchCursor(
+            statement("SELECT endpoint, voucher FROM vouchers WHERE account = ? ORDER BY giver"),
+            arguments: [account.rawValue]
+        )
+        var vouchers: [EndpointID: [[UInt8]]] = [:]
+        while let row = try rows.next() { vouchers[try Self.endpointID(row[0]), default: []].append(Self.bytes(row[1])) }
+        return vouchers
     }
 
     func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws {

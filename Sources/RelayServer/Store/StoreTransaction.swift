@@ -108,12 +108,16 @@ package protocol StoreTransaction {
 
     /// In the order of the app ids.
     func registrations(of endpoint: EndpointID) throws -> [RegistrationRow]
+    /// Of all endpoints of an account.
+    func registrations(in account: AccountID) throws -> [EndpointID: [RegistrationRow]]
     /// Adds or replaces an app of an endpoint that is there.
     func put(_ registration: RegistrationRow, of endpoint: EndpointID) throws
     func removeRegistration(_ appID: String, of endpoint: EndpointID) throws
 
     /// In the order of those who vouch.
     func vouchers(for endpoint: EndpointID) throws -> [[UInt8]]
+    /// For all endpoints of an account.
+    func vouchers(in account: AccountID) throws -> [EndpointID: [[UInt8]]]
     /// Adds or replaces what one endpoint of the account says for another.
     func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws
 

@@ -83,7 +83,7 @@ final class TunnelListener: Service {
 
     private var bootstrap: ServerBootstrap {
         ServerBootstrap(group: eventLoopGroup)
-            .serverChannelOption(.backlog, value: 256)
+            .serverChannelOption(.backlog, value: Int32(RelayService.backlog))
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.socketOption(.so_keepalive), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)

@@ -137,6 +137,21 @@ import Testing
         #expect(machine.loginWithdrawn(second, Self.at(6)) == [])
     }
 
+    @Test func whatCameAndIsNotReadIsNoSilence() throws {
+        var greeting = Self.machine()
+        _ = greeting.opened(Self.at(0))
+        #expect(greeting.timePassed(Self.at(10_000), hasUnread: true) == [])
+        #expect(greeting.deadline == 20_000)
+        // Once only: who sends without end is not put up with for ever.
+        #expect(greeting.timePassed(Self.at(20_000), hasUnread: true) == [.close(code: 1008, reason: "no hello within 10 s")])
+
+        var open = try Self.open()
+        #expect(open.timePassed(Self.at(200_000), hasUnread: true) == [.ping])
+        #expect(open.timePassed(Self.at(230_000)) == [.ping])
+        let end = open.timePassed(Self.at(275_000))
+        #expect(end.last == .close(code: 1001, reason: "silent for too long"))
+    }
+
     @Test func everyChannelIsDisconnectedOnce() throws {
         var machine = try Self.open()
         let first = machine.peerCloses(code: 4000, reason: "replaced")

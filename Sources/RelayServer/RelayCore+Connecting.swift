@@ -141,7 +141,7 @@ extension RelayCore {
             id: ChannelID(state.lastChannel),
             account: account,
             endpoint: endpoint,
-            record: hello.record.payload,
+            identityKey: hello.record.payload.identityKey,
             role: hello.role,
             instance: hello.instance,
             peer: peer

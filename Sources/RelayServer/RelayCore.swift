@@ -18,8 +18,7 @@ package final class RelayCore: RelayCoreProtocol {
         let id: ChannelID
         let account: AccountID
         let endpoint: EndpointID
-        /// As it was at the hello: its identity key and account never change.
-        @Shared var record: EndpointRecord
+        let identityKey: SigningPublicKey
         let role: EndpointMessage.Hello.Role
         let instance: Blob<BlobKinds.Instance>
         let peer: any ControlPeer
@@ -38,12 +37,6 @@ package final class RelayCore: RelayCoreProtocol {
         var presences: [EndpointID: Presence] = [:]
         /// Watchers were told that the relay is starting, and have to be told better.
         var awaitsPresence = false
-    }
-
-    /// A large value that is copied by reference.
-    @propertyWrapper final class Shared<Value: Sendable>: Sendable {
-        let wrappedValue: Value
-        init(wrappedValue: Value) { self.wrappedValue = wrappedValue }
     }
 
     enum Outgoing: Sendable {

@@ -82,10 +82,13 @@ private final class Node {
 
     private static func write(_ text: String, to bytes: inout [UInt8]) {
         bytes.append(UInt8(ascii: "\""))
-        if text.utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
-            bytes.append(contentsOf: text.utf8)
-        } else {
-            for byte in text.utf8 { write(escaping: byte, to: &bytes) }
+        var text = text
+        text.withUTF8 { text in
+            if text.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
+                bytes.append(contentsOf: text)
+            } else {
+                for byte in text { write(escaping: byte, to: &bytes) }
+            }
         }
         bytes.append(UInt8(ascii: "\""))
     }

@@ -142,14 +142,13 @@ extension RelayCore {
             id: ChannelID(state.lastChannel),
             account: account,
             endpoint: endpoint,
-            record: hello.record.payload,
+            identityKey: hello.record.payload.identityKey,
             role: hello.role,
             instance: hello.instance,
             peer: peer
         )
         // Before the older one goes, which may be the account's last.
-        state.channels[channel.id] = channel
-        state.accounts[account, default: Connections()].channels.insert(channel.id)
+        state.add(channel)
         // Before anything else is said on the channel: the transport says `welcome` now.
         state.outgoing.append(.call { completion(.success(channel.id)) })
         // The process has left it behind; what may still come on it is older than what the process says now.

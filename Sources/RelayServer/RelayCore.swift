@@ -18,8 +18,7 @@ package final class RelayCore: RelayCoreProtocol {
         let id: ChannelID
         let account: AccountID
         let endpoint: EndpointID
-        /// As it was at the hello: its identity key and account never change.
-        let record: EndpointRecord
+        let identityKey: SigningPublicKey
         let role: EndpointMessage.Hello.Role
         let instance: Blob<BlobKinds.Instance>
         let peer: any ControlPeer
@@ -32,7 +31,8 @@ package final class RelayCore: RelayCoreProtocol {
 
     /// What is in memory of an account that has a channel.
     struct Connections: Sendable {
-        var channels: Set<ChannelID> = []
+        /// The oldest first; none is empty.
+        var channels: [EndpointID: [ChannelID]] = [:]
         /// Of the endpoints heard of while a channel of the account was open; of the others the store knows.
         var presences: [EndpointID: Presence] = [:]
         /// Watchers were told that the relay is starting, and have to be told better.
@@ -53,6 +53,8 @@ package final class RelayCore: RelayCoreProtocol {
         var lastChannel: UInt64 = 0
         var channels: [ChannelID: Channel] = [:]
         var accounts: [AccountID: Connections] = [:]
+        /// How many commands for an endpoint are being stored that will be offered later than those that come now could be.
+        var storing: [EndpointID: Int] = [:]
         var tunnels: TunnelTable
         let tunnelMetrics: TunnelMetrics
         var entrants: [EntrantID: TunnelConnection] = [:]
@@ -198,12 +200,11 @@ extension RelayCore.State {
 
     /// All channels of an endpoint, the oldest first.
     func channels(of endpoint: EndpointID, in account: AccountID) -> [RelayCore.Channel] {
-        // Only those are taken out that are meant: an account may have many.
-        (accounts[account]?.channels ?? []).filter { channels[$0]?.endpoint == endpoint }.sorted().compactMap { channels[$0] }
+        (accounts[account]?.channels[endpoint] ?? []).compactMap { channels[$0] }
     }
 
     func channels(in account: AccountID) -> [RelayCore.Channel] {
-        (accounts[account]?.channels ?? []).sorted().compactMap { channels[$0] }
+        (accounts[account]?.channels ?? [:]).values.joined().sorted().compactMap { channels[$0] }
     }
 
     /// The channel that takes an endpoint's commands.
@@ -211,10 +212,19 @@ extension RelayCore.State {
         channels(of: endpoint, in: account).first { $0.role == .host && !$0.hasLeft }
     }
 
+    /// Puts in a channel that has just been opened.
+    mutating func add(_ channel: RelayCore.Channel) {
+        channels[channel.id] = channel
+        accounts[channel.account, default: RelayCore.Connections()].channels[channel.endpoint, default: []].append(channel.id)
+    }
+
     /// Takes a channel out; nothing more is said on it.
     mutating func remove(_ channel: RelayCore.Channel) {
         channels[channel.id] = nil
-        accounts[channel.account]?.channels.remove(channel.id)
+        accounts[channel.account]?.channels[channel.endpoint]?.removeAll { $0 == channel.id }
+        if accounts[channel.account]?.channels[channel.endpoint]?.isEmpty ?? false {
+            accounts[channel.account]?.channels[channel.endpoint] = nil
+        }
         perform(tunnels.closed(channel.id, of: channel.endpoint))
         // From here on the store knows better.
         if accounts[channel.account]?.channels.isEmpty ?? false { accounts[channel.account] = nil }

@@ -43,6 +43,16 @@ package struct CommandDelivery: Hashable, Sendable {
         enqueue(Candidate(command))
     }
 
+    /// A command is about to be stored. If nothing waits and there is room, it can be offered as soon as it is: then it counts as
+    /// unanswered from now on.
+    package mutating func begin(_ command: CommandDescriptor) -> Bool {
+        let candidate = Candidate(command)
+        guard turns.isEmpty, unanswered[candidate.key] == nil, hasRoom(for: candidate) else { return false }
+        unanswered[candidate.key] = candidate.size
+        unansweredBytes += candidate.size
+        return true
+    }
+
     /// The command was stored by the target, or has ended; it may have been waiting still.
     package mutating func answered(_ command: CommandDescriptor) {
         if let size = unanswered.removeValue(forKey: command.key) {

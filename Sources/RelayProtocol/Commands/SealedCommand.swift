@@ -98,15 +98,22 @@ package struct SealedCommand: Hashable, Sendable {
         }
     }
 
+    /// Checks that the command is meant for here and says that it comes from this endpoint: enough for a relay, which knows who speaks to
+    /// it.
+    package func check(for recipient: Recipient, from sender: EndpointID) throws(CommandError) {
+        guard header.account == recipient.account else { throw .wrongAccount }
+        guard header.relay == recipient.relay else { throw .wrongRelay }
+        guard header.target == recipient.endpoint else { throw .wrongTarget }
+        guard header.sender == sender else { throw .wrongSender }
+    }
+
     /// Checks that the command is meant for here and comes from the endpoint that the record describes.
     /// - Parameters:
     ///   - sender: the newest record known of the sender.
     ///   - now: milliseconds since 1970, in relay time.
     package func verify(for recipient: Recipient, from sender: EndpointRecord, now: Int64) throws(CommandError) {
-        guard header.account == recipient.account, sender.account == recipient.account else { throw .wrongAccount }
-        guard header.relay == recipient.relay else { throw .wrongRelay }
-        guard header.target == recipient.endpoint else { throw .wrongTarget }
-        guard header.sender == sender.endpointID else { throw .wrongSender }
+        guard sender.account == recipient.account else { throw .wrongAccount }
+        try check(for: recipient, from: sender.endpointID)
         guard sender.identityKey.isValid(signature, over: headerBytes + encapsulatedKey + ciphertext, for: .command) else {
             throw .badSignature
         }

@@ -3,12 +3,6 @@
 
 import NIOCore
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 /// A message of the control channel: one JSON object, whose `type` says which.
 package protocol ControlMessage: Codable, Hashable, Sendable {
     static var type: String { get }
@@ -54,17 +48,16 @@ enum ControlFrame {
         do {
             try limits.check(isWelcome ? .controlFrameBytes : .controlFrameBytesBeforeWelcome, frame.readableBytes)
             let bytes = frame.readableBytesView
-            // Foundation guesses UTF-16 and UTF-32, accepts a byte order mark, and does not look into strings that nobody
-            // reads; the control channel is UTF-8, and so are two readers of a frame of one mind.
+            // All of it, also in strings that nobody reads: so two readers of a frame are of one mind.
             guard bytes.first(where: { !isJSONSpace($0) }) == UInt8(ascii: "{") else {
                 throw ControlFrameError.malformed("not a JSON object")
             }
             guard !bytes.contains(0), String(validating: bytes, as: UTF8.self) != nil else {
                 throw ControlFrameError.malformed("not valid UTF-8")
             }
-            let decoder = JSONDecoder()
+            var decoder = ControlFrameDecoder()
             if let key = CodingUserInfoKey.limits { decoder.userInfo[key] = limits }
-            return try decoder.decode(Message.self, from: Data(bytes))
+            return try decoder.decode(Message.self, from: Array(bytes))
         } catch {
             throw ControlFrameError(error)
         }
@@ -72,9 +65,7 @@ enum ControlFrame {
 
     static func encode(_ message: some Encodable, limits: Limits) throws(ControlFrameError) -> ByteBuffer {
         do {
-            let encoder = JSONEncoder()
-            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-            let frame = ByteBuffer(bytes: try encoder.encode(message))
+            let frame = try ControlFrameEncoder.encode(message)
             try limits.check(.controlFrameBytes, frame.readableBytes)
             return frame
         } catch {

@@ -87,9 +87,20 @@ package struct AppRegistration: SignedPayload {
 extension Signed<AppRegistration> {
     /// Reads a registration that an endpoint signed.
     package init(verifying encoded: [UInt8], from record: EndpointRecord, limits: Limits = Limits()) throws(RecordError) {
+        try self.init(verifying: encoded, endpoint: record.endpointID, account: record.account, key: record.identityKey, limits: limits)
+    }
+
+    /// Reads a registration that an endpoint of an account has signed with its identity key.
+    package init(
+        verifying encoded: [UInt8],
+        endpoint: EndpointID,
+        account: String,
+        key: SigningPublicKey,
+        limits: Limits = Limits()
+    ) throws(RecordError) {
         try limits.checkField(.appRegistrationBytes, encoded.count)
-        try self.init(verifying: encoded, limits: limits) { (_) throws(RecordError) in record.identityKey }
-        guard payload.endpoint == record.endpointID else { throw .wrongEndpoint }
-        guard payload.account == record.account else { throw .wrongAccount }
+        try self.init(verifying: encoded, limits: limits) { (_) throws(RecordError) in key }
+        guard payload.endpoint == endpoint else { throw .wrongEndpoint }
+        guard payload.account == account else { throw .wrongAccount }
     }
 }

@@ -9,21 +9,19 @@ public struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
     package init(hashing bytes: [UInt8]) {
-        self.init(Array(SHA256.hash(data: bytes)))
+        self = SHA256.hash(data: bytes).withUnsafeBytes { Digest256($0) }
     }
 
-    /// Of the first 32 bytes, missing ones taken as zero.
-    private init(_ bytes: [UInt8]) {
-        func word(_ index: Int) -> UInt64 {
-            bytes.dropFirst(index * 8).prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
-        }
+    /// Of 32 bytes.
+    private init(_ bytes: UnsafeRawBufferPointer) {
+        func word(_ index: Int) -> UInt64 { UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self)) }
         self.words = (word(0), word(1), word(2), word(3))
     }
 
     /// The digest in 32 bytes; `nil` for any other number of them.
     public init?(bytes: [UInt8]) {
         guard bytes.count == 32 else { return nil }
-        self.init(bytes)
+        self = bytes.withUnsafeBytes { Digest256($0) }
     }
 
     init(parsing text: String) throws(IdentifierError) {
@@ -43,14 +41,13 @@ public struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible
         }
         // 52 characters are 260 bits; were the last four free, one identifier would have sixteen texts.
         guard bits & 0xF == 0 else { throw IdentifierError(.invalidCharacter(offset: 51)) }
-        self.init(bytes)
+        self = bytes.withUnsafeBytes { Digest256($0) }
     }
 
     /// The 32 bytes.
     public var bytes: [UInt8] {
-        [words.0, words.1, words.2, words.3].flatMap { word in
-            (0..<8).map { UInt8(truncatingIfNeeded: word >> UInt64(56 - 8 * $0)) }
-        }
+        let bigEndian = (words.0.bigEndian, words.1.bigEndian, words.2.bigEndian, words.3.bigEndian)
+        return withUnsafeBytes(of: bigEndian) { [UInt8]($0) }
     }
 
     /// The text form: 52 lower-case base32 characters.

@@ -194,6 +194,7 @@ extension ControlChannelHandler {
         case .connect(let hello): connect(hello)
         case .welcomed:
             reader.maximumMessageBytes = services.settings.limits[.controlFrameBytes]
+            context?.channel.readsLarge(from: ReadSize.small)
             isCounted = true
             services.metrics.welcomed()
             welcomed()

@@ -49,7 +49,16 @@ extension ControlChannelStateMachine {
         switch (state, result) {
         case (.connecting(let hello, let early), .success(let channel)):
             let token = TokenLife(expires: hello.tokenExpires, ends: now.uptime + (hello.tokenExpires - now.time))
-            state = .open(Open(channel: channel, hello: hello, token: token))
+            let record = hello.record.payload
+            state = .open(
+                Open(
+                    channel: channel,
+                    identity: hello.identity,
+                    endpoint: record.endpointID,
+                    endpointKey: record.identityKey,
+                    token: token
+                )
+            )
             pinged = now.uptime
             let welcome = RelayMessage.Welcome(
                 limits: settings.limits,

@@ -7,7 +7,7 @@ extension ControlChannelStateMachine {
     mutating func receivedRequest(_ message: EndpointMessage, _ open: Open, _ now: Moment) -> [Action] {
         if case .authRefresh(let refresh) = message { return receivedRefresh(refresh, open, now) }
         if let limit = message.rate, let ref = message.ref,
-            let wait = take(limit, open.hello.record.payload.endpointID, now.uptime)
+            let wait = take(limit, open.endpoint, now.uptime)
         {
             return tooMany(ref: ref, limit: limit, wait: wait, now)
         }
@@ -40,7 +40,7 @@ extension ControlChannelStateMachine {
         var open = open
         open.refreshing = refresh.ref
         state = .open(open)
-        return [.checkToken(refresh.token, endpointKey: open.hello.record.payload.identityKey)]
+        return [.checkToken(refresh.token, endpointKey: open.endpointKey)]
     }
 
     /// A refused token changes nothing: the channel lives as long as its old one.
@@ -51,7 +51,7 @@ extension ControlChannelStateMachine {
         let answer: RelayMessage
         var following: [Action] = []
         switch result {
-        case .success(let token) where token.identity == open.hello.identity:
+        case .success(let token) where token.identity == open.identity:
             open.token = TokenLife(expires: token.expires, ends: now.uptime + (token.expires - now.time))
             answer = .ok(RelayMessage.OK(ref: ref))
             following = follow(token.login)

@@ -73,7 +73,9 @@ package struct ControlChannelStateMachine {
 
     struct Open {
         var channel: ChannelID
-        var hello: ProvedHello
+        var identity: Identity
+        var endpoint: EndpointID
+        var endpointKey: SigningPublicKey
         var token: TokenLife
         var refreshing: RequestRef?
     }

@@ -13,7 +13,13 @@ extension RelayCore {
     func publish(_ request: EndpointMessage.Publish, on channel: Channel) {
         let registration: Signed<AppRegistration>
         do throws(RecordError) {
-            registration = try Signed(verifying: request.registration.bytes, from: channel.record, limits: limits)
+            registration = try Signed(
+                verifying: request.registration.bytes,
+                endpoint: channel.endpoint,
+                account: channel.account.rawValue,
+                key: channel.identityKey,
+                limits: limits
+            )
         } catch {
             return refuse(Refusal(error), request.ref, on: channel.id)
         }

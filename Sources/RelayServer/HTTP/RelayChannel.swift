@@ -38,6 +38,7 @@ package struct RelayChannel: HTTPChannelHandler {
         let promise = channel.eventLoop.makePromise(of: NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>?.self)
         let value = Value(channel: channel, http: promise.futureResult)
         connections.opened(channel)
+        channel.readsSmall()
         // A connection that fails here fails alone: an error would reach the listening socket.
         if let ticket = strangers.admit(channel.remoteAddress) {
             channel.closeFuture.whenComplete { _ in ticket.release() }
@@ -78,7 +79,7 @@ package struct RelayChannel: HTTPChannelHandler {
         let outcomes = UpgradeHandler.Outcomes(
             serveHTTP: { context in
                 let pipeline = context.pipeline.syncOperations
-                try pipeline.addHandler(OneHostHandler())
+                try pipeline.addHandler(RequestHandler())
                 try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: tls != nil))
                 try pipeline.addHandler(HTTPConnectionStateHandler(idleTimeout: idleTimeout, logger: logger))
                 decided.succeed(

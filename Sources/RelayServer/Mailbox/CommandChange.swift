@@ -23,6 +23,7 @@ struct CommandChange: Sendable {
     /// It was not stored before.
     var isNew = false
 
+    var isOffered: Bool { effects.contains { if case .offer = $0 { true } else { false } } }
     var isRefused: Bool { effects.contains { if case .refuse = $0 { true } else { false } } }
 }
 

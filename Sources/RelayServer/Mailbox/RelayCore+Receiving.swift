@@ -56,7 +56,7 @@ extension RelayCore {
         let receipt: CommandReceipt
         do throws(RecordError) {
             receipt = try Signed<CommandReceipt>(verifying: request.receipt.bytes, limits: limits) { (_) throws(RecordError) in
-                channel.record.identityKey
+                channel.identityKey
             }.payload
             guard receipt.sender == request.sender, receipt.target == channel.endpoint else { throw .wrongEndpoint }
             guard receipt.reply == request.reply.map({ Digest256(hashing: $0.bytes) }) else { throw .badSignature }

@@ -11,36 +11,63 @@ extension RelayCore {
         do throws(CommandError) {
             command = try SealedCommand(decoding: request.command.bytes, limits: limits)
             let recipient = SealedCommand.Recipient(account: channel.account.rawValue, relay: relay, endpoint: command.header.target)
-            // Expiry is judged after the lookup: the same bytes get the same answer.
-            try command.verify(for: recipient, from: channel.record, now: .min)
+            // Whether its signature holds is for the target to find out. Expiry is judged after the lookup: the same bytes get the same
+            // answer.
+            try command.check(for: recipient, from: channel.endpoint)
         } catch {
             var failure = Refusal(error).failure(request.ref)
             failure.mayHaveRun = request.again
             return change { $0.send(.failure(failure), to: channel.id) }
         }
-        let now = now
-        transact { store in
-            try Self.store(command, again: request.again, in: channel.account, store, admission, now: now().count)
-        } then: { [self] state, result in
-            switch result {
-            case .success(let change):
-                perform(change, in: channel.account, &state, request: (channel.id, request.ref))
-                if let host = state.host(of: change.command.lane.target, in: channel.account) {
-                    // Also one that is not new: its first commit may have failed to be told. What is offered already stays so.
-                    guard change.state == .accepted, !change.isRefused else { return }
-                    state.channels[host.id]?.delivery?.add(change.command)
-                    offerNext(on: host.id, &state)
-                } else if change.isNew {
-                    let waking = CommandChange(command: change.command, state: .accepted, effects: [.progress(.waking)])
-                    perform(waking, in: channel.account, &state)
+        let (descriptor, now) = (command.descriptor, now)
+        // With the state at hand, so that what is stored keeps the order in which it is decided here.
+        change { state in
+            let host = state.beginOffer(of: descriptor, in: channel.account)
+            transact { store in
+                try Self.store(
+                    command,
+                    again: request.again,
+                    in: channel.account,
+                    store,
+                    admission,
+                    now: now().count,
+                    offersIt: host != nil
+                )
+            } then: { [self] state, result in
+                switch result {
+                case .success(let change):
+                    perform(change, in: channel.account, &state, request: (channel.id, request.ref), target: host)
+                    endOffer(of: descriptor, to: host, isMade: change.isOffered, &state)
+                    stored(change, in: channel.account, &state)
+                case .failure(let error):
+                    endOffer(of: descriptor, to: host, isMade: false, &state)
+                    var failure = Refusal(error).failure(request.ref)
+                    // The write may have reached the disk all the same.
+                    failure.mayHaveRun = true
+                    state.send(.failure(failure), to: channel.id)
                 }
-            case .failure(let error):
-                var failure = Refusal(error).failure(request.ref)
-                // The write may have reached the disk all the same.
-                failure.mayHaveRun = true
-                state.send(.failure(failure), to: channel.id)
             }
         }
+    }
+
+    private func stored(_ change: CommandChange, in account: AccountID, _ state: inout State) {
+        if let host = state.host(of: change.command.lane.target, in: account) {
+            // Also one that is not new: its first commit may have failed to be told. What is offered already stays so.
+            guard change.state == .accepted, !change.isRefused, !change.isOffered else { return }
+            state.channels[host.id]?.delivery?.add(change.command)
+            offerNext(on: host.id, &state)
+        } else if change.isNew {
+            let waking = CommandChange(command: change.command, state: .accepted, effects: [.progress(.waking)])
+            perform(waking, in: account, &state)
+        }
+    }
+
+    /// - Parameter host: The channel for which there was room.
+    private func endOffer(of command: CommandDescriptor, to host: ChannelID?, isMade: Bool, _ state: inout State) {
+        guard let host else { return state.endStoring(for: command.lane.target) }
+        guard !isMade else { return }
+        state.channels[host]?.delivery?.answered(command)
+        offerNext(on: host, &state)
     }
 
     private static func store(
@@ -49,7 +76,8 @@ extension RelayCore {
         in account: AccountID,
         _ store: any StoreTransaction,
         _ admission: CommandAdmission,
-        now: Int64
+        now: Int64,
+        offersIt: Bool
     ) throws -> CommandChange {
         let (descriptor, lane) = (command.descriptor, command.header.lane)
         let key = StoredCommandKey(account: account, command: descriptor.key)
@@ -75,7 +103,10 @@ extension RelayCore {
             return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(error)])
         }
         // Whether the target is connected is known only when this is committed.
-        let (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt, targetIsConnected: true)
+        var (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt, targetIsConnected: true)
+        if offersIt { actions += row.offer(now: now) }
+        // One write for both.
+        actions = [.persist(row)] + actions.filter { if case .persist = $0 { false } else { true } }
         return try store.perform(actions, of: row, account: account, blob: command.encoded)
     }
 
@@ -138,6 +169,23 @@ extension RelayCore {
             state.tell(.endpointUpdated(.init(endpoint: channel.endpoint, presence: presence)), watchersOf: channel.account)
         }
         state.close(channel, saying: nil, code: 1013, reason: "the relay cannot store anything now")
+    }
+}
+
+extension RelayCore.State {
+    /// Where a command can be offered in the transaction that stores it. It must not overtake those that are stored first and offered then.
+    fileprivate mutating func beginOffer(of command: CommandDescriptor, in account: AccountID) -> ChannelID? {
+        let target = command.lane.target
+        if storing[target] == nil, let host = host(of: target, in: account), channels[host.id]?.delivery?.begin(command) ?? false {
+            return host.id
+        }
+        storing[target, default: 0] += 1
+        return nil
+    }
+
+    fileprivate mutating func endStoring(for target: EndpointID) {
+        guard let count = storing[target] else { return }
+        storing[target] = count > 1 ? count - 1 : nil
     }
 }
 

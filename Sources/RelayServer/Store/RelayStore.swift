@@ -5,7 +5,7 @@
 /// order in which they were submitted, and several may be committed together.
 package protocol RelayStore: Sendable {
     /// Runs the body and makes what it wrote durable. Never blocks, so event loops may call it. A body that throws undoes its
-    /// own writes only.
+    /// own writes only. It may be run more than once, all that it has written before being undone.
     /// - Parameter completion: Called once, after the commit is on disk or has failed, from any thread but never from within
     ///   `submit`, in the order of submission. After `StoreError.unavailable` the writes may be there or not.
     func submit<Value: Sendable>(

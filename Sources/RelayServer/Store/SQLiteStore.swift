@@ -25,6 +25,8 @@ package final class SQLiteStore: RelayStore {
     let database: DatabaseQueue
     private let lock: StoreLock?
     private let queue = Mutex(Queue())
+    /// Used in `commit` alone, which runs on the thread.
+    private nonisolated(unsafe) let cache = StoreCache()
     private let thread = DispatchQueue(label: "relay.store")
 
     /// Opens the database in a directory, and makes both if they are not there. Only one store can have a directory open.
@@ -118,20 +120,48 @@ package final class SQLiteStore: RelayStore {
     private func commit(_ group: [any StoreWork]) -> StoreError? {
         database.inDatabase { database in
             do {
-                try database.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
-                for work in group {
-                    let failure = work.run(in: database)
-                    // A full or failing disk ends the whole transaction; what came after it would be on its own.
-                    guard database.isInsideTransaction else { return Self.unavailable(failure) }
+                do {
+                    try run(group, in: database, inSavepoints: false)
+                } catch is HalfWritten {
+                    // Seldom enough: savepoints around all would cost more.
+                    undo(database)
+                    try run(group, in: database, inSavepoints: true)
                 }
-                try database.cachedStatement(sql: "COMMIT").execute()
                 return nil
             } catch {
-                if database.isInsideTransaction { try? database.execute(sql: "ROLLBACK") }
+                undo(database)
                 return Self.unavailable(error)
             }
         }
     }
+
+    private func undo(_ database: Database) {
+        cache.forgetAll()
+        if database.isInsideTransaction { try? database.execute(sql: "ROLLBACK") }
+    }
+
+    private func run(_ group: [any StoreWork], in database: Database, inSavepoints: Bool) throws {
+        try database.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
+        for work in group {
+            if inSavepoints { try database.cachedStatement(sql: "SAVEPOINT work").execute() }
+            let before = database.totalChangesCount
+            let failure = work.run(SQLiteTransaction(database: database, cache: cache))
+            // A full or failing disk ends the whole transaction; what came after it would be on its own.
+            guard database.isInsideTransaction else { throw Self.unavailable(failure) }
+            let isSpoilt = failure != nil && database.totalChangesCount != before
+            if isSpoilt, !inSavepoints { throw HalfWritten() }
+            guard inSavepoints else { continue }
+            if isSpoilt {
+                cache.forgetAll()
+                try database.execute(sql: "ROLLBACK TO work")
+            }
+            try database.cachedStatement(sql: "RELEASE work").execute()
+        }
+        try database.cachedStatement(sql: "COMMIT").execute()
+    }
+
+    /// A body has thrown after it had written.
+    private struct HalfWritten: Error {}
 
     fileprivate static func unavailable(_ error: (any Error)?) -> StoreError {
         if let error = error as? StoreError { return error }
@@ -158,8 +188,8 @@ package final class SQLiteStore: RelayStore {
 
 /// One submitted transaction.
 private protocol StoreWork: Sendable {
-    /// Returns why it failed.
-    func run(in database: Database) -> (any Error)?
+    /// Returns why it failed. It may be run again, when all that was written is undone.
+    func run(_ transaction: SQLiteTransaction) -> (any Error)?
     /// - Parameter failure: Why the group it belongs to is not on disk.
     func report(_ failure: StoreError?)
 }
@@ -178,19 +208,10 @@ private final class Work<Value: Sendable>: StoreWork, @unchecked Sendable {
         self.completion = completion
     }
 
-    /// In a savepoint, so that a body that throws spoils none of the others.
-    func run(in database: Database) -> (any Error)? {
+    func run(_ transaction: SQLiteTransaction) -> (any Error)? {
         do {
-            try database.cachedStatement(sql: "SAVEPOINT work").execute()
-            do {
-                let value = try body(SQLiteTransaction(database: database))
-                try database.cachedStatement(sql: "RELEASE work").execute()
-                result = .success(value)
-                return nil
-            } catch {
-                if database.isInsideTransaction { try database.execute(sql: "ROLLBACK TO work; RELEASE work") }
-                throw error
-            }
+            result = .success(try body(transaction))
+            return nil
         } catch {
             let failure = error is DatabaseError ? SQLiteStore.unavailable(error) : error
             result = .failure(failure)

@@ -27,18 +27,25 @@ extension SQLiteTransaction {
         )
     }
 
-    func command(_ key: StoredCommandKey) throws -> MailboxCommand? {
+    func command(_ key: StoredCommandKey) throws -> MailboxCommand? { try stored(key)?.row }
+
+    private func stored(_ key: StoredCommandKey) throws -> StoreCache.Command? {
+        if let known = cache.commands[key] { return known }
         let row = try Row.fetchOne(
-            statement(
-                """
-                SELECT \(Self.descriptorColumns), state, received, cancel_requested, ended, outcome, receipt, reply
-                FROM commands LEFT JOIN command_results USING (sequence) WHERE account = ? AND sender = ? AND id = ?
-                """
-            ),
+            statement(Self.selectCommand),
             arguments: [key.account.rawValue, key.command.sender.data, key.command.id.data]
         )
-        return try row.map { MailboxCommand(restoring: try descriptor($0), state: try state($0)) }
+        guard let row else { return nil }
+        let command = MailboxCommand(restoring: try descriptor(row), state: try state(row))
+        let found = StoreCache.Command(sequence: row[16], row: command)
+        cache.keep(found, as: key)
+        return found
     }
+
+    private static let selectCommand = """
+        SELECT \(descriptorColumns), state, received, cancel_requested, ended, outcome, receipt, reply, sequence
+        FROM commands LEFT JOIN command_results USING (sequence) WHERE account = ? AND sender = ? AND id = ?
+        """
 
     private func state(_ row: Row) throws -> MailboxCommand.State {
         let name: String = row[9]
@@ -56,67 +63,100 @@ extension SQLiteTransaction {
 
     func add(_ command: MailboxCommand, blob: [UInt8], account: AccountID) throws {
         let descriptor = command.command
+        let columns = try Columns(command)
         try run(
-            """
-            INSERT INTO commands (account, \(Self.descriptorColumns), state, deadline)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'stored', 0)
-            """,
+            Self.insertCommand,
             [
                 account.rawValue, descriptor.lane.sender.data, descriptor.id.data, descriptor.lane.target.data, descriptor.lane.appID,
                 Self.signed(descriptor.number), descriptor.created, descriptor.expires, Data(descriptor.digest.bytes), descriptor.size,
+                columns.state, columns.received, columns.cancelRequested, columns.ended, columns.outcome, command.resultSize,
+                command.nextDeadline,
             ]
         )
-        try run("INSERT INTO command_blobs (sequence, blob) VALUES (?, ?)", [database.lastInsertedRowID, Data(blob)])
-        try update(command, account: account)
+        let sequence = database.lastInsertedRowID
+        if !command.isFinal { try run("INSERT INTO command_blobs (sequence, blob) VALUES (?, ?)", [sequence, Data(blob)]) }
+        try addResult(of: command, sequence)
+        let key = StoredCommandKey(account: account, command: descriptor.key)
+        cache.changed(key, from: nil, to: .init(sequence: sequence, row: command, blob: command.isFinal ? nil : blob))
+    }
+
+    private static let insertCommand = """
+        INSERT INTO commands (account, \(descriptorColumns), state, received, cancel_requested, ended, outcome, result_size, deadline)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """
+
+    /// A state as it is stored.
+    private struct Columns {
+        var state: String
+        var received = false
+        var cancelRequested = false
+        var ended: Int64?
+        var outcome: String?
+
+        init(_ command: MailboxCommand) throws {
+            switch command.state {
+            case .stored: state = "stored"
+            case .offered(let received, let cancelRequested):
+                state = "offered"
+                (self.received, self.cancelRequested) = (received, cancelRequested)
+            case .final(let final, let since):
+                state = "final"
+                ended = since
+                outcome = try ValueSetEncoder().encode(final.outcome).json()
+            }
+        }
     }
 
     func update(_ command: MailboxCommand, account: AccountID) throws {
         let key = StoredCommandKey(account: account, command: command.command.key)
-        guard let sequence = try sequence(of: key) else { throw RowError.damaged }
-        func write(_ state: String, received: Bool = false, cancelRequested: Bool = false, _ final: (CommandFinal, Int64)? = nil) throws {
-            let outcome = try final.map { String(decoding: try JSONEncoder().encode($0.0.outcome), as: UTF8.self) }
-            let resultSize = final.map { ($0.0.receipt?.count ?? 0) + ($0.0.reply?.count ?? 0) } ?? 0
+        guard let old = try stored(key) else { throw RowError.damaged }
+        let columns = try Columns(command)
+        if case (.offered, .offered) = (old.row.state, command.state) {
+            // No index has to be touched for these.
+            try run(
+                "UPDATE commands SET received = ?, cancel_requested = ? WHERE sequence = ?",
+                [columns.received, columns.cancelRequested, old.sequence]
+            )
+        } else {
             try run(
                 """
                 UPDATE commands SET state = ?, received = ?, cancel_requested = ?, ended = ?, outcome = ?, result_size = ?, deadline = ?
                 WHERE sequence = ?
                 """,
-                [state, received, cancelRequested, final?.1, outcome, resultSize, command.nextDeadline, sequence]
+                [
+                    columns.state, columns.received, columns.cancelRequested, columns.ended, columns.outcome, command.resultSize,
+                    command.nextDeadline, old.sequence,
+                ]
             )
         }
-        switch command.state {
-        case .stored: try write("stored")
-        case .offered(let received, let cancelRequested):
-            try write("offered", received: received, cancelRequested: cancelRequested)
-        case .final(let final, let since):
-            try write("final", (final, since))
-            try run("DELETE FROM command_blobs WHERE sequence = ?", [sequence])
-            if let receipt = final.receipt {
-                try run(
-                    "INSERT INTO command_results (sequence, receipt, reply) VALUES (?, ?, ?)",
-                    [sequence, Data(receipt), final.reply.map { Data($0) }]
-                )
-            }
-        }
+        if command.isFinal { try run("DELETE FROM command_blobs WHERE sequence = ?", [old.sequence]) }
+        try addResult(of: command, old.sequence)
+        cache.changed(key, from: old.row, to: .init(sequence: old.sequence, row: command, blob: command.isFinal ? nil : old.blob))
     }
 
-    private func sequence(of key: StoredCommandKey) throws -> Int64? {
-        try Int64.fetchOne(
-            statement("SELECT sequence FROM commands WHERE account = ? AND sender = ? AND id = ?"),
-            arguments: [key.account.rawValue, key.command.sender.data, key.command.id.data]
+    private func addResult(of command: MailboxCommand, _ sequence: Int64) throws {
+        guard case .final(let final, _) = command.state, let receipt = final.receipt else { return }
+        try run(
+            "INSERT INTO command_results (sequence, receipt, reply) VALUES (?, ?, ?)",
+            [sequence, Data(receipt), final.reply.map { Data($0) }]
         )
     }
 
     func removeCommand(_ key: StoredCommandKey) throws {
-        try run(
-            "DELETE FROM commands WHERE account = ? AND sender = ? AND id = ?",
-            [key.account.rawValue, key.command.sender.data, key.command.id.data]
-        )
+        guard let old = try stored(key) else { return }
+        try run("DELETE FROM commands WHERE sequence = ?", [old.sequence])
+        cache.changed(key, from: old.row, to: nil)
     }
 
     func blob(of key: StoredCommandKey) throws -> [UInt8]? {
-        guard let sequence = try sequence(of: key) else { return nil }
-        return try Data.fetchOne(statement("SELECT blob FROM command_blobs WHERE sequence = ?"), arguments: [sequence]).map(Self.bytes)
+        guard var command = try stored(key) else { return nil }
+        if let known = command.blob { return known }
+        command.blob = try Data.fetchOne(
+            statement("SELECT blob FROM command_blobs WHERE sequence = ?"),
+            arguments: [command.sequence]
+        ).map(Self.bytes)
+        cache.keep(command, as: key)
+        return command.blob
     }
 
     func mailbox(of target: EndpointID, account: AccountID) throws -> [CommandDescriptor] {
@@ -129,11 +169,15 @@ extension SQLiteTransaction {
     }
 
     func mailboxUse(of target: EndpointID, account: AccountID) throws -> MailboxUse {
-        try use("SELECT count(*), total(size) FROM commands WHERE account = ? AND target = ? AND is_final = 0", target, account)
+        try cache.mailboxUse(.init(account: account, endpoint: target)) {
+            try use("SELECT count(*), total(size) FROM commands WHERE account = ? AND target = ? AND is_final = 0", target, account)
+        }
     }
 
     func outcomesUse(of sender: EndpointID, account: AccountID) throws -> MailboxUse {
-        try use("SELECT count(*), total(result_size) FROM commands WHERE account = ? AND sender = ? AND is_final = 1", sender, account)
+        try cache.outcomesUse(.init(account: account, endpoint: sender)) {
+            try use("SELECT count(*), total(result_size) FROM commands WHERE account = ? AND sender = ? AND is_final = 1", sender, account)
+        }
     }
 
     private func use(_ sql: String, _ endpoint: EndpointID, _ account: AccountID) throws -> MailboxUse {

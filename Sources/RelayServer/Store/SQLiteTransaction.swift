@@ -13,6 +13,7 @@ import Foundation
 /// Rows in SQLite: the directory. The commands are in `SQLiteTransaction+Commands.swift`.
 struct SQLiteTransaction: StoreTransaction {
     let database: Database
+    let cache: StoreCache
 
     func probe() throws { try database.execute(sql: "PRAGMA user_version = 0") }
 
@@ -61,8 +62,12 @@ struct SQLiteTransaction: StoreTransaction {
     }
 
     func endpoint(_ id: EndpointID) throws -> EndpointRow? {
-        try Row.fetchOne(statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE id = ?"), arguments: [id.data])
-            .map { try endpoint($0) }
+        if let known = cache.endpoints[id] { return known.row }
+        guard let row = try Row.fetchOne(statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE id = ?"), arguments: [id.data])
+        else { return nil }
+        let found = try endpoint(row)
+        cache.keep(.init(row: found))
+        return found
     }
 
     func endpoints(of account: AccountID) throws -> [EndpointRow] {
@@ -86,10 +91,13 @@ struct SQLiteTransaction: StoreTransaction {
             ]
         )
         guard database.changesCount == 1 else { throw RowError.ofOtherAccount }
+        cache.keep(.init(row: endpoint, vouchers: cache.endpoints[endpoint.id]?.vouchers))
     }
 
     func removeEndpoint(_ id: EndpointID, of account: AccountID) throws {
         try run("DELETE FROM endpoints WHERE id = ? AND account = ?", [id.data, account.rawValue])
+        // What it has said for others goes with it.
+        cache.forgetEndpoints()
     }
 
     func revoke(_ id: EndpointID, of account: AccountID, time: Int64) throws {
@@ -144,10 +152,13 @@ struct SQLiteTransaction: StoreTransaction {
     }
 
     func vouchers(for endpoint: EndpointID) throws -> [[UInt8]] {
-        try Data.fetchAll(
+        if let known = cache.endpoints[endpoint]?.vouchers { return known }
+        let found = try Data.fetchAll(
             statement("SELECT voucher FROM vouchers WHERE endpoint = ? ORDER BY giver"),
             arguments: [endpoint.data]
         ).map { [UInt8]($0) }
+        if let row = cache.endpoints[endpoint]?.row { cache.keep(.init(row: row, vouchers: found)) }
+        return found
     }
 
     func vouchers(in account: AccountID) throws -> [EndpointID: [[UInt8]]] {
@@ -168,6 +179,7 @@ struct SQLiteTransaction: StoreTransaction {
             """,
             [account.rawValue, endpoint.data, other.data, Data(voucher)]
         )
+        cache.forget(endpoint)
     }
 
     // MARK: Values

@@ -55,6 +55,26 @@ import Testing
         #expect(delivery.all() == [])
     }
 
+    @Test func whatIsStoredCanBeginWhereNothingWaitsAndThereIsRoom() {
+        let commands = (1...18).map { CommandDescriptor.test(number: $0) }
+        var delivery = CommandDelivery(mailbox: [])
+        let begun = commands.prefix(16).filter { delivery.begin($0) }
+        #expect(begun.count == 16)
+        let isRoomForOneMore = delivery.begin(commands[16])
+        #expect(!isRoomForOneMore)
+        delivery.answered(commands[0])
+        delivery.add(commands[16])
+        // It would overtake the one that waits.
+        let overtakes = delivery.begin(commands[17])
+        #expect(!overtakes)
+        #expect(delivery.all() == [commands[16].key])
+        delivery.answered(commands[1])
+        let isOfferedTwice = delivery.begin(commands[2])
+        #expect(!isOfferedTwice)
+        let begins = delivery.begin(commands[17])
+        #expect(begins)
+    }
+
     @Test func nothingIsOfferedTwice() {
         let command = CommandDescriptor.test(number: 1)
         var delivery = CommandDelivery(mailbox: [command, command])

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import RelayProtocol
+import RelayTesting
 import Testing
 
 @testable import RelayServer
@@ -229,9 +230,58 @@ import Testing
         #expect(try await refusal(elsewhere)?.code == .signatureInvalid)
         let garbage = try await near.say(.commandSend(.init(ref: testRef(), command: Blob([1, 2]), again: true)))
         #expect(garbage.first?.failure?.code == .malformed)
-        var changed = try await world.command(from: sender, to: target, number: 20).encoded
+    }
+
+    @Test func whetherASignatureHoldsIsForTheTargetToSay() async throws {
+        let world = try await CoreWorld()
+        let (near, far) = (try await world.open(sender), try await world.open(target))
+        var changed = try await world.command(from: sender, to: target).encoded
         changed[changed.count - 1] ^= 1
-        #expect(try await near.say(.commandSend(.init(ref: testRef(), command: Blob(changed)))).first?.failure != nil)
+        #expect(try await near.say(.commandSend(.init(ref: testRef(), command: Blob(changed)))).first?.isOK == true)
+        #expect(try await far.hear().map(\.offered) == [changed])
+    }
+
+    /// A command that finds its target ready is offered in the transaction that stores it; others wait for theirs.
+    @Test(arguments: 1...20 as ClosedRange<UInt64>) func nothingIsOvertakenInItsLane(seed: UInt64) async throws {
+        let world = try await CoreWorld()
+        var random = SeededGenerator(seed: seed)
+        let near = try await world.open(sender)
+        let account = try await world.account(of: sender)
+        var commands: [SealedCommand] = []
+        for number in 1...30 as ClosedRange<UInt64> {
+            commands.append(try await world.command(from: sender, to: target, number: number, account: account))
+        }
+        var far: Session? = try await world.open(target)
+        var seen: [UInt64] = []
+        func listen(answersAll: Bool = false) async throws {
+            for offer in try await far?.hear().compactMap(\.offered) ?? [] {
+                let command = try SealedCommand(decoding: offer)
+                // What was not answered is offered again on the next channel.
+                if !seen.contains(command.header.number) { seen.append(command.header.number) }
+                guard let far, answersAll || .random(using: &random) else { continue }
+                world.core.receive(received(command), on: far.channel)
+            }
+        }
+        for command in commands {
+            // Nobody waits for anything.
+            world.core.receive(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near.channel)
+            switch Int.random(in: 0..<6, using: &random) {
+            case 0: try await listen()
+            case 1:
+                try await listen()
+                if let gone = far { world.core.disconnected(gone.channel, isSilent: false) }
+                far = nil
+            case 2, 3:
+                if far == nil { far = try await world.open(target) }
+            default: break
+            }
+        }
+        if far == nil { far = try await world.open(target) }
+        for _ in 0..<4 { try await listen(answersAll: true) }
+        try await far?.disconnect()
+        far = try await world.open(target)
+        for _ in 0..<4 { try await listen(answersAll: true) }
+        #expect(seen == Array(1...30), "seed \(seed)")
     }
 
     @Test func aSenderThatAcknowledgesNothingIsStopped() async throws {

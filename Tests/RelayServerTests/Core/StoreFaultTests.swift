@@ -160,13 +160,25 @@ import Testing
         let near = try await world.open(sender)
         let far = try await world.open(target)
         let command = try await world.command(from: sender, to: target)
-        // The command is stored; the offer is the next.
-        world.store.fail(after: 1, .before)
+        // Stored and offered in one: neither happens.
+        world.store.fail(after: 0, .before)
         world.core.receive(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near.channel)
-        #expect(try await near.hear().first?.isOK == true)
+        #expect(try await near.hear().map(\.failure?.code) == [.unavailable])
+        #expect(try await far.hear().isEmpty)
+        #expect(try await world.row(command) == nil)
+
+        // The last finds no room, and is offered when one is received.
+        var commands = [command]
+        for number in 2...17 as ClosedRange<UInt64> {
+            commands.append(try await world.command(from: sender, to: target, number: number))
+        }
+        for command in commands { try await near.send(command) }
+        #expect(try await far.hear().compactMap(\.offered) == commands.dropLast().map(\.encoded))
+        world.store.fail(after: 1, .before)
+        world.core.receive(.commandReceived(.init(sender: sender.id, id: command.header.id)), on: far.channel)
         #expect(try await far.hear().isEmpty)
         #expect(far.peer.closeCode == 1013)
-        #expect(try await world.row(command)?.state == .stored)
-        #expect(try await world.open(target).hear().map(\.offered) == [command.encoded])
+        #expect(try await world.row(commands[16])?.state == .stored)
+        #expect(try await world.open(target).hear().compactMap(\.offered) == commands.dropLast().map(\.encoded))
     }
 }

@@ -96,6 +96,21 @@ import Testing
             #expect(answer.contains("application/problem+json"))
         }
     }
+
+    /// Neither what was sent behind it is answered, nor is the rest of the request waited for.
+    @Test(arguments: [
+        ("GET /nothing", "\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"), ("POST /nothing", "Content-Length: 1000\r\n\r\nabc"),
+    ])
+    func anErrorIsTheLastAnswer(request: String, rest: String) async throws {
+        try await TestRelay.with { relay in
+            let socket = try await relay.connect()
+            try await socket.send("\(request) HTTP/1.1\r\nHost: \(relay.host)\r\n\(rest)")
+            let answer = await socket.textUntilClosed()
+            #expect(answer.hasPrefix("HTTP/1.1 404"))
+            #expect(answer.lowercased().contains("connection: close\r\n"))
+            #expect(!answer.contains("ok\n"))
+        }
+    }
 }
 
 @Suite struct WebOriginTests {

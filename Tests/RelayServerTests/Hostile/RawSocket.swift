@@ -98,12 +98,19 @@ final class RawSocket {
 }
 
 /// Runs on a thread of its own: what blocks must not keep tasks from running.
-/// - Parameter isHumble: whether others go first; the processor an attacker uses is not the relay's.
+/// - Parameter isHumble: whether it runs only while nobody else would (`SCHED_IDLE`): an attacker on another machine takes nothing of the
+///   relay's processor but what its packets cost.
 func onThread<Result: Sendable>(isHumble: Bool = false, _ work: @escaping @Sendable () throws -> Result) async throws -> Result {
     try await withCheckedThrowingContinuation { continuation in
         Thread.detachNewThread {
-            // On Linux it is the thread's own.
-            if isHumble { _ = setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 10) }
+            if isHumble {
+                var parameters = sched_param()
+                let idlePolicy: Int32 = 5
+                // Zero is the calling thread.
+                guard sched_setscheduler(0, idlePolicy, &parameters) == 0 else {
+                    return continuation.resume(throwing: POSIXError(POSIXErrorCode(rawValue: errno) ?? .EPERM))
+                }
+            }
             continuation.resume(with: Swift.Result(catching: work))
         }
     }

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import NIOHTTP1
+
+/// What HTTP requests and their answers go through.
+///
+/// Takes all `Host` fields away where there are several: whoever stands before the relay may have gone by another one than the
+/// first, by which the request would be judged (RFC 9112 §3.2).
+///
+/// An error is the last answer of its connection: what comes behind such a request, the rest of it or others, is not looked at.
+final class RequestHandler: ChannelDuplexHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+    typealias OutboundIn = HTTPServerResponsePart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    /// How long the other end may take to read the last answer. To close at once could destroy it, if something is still being sent.
+    private static let closingTime = TimeAmount.seconds(2)
+
+    private var isLast = false
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isLast else { return }
+        if case .head(var head) = Self.unwrapInboundIn(data), head.headers["host"].count > 1 {
+            head.headers.remove(name: "host")
+            context.fireChannelRead(Self.wrapInboundOut(.head(head)))
+        } else {
+            context.fireChannelRead(data)
+        }
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        switch Self.unwrapOutboundIn(data) {
+        case .head(var head) where head.status.code >= 400:
+            isLast = true
+            head.headers.replaceOrAdd(name: "connection", value: "close")
+            context.write(Self.wrapOutboundOut(.head(head)), promise: promise)
+        case .end where isLast:
+            let written = context.eventLoop.makePromise(of: Void.self)
+            written.futureResult.cascade(to: promise)
+            written.futureResult.assumeIsolated().whenComplete { _ in self.close(context: context) }
+            context.writeAndFlush(data, promise: written)
+        default:
+            context.write(data, promise: promise)
+        }
+    }
+
+    private func close(context: ChannelHandlerContext) {
+        context.close(mode: .output, promise: nil)
+        context.eventLoop.assumeIsolated().scheduleTask(in: Self.closingTime) { context.close(promise: nil) }
+    }
+}

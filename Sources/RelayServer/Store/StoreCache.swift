@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// What the store has just read or written, so that a command under way is not looked up again at each of its steps. The database is the
+/// truth: what is here is what it says, and all of it is forgotten when a write is undone, or when it is too much. Used by the store's
+/// thread alone.
+final class StoreCache {
+    struct Command {
+        let sequence: Int64
+        var row: MailboxCommand
+        /// `nil` if it was not read, or given up.
+        var blob: [UInt8]?
+    }
+
+    struct Endpoint {
+        var row: EndpointRow
+        /// `nil` if they were not read.
+        var vouchers: [[UInt8]]?
+    }
+
+    /// An endpoint as a target or as a sender.
+    struct Box: Hashable {
+        var account: AccountID
+        var endpoint: EndpointID
+    }
+
+    /// Of all that is kept.
+    private static let mostBytes = 16 << 20
+    /// What anything counts beyond its bytes.
+    private static let overhead = 512
+
+    private(set) var commands: [StoredCommandKey: Command] = [:]
+    private(set) var endpoints: [EndpointID: Endpoint] = [:]
+    private var mailboxes: [Box: MailboxUse] = [:]
+    private var outcomes: [Box: MailboxUse] = [:]
+    /// Of what was ever kept since all was forgotten.
+    private var bytes = 0
+
+    func forgetAll() {
+        guard bytes > 0 else { return }
+        commands = [:]
+        endpoints = [:]
+        mailboxes = [:]
+        outcomes = [:]
+        bytes = 0
+    }
+
+    private func count(_ size: Int) {
+        if bytes > Self.mostBytes { forgetAll() }
+        bytes += size + Self.overhead
+    }
+
+    // MARK: Commands
+
+    func keep(_ command: Command, as key: StoredCommandKey) {
+        count((command.blob?.count ?? 0) + command.row.resultSize)
+        commands[key] = command
+    }
+
+    /// A command is what it was not before; without it, it is gone.
+    func changed(_ key: StoredCommandKey, from old: MailboxCommand?, to new: Command?) {
+        guard let lane = (new?.row ?? old)?.command.lane else { return }
+        let (target, sender) = (Box(account: key.account, endpoint: lane.target), Box(account: key.account, endpoint: lane.sender))
+        for (row, sign) in [(old, -1), (new?.row, 1)] {
+            guard let row else { continue }
+            if row.isFinal {
+                outcomes[sender]?.add(sign, bytes: row.resultSize)
+            } else {
+                mailboxes[target]?.add(sign, bytes: row.command.size)
+            }
+        }
+        if let new { keep(new, as: key) } else { commands[key] = nil }
+    }
+
+    func mailboxUse(_ box: Box, otherwise read: () throws -> MailboxUse) rethrows -> MailboxUse {
+        if let known = mailboxes[box] { return known }
+        let use = try read()
+        count(0)
+        mailboxes[box] = use
+        return use
+    }
+
+    func outcomesUse(_ box: Box, otherwise read: () throws -> MailboxUse) rethrows -> MailboxUse {
+        if let known = outcomes[box] { return known }
+        let use = try read()
+        count(0)
+        outcomes[box] = use
+        return use
+    }
+
+    // MARK: Endpoints
+
+    func keep(_ endpoint: Endpoint) {
+        count(endpoint.row.record.count + (endpoint.vouchers ?? []).reduce(0) { $0 + $1.count })
+        endpoints[endpoint.row.id] = endpoint
+    }
+
+    func forget(_ endpoint: EndpointID) { endpoints[endpoint] = nil }
+    func forgetEndpoints() { endpoints = [:] }
+}
+
+extension MailboxCommand {
+    var isFinal: Bool { if case .final = state { true } else { false } }
+
+    /// Of what waits for the sender.
+    var resultSize: Int {
+        guard case .final(let final, _) = state else { return 0 }
+        return (final.receipt?.count ?? 0) + (final.reply?.count ?? 0)
+    }
+}
+
+extension MailboxUse {
+    fileprivate mutating func add(_ sign: Int, bytes: Int) {
+        commands += sign
+        self.bytes += sign * bytes
+    }
+}

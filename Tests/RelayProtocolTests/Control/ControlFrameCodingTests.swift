@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import NIOCore
+import Testing
+
+@testable import RelayProtocol
+
+/// What reads and writes control frames, beside Foundation's JSON.
+@Suite struct ControlFrameCodingTests {
+    /// Everything that a frame may hold.
+    private struct Anything: Codable, Equatable {
+        var text: String?
+        var number: Int?
+        var small: UInt8?
+        var fraction: Double?
+        var flag: Bool?
+        var list: [Anything]?
+        var names: [String: Int]?
+        var nested: [[String?]]?
+    }
+
+    private func mine(_ json: String) throws -> Anything { try ControlFrameDecoder().decode(Anything.self, from: Array(json.utf8)) }
+    private func foundations(_ json: String) throws -> Anything { try JSONDecoder().decode(Anything.self, from: Data(json.utf8)) }
+
+    private static let texts = [
+        "", "a", "\"", "\\", "/", "\u{1}\u{8}\u{9}\u{A}\u{C}\u{D}\u{1F}\u{7F}", "\u{2028}", "ä€🦀", "e\u{301}", "\u{FFFF}", "🏳️‍🌈",
+    ]
+
+    private func random(_ random: inout SeededGenerator, depth: Int = 0) -> Anything {
+        func maybe<T>(_ make: (inout SeededGenerator) -> T) -> T? { Bool.random(using: &random) ? make(&random) : nil }
+        return Anything(
+            text: maybe { Self.texts.randomElement(using: &$0) ?? "" },
+            number: maybe { [.min, -1, 0, 7, 1 << 53, .max].randomElement(using: &$0) ?? 0 },
+            small: maybe { .random(in: 0...255, using: &$0) },
+            fraction: maybe { [0, -1.5, 1e300, 0.1, -5e-300].randomElement(using: &$0) ?? 0 },
+            flag: maybe { .random(using: &$0) },
+            list: depth > 2
+                ? nil : maybe { random in (0..<Int.random(in: 0...3, using: &random)).map { _ in self.random(&random, depth: depth + 1) } },
+            names: maybe { random in
+                Dictionary((0..<Int.random(in: 0...40, using: &random)).map { ("\(Self.texts[$0 % 11])\($0)", $0) }) { first, _ in first }
+            },
+            nested: maybe { _ in [[], [nil, "x"]] }
+        )
+    }
+
+    @Test(arguments: 1...5 as ClosedRange<UInt64>) func bothReadWhatBothWrite(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        for _ in 0..<200 {
+            let value = random(&generator)
+            let own = String(buffer: try ControlFrameEncoder.encode(value))
+            let pretty = JSONEncoder()
+            pretty.outputFormatting = .prettyPrinted
+            #expect(try foundations(own) == value)
+            #expect(try mine(own) == value)
+            #expect(try mine(String(decoding: try pretty.encode(value), as: UTF8.self)) == value)
+        }
+    }
+
+    /// Damaged at random: what is taken, Foundation takes too, and alike. It does not look into what nobody reads, nor minds a comma too
+    /// many. Equal keys are left out: which counts is not defined.
+    @Test(arguments: 1...5 as ClosedRange<UInt64>) func nothingIsTakenThatFoundationRefuses(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        let fragments = [
+            "null", "1.0", "1e2", "-0", "01", "1.", ".5", "+1", "1e400", "9223372036854775808", "true", "tru", "\"\\u00e9\"",
+            "\"\\ud83e\\udd80\"",
+            "\"\\ud83e\"", "\"\\x\"", "[", "]", "{", "}", ",", ":", " ", "\n", "\"", "\\", "[[\"a\"]]", "{\"text\":null}",
+        ]
+        var taken = 0
+        for _ in 0..<800 {
+            var text = Array(String(buffer: try ControlFrameEncoder.encode(random(&generator))).unicodeScalars)
+            for _ in 0..<Int.random(in: 0...2, using: &generator) {
+                let place = Int.random(in: 0...text.count, using: &generator)
+                let end = min(text.count, place + Int.random(in: 0...4, using: &generator))
+                text.replaceSubrange(place..<end, with: Array((fragments.randomElement(using: &generator) ?? "").unicodeScalars))
+            }
+            let json = String(String.UnicodeScalarView(text))
+            let (one, other) = (try? mine(json), try? foundations(json))
+            guard let one, !hasEqualKeys(json) else { continue }
+            #expect(one == other, "\(json)")
+            taken += 1
+        }
+        #expect(taken > 100)
+    }
+
+    private func hasEqualKeys(_ json: String) -> Bool {
+        guard let index = try? JSONIndex(Array(json.utf8)) else { return false }
+        return index.nodes.indices.contains { object in
+            guard index.nodes[object].kind == .object else { return false }
+            var (keys, key): ([String], Int) = ([], object + 1)
+            while key < index.nodes[object].next {
+                keys.append(index.text(index.nodes[key]))
+                key = index.nodes[key + 1].next
+            }
+            return Set(keys).count < keys.count
+        }
+    }
+
+    @Test func ofEqualKeysTheFirstCounts() throws {
+        let many = (0..<40).map { #""k\#($0)":\#($0),"# }.joined()
+        #expect(try mine(#"{"number":1,"number":2}"#).number == 1)
+        #expect(try mine("{\(many)" + #""number":1,"number":2}"#).number == 1)
+        #expect(try mine(#"{"\u006eumber":3}"#).number == 3)
+    }
+
+    @Test func nestingHasAnEnd() {
+        func nested(_ levels: Int) -> [UInt8] {
+            Array((String(repeating: "[", count: levels) + String(repeating: "]", count: levels)).utf8)
+        }
+        #expect(throws: Never.self) { try JSONIndex(nested(JSONIndex.mostLevels)) }
+        #expect(throws: JSONIndex.Malformed.self) { try JSONIndex(nested(JSONIndex.mostLevels + 1)) }
+    }
+
+    @Test func messagesAreWrittenAsFoundationWouldWriteThem() throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        struct Frame: Encodable {
+            let message: any ControlMessage
+            func encode(to encoder: any Encoder) throws { try message.encodeFrame(to: encoder) }
+        }
+        for message in ControlSamples.fromRelay.map(\.content) + ControlSamples.fromEndpoint.map(\.content) {
+            let frame = Frame(message: message)
+            let (own, other) = (try ControlFrameEncoder.encode(frame), try encoder.encode(frame))
+            let (left, right) = (
+                try JSONSerialization.jsonObject(with: Data(own.readableBytesView)), try JSONSerialization.jsonObject(with: other)
+            )
+            #expect(left as? NSDictionary == right as? NSDictionary)
+            #expect(own.readableBytes == other.count)
+        }
+    }
+}

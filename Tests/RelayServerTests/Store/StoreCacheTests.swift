@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+import RelayProtocol
+import RelayTesting
+import Testing
+
+@testable import RelayServer
+
+/// What the store remembers is what the database says, whatever was done and undone.
+@Suite struct StoreCacheTests {
+    private static let account = AccountID(of: Identity(issuer: "a", subject: "b"))
+    private static let endpoints = (0..<3).map { EndpointRow.sample($0, account) }
+    private static let ids = (0..<5).compactMap { CommandID("018f0000-0000-7000-8000-00000000000\($0)") }
+
+    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func itAgreesWithTheDatabase(seed: UInt64) async throws {
+        var random = SeededGenerator(seed: seed)
+        let store = try SQLiteStore()
+        let (account, endpoints) = (Self.account, Self.endpoints)
+        try await store.transact { store in
+            try store.addAccount(account, identity: Identity(issuer: "a", subject: "b"), time: 1)
+            for endpoint in endpoints { try store.put(endpoint) }
+        }
+        for _ in 0..<60 {
+            // Several at once, so that they are committed together and one that throws stands between others.
+            let group = (0..<Int.random(in: 1...6, using: &random)).map { _ in
+                ((0..<Int.random(in: 1...4, using: &random)).map { _ in Step.random(&random) }, Int.random(in: 0..<4, using: &random) == 0)
+            }
+            for (steps, isUndone) in group {
+                store.submit { store in
+                    for step in steps { try step.take(store) }
+                    if isUndone { throw TestError("undo") }
+                } completion: { _ in
+                }
+            }
+            let remembered = try await store.transact { try Picture($0) }
+            let written = try store.database.inDatabase { try Picture(SQLiteTransaction(database: $0, cache: StoreCache())) }
+            #expect(remembered == written, "seed \(seed)")
+        }
+    }
+
+    private enum Step: Sendable {
+        case add(CommandDescriptor)
+        case offer(CommandDescriptor, received: Bool)
+        case end(CommandDescriptor, reply: [UInt8]?)
+        case remove(CommandDescriptor)
+        case put(EndpointRow)
+        case vouch(Int, Int, [UInt8])
+
+        static func random(_ random: inout SeededGenerator) -> Step {
+            let (one, other) = (Int.random(in: 0..<3, using: &random), Int.random(in: 0..<3, using: &random))
+            let lane = CommandLane(sender: endpoints[one].id, target: endpoints[other].id, appID: "app")
+            let number = Int.random(in: ids.indices, using: &random)
+            let command = CommandDescriptor(
+                id: ids[number],
+                lane: lane,
+                number: UInt64(number),
+                created: 10,
+                expires: 1_000,
+                digest: Digest256(hashing: [UInt8(number)]),
+                size: number
+            )
+            switch Int.random(in: 0..<8, using: &random) {
+            case 0, 1, 2: return .add(command)
+            case 3: return .offer(command, received: .random(using: &random))
+            case 4: return .end(command, reply: .random(using: &random) ? [1, 2, 3] : nil)
+            case 5: return .remove(command)
+            case 6:
+                var row = endpoints[one]
+                row.record = [UInt8.random(in: 0...9, using: &random)]
+                return .put(row)
+            default: return .vouch(one, other, [UInt8.random(in: 0...9, using: &random)])
+            }
+        }
+
+        /// What is not possible now is left out, as the relay would.
+        func take(_ store: any StoreTransaction) throws {
+            func stored(_ command: CommandDescriptor) throws -> MailboxCommand? { try store.command(Picture.key(command)) }
+            switch self {
+            case .add(let command):
+                guard try stored(command) == nil else { return }
+                try store.add(MailboxCommand(restoring: command, state: .stored), blob: [UInt8(command.size)], account: account)
+            case .offer(let command, let received):
+                guard let row = try stored(command), !row.isFinal else { return }
+                let state = MailboxCommand.State.offered(received: received, cancelRequested: false)
+                try store.update(MailboxCommand(restoring: row.command, state: state), account: account)
+                _ = try store.blob(of: Picture.key(command))
+            case .end(let command, let reply):
+                guard let row = try stored(command), !row.isFinal else { return }
+                let final = CommandFinal(outcome: .succeeded, receipt: [9], reply: reply)
+                try store.update(MailboxCommand(restoring: row.command, state: .final(final, since: 5)), account: account)
+            case .remove(let command): try store.removeCommand(Picture.key(command))
+            case .put(let endpoint): try store.put(endpoint)
+            case .vouch(let giver, let endpoint, let voucher):
+                try store.putVoucher(voucher, for: endpoints[endpoint].id, by: endpoints[giver].id, of: account)
+            }
+        }
+    }
+
+    /// All that can be read.
+    private struct Picture: Equatable {
+        var commands: [MailboxCommand?] = []
+        var blobs: [[UInt8]?] = []
+        var mailboxes: [MailboxUse] = []
+        var outcomes: [MailboxUse] = []
+        var endpoints: [EndpointRow?] = []
+        var vouchers: [[[UInt8]]] = []
+
+        static func key(_ command: CommandDescriptor) -> StoredCommandKey { StoredCommandKey(account: account, command: command.key) }
+
+        init(_ store: any StoreTransaction) throws {
+            for endpoint in StoreCacheTests.endpoints {
+                endpoints.append(try store.endpoint(endpoint.id))
+                vouchers.append(try store.vouchers(for: endpoint.id))
+                mailboxes.append(try store.mailboxUse(of: endpoint.id, account: account))
+                outcomes.append(try store.outcomesUse(of: endpoint.id, account: account))
+                for id in ids {
+                    let key = StoredCommandKey(account: account, command: CommandKey(sender: endpoint.id, id: id))
+                    commands.append(try store.command(key))
+                    blobs.append(try store.blob(of: key))
+                }
+            }
+        }
+    }
+}

@@ -80,6 +80,10 @@ actor LocalEndpoint {
     var sent = SentCommands()
     var sentStates: [CommandID: Observed<SentCommand.State>] = [:]
     var sentWork = WorkQueue<SentWork>()
+    /// To be stored with the next commit, or soon.
+    var noted: [CommandID: SentCommand] = [:]
+    /// The blobs of those that have not left.
+    var blobs = RecentlyStored<CommandID, [UInt8]>()
     /// Works on it.
     var sentTask: Task<Void, Never>?
     var commandIDs = CommandIDGenerator()
@@ -89,8 +93,12 @@ actor LocalEndpoint {
 
     var received: CommandTarget
     var receivedWork = WorkQueue<ReceivedWork>()
-    /// What came with commands that are about to be stored.
-    var arriving: [CommandKey: JournalTransaction.ReceivedContent] = [:]
+    /// To be deleted with the next commit, or soon.
+    var settled: [CommandKey] = []
+    /// Commands that came, until they are stored or with their handlers.
+    var arriving: [CommandKey: ArrivedCommand] = [:]
+    /// Those that are stored, and not with their handlers yet.
+    var arrived = RecentlyStored<CommandKey, ArrivedCommand>()
     var handlers: [CommandKey: Handler] = [:]
     var apps: [String: HostedApp] = [:]
 
@@ -249,6 +257,7 @@ actor LocalEndpoint {
         sentStates = [:]
         endPublishing()
         link.finish()
+        await storeTheRest()
         journal.close()
     }
 }

@@ -131,12 +131,14 @@ package struct JournalTransaction {
         try Row.fetchOne(statement("SELECT * FROM sent_commands WHERE id = ?"), arguments: [id.column]).map(sentCommand)
     }
 
-    /// Those of a lane that the relay has not answered yet, in the order of their numbers.
-    package func unansweredCommands(to target: EndpointID, appID: String) throws -> [SentCommand] {
-        try Row.fetchAll(
-            statement("SELECT * FROM sent_commands WHERE target = ? AND app = ? AND state IN ('prepared', 'sent') ORDER BY number"),
-            arguments: [target.column, appID]
-        ).map(sentCommand)
+    /// Those of a lane that the relay has not answered yet, as far as is stored, in the order of their numbers.
+    package func unansweredCommands(to target: EndpointID, appID: String) throws -> [CommandID] {
+        // By the state, since a lane has any number of commands that have ended.
+        let open = """
+            SELECT id FROM sent_commands INDEXED BY sent_commands_state
+            WHERE state IN ('prepared', 'sent') AND target = ? AND app = ? ORDER BY number
+            """
+        return try Row.fetchAll(statement(open), arguments: [target.column, appID]).map { try $0.commandID("id") }
     }
 
     /// Those without an end, in the order of their ids.
@@ -162,7 +164,7 @@ package struct JournalTransaction {
         let state: String
         switch sent.state {
         case .prepared: state = "prepared"
-        case .sent: state = "sent"
+        case .queued, .sent: state = "sent"
         case .withdrawn: state = "withdrawn"
         case .accepted(let value): (state, progress) = ("accepted", value)
         case .refused(let value): (state, refusal) = ("refused", value)

@@ -49,7 +49,7 @@ actor LocalEndpoint {
     /// Of connections that are not closed yet, the present one included.
     var openSockets: Set<Int> = []
     var whenClosed: [CheckedContinuation<Void, Never>] = []
-    var timer: Scheduled<Void>?
+    var timer: (due: Int64, scheduled: Scheduled<Void>)?
     var answers: [RequestRef: Answer] = [:]
     /// What found no room on the connection.
     var waitingForRoom: [@Sendable (isolated LocalEndpoint) -> Void] = []
@@ -245,7 +245,7 @@ actor LocalEndpoint {
         guard !isShutDown else { return }
         await leave(reason)
         isShutDown = true
-        timer?.cancel()
+        timer?.scheduled.cancel()
         timer = nil
         for handler in handlers.values { handler.timer?.cancel() }
         while let (_, task) = tasks.first {

@@ -51,6 +51,8 @@ package final class AppServiceInbox: Sendable {
 
     /// The next request; `nil` when the connection is closed, or the task is cancelled.
     func next() async -> (any AppServiceExchange)? {
+        // Mostly there is one, and nothing to wait for.
+        if !Task.isCancelled, let exchange = state.withLock({ $0.requests.popFirst() }) { return exchange }
         let ticket = Mutex<Ticket?>(nil)
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in

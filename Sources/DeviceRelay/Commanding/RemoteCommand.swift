@@ -63,7 +63,7 @@ public struct RemoteCommand: Sendable, Identifiable {
         case .final(let final): throw .outcome(final.outcome)
         case .refused(let refusal): throw .refused(refusal)
         case .withdrawn: throw .withdrawn
-        case .prepared, .sent, .accepted: throw .shutDown
+        case .prepared, .queued, .sent, .accepted: throw .shutDown
         }
     }
 
@@ -117,14 +117,14 @@ public struct LaunchReceipt: Hashable, Sendable {
 extension SentCommand.State {
     var isEnded: Bool {
         switch self {
-        case .prepared, .sent, .accepted: false
+        case .prepared, .queued, .sent, .accepted: false
         case .withdrawn, .refused, .final: true
         }
     }
 
     fileprivate var status: CommandStatus? {
         switch self {
-        case .prepared, .sent, .withdrawn, .refused: nil
+        case .prepared, .queued, .sent, .withdrawn, .refused: nil
         case .accepted(let progress): progress.status
         case .final(let final): final.status
         }

@@ -21,9 +21,19 @@ struct SentCommands {
 
     mutating func disconnected() { sending = nil }
 
+    /// Whether a command that is added gets its turn on the present connection.
+    var isConnected: Bool { sending != nil }
+
     /// There is a new connection, and this is what is stored without an end.
     mutating func connected(_ stored: [SentCommand]) -> [Step] {
-        rows = Dictionary(stored.map { ($0.command.id, $0) }) { first, _ in first }
+        let known = rows
+        rows = Dictionary(
+            stored.map { row in
+                // What has not left is known here alone.
+                let own = known[row.command.id].flatMap { $0.state == .queued && $0.stored == row ? $0 : nil }
+                return (row.command.id, own ?? row)
+            }
+        ) { first, _ in first }
         var sending = CommandSending(commands: stored.map(\.command))
         let first = sending.start()
         self.sending = sending

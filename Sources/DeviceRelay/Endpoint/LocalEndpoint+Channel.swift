@@ -44,15 +44,19 @@ extension LocalEndpoint {
         }
     }
 
-    /// Calls the machine when it wants to be called.
+    /// Calls the machine when it wants to be called. Whatever is heard puts that off; so a timer that is too early stays, and sets the next.
     private func schedule() {
-        timer?.cancel()
+        let deadline = isShutDown ? nil : channel.deadline
+        if let timer, let deadline, timer.due <= deadline { return }
+        timer?.scheduled.cancel()
         timer = nil
-        guard !isShutDown, let deadline = channel.deadline else { return }
-        timer = after(deadline - now) { endpoint in
+        guard let deadline else { return }
+        let scheduled = after(deadline - now) { endpoint in
+            endpoint.timer = nil
             var random = SystemRandomNumberGenerator()
             endpoint.perform(endpoint.channel.timePassed(now: endpoint.now, random: &random))
         }
+        timer = (deadline, scheduled)
     }
 
     /// The device has another network.

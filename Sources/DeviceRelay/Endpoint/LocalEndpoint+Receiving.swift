@@ -10,6 +10,25 @@ struct ReceivedWork {
     var action: CommandTarget.Action
     /// The connection it was decided on.
     var attempt: Int
+
+    /// Whether storing is all there is to it.
+    var isWrite: Bool {
+        switch action {
+        case .persist, .removeLane: true
+        default: false
+        }
+    }
+}
+
+/// A command that came, and was found good.
+struct ArrivedCommand {
+    let sealed: SealedCommand
+    /// `nil` if it will not be handled.
+    let body: CommandBody?
+    /// Of its sender, as it came with it.
+    let record: [UInt8]
+
+    var content: JournalTransaction.ReceivedContent { .init(blob: sealed.encoded, record: record) }
 }
 
 /// A command that an app is handling.
@@ -47,30 +66,99 @@ extension LocalEndpoint {
 
     /// What cannot be stored now, and all that follows from it, waits until it can: a handler's answer is not lost by a full disk.
     private func runReceivedWork() async {
-        while let work = receivedWork.next() {
+        while let batch = receivedWork.next() {
+            var left = batch[...]
             do {
-                try await perform(work)
+                var results = try await store(batch)
+                // What is stored is not stored again.
+                left = batch.filter { !$0.isWrite }[...]
+                while let work = left.first {
+                    try await perform(work, &results)
+                    left.removeFirst()
+                }
             } catch {
-                receivedWork.putBack(work)
+                receivedWork.putBack(left)
                 return storageFailed(error)
             }
         }
     }
 
-    private func perform(_ work: ReceivedWork) async throws {
+    /// Stores, in one commit, what some work asks for, and deletes what is settled.
+    /// - Returns: The results in it.
+    private func store(_ batch: [ReceivedWork]) async throws -> [CommandKey: JournalTransaction.Result] {
+        typealias Write = @Sendable (JournalTransaction) throws -> Void
+        var writes: [Write] = []
+        var results: [CommandKey: JournalTransaction.Result] = [:]
+        var (waiting, ended): ([CommandKey], [CommandKey]) = ([], [])
+        for work in batch {
+            switch work.action {
+            case .persist(let row, let highest, let reply):
+                let key = row.command.key
+                let result = try sign(row, reply: reply)
+                let content = row.state == .received ? arriving[key]?.content : nil
+                writes.append { try $0.persist(row, highest: highest, content: content, result: result) }
+                results[key] = result
+                switch row.state {
+                case .received: waiting.append(key)
+                case .handling: break
+                case .answered: ended.append(key)
+                }
+            case .removeLane(let lane): writes.append { try $0.removeLane(lane) }
+            default: break
+            }
+        }
+        if !writes.isEmpty {
+            let (writes, gone) = (writes, settled)
+            settled = []
+            do {
+                try await journal.write { transaction in
+                    // First, since the same command may have come again.
+                    for key in gone { try transaction.remove(key) }
+                    for write in writes { try write(transaction) }
+                }
+            } catch {
+                settled = gone + settled
+                throw error
+            }
+        }
+        for key in waiting {
+            guard let command = arriving.removeValue(forKey: key) else { continue }
+            arrived.keep(command, for: key, bytes: command.sealed.encoded.count)
+        }
+        for key in ended {
+            arriving[key] = nil
+            _ = arrived.take(key)
+        }
+        return results
+    }
+
+    private func forget(_ key: CommandKey) {
+        if settled.isEmpty {
+            _ = after(Self.longestNote) { endpoint in
+                let keys = endpoint.settled
+                endpoint.settled = []
+                guard !keys.isEmpty else { return }
+                // What is left is settled once more, some other time.
+                endpoint.journal.write { transaction in
+                    for key in keys { try transaction.remove(key) }
+                } completion: { _ in
+                }
+            }
+        }
+        settled.append(key)
+    }
+
+    private func perform(_ work: ReceivedWork, _ results: inout [CommandKey: JournalTransaction.Result]) async throws {
         let isCurrent = work.attempt == channel.attempt
         switch work.action {
-        case .persist(let row, let highest, let reply):
-            let content = arriving[row.command.key]
-            let result = try sign(row, reply: reply)
-            try await journal.write { try $0.persist(row, highest: highest, content: content, result: result) }
-            if content != nil { arriving[row.command.key] = nil }
-        case .remove(let key): try await journal.write { try $0.remove(key) }
-        case .removeLane(let lane): try await journal.write { try $0.removeLane(lane) }
+        case .persist, .removeLane: break
+        case .remove(let key): forget(key)
         case .sendReceived(let key): if isCurrent { say(.commandReceived(.init(sender: key.sender, id: key.id))) }
         case .sendResult(let key):
-            guard isCurrent, let result = try await journal.write({ try $0.result(key) }) else { return }
-            send(result, for: key)
+            guard isCurrent, !settled.contains(key) else { return }
+            var result = results.removeValue(forKey: key)
+            if result == nil { result = try await journal.write { try $0.result(key) } }
+            if let result { send(result, for: key) }
         case .sendUnstoredResult(let command, let outcome):
             guard isCurrent else { return }
             let receipt = try Signed(CommandReceipt(for: command, outcome: outcome, time: relayTime), key: identityKey)
@@ -117,10 +205,10 @@ extension LocalEndpoint {
         }
         let descriptor = command.descriptor
         let isKnown = received.knows(descriptor)
-        let check = isKnown ? .valid : check(command, message.sender)
+        let (check, body) = isKnown ? (.valid, nil) : check(command, message.sender)
         let actions = received.offered(descriptor, check: check, clock)
         if !isKnown, received.knows(descriptor), let record = message.sender?.record {
-            arriving[descriptor.key] = JournalTransaction.ReceivedContent(blob: command.encoded, record: record.bytes)
+            arriving[descriptor.key] = ArrivedCommand(sealed: command, body: body, record: record.bytes)
         }
         perform(actions)
     }
@@ -129,28 +217,29 @@ extension LocalEndpoint {
         perform(received.cancelled(CommandKey(sender: message.sender, id: message.id)))
     }
 
-    private func check(_ command: SealedCommand, _ introduction: Introduction?) -> CommandCheck {
-        guard let relayAccount, let introduction else { return .unverifiable }
+    private func check(_ command: SealedCommand, _ introduction: Introduction?) -> (CommandCheck, CommandBody?) {
+        guard let relayAccount, let introduction else { return (.unverifiable, nil) }
         let header = command.header
-        guard let peer = try? introduce(introduction, as: header.sender) else { return .unverifiable }
+        guard let peer = try? introduce(introduction, as: header.sender) else { return (.unverifiable, nil) }
         for action in peer.actions { perform(action) }
         let recipient = SealedCommand.Recipient(account: relayAccount, relay: relay, endpoint: id)
         do throws(CommandError) {
             // Expiry is for the state machine, when it is the command's turn.
             try command.verify(for: recipient, from: peer.record, now: .min)
         } catch {
-            return .forged(reason: "the command is not signed by its sender for this device")
+            return (.forged(reason: "the command is not signed by its sender for this device"), nil)
         }
-        guard let app = apps[header.targetApp]?.registration else { return .appUnknown }
+        guard let app = apps[header.targetApp]?.registration else { return (.appUnknown, nil) }
         do {
             let body = try command.open(with: agreementKeys(for: header.keyID))
-            return AccessPolicy.check(body, from: header.senderApp, isNew: peer.isNew, to: app)
+            return (AccessPolicy.check(body, from: header.senderApp, isNew: peer.isNew, to: app), body)
         } catch let error as StorageError {
             // Of the command that says nothing. It is offered again on the next connection.
             storageFailed(error)
-            return .unverifiable
+            return (.unverifiable, nil)
         } catch {
-            return .refused(.failed(reason: "the command cannot be opened; the sender has to learn this device's new key, and try again"))
+            let reason = "the command cannot be opened; the sender has to learn this device's new key, and try again"
+            return (.refused(.failed(reason: reason)), nil)
         }
     }
 
@@ -158,16 +247,15 @@ extension LocalEndpoint {
 
     private func handle(_ command: CommandDescriptor) async throws {
         let key = command.key
-        let content = try await journal.write { try $0.receivedContent(key) }
-        let sealed = content.flatMap { try? SealedCommand(decoding: $0.blob) }
-        let keys = try sealed.map { try agreementKeys(for: $0.header.keyID) } ?? []
+        var arrived = arriving.removeValue(forKey: key) ?? arrived.take(key)
+        if arrived == nil { arrived = try await read(key) }
         if let instead = received.expiresBeforeHandling(key, clock) { return perform(instead) }
         let cancellation = RequestCancellation()
         handlers[key] = Handler(started: now, cancellation: cancellation)
         setTimer(key, CommandPeriod.handling)
-        guard let content, let sealed, let sender = try? Signed<EndpointRecord>(verifying: content.record).payload,
-            let body = try? sealed.open(with: keys)
+        guard let arrived, let body = arrived.body, let sender = record(arrived.record, of: command.lane.sender)
         else { return end(key, .failed(reason: "the command cannot be opened any more")) }
+        let sealed = arrived.sealed
         guard let app = apps[sealed.header.targetApp]?.registration else { return end(key, .unsupported) }
         let caller = AppServiceCaller(
             accountID: account.id,
@@ -184,6 +272,21 @@ extension LocalEndpoint {
             let (outcome, answer) = await CommandHandling.run(body, app, caller, cancellation, extend)
             await self?.handled(key, outcome, answer, sealed, senderKey)
         }
+    }
+
+    /// A command as it was stored. What is not there, or does not open any more, is `nil`.
+    private func read(_ key: CommandKey) async throws -> ArrivedCommand? {
+        guard let content = try await journal.write({ try $0.receivedContent(key) }),
+            let sealed = try? SealedCommand(decoding: content.blob)
+        else { return nil }
+        let keys = try agreementKeys(for: sealed.header.keyID)
+        return ArrivedCommand(sealed: sealed, body: try? sealed.open(with: keys), record: content.record)
+    }
+
+    /// What a sender's record says, which is not checked once more if it is the one that is known.
+    private func record(_ encoded: [UInt8], of sender: EndpointID) -> EndpointRecord? {
+        if let known = peers.signedRecord(of: sender), known.encoded == encoded { return known.payload }
+        return try? Signed<EndpointRecord>(verifying: encoded).payload
     }
 
     private func handled(

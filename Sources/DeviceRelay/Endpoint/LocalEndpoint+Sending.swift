@@ -17,6 +17,8 @@ enum SentWork {
     case step(SentCommands.Step, attempt: Int)
     /// The relay said how far a command is.
     case status(RelayMessage.CommandStatus)
+    /// What was noted has waited long enough.
+    case storeNoted
     /// Somebody waits until all before this is stored.
     case tell(CheckedContinuation<Result<Void, any Error>, Never>)
 }
@@ -39,36 +41,93 @@ extension LocalEndpoint {
         if sentTask == nil { dropSentWork(CommandTrouble.shutDown) }
     }
 
-    private func dropSentWork(_ error: any Error) {
-        for case .tell(let continuation) in sentWork.fail() { continuation.resume(returning: .failure(error)) }
+    private func dropSentWork(_ error: any Error, _ begun: ArraySlice<SentWork> = []) {
+        for case .tell(let continuation) in begun + sentWork.fail() { continuation.resume(returning: .failure(error)) }
     }
 
     private func runSentWork() async {
-        do {
-            while let work = sentWork.next() {
-                switch work {
-                case .connected(let attempt): try await connectedAsSender(attempt)
-                case .step(let step, let attempt): try await perform(step, attempt)
-                case .status(let status): try await take(status)
-                case .tell(let continuation): continuation.resume(returning: .success(()))
+        while let batch = sentWork.next() {
+            var left = batch[...]
+            do {
+                try await store(batch)
+                while let work = left.first {
+                    switch work {
+                    case .connected(let attempt): try await connectedAsSender(attempt)
+                    case .step(let step, let attempt): try await perform(step, attempt)
+                    case .status(let status): try await take(status)
+                    case .storeNoted: break
+                    case .tell(let continuation): continuation.resume(returning: .success(()))
+                    }
+                    left.removeFirst()
                 }
+            } catch {
+                dropSentWork(error, left)
+                // The relay tells it again.
+                noted = [:]
+                sent.disconnected()
+                return storageFailed(error)
             }
-        } catch {
-            dropSentWork(error)
-            sent.disconnected()
-            storageFailed(error)
         }
+    }
+
+    /// Stores, in one commit, what some work asks for, and what was noted.
+    private func store(_ batch: [SentWork]) async throws {
+        var rows: [(row: SentCommand, content: JournalTransaction.SentContent?)] = []
+        var isDue = false
+        for work in batch {
+            switch work {
+            case .step(let step, _):
+                switch step.action {
+                case .persist(let row):
+                    noted[step.id] = nil
+                    rows.append((row, resigned.removeValue(forKey: step.id)))
+                case .note(let row): note(row)
+                default: break
+                }
+            case .storeNoted: isDue = true
+            default: break
+            }
+        }
+        guard isDue || !rows.isEmpty else { return }
+        rows += noted.values.map { ($0, nil) }
+        noted = [:]
+        let writes = rows
+        guard !writes.isEmpty else { return }
+        let ended = try await journal.write { transaction in
+            try writes.compactMap { try transaction.update($0.row, $0.content) ? nil : try transaction.sent($0.row.command.id) }
+        }
+        // Another process has heard the end, and told the relay that it need not keep the command: what it says now is about nothing.
+        for row in ended {
+            sent.replace(row)
+            report(row)
+            perform(sent.answered(row.command.id))
+        }
+    }
+
+    private func note(_ row: SentCommand) {
+        if noted.isEmpty {
+            _ = after(Self.longestNote) { endpoint in
+                guard !endpoint.noted.isEmpty else { return }
+                endpoint.sentWork.append(.storeNoted)
+                endpoint.workOnSent()
+            }
+        }
+        noted[row.command.id] = row
     }
 
     /// What is stored is the truth: other processes of this endpoint may have sent, or heard an end.
     private func connectedAsSender(_ attempt: Int) async throws {
         guard attempt == channel.attempt else { return }
-        let ids = Array(sentStates.keys)
+        let (ids, rows) = (Array(sentStates.keys), noted.values.map { $0 })
+        noted = [:]
         let (open, known) = try await journal.write { transaction in
-            (try transaction.openCommands(), try ids.compactMap { try transaction.sent($0) })
+            for row in rows { try transaction.update(row) }
+            return (try transaction.openCommands(), try ids.compactMap { try transaction.sent($0) })
         }
         for row in known where row.isEnded { report(row) }
         guard attempt == channel.attempt else { return }
+        // Another process may have signed anew.
+        blobs = RecentlyStored()
         perform(sent.connected(open))
     }
 
@@ -76,14 +135,7 @@ extension LocalEndpoint {
         // A message is for the connection it was decided on; the next one makes up for it.
         let isCurrent = attempt == channel.attempt
         switch step.action {
-        case .persist(let row):
-            let content = resigned.removeValue(forKey: step.id)
-            let ended = try await journal.write { try $0.update(row, content) ? nil : try $0.sent(row.command.id) }
-            // Another process has heard the end, and told the relay that it need not keep the command: what it says now is about nothing.
-            guard let ended else { return }
-            sent.replace(ended)
-            report(ended)
-            perform(sent.answered(step.id))
+        case .persist, .note: break
         case .send(let again): if isCurrent, sent[step.id]?.isEnded == false { try await send(step.id, again: again) }
         case .cancel: if isCurrent { request({ .commandCancel(.init(ref: $0, id: step.id)) }, answer: { _, _ in }) }
         case .acknowledge: if isCurrent { say(.commandAcknowledge(.init(id: step.id))) }
@@ -97,9 +149,11 @@ extension LocalEndpoint {
     }
 
     private func send(_ id: CommandID, again: Bool) async throws {
-        guard let content = try await journal.write({ try $0.sentContent(id) }) else { return }
+        var blob = blobs.take(id)
+        if blob == nil { blob = try await journal.write { try $0.sentContent(id)?.blob } }
+        guard let blob else { return }
         request {
-            .commandSend(.init(ref: $0, command: Blob(content.blob), again: again))
+            .commandSend(.init(ref: $0, command: Blob(blob), again: again))
         } answer: { endpoint, answer in
             switch answer {
             case .ok: endpoint.perform(endpoint.sent.input(id) { $0.accepted() })
@@ -155,23 +209,29 @@ extension LocalEndpoint {
         case .attestedByRelay(let outcome):
             perform(sent.input(id) { $0.ended(CommandFinal(attestedByRelay: outcome), receiptIsValid: false) })
         case .attestedByTarget(let receipt, let reply):
-            let content = try await journal.write { try $0.sentContent(id) }
-            guard let final = content.flatMap({ try? Self.verify(receipt.bytes, reply?.bytes, $0) }) else {
-                return logger.warning("a receipt does not hold; it is not believed")
-            }
+            guard let command = sent[id]?.command, let target = try await record(of: command.lane.target, to: id),
+                let final = try? Self.verify(receipt.bytes, reply?.bytes, command, target)
+            else { return logger.warning("a receipt does not hold; it is not believed") }
             perform(sent.input(id) { $0.ended(final, receiptIsValid: true) })
         }
     }
 
-    private static func verify(_ receipt: [UInt8], _ reply: [UInt8]?, _ content: JournalTransaction.SentContent) throws -> CommandFinal {
-        let target = try Signed<EndpointRecord>(verifying: content.target)
-        let signed = try Signed<CommandReceipt>(
-            verifying: receipt,
-            for: SealedCommand(decoding: content.blob),
-            from: target.payload,
-            reply: reply.map { try SealedReply(decoding: $0) }
-        )
-        return CommandFinal(outcome: signed.payload.outcome, receipt: receipt, reply: reply)
+    /// The record of a command's target: the one that was stored with it, if the target is gone.
+    private func record(of target: EndpointID, to id: CommandID) async throws -> EndpointRecord? {
+        if let record = peers.record(of: target) { return record }
+        guard let content = try await journal.write({ try $0.sentContent(id) }) else { return nil }
+        return try? Signed<EndpointRecord>(verifying: content.target).payload
+    }
+
+    private static func verify(
+        _ receipt: [UInt8],
+        _ reply: [UInt8]?,
+        _ command: CommandDescriptor,
+        _ target: EndpointRecord
+    ) throws -> CommandFinal {
+        let reply = try reply.map { try SealedReply(decoding: $0) }
+        let signed = try Signed<CommandReceipt>(verifying: receipt, for: command, from: target, reply: reply)
+        return CommandFinal(outcome: signed.payload.outcome, receipt: receipt, reply: reply?.encoded)
     }
 
     private func report(_ row: SentCommand) {
@@ -179,6 +239,7 @@ extension LocalEndpoint {
         state.update { $0 = row.state }
         guard row.isEnded else { return }
         sentStates[row.command.id] = nil
+        _ = blobs.take(row.command.id)
         state.finish()
     }
 
@@ -211,30 +272,36 @@ extension LocalEndpoint {
             created: created,
             expires: created + life
         )
-        let key = identityKey
+        let (key, isConnected) = (identityKey, sent.isConnected)
         let state = Observed(SentCommand.State.prepared)
         sentStates[id] = state
-        let stored: (row: SentCommand, others: [SentCommand])
+        let stored: (row: SentCommand, blob: [UInt8], others: [CommandID])
         do {
             stored = try await journal.write { transaction in
                 var header = header
                 let others = try transaction.unansweredCommands(to: target.endpoint, appID: target.appID)
                 header.number = try transaction.nextNumber(to: target.endpoint, appID: target.appID)
                 let command = try SealedCommand(body, header: header, target: record.payload.agreementKey, key: key)
-                let (row, _) = SentCommand.prepare(command.descriptor, sending: false)
+                let (row, _) = SentCommand.prepare(command.descriptor, isConnected: isConnected)
                 let content = JournalTransaction.SentContent(
                     blob: command.encoded,
                     body: try body.encodedBytes(),
                     target: record.encoded
                 )
                 try transaction.insert(row, content)
-                return (row, others)
+                return (row, command.encoded, others)
             }
         } catch {
             sentStates[id] = nil
             throw CommandTrouble(storing: error)
         }
-        perform(sent.add(stored.row, behind: stored.others))
+        blobs.keep(stored.blob, for: id, bytes: stored.blob.count)
+        do {
+            perform(sent.add(stored.row, behind: try await unknown(of: stored.others)))
+        } catch {
+            // It is stored, and goes on when that can be read.
+            storageFailed(error)
+        }
         return RemoteCommand(
             id: id,
             expiresAt: Date(timeIntervalSince1970: Double(header.expires) / 1_000),
@@ -242,6 +309,13 @@ extension LocalEndpoint {
             state: state,
             endpoint: self
         )
+    }
+
+    /// Commands of other processes of this endpoint, as they are stored.
+    private func unknown(of ids: [CommandID]) async throws -> [SentCommand] {
+        let ids = ids.filter { sent[$0] == nil }
+        guard !ids.isEmpty else { return [] }
+        return try await journal.write { transaction in try ids.compactMap { try transaction.sent($0) } }
     }
 
     func cancel(_ id: CommandID) async throws(CommandTrouble) {

@@ -60,6 +60,20 @@ extension LocalEndpoint {
         return agreementKeys
     }
 
+    /// How long what need not be stored at once waits for another commit to join, in milliseconds.
+    static var longestNote: Int64 { 250 }
+
+    /// What waits for another commit, at the end. Whatever is lost of it is told again.
+    func storeTheRest() async {
+        let (noted, settled) = (noted.values.map { $0 }, settled)
+        (self.noted, self.settled) = ([:], [])
+        guard !noted.isEmpty || !settled.isEmpty else { return }
+        try? await journal.write { transaction in
+            for row in noted { try transaction.update(row) }
+            for key in settled { try transaction.remove(key) }
+        }
+    }
+
     private func tryStorage() async {
         do {
             try await journal.write { try $0.probe() }

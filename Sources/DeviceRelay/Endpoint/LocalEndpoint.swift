@@ -49,7 +49,7 @@ actor LocalEndpoint {
     /// Of connections that are not closed yet, the present one included.
     var openSockets: Set<Int> = []
     var whenClosed: [CheckedContinuation<Void, Never>] = []
-    var timer: Scheduled<Void>?
+    var timer: (due: Int64, scheduled: Scheduled<Void>)?
     var answers: [RequestRef: Answer] = [:]
     /// What found no room on the connection.
     var waitingForRoom: [@Sendable (isolated LocalEndpoint) -> Void] = []
@@ -80,6 +80,10 @@ actor LocalEndpoint {
     var sent = SentCommands()
     var sentStates: [CommandID: Observed<SentCommand.State>] = [:]
     var sentWork = WorkQueue<SentWork>()
+    /// To be stored with the next commit, or soon.
+    var noted: [CommandID: SentCommand] = [:]
+    /// The blobs of those that have not left.
+    var blobs = RecentlyStored<CommandID, [UInt8]>()
     /// Works on it.
     var sentTask: Task<Void, Never>?
     var commandIDs = CommandIDGenerator()
@@ -89,8 +93,12 @@ actor LocalEndpoint {
 
     var received: CommandTarget
     var receivedWork = WorkQueue<ReceivedWork>()
-    /// What came with commands that are about to be stored.
-    var arriving: [CommandKey: JournalTransaction.ReceivedContent] = [:]
+    /// To be deleted with the next commit, or soon.
+    var settled: [CommandKey] = []
+    /// Commands that came, until they are stored or with their handlers.
+    var arriving: [CommandKey: ArrivedCommand] = [:]
+    /// Those that are stored, and not with their handlers yet.
+    var arrived = RecentlyStored<CommandKey, ArrivedCommand>()
     var handlers: [CommandKey: Handler] = [:]
     var apps: [String: HostedApp] = [:]
 
@@ -237,7 +245,7 @@ actor LocalEndpoint {
         guard !isShutDown else { return }
         await leave(reason)
         isShutDown = true
-        timer?.cancel()
+        timer?.scheduled.cancel()
         timer = nil
         for handler in handlers.values { handler.timer?.cancel() }
         while let (_, task) = tasks.first {
@@ -249,6 +257,7 @@ actor LocalEndpoint {
         sentStates = [:]
         endPublishing()
         link.finish()
+        await storeTheRest()
         journal.close()
     }
 }

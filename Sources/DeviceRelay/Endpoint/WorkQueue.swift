@@ -15,18 +15,19 @@ struct WorkQueue<Work> {
         return true
     }
 
-    /// The next one; the work ends when there is none.
-    mutating func next() -> Work? {
+    /// All there is, in order, so that what it writes is one commit; the work ends when there is none.
+    mutating func next() -> [Work]? {
         guard !items.isEmpty else {
             isWorking = false
             return nil
         }
-        return items.removeFirst()
+        defer { items = [] }
+        return items
     }
 
-    /// The work ends; this is the next one when it begins again.
-    mutating func putBack(_ item: Work) {
-        items.insert(item, at: 0)
+    /// The work ends; these are the next ones when it begins again.
+    mutating func putBack(_ work: some Collection<Work>) {
+        items.insert(contentsOf: work, at: 0)
         isWorking = false
     }
 

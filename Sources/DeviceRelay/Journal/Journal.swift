@@ -25,6 +25,8 @@ package final class Journal: Sendable {
 
     /// A larger group would only make its first wait.
     private static let largestGroup = 256
+    /// Looking for old commands takes longer than to store a new one, so it is done once for so many that this share of the limit is new.
+    private static let trimmedShare = 64
 
     let endpoint: EndpointID
     let limits: Limits
@@ -32,6 +34,7 @@ package final class Journal: Sendable {
     private let database: DatabaseQueue
     private let queue = Mutex(Queue())
     private let thread = DispatchQueue(label: "device-relay.journal")
+    private let insertions = Mutex(0)
 
     /// Opens the journal of an endpoint, and makes it if it is not there. A file that is damaged, locked or too new is left alone.
     /// - Parameter patience: How long to wait for other processes, in seconds.
@@ -119,6 +122,14 @@ package final class Journal: Sendable {
     /// Closes the database. Nothing may be written or read afterwards.
     package func close() {
         thread.sync { try? database.close() }
+    }
+
+    /// Counts a new command.
+    func isTimeToTrim() -> Bool {
+        insertions.withLock { insertions in
+            defer { insertions += 1 }
+            return insertions.isMultiple(of: max(1, limits[.mailboxCommands] / Self.trimmedShare))
+        }
     }
 
     private func work() {

@@ -72,27 +72,33 @@ package struct JournalTransaction {
         try run(
             """
             INSERT INTO sent_lanes (target, app, highest) VALUES (?, ?, ?)
-            ON CONFLICT (target, app) DO UPDATE SET highest = max(highest, excluded.highest)
+            ON CONFLICT (target, app) DO UPDATE SET highest = excluded.highest WHERE excluded.highest > highest
             """,
             [target.column, appID, NumberColumn.encode(number)]
         )
     }
 
     /// Stores a new command.
-    /// - Throws: `LimitExceeded` if too many have not ended. Of those that have, the oldest make room.
+    /// - Throws: `LimitExceeded` if too many have not ended. Of those that have, the oldest make room, some at a time.
     package func insert(_ sent: SentCommand, _ content: SentContent) throws {
         let limit = journal.limits[.mailboxCommands]
         let open = "SELECT count(*) FROM sent_commands WHERE state IN ('prepared', 'sent', 'accepted')"
         try journal.limits.check(.mailboxCommands, (try Int.fetchOne(statement(open)) ?? 0) + 1)
-        try run(
-            """
-            DELETE FROM sent_commands WHERE id IN (
-                SELECT id FROM sent_commands WHERE state IN ('withdrawn', 'refused', 'final') ORDER BY id DESC LIMIT -1 OFFSET ?)
-            """,
-            [limit - 1]
-        )
+        if journal.isTimeToTrim() {
+            try run(
+                """
+                DELETE FROM sent_commands WHERE id IN (
+                    SELECT id FROM sent_commands WHERE state IN ('withdrawn', 'refused', 'final') ORDER BY id DESC LIMIT -1 OFFSET ?)
+                """,
+                [limit - 1]
+            )
+        }
         try raiseSentLane(sent.command.lane.target, sent.command.lane.appID, to: sent.command.number)
-        try write(sent, statement: "INSERT INTO sent_commands (\(Self.sentColumns)) VALUES (\(Self.sentMarks))")
+        let columns = "\(Self.signedColumns), \(Self.stateColumns)"
+        try run(
+            "INSERT INTO sent_commands (\(columns)) VALUES (\(Self.marks(22)))",
+            Self.signedValues(sent) + Self.stateValues(sent)
+        )
         try run(
             "INSERT INTO sent_blobs (id, blob, body, target) VALUES (?, ?, ?, ?)",
             [sent.command.id.column, Data(content.blob), Data(content.body), Data(content.target)]
@@ -103,11 +109,18 @@ package struct JournalTransaction {
     /// - Returns: False, and nothing is changed, if another process has stored the command's end, or has forgotten it: that stands.
     @discardableResult
     package func update(_ sent: SentCommand, _ content: SentContent? = nil) throws -> Bool {
-        let open = "state IN ('prepared', 'sent', 'accepted')"
-        try write(sent, statement: "UPDATE sent_commands SET (\(Self.sentColumns)) = (\(Self.sentMarks)) WHERE id = ?1 AND \(open)")
+        let condition = "WHERE id = ? AND state IN ('prepared', 'sent', 'accepted')"
+        try run(
+            "UPDATE sent_commands SET (\(Self.stateColumns)) = (\(Self.marks(13))) \(condition)",
+            Self.stateValues(sent) + [sent.command.id.column]
+        )
         guard database.changesCount > 0 else { return false }
         if let content {
             try raiseSentLane(sent.command.lane.target, sent.command.lane.appID, to: sent.command.number)
+            try run(
+                "UPDATE sent_commands SET (\(Self.signedColumns)) = (\(Self.marks(9))) WHERE id = ?",
+                Self.signedValues(sent) + [sent.command.id.column]
+            )
             try run(
                 "UPDATE sent_blobs SET blob = ?, body = ?, target = ? WHERE id = ?",
                 [Data(content.blob), Data(content.body), Data(content.target), sent.command.id.column]
@@ -131,12 +144,14 @@ package struct JournalTransaction {
         try Row.fetchOne(statement("SELECT * FROM sent_commands WHERE id = ?"), arguments: [id.column]).map(sentCommand)
     }
 
-    /// Those of a lane that the relay has not answered yet, in the order of their numbers.
-    package func unansweredCommands(to target: EndpointID, appID: String) throws -> [SentCommand] {
-        try Row.fetchAll(
-            statement("SELECT * FROM sent_commands WHERE target = ? AND app = ? AND state IN ('prepared', 'sent') ORDER BY number"),
-            arguments: [target.column, appID]
-        ).map(sentCommand)
+    /// Those of a lane that the relay has not answered yet, as far as is stored, in the order of their numbers.
+    package func unansweredCommands(to target: EndpointID, appID: String) throws -> [CommandID] {
+        // By the state, since a lane has any number of commands that have ended.
+        let open = """
+            SELECT id FROM sent_commands INDEXED BY sent_commands_state
+            WHERE state IN ('prepared', 'sent') AND target = ? AND app = ? ORDER BY number
+            """
+        return try Row.fetchAll(statement(open), arguments: [target.column, appID]).map { try $0.commandID("id") }
     }
 
     /// Those without an end, in the order of their ids.
@@ -150,34 +165,40 @@ package struct JournalTransaction {
         try Row.fetchAll(statement("SELECT * FROM sent_commands ORDER BY id")).map(sentCommand)
     }
 
-    private static let sentColumns = """
-        id, target, app, number, created, expires, digest, size, cancel_requested, signings, state, progress, refusal, refusal_limit, \
-        limit_allowed, limit_requested, may_have_run, outcome, outcome_reason, attested_by, receipt, reply
-        """
-    private static let sentMarks = (1...22).map { "?\($0)" }.joined(separator: ", ")
+    private static func marks(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
 
-    private func write(_ sent: SentCommand, statement: String) throws {
+    // What changes only when the command is signed anew.
+    private static let signedColumns = "id, target, app, number, created, expires, digest, size, signings"
+
+    private static func signedValues(_ sent: SentCommand) -> StatementArguments {
         let command = sent.command
+        return [
+            command.id.column, command.lane.target.column, command.lane.appID, NumberColumn.encode(command.number), command.created,
+            command.expires, command.digest.column, command.size, sent.signings,
+        ]
+    }
+
+    private static let stateColumns = """
+        cancel_requested, state, progress, refusal, refusal_limit, limit_allowed, limit_requested, may_have_run, outcome, outcome_reason, \
+        attested_by, receipt, reply
+        """
+
+    private static func stateValues(_ sent: SentCommand) -> StatementArguments {
         var (progress, refusal, final): (CommandProgress?, CommandRefusal?, CommandFinal?)
         let state: String
         switch sent.state {
         case .prepared: state = "prepared"
-        case .sent: state = "sent"
+        case .queued, .sent: state = "sent"
         case .withdrawn: state = "withdrawn"
         case .accepted(let value): (state, progress) = ("accepted", value)
         case .refused(let value): (state, refusal) = ("refused", value)
         case .final(let value): (state, final) = ("final", value)
         }
-        try run(
-            statement,
-            [
-                command.id.column, command.lane.target.column, command.lane.appID, NumberColumn.encode(command.number), command.created,
-                command.expires, command.digest.column, command.size, sent.cancelRequested, sent.signings, state, progress?.column,
-                refusal?.reason.column, refusal?.reason.limit?.limit.rawValue, refusal?.reason.limit?.allowed,
-                refusal?.reason.limit?.requested, refusal?.mayHaveRun, final?.outcome.column, final?.outcome.reasonColumn,
-                final?.attestedBy.rawValue, final?.receipt.map { Data($0) }, final?.reply.map { Data($0) },
-            ]
-        )
+        return [
+            sent.cancelRequested, state, progress?.column, refusal?.reason.column, refusal?.reason.limit?.limit.rawValue,
+            refusal?.reason.limit?.allowed, refusal?.reason.limit?.requested, refusal?.mayHaveRun, final?.outcome.column,
+            final?.outcome.reasonColumn, final?.attestedBy.rawValue, final?.receipt.map { Data($0) }, final?.reply.map { Data($0) },
+        ]
     }
 
     private func sentCommand(_ row: Row) throws -> SentCommand {

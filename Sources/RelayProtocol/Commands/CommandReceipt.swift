@@ -34,9 +34,9 @@ package struct CommandReceipt: SignedPayload {
 extension Signed<CommandReceipt> {
     /// Reads the receipt of a command that this endpoint sent.
     /// - Parameters:
-    ///   - target: the newest record known of the target.
+    ///   - target: a record of the target; its identity key is the same in all.
     ///   - reply: the sealed reply that came with it.
-    package init(verifying encoded: [UInt8], for command: SealedCommand, from target: EndpointRecord, reply: SealedReply?)
+    package init(verifying encoded: [UInt8], for command: CommandDescriptor, from target: EndpointRecord, reply: SealedReply?)
         throws(CommandError)
     {
         do throws(RecordError) {
@@ -45,8 +45,8 @@ extension Signed<CommandReceipt> {
             throw error == .badSignature ? .badSignature : .malformed
         }
         guard payload.command == command.digest else { throw .wrongCommand }
-        guard payload.sender == command.header.sender else { throw .wrongSender }
-        guard payload.target == command.header.target, payload.target == target.endpointID else { throw .wrongTarget }
+        guard payload.sender == command.lane.sender else { throw .wrongSender }
+        guard payload.target == command.lane.target, payload.target == target.endpointID else { throw .wrongTarget }
         guard payload.reply == reply?.digest else { throw .wrongCommand }
     }
 }

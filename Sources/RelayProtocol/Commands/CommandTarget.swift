@@ -43,7 +43,8 @@ package enum CommandCheck: Hashable, Sendable {
 ///
 /// ```
 /// (unknown) ──▶ received ──▶ handling ──▶ answered ──▶ (settled: forgotten)
-///                   └──────────────────────▲
+///     │             └──────────────────────▲
+///     └─▶ handling, if its turn comes at once
 /// ```
 package struct CommandTarget: Hashable, Sendable {
     package enum State: Hashable, Sendable {
@@ -68,9 +69,11 @@ package struct CommandTarget: Hashable, Sendable {
 
     package enum Action: Hashable, Sendable {
         /// Insert or replace the row, and in the same commit the lane's highest number, if there is one here. An answered
-        /// row is written with its reply and with the receipt, which the owner signs over both.
+        /// row is written with its reply and with the receipt, which the owner signs over both; a received one with the command itself,
+        /// which nobody reads again once it is being handled.
         case persist(Row, highest: UInt64?, reply: [UInt8]?)
-        /// Delete the row with all that belongs to it.
+        /// Delete the row with all that belongs to it, when there is something to write, or soon: whoever finds it after a crash has it
+        /// settled once more.
         case remove(CommandKey)
         /// Delete the lane's highest number.
         case removeLane(CommandLane)
@@ -187,12 +190,18 @@ package struct CommandTarget: Hashable, Sendable {
         case .appUnknown: return refuse(command, .unsupported, opensLane: false)
         case .valid, .forged, .unverifiable: break
         }
-        rows[command.key] = Row(restoring: command, state: .received)
+        let row = Row(restoring: command, state: .received)
+        rows[command.key] = row
         lanes[command.lane, default: Lane()].highest = command.number
         lanes[command.lane, default: Lane()].waiting.append(command.key)
         queue(command.lane)
-        let stored: Action = .persist(Row(restoring: command, state: .received), highest: command.number, reply: nil)
-        return [stored, .sendReceived(command.key)] + work(clock)
+        let turn = work(clock)
+        guard case .persist(let taken, nil, let reply) = turn.first, taken.command == command else {
+            return [.persist(row, highest: command.number, reply: nil), .sendReceived(command.key)] + turn
+        }
+        // One write for both. One that has expired needs no `received`: its result follows.
+        let stored: Action = .persist(taken, highest: command.number, reply: reply)
+        return (taken.state == .handling ? [stored, .sendReceived(command.key)] : [stored]) + turn.dropFirst()
     }
 
     /// Answered without handling. It must be stored, and its number must count: the check may come out otherwise the next time.

@@ -43,7 +43,14 @@ package struct SealedCommand: Hashable, Sendable {
         let envelope: ValueSet = [
             "header": .data(headerBytes), "key": .data(encapsulatedKey), "body": .data(ciphertext), "signature": .data(signature),
         ]
-        try self.init(decoding: try envelope.encodedBytes(), limits: limits)
+        self.header = header
+        self.encoded = try envelope.encodedBytes()
+        try limits.check(.commandBytes, encoded.count, as: CommandError.limitExceeded)
+        self.digest = Digest256(hashing: encoded)
+        self.headerBytes = headerBytes
+        self.encapsulatedKey = encapsulatedKey
+        self.ciphertext = ciphertext
+        self.signature = signature
     }
 
     /// Reads a command without believing it: the relay's part. Checks form and size, not the signature.

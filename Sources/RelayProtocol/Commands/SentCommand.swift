@@ -9,16 +9,19 @@
 /// is gone the message is dropped, since `connected()` makes up for it.
 ///
 /// ```
-/// prepared ──▶ sent ──▶ accepted(progress) ──▶ final
-///    │  ▲       │  └──────────────────────────▶ final
-///    │  └───────┤ clockSkew: signed anew
-///    ▼          ▼
-/// withdrawn   refused
+/// prepared, queued ──▶ sent ──▶ accepted(progress) ──▶ final
+///    │  ▲               │  └──────────────────────────▶ final
+///    │  └───────────────┤ clockSkew: signed anew
+///    ▼                  ▼
+/// withdrawn          refused
 /// ```
 package struct SentCommand: Hashable, Sendable {
     package enum State: Hashable, Sendable {
         /// Stored, and never sent with these bytes; the relay has nothing of it.
         case prepared
+        /// Stored as `sent`, so that its turn needs no write; but it has not left, and the relay has nothing of it. Only this process
+        /// knows that: a crash makes it `sent`.
+        case queued
         /// Perhaps at the relay.
         case sent
         /// Certainly at the relay.
@@ -34,6 +37,9 @@ package struct SentCommand: Hashable, Sendable {
     package enum Action: Hashable, Sendable {
         /// Write the row; with it, when it is new or signed anew, its blob and the lane's highest number.
         case persist(SentCommand)
+        /// Write the row when there is something else to write, or soon. What follows need not wait, and a crash may lose it: the
+        /// relay tells it again. A `persist` of the same command overtakes it.
+        case note(SentCommand)
         /// Send the stored blob.
         case send(again: Bool)
         /// Send `command.cancel`.
@@ -75,16 +81,24 @@ package struct SentCommand: Hashable, Sendable {
     }
 
     /// A new command.
-    /// - Parameter sending: Whether it can be sent at once, as `CommandSending.add` said, which spares a write.
-    package static func prepare(_ command: CommandDescriptor, sending: Bool) -> (SentCommand, [Action]) {
-        let row = SentCommand(restoring: command, state: sending ? .sent : .prepared, cancelRequested: false, signings: 1)
-        return (row, sending ? [.persist(row), .send(again: false)] : [.persist(row)])
+    /// - Parameter isConnected: Whether its turn comes on the present connection, which spares a write. Call `connected` when it does.
+    package static func prepare(_ command: CommandDescriptor, isConnected: Bool) -> (SentCommand, [Action]) {
+        let row = SentCommand(restoring: command, state: isConnected ? .queued : .prepared, cancelRequested: false, signings: 1)
+        return (row, [.persist(row)])
+    }
+
+    /// The row as it is read again after a crash.
+    package var stored: SentCommand {
+        guard case .queued = state else { return self }
+        var row = self
+        row.state = .sent
+        return row
     }
 
     /// Whether the outcome is there, so that nothing is to be sent.
     package var isEnded: Bool {
         switch state {
-        case .prepared, .sent, .accepted: false
+        case .prepared, .queued, .sent, .accepted: false
         case .withdrawn, .refused, .final: true
         }
     }
@@ -96,6 +110,9 @@ package struct SentCommand: Hashable, Sendable {
             // Written first: whoever finds the row after a crash has to know that the relay may have it.
             state = .sent
             return [.persist(self), .send(again: false)]
+        case .queued:
+            state = .sent
+            return [.send(again: false)]
         case .sent, .accepted:
             return cancelRequested ? [.send(again: true), .cancel] : [.send(again: true)]
         case .withdrawn, .refused, .final:
@@ -114,13 +131,13 @@ package struct SentCommand: Hashable, Sendable {
         switch state {
         case .sent: return advance(to: progress)
         case .accepted(let current) where current < progress: return advance(to: progress)
-        case .accepted, .prepared, .withdrawn, .refused, .final: return []
+        case .accepted, .prepared, .queued, .withdrawn, .refused, .final: return []
         }
     }
 
     private mutating func advance(to progress: CommandProgress) -> [Action] {
         state = .accepted(progress)
-        return [.persist(self), .report(.status(progress.status))]
+        return [.note(self), .report(.status(progress.status))]
     }
 
     /// The relay answered an error to the send that went over the present connection. (Answers that an earlier connection
@@ -139,7 +156,7 @@ package struct SentCommand: Hashable, Sendable {
             return end(CommandFinal(attestedByRelay: .indeterminate(.targetLost)))
         case (.sent, _), (.accepted, _):
             return [.retryLater]
-        case (.prepared, _), (.withdrawn, _), (.refused, _), (.final, _):
+        case (.prepared, _), (.queued, _), (.withdrawn, _), (.refused, _), (.final, _):
             return []
         }
     }
@@ -158,7 +175,7 @@ package struct SentCommand: Hashable, Sendable {
     /// The app does not want it any more. The outcome tells whether that came in time.
     package mutating func cancel() -> [Action] {
         switch state {
-        case .prepared:
+        case .prepared, .queued:
             state = .withdrawn
             return [.persist(self), .report(.withdrawn), .answered]
         case .sent where !cancelRequested, .accepted where !cancelRequested:
@@ -177,7 +194,7 @@ package struct SentCommand: Hashable, Sendable {
         case .withdrawn, .refused, .final:
             // One outcome only; but the relay shall forget whatever it has.
             return [.acknowledge]
-        case .prepared:
+        case .prepared, .queued:
             return [.reject]
         case .sent, .accepted:
             guard final.isWithinAuthority, final.attestedBy == .relay || receiptIsValid else { return [.reject] }

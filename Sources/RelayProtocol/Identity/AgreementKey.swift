@@ -27,21 +27,24 @@ public protocol AgreementKey: Sendable {
 public struct P256AgreementKey: AgreementKey {
     private let key: P256.KeyAgreement.PrivateKey
 
+    /// Its public half.
+    public let publicKey: AgreementPublicKey
+
     /// A new random key.
-    public init() {
-        self.key = P256.KeyAgreement.PrivateKey()
-    }
+    public init() { self.init(P256.KeyAgreement.PrivateKey()) }
 
     /// The key whose 32 bytes were stored; throws if they are no key.
     public init(rawRepresentation: [UInt8]) throws {
-        self.key = try P256.KeyAgreement.PrivateKey(rawRepresentation: rawRepresentation)
+        self.init(try P256.KeyAgreement.PrivateKey(rawRepresentation: rawRepresentation))
+    }
+
+    private init(_ key: P256.KeyAgreement.PrivateKey) {
+        self.key = key
+        self.publicKey = AgreementPublicKey(key.publicKey)
     }
 
     /// The 32 secret bytes.
     public var rawRepresentation: [UInt8] { [UInt8](key.rawRepresentation) }
-
-    /// Its public half.
-    public var publicKey: AgreementPublicKey { AgreementPublicKey(key.publicKey) }
 
     /// See `AgreementKey`.
     public func open(_ ciphertext: [UInt8], encapsulatedKey: [UInt8], info: [UInt8], associatedData: [UInt8]) throws -> [UInt8] {

@@ -21,21 +21,24 @@ public protocol SystemKey: SigningKey {}
 public struct P256SigningKey: IdentityKey, SystemKey {
     private let key: P256.Signing.PrivateKey
 
+    /// Its public half.
+    public let publicKey: SigningPublicKey
+
     /// A new random key.
-    public init() {
-        self.key = P256.Signing.PrivateKey()
-    }
+    public init() { self.init(P256.Signing.PrivateKey()) }
 
     /// The key whose 32 bytes were stored; throws if they are no key.
     public init(rawRepresentation: [UInt8]) throws {
-        self.key = try P256.Signing.PrivateKey(rawRepresentation: rawRepresentation)
+        self.init(try P256.Signing.PrivateKey(rawRepresentation: rawRepresentation))
+    }
+
+    private init(_ key: P256.Signing.PrivateKey) {
+        self.key = key
+        self.publicKey = SigningPublicKey(key.publicKey)
     }
 
     /// The 32 secret bytes.
     public var rawRepresentation: [UInt8] { [UInt8](key.rawRepresentation) }
-
-    /// Its public half.
-    public var publicKey: SigningPublicKey { SigningPublicKey(key.publicKey) }
 
     /// See `SigningKey`.
     public func signature(for message: [UInt8]) throws -> [UInt8] {

@@ -3,20 +3,22 @@
 
 /// What waits for its turn, first come first served, and may leave before it. Memory is that of who waits: those who left
 /// leave nothing behind, however often a peer makes them come and go.
+///
+/// Inlinable, since other modules have it on their hottest paths.
 package struct WaitingLine<Element: Sendable>: Sendable {
     /// A place in the line.
     package typealias Ticket = UInt64
 
-    private var elements: [Ticket: Element] = [:]
-    private var firstTicket: Ticket = 0
-    private var nextTicket: Ticket = 0
+    @usableFromInline var elements: [Ticket: Element] = [:]
+    @usableFromInline var firstTicket: Ticket = 0
+    @usableFromInline var nextTicket: Ticket = 0
 
-    package init() {}
+    @inlinable package init() {}
 
-    package var isEmpty: Bool { elements.isEmpty }
-    package var count: Int { elements.count }
+    @inlinable package var isEmpty: Bool { elements.isEmpty }
+    @inlinable package var count: Int { elements.count }
 
-    package mutating func append(_ element: Element) -> Ticket {
+    @inlinable package mutating func append(_ element: Element) -> Ticket {
         defer { nextTicket += 1 }
         if elements.isEmpty { firstTicket = nextTicket }
         elements[nextTicket] = element
@@ -24,7 +26,7 @@ package struct WaitingLine<Element: Sendable>: Sendable {
     }
 
     /// Whose turn it is.
-    package var first: (ticket: Ticket, element: Element)? {
+    @inlinable package var first: (ticket: Ticket, element: Element)? {
         mutating get {
             guard !elements.isEmpty else { return nil }
             while firstTicket < nextTicket {
@@ -36,12 +38,12 @@ package struct WaitingLine<Element: Sendable>: Sendable {
     }
 
     @discardableResult
-    package mutating func remove(_ ticket: Ticket) -> Element? {
+    @inlinable package mutating func remove(_ ticket: Ticket) -> Element? {
         elements.removeValue(forKey: ticket)
     }
 
     /// Whose turn it is, out of the line.
-    package mutating func popFirst() -> Element? {
+    @inlinable package mutating func popFirst() -> Element? {
         first.flatMap { remove($0.ticket) }
     }
 }

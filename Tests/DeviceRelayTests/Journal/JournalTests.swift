@@ -169,7 +169,7 @@ import Testing
                 try transaction.persist(
                     row,
                     highest: highest,
-                    content: row.state == .handling ? nil : .init(blob: [1, 2, 3], record: [7]),
+                    content: row.state == .received ? .init(blob: [1, 2, 3], record: [7]) : nil,
                     result: isAnswered ? JournalTransaction.Result(receipt: [1], reply: reply) : nil
                 )
             }

@@ -83,6 +83,7 @@ struct Exploration {
             .crash(0), .crash(1), .crashRelay(losingDatabase: false), .crashRelay(losingDatabase: true),
             .pass(60_000), .pass(60_000 + CommandPeriod.grace), .pass(8 * 86_400_000),
         ]
+        steps += rest(of: world)
         for node in 0..<2 where world.links[node].isUp { steps.append(.disconnect(node)) }
         if let id = world.senders[0].rows.keys.first { steps.append(.cancel(sender: 0, id)) }
         if let command = world.targets[0].handlers.first { steps.append(.timeOut(target: 0, command.key)) }
@@ -108,9 +109,13 @@ struct Exploration {
         let tick: [CommandWorld.Step] = late ? [.tick] : []
         let answers = world.targets[0].handlers.map { CommandWorld.Step.answer(target: 0, $0.key, .succeeded) }
         return switch schedule {
-        case .oldestFirst: (work + tick + answers + frames).first
-        case .framesFirst: (frames + answers + tick + work).first
-        case .handlerLast: (work + frames + tick + answers).first
+        case .oldestFirst: (work + tick + answers + frames + rest(of: world)).first
+        case .framesFirst: (frames + answers + tick + work + rest(of: world)).first
+        case .handlerLast: (work + frames + tick + answers + rest(of: world)).first
         }
+    }
+
+    private func rest(of world: CommandWorld) -> [CommandWorld.Step] {
+        (world.senders[0].noted.isEmpty ? [] : [.storeTheRest(0)]) + (world.targets[0].removals.isEmpty ? [] : [.storeTheRest(1)])
     }
 }

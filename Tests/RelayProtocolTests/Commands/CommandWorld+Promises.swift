@@ -21,7 +21,7 @@ extension CommandWorld {
         if let old, old.isEnded, old.state != row.state { violations.append("a second outcome: \(old.state), \(row.state)") }
         guard old?.isEnded != true else { return }
         switch row.state {
-        case .prepared, .sent: break
+        case .prepared, .queued, .sent: break
         case .accepted: history.accepted.insert(key)
         case .withdrawn: tellNotRun(key, "withdrawn")
         case .refused(let refusal):

@@ -8,9 +8,10 @@ extension CommandWorld {
     mutating func submit(_ sender: Int, _ lane: CommandLane, _ life: Int64) {
         let number = nextNumber(sender, lane)
         let command = signed(sender, ids.next(), lane, number, life)
-        let (row, actions) = SentCommand.prepare(command, sending: senders[sender].sending?.add(command) ?? false)
+        let (row, actions) = SentCommand.prepare(command, isConnected: senders[sender].sending != nil)
         senders[sender].rows[command.id] = row
         perform(sender, row, actions)
+        if senders[sender].sending?.add(command) ?? false { change(sender, command.id) { $0.connected() } }
     }
 
     mutating func nextNumber(_ sender: Int, _ lane: CommandLane) -> UInt64 {
@@ -43,6 +44,7 @@ extension CommandWorld {
         for action in actions {
             switch action {
             case .persist(let row): senders[sender].queue.append(.persist(row))
+            case .note(let row): senders[sender].queue.append(.note(row))
             case .send(let again): senders[sender].queue.append(frame(.send(row.command, again: again)))
             case .cancel: senders[sender].queue.append(frame(.cancel(row.command.id)))
             case .acknowledge: senders[sender].queue.append(frame(.acknowledge(row.command.id)))
@@ -72,12 +74,11 @@ extension CommandWorld {
         guard !senders[sender].queue.isEmpty else { return }
         switch senders[sender].queue.removeFirst() {
         case .persist(let row):
-            checkCommit(row, after: senders[sender].stored[row.command.id])
-            senders[sender].stored[row.command.id] = row
-            senders[sender].storedNumbers[row.command.lane] = max(
-                senders[sender].storedNumbers[row.command.lane] ?? 0,
-                row.command.number
-            )
+            senders[sender].noted[row.command.id] = nil
+            store(row, sender)
+            // What else there is may be stored with it.
+            if row.command.number.isMultiple(of: 2) { storeNoted(sender) }
+        case .note(let row): senders[sender].noted[row.command.id] = row
         case .signAnew(let id):
             guard let old = senders[sender].rows[id]?.command else { return }
             let command = signed(sender, id, old.lane, old.number, old.expires - old.created)
@@ -89,10 +90,25 @@ extension CommandWorld {
             switch (report, row.state) {
             case (.status(.final(let outcome, _)), .final(let final)) where outcome == final.outcome: break
             case (.status(.final), _), (.withdrawn, .sent), (.withdrawn, .accepted): violations.append("told, not stored: \(report)")
+            case (.status, _): history.accepted.insert(CommandKey(sender: senders[sender].id, id: id))
             default: break
             }
         case .frame(_, let epoch, let frame): transmit(sender, epoch, frame, up: true)
         case let task: violations.append("a sender has \(task)")
         }
+    }
+
+    private mutating func store(_ row: SentCommand, _ sender: Int) {
+        checkCommit(row, after: senders[sender].stored[row.command.id])
+        senders[sender].stored[row.command.id] = row.stored
+        senders[sender].storedNumbers[row.command.lane] = max(
+            senders[sender].storedNumbers[row.command.lane] ?? 0,
+            row.command.number
+        )
+    }
+
+    mutating func storeNoted(_ sender: Int) {
+        for row in senders[sender].noted.values.sorted(by: { $0.command.id < $1.command.id }) { store(row, sender) }
+        senders[sender].noted = [:]
     }
 }

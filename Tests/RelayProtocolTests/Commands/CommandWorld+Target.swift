@@ -54,14 +54,16 @@ extension CommandWorld {
         guard !targets[target].queue.isEmpty else { return }
         switch targets[target].queue.removeFirst() {
         case .persistTarget(let row, let highest):
+            // In the same write as what is still to be deleted, and after it.
+            if row.command.number.isMultiple(of: 2) || targets[target].removals.contains(row.command.key) { removeSettled(target) }
             targets[target].stored[row.command.key] = row
             if let highest { targets[target].storedHighest[row.command.lane] = highest }
             if row.state != .received { history.begun.insert(row.command.key) }
             if case .answered(let outcome) = row.state { history.results[row.command.key] = outcome }
-        case .removeTarget(let key): targets[target].stored[key] = nil
+        case .removeTarget(let key): targets[target].removals.append(key)
         case .sendResult(let key, let epoch):
-            // Without a row it was settled while the message waited.
-            guard let row = targets[target].stored[key] else { return }
+            // It was settled while the message waited.
+            guard let row = targets[target].stored[key], !targets[target].removals.contains(key) else { return }
             guard case .answered(let outcome) = row.state else { return violations.append("sent a result that is not stored") }
             transmit(senders.count + target, epoch, CommandWorld.result(row.command, outcome), up: true)
         case .frame(let link, let epoch, let frame):
@@ -72,5 +74,10 @@ extension CommandWorld {
         case .disconnect: disconnect(senders.count + target)
         case let task: violations.append("a target has \(task)")
         }
+    }
+
+    mutating func removeSettled(_ target: Int) {
+        for key in targets[target].removals { targets[target].stored[key] = nil }
+        targets[target].removals = []
     }
 }

@@ -54,6 +54,7 @@ struct CommandWorld: Hashable {
 
     enum Task: Hashable {
         case persist(SentCommand)
+        case note(SentCommand)
         case signAnew(CommandID)
         case report(CommandID, SentCommand.Report)
         case persistMailbox(MailboxCommand)
@@ -77,6 +78,8 @@ struct CommandWorld: Hashable {
         var numbers: [CommandLane: UInt64] = [:]
         var sending: CommandSending?
         var queue: [Task] = []
+        /// To be stored some time.
+        var noted: [CommandID: SentCommand] = [:]
     }
 
     struct Target: Hashable {
@@ -87,6 +90,8 @@ struct CommandWorld: Hashable {
         var storedHighest: [CommandLane: UInt64] = [:]
         var machine: CommandTarget
         var queue: [Task] = []
+        /// To be deleted some time.
+        var removals: [CommandKey] = []
         var handlers: [CommandDescriptor] = []
         var isRevoked = false
     }
@@ -121,6 +126,7 @@ struct CommandWorld: Hashable {
         case submit(sender: Int, lane: CommandLane, life: Int64)
         case cancel(sender: Int, CommandID)
         case work(Int)
+        case storeTheRest(Int)
         case workAtRelay
         case deliverUp(link: Int, pipe: Int, twice: Bool)
         case deliverDown(link: Int, pipe: Int, twice: Bool)
@@ -169,6 +175,8 @@ struct CommandWorld: Hashable {
         case .cancel(let sender, let id): change(sender, id) { $0.cancel() }
         case .work(let node) where node < senders.count: workAtSender(node)
         case .work(let node): workAtTarget(node - senders.count)
+        case .storeTheRest(let node) where node < senders.count: storeNoted(node)
+        case .storeTheRest(let node): removeSettled(node - senders.count)
         case .workAtRelay: workAtRelay()
         case .deliverUp(let link, let pipe, let twice): deliverUp(link, pipe, twice)
         case .deliverDown(let link, let pipe, let twice): deliverDown(link, pipe, twice)
@@ -267,11 +275,13 @@ struct CommandWorld: Hashable {
         links[node].down = []
         if node < senders.count {
             senders[node].queue = []
+            senders[node].noted = [:]
             senders[node].rows = senders[node].stored
             senders[node].numbers = senders[node].storedNumbers
         } else {
             let target = node - senders.count
             targets[target].queue = []
+            targets[target].removals = []
             targets[target].handlers = []
             targets[target].machine = CommandTarget(
                 limits: limits,

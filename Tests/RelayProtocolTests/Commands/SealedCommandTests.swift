@@ -179,7 +179,7 @@ import Testing
             _ reply: SealedReply?,
             from endpoint: TestEndpoint
         ) throws -> Signed<CommandReceipt> {
-            try Signed<CommandReceipt>(verifying: encoded, for: command, from: endpoint.record(), reply: reply)
+            try Signed<CommandReceipt>(verifying: encoded, for: command.descriptor, from: endpoint.record(), reply: reply)
         }
         #expect(try check(receipt.encoded, command, reply, from: target).payload.outcome == .succeeded)
         #expect(try reply.open(command, with: [sender.agreementKey]) == ["Answer": 42])
@@ -220,7 +220,7 @@ import Testing
     func everyOutcomeComesBack(_ outcome: CommandOutcome) throws {
         let command = try seal()
         let receipt = try Signed(CommandReceipt(for: command.descriptor, outcome: outcome, time: now), key: target.identityKey)
-        let read = try Signed<CommandReceipt>(verifying: receipt.encoded, for: command, from: target.record(), reply: nil)
+        let read = try Signed<CommandReceipt>(verifying: receipt.encoded, for: command.descriptor, from: target.record(), reply: nil)
         #expect(read.payload.outcome == outcome)
         #expect(read.payload.time == now)
     }

@@ -9,7 +9,11 @@ import Testing
     private let command = CommandDescriptor.test(number: 1)
     private let done = CommandFinal(outcome: .succeeded, receipt: [1], reply: [2])
 
-    private func sent() -> SentCommand { SentCommand.prepare(command, sending: true).0 }
+    private func sent() -> SentCommand {
+        var row = SentCommand.prepare(command, isConnected: true).0
+        _ = row.connected()
+        return row
+    }
 
     private func accepted() -> SentCommand {
         var row = sent()
@@ -21,13 +25,28 @@ import Testing
     private func doubtful(_ reason: CommandRefusal.Reason) -> CommandRefusal { CommandRefusal(reason, mayHaveRun: true) }
 
     @Test func isStoredBeforeItIsSent() {
-        let (row, actions) = SentCommand.prepare(command, sending: true)
-        #expect(actions == [.persist(row), .send(again: false)])
-        #expect(row.state == .sent)
+        var (row, actions) = SentCommand.prepare(command, isConnected: true)
+        #expect(actions == [.persist(row)])
+        // Its turn comes without another write, and after a crash it counts as sent.
+        #expect(row.state == .queued)
+        #expect(row.stored.state == .sent)
+        actions = row.connected()
+        #expect(actions == [.send(again: false)])
+        #expect(row == row.stored)
+        #expect(row.connected() == [.send(again: true)])
+    }
+
+    @Test func queuedCommandIsWithdrawnAndHasNoOutcome() {
+        var (row, _) = SentCommand.prepare(command, isConnected: true)
+        #expect(row.ended(done, receiptIsValid: true) == [.reject])
+        #expect(row.progressed(.delivered) == [])
+        #expect(row.refused(certain(.expired)) == [])
+        #expect(row.cancel() == [.persist(row), .report(.withdrawn), .answered])
+        #expect(row.state == .withdrawn)
     }
 
     @Test func waitsForAConnection() {
-        var (row, actions) = SentCommand.prepare(command, sending: false)
+        var (row, actions) = SentCommand.prepare(command, isConnected: false)
         #expect(actions == [.persist(row)])
         actions = row.connected()
         #expect(row.state == .sent)
@@ -37,14 +56,14 @@ import Testing
 
     @Test func acceptedCommandIsSentAgainOnEveryConnection() {
         var row = sent()
-        #expect(row.accepted() == [.persist(row), .report(.status(.accepted)), .answered])
+        #expect(row.accepted() == [.note(row), .report(.status(.accepted)), .answered])
         #expect(row.connected() == [.send(again: true)])
         #expect(row.accepted() == [.answered])
     }
 
     @Test func statusesGoForwardOnly() {
         var row = accepted()
-        #expect(row.progressed(.delivered) == [.persist(row), .report(.status(.delivered))])
+        #expect(row.progressed(.delivered) == [.note(row), .report(.status(.delivered))])
         #expect(row.progressed(.waking) == [])
         #expect(row.progressed(.delivered) == [])
     }
@@ -156,7 +175,7 @@ import Testing
     }
 
     @Test func cancelBeforeTheFirstSendWithdraws() {
-        var (row, _) = SentCommand.prepare(command, sending: false)
+        var (row, _) = SentCommand.prepare(command, isConnected: false)
         #expect(row.cancel() == [.persist(row), .report(.withdrawn), .answered])
         #expect(row.connected() == [.answered])
     }

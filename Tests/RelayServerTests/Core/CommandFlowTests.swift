@@ -41,7 +41,7 @@ import Testing
         guard case .attestedByTarget(let receipt, nil)? = try await near.hear().first?.status else { throw TestError("no outcome") }
         _ = try Signed<CommandReceipt>(
             verifying: receipt.bytes,
-            for: command,
+            for: command.descriptor,
             from: target.record(command.header.account).payload,
             reply: nil
         )

@@ -293,6 +293,6 @@ final class WireEndpoint {
             return receipt
         }
         try await say(.commandAcknowledge(.init(id: command.header.id)))
-        return try Signed<CommandReceipt>(verifying: receipt.bytes, for: command, from: target, reply: nil).payload.outcome
+        return try Signed<CommandReceipt>(verifying: receipt.bytes, for: command.descriptor, from: target, reply: nil).payload.outcome
     }
 }

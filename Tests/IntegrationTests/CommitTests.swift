@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import Testing
+
+/// What a launch costs its two journals: whoever adds a commit adds a flush of the disk to every launch.
+@Suite(.timeLimit(.minutes(10))) struct CommitTests {
+    /// At the sender: the command before it is sent, the outcome before it is told. At the target: that it is being handled before it is, the
+    /// receipt before it is sent. All else joins these, as long as they come quickly; on a slow machine a launch may take one more.
+    @Test func aLaunchTakesTwoCommitsOnEachSide() async throws {
+        let home = try await TestHome()
+        let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
+        try await pc.platform.publish(player(log: log), for: pc.account)
+        let request = RemoteSystemConnectionRequest(try await phone.sees("PC"))
+        let (sender, target) = (try WriteAheadLog(of: phone), try WriteAheadLog(of: pc))
+        var least = (sender: Int.max, target: Int.max)
+        for number in 0..<200 where least != (2, 2) {
+            let before = (try sender.commits(), try target.commits())
+            _ = try await RemoteLauncher(phone.platform).launch(try url("https://films.example/\(number)"), on: request)
+            let after = (try sender.commits(), try target.commits())
+            // Begun anew behind a checkpoint.
+            guard after.0 >= before.0, after.1 >= before.1 else { continue }
+            least = (min(least.sender, after.0 - before.0), min(least.target, after.1 - before.1))
+        }
+        #expect(least == (2, 2))
+        await phone.platform.shutdown()
+        await pc.platform.shutdown()
+    }
+}
+
+/// The log of a journal, as SQLite's file format describes it ("The Write-Ahead Log").
+private struct WriteAheadLog {
+    let file: URL
+
+    init(of device: TestDevice) throws {
+        let accounts = device.settings.storageDirectory.appending(path: "accounts")
+        let name = try #require(try FileManager.default.contentsOfDirectory(atPath: accounts.path).first)
+        file = accounts.appending(path: "\(name)/journal.sqlite-wal")
+    }
+
+    /// How many commits are in it.
+    func commits() throws -> Int {
+        let bytes = [UInt8](try Data(contentsOf: file))
+        func number(at offset: Int) -> UInt64 { bytes[offset..<offset + 4].reduce(0) { $0 << 8 | UInt64($1) } }
+        guard bytes.count >= 32 else { return 0 }
+        let frame = 24 + Int(number(at: 8))
+        let salts = bytes[16..<24]
+        var count = 0
+        for start in stride(from: 32, through: bytes.count - frame, by: frame) {
+            // What is left of an earlier round has other salts.
+            guard bytes[start + 8..<start + 16].elementsEqual(salts) else { break }
+            // The last frame of a commit has the size of the database.
+            if number(at: start + 4) > 0 { count += 1 }
+        }
+        return count
+    }
+}

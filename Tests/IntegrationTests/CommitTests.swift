@@ -35,9 +35,7 @@ private struct WriteAheadLog {
     let file: URL
 
     init(of device: TestDevice) throws {
-        let accounts = device.settings.storageDirectory.appending(path: "accounts")
-        let name = try #require(try FileManager.default.contentsOfDirectory(atPath: accounts.path).first)
-        file = accounts.appending(path: "\(name)/journal.sqlite-wal")
+        file = URL(filePath: try device.journal().path + "-wal")
     }
 
     /// How many commits are in it.

@@ -204,7 +204,7 @@ import Testing
         let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
         try await pc.platform.publish(player(log: log), for: pc.account)
         let system = try await phone.sees("PC")
-        let other = try lock(try journal(of: pc).path)
+        let other = try lock(try pc.journal().path)
         let command = try await RemoteLauncher(phone.platform).submit(try page(1), on: .init(system))
         try await pc.isInStorageTrouble()
         #expect(await log.entries.isEmpty)
@@ -215,12 +215,6 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    private func journal(of device: TestDevice) throws -> URL {
-        let accounts = device.settings.storageDirectory.appending(path: "accounts")
-        let name = try #require(try FileManager.default.contentsOfDirectory(atPath: accounts.path).first)
-        return accounts.appending(path: "\(name)/journal.sqlite")
-    }
-
     @Test func anEndpointWhoseJournalIsCutOffLeavesItAlone() async throws {
         let home = try await TestHome()
         let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
@@ -229,7 +223,7 @@ import Testing
         home.relayd.kill()
         let command = try await RemoteLauncher(phone.platform).submit(try page(1), on: .init(system))
         await phone.platform.shutdown()
-        let file = try journal(of: phone)
+        let file = try phone.journal()
         let (whole, cut) = try cutOff(file)
         let broken = phone.sibling()
         do throws(PlatformError) {

@@ -3,6 +3,7 @@
 
 import DeviceRelay
 import Foundation
+import GRDB
 import RelayProtocol
 import RelayTesting
 import Testing
@@ -160,6 +161,12 @@ import Testing
         // The answer cannot reach the relay; it is stored, and told when both are back.
         home.relayd.kill()
         try host.go()
+        let journal = try DatabaseQueue(path: try pc.journal().path)
+        while try await journal.read({ try Int.fetchOne($0, sql: "SELECT count(*) FROM received_commands WHERE state = 'answered'") }) == 0
+        {
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        try journal.close()
         try await host.stop()
         _ = try await home.relayd.start()
         let again = try HostProcess(pc)

@@ -133,6 +133,13 @@ final class TestDevice {
         platform = ConnectedDevicesPlatform(settings: settings, accessTokens: accessTokens)
     }
 
+    /// Its journal's database, once it has joined.
+    func journal() throws -> URL {
+        let accounts = settings.storageDirectory.appending(path: "accounts")
+        let name = try #require(try FileManager.default.contentsOfDirectory(atPath: accounts.path).first)
+        return accounts.appending(path: "\(name)/journal.sqlite")
+    }
+
     /// Another process of the same installation, as far as it can be told.
     func sibling() -> ConnectedDevicesPlatform {
         ConnectedDevicesPlatform(settings: settings, accessTokens: accessTokens)

@@ -80,7 +80,7 @@ package final class RelaydProcess {
         try? FileManager.default.removeItem(at: directory)
     }
 
-    private func command(_ arguments: [String]) -> (Process, Pipe) {
+    private func start(_ arguments: [String]) throws -> (Process, FileHandle) {
         let process = Process()
         process.executableURL = Self.executable
         process.arguments = arguments + ["--data-directory", directory.path, "--log-level", "warning"]
@@ -99,10 +99,13 @@ package final class RelaydProcess {
             process.executableURL = URL(filePath: "/bin/sh")
             process.arguments = ["-c", "ulimit -n \(openFiles) && exec \"$@\"", "sh"] + command
         }
-        let output = Pipe()
-        process.standardOutput = output
         if let standardError { process.standardError = standardError }
-        return (process, output)
+        return try ProcessStart.alone {
+            let output = Pipe()
+            process.standardOutput = output
+            try process.run()
+            return (process, output.fileHandleForReading)
+        }
     }
 
     /// Waits on a thread of its own: whoever waits for a process must not keep tasks from running.
@@ -114,12 +117,10 @@ package final class RelaydProcess {
 
     /// Runs a command to its end and returns what it printed.
     nonisolated(nonsending) package func run(_ arguments: String...) async throws -> String {
-        let (process, output) = command(arguments)
-        try process.run()
-        let reading = output.fileHandleForReading
+        let (process, output) = try start(arguments)
         let text = try await waiting {
             defer { process.waitUntilExit() }
-            return String(decoding: try reading.readToEnd() ?? Data(), as: UTF8.self)
+            return String(decoding: try output.readToEnd() ?? Data(), as: UTF8.self)
         }
         guard process.terminationStatus == 0 else { throw Failed(message: "relayd \(arguments) ended with \(process.terminationStatus)") }
         return text.trimmingCharacters(in: .whitespacesAndNewlines)
@@ -127,14 +128,12 @@ package final class RelaydProcess {
 
     /// Starts the service and waits for its ready line.
     nonisolated(nonsending) package func start() async throws -> String {
-        let (process, output) = command(["serve"])
-        try process.run()
+        let (process, output) = try start(["serve"])
         self.process = process
-        let reading = output.fileHandleForReading
         let text = try await waiting {
             var line = Data()
             while !line.contains(UInt8(ascii: "\n")) {
-                let more = reading.availableData
+                let more = output.availableData
                 guard !more.isEmpty else { throw Failed(message: "relayd ended before it was ready") }
                 line += more
             }

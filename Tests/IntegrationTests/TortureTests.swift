@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayTesting
 import Testing
 
 @testable import Torture
@@ -12,14 +13,17 @@ import Testing
         let process = Process()
         process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "Torture")
         process.arguments = ["--commands", "60", "--senders", "2", "--targets", "2", "--kills", "6", "--seed", "7"]
-        let output = Pipe()
-        process.standardOutput = output
-        process.standardError = output
         let (lines, continuation) = AsyncStream.makeStream(of: Data.self)
-        try process.run()
+        let output = try ProcessStart.alone {
+            let output = Pipe()
+            process.standardOutput = output
+            process.standardError = output
+            try process.run()
+            return output.fileHandleForReading
+        }
         // On a thread of its own: whoever waits must not keep others from running.
         Thread.detachNewThread {
-            continuation.yield((try? output.fileHandleForReading.readToEnd()) ?? Data())
+            continuation.yield((try? output.readToEnd()) ?? Data())
             continuation.finish()
         }
         let text = await lines.reduce("") { $0 + String(decoding: $1, as: UTF8.self) }

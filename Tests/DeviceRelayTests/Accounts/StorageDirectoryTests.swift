@@ -4,6 +4,7 @@
 import DeviceRelay
 import Foundation
 import RelayProtocol
+import RelayTesting
 import Testing
 
 @Suite struct StorageDirectoryTests {
@@ -149,11 +150,14 @@ import Testing
         _ = try directory.storage()
         let other = Process()
         other.executableURL = URL(fileURLWithPath: "/bin/sh")
-        let output = Pipe()
-        other.standardOutput = output
         other.arguments = ["-c", "exec 9>>\"$1/host.lock\"; flock 9 && echo held && exec sleep 60", "sh", "\(directory.path)/storage"]
-        try other.run()
-        _ = try output.fileHandleForReading.read(upToCount: 4)
+        let output = try ProcessStart.alone {
+            let output = Pipe()
+            other.standardOutput = output
+            try other.run()
+            return output.fileHandleForReading
+        }
+        _ = try output.read(upToCount: 4)
         #expect(throws: StorageError.self) { _ = try directory.storage().lockForHost() }
         other.terminate()
         other.waitUntilExit()

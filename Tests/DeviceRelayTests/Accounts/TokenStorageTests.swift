@@ -4,6 +4,7 @@
 import DeviceRelay
 import Foundation
 import RelayProtocol
+import RelayTesting
 import Testing
 
 extension StoredTokens {
@@ -64,14 +65,17 @@ extension StoredTokens {
 
         let other = Process()
         other.executableURL = URL(fileURLWithPath: "/bin/sh")
-        let output = Pipe()
-        other.standardOutput = output
         other.arguments = [
             "-c", "exec 9>>\"$1/tokens.lock\"; flock 9 && echo held && sleep 0.3 && mv \"$2/tokens\" \"$1/tokens\"", "sh", directory.path,
             next.path,
         ]
-        try other.run()
-        _ = try output.fileHandleForReading.read(upToCount: 4)
+        let output = try ProcessStart.alone {
+            let output = Pipe()
+            other.standardOutput = output
+            try other.run()
+            return output.fileHandleForReading
+        }
+        _ = try output.read(upToCount: 4)
         let seen = try await tokens.withExclusiveAccess { $0?.refreshToken?.exposed }
         #expect(seen == "refresh-canary-1")
         other.waitUntilExit()

@@ -4,14 +4,14 @@
 import DeviceRelay
 import Foundation
 import RelayProtocol
+import RelayTesting
 
 /// A device in a process of its own, on the storage of one that has joined.
 final class HostProcess {
     struct Ended: Error {}
 
     private let process = Process()
-    private let input = Pipe()
-    private let output = Pipe()
+    private let input: FileHandle
     private var lines: AsyncStream<String>.Iterator
 
     init(_ device: TestDevice) throws {
@@ -20,14 +20,19 @@ final class HostProcess {
             device.settings.relay.absoluteString, device.settings.relayID?.description ?? "",
             device.settings.storageDirectory.deletingLastPathComponent().path,
         ]
-        process.standardInput = input
-        process.standardOutput = output
+        let (input, output) = try ProcessStart.alone { [process] in
+            let (input, output) = (Pipe(), Pipe())
+            process.standardInput = input
+            process.standardOutput = output
+            try process.run()
+            return (input.fileHandleForWriting, output.fileHandleForReading)
+        }
+        self.input = input
         // On a thread of its own: whoever waits for a line must not keep what it waits for from running.
-        let reading = output.fileHandleForReading
         lines = AsyncStream { continuation in
             Thread.detachNewThread {
                 var rest = Data()
-                while case let more = reading.availableData, !more.isEmpty {
+                while case let more = output.availableData, !more.isEmpty {
                     rest += more
                     while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
                         continuation.yield(String(decoding: rest[..<end], as: UTF8.self))
@@ -37,7 +42,6 @@ final class HostProcess {
                 continuation.finish()
             }
         }.makeAsyncIterator()
-        try process.run()
     }
 
     deinit { kill() }
@@ -49,7 +53,7 @@ final class HostProcess {
     }
 
     /// Lets one handler answer.
-    func go() throws { try input.fileHandleForWriting.write(contentsOf: Data("go\n".utf8)) }
+    func go() throws { try input.write(contentsOf: Data("go\n".utf8)) }
 
     /// As the kernel does when memory runs out.
     func kill() {
@@ -60,7 +64,7 @@ final class HostProcess {
 
     /// Shuts the platform down.
     func stop() async throws {
-        try input.fileHandleForWriting.close()
+        try input.close()
         while await lines.next() != nil {}
         process.waitUntilExit()
     }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayTesting
 
 /// A disk of a few megabytes, which can be full, or read only. For that it has to be mounted, which root alone may.
 final class SmallDisk {
@@ -54,7 +55,7 @@ final class SmallDisk {
         process.executableURL = URL(filePath: "/usr/bin/env")
         process.arguments = command
         process.standardError = FileHandle.nullDevice
-        try process.run()
+        try ProcessStart.alone { try process.run() }
         process.waitUntilExit()
         guard process.terminationStatus == 0 else { throw Failed(message: "\(command) ended with \(process.terminationStatus)") }
     }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayTesting
 
 /// A `relay` process, or another one: what it prints, line by line, and how it ends. It is killed when this goes.
 final class RelayProcess {
@@ -36,11 +37,6 @@ final class RelayProcess {
         }
         process.environment = environment
         if let directory { process.currentDirectoryURL = directory }
-        input = hasInput ? Pipe() : nil
-        process.standardInput = input ?? FileHandle.nullDevice
-        let (output, error) = (Pipe(), Pipe())
-        process.standardOutput = output
-        process.standardError = error
         let (end, continuation) = AsyncStream.makeStream(of: Int32.self)
         self.end = end
         process.terminationHandler = { process in
@@ -49,9 +45,17 @@ final class RelayProcess {
             continuation.yield(process.terminationReason == .exit ? status : 128 + status)
             continuation.finish()
         }
-        try process.run()
-        lines = Self.lines(of: output.fileHandleForReading)
-        errors = Self.lines(of: error.fileHandleForReading)
+        let pipes = try ProcessStart.alone { [process] in
+            let pipes = (input: hasInput ? Pipe() : nil, output: Pipe(), error: Pipe())
+            process.standardInput = pipes.input ?? FileHandle.nullDevice
+            process.standardOutput = pipes.output
+            process.standardError = pipes.error
+            try process.run()
+            return pipes
+        }
+        input = pipes.input
+        lines = Self.lines(of: pipes.output.fileHandleForReading)
+        errors = Self.lines(of: pipes.error.fileHandleForReading)
     }
 
     deinit { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }

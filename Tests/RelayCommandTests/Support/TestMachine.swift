@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayTesting
 
 #if os(Linux)
 /// A machine of its own: a network, a host name and a home. Networks can be made by root alone.
@@ -84,7 +85,7 @@ final class TestMachine {
         process.arguments = ["PATH=\(path)"] + command
         process.standardOutput = FileHandle.nullDevice
         process.standardError = FileHandle.nullDevice
-        try process.run()
+        try ProcessStart.alone { try process.run() }
         process.waitUntilExit()
         guard process.terminationStatus == 0 else { throw Failed(message: "\(command) ended with \(process.terminationStatus)") }
     }

@@ -19,7 +19,7 @@ import Testing
         process.arguments = [script.standardizedFileURL.path, relayd.host]
         let status = try await withCheckedThrowingContinuation { continuation in
             process.terminationHandler = { continuation.resume(returning: $0.terminationStatus) }
-            do { try process.run() } catch { continuation.resume(throwing: error) }
+            do { try ProcessStart.alone { try process.run() } } catch { continuation.resume(throwing: error) }
         }
         #expect(status == 0)
         #expect(try await relayd.stop() == 0)

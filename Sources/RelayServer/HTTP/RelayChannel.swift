@@ -63,7 +63,7 @@ package struct RelayChannel: HTTPChannelHandler {
         logger: Logger
     ) throws {
         let pipeline = channel.pipeline.syncOperations
-        if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls.current)) }
+        if let tls { try pipeline.addHandlers([NIOSSLServerHandler(context: tls.current), PlaintextHandler()]) }
         let encoder = HTTPResponseEncoder()
         var decoderLimits = NIOHTTPDecoderLimitConfiguration()
         decoderLimits.maxHeaderFieldSize = 16 << 10
@@ -90,7 +90,9 @@ package struct RelayChannel: HTTPChannelHandler {
                 )
             },
             serveControlChannel: { context in
-                try context.pipeline.syncOperations.addHandler(makeControlChannel(context.channel, ticket))
+                let pipeline = context.pipeline.syncOperations
+                if tls != nil { try pipeline.addHandler(SmallWritesHandler()) }
+                try pipeline.addHandler(makeControlChannel(context.channel, ticket))
             },
             enterTunnel: { tunnel, token, channel, upgrade in
                 let handler = TunnelHandler(

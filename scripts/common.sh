@@ -30,6 +30,10 @@ need_tools() {
     [ -f /usr/include/sqlite3.h ] || [ "$(uname)" = Darwin ] || need no-such-command libsqlite3-dev
 }
 
+# The release build, as it is installed: Swift's own libraries are in the programs. On a Mac they belong to the system.
+release_build=(swift build -c release)
+[ "$(uname)" = Darwin ] || release_build+=(--static-swift-stdlib)
+
 # Runs a build step, and says how long it took.
 timed() {
     local title=$1 begin=$SECONDS

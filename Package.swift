@@ -324,6 +324,7 @@ let package = Package(
                 server("GRDB", "GRDB.swift"),
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
+                server("NIOEmbedded", "swift-nio"),
                 server("NIOPosix", "swift-nio"),
                 server("NIOSSL", "swift-nio-ssl"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),

@@ -254,28 +254,37 @@ class Bench:
         self.row("— refused or given up meanwhile", sum(errors.values()), {}, "", "0", met=not errors)
         self.row("— memory after, against before", after / 1024, {"before": before / 1024}, "MiB", "as before", met=after <= 1.1 * before)
 
+    def beside(self, relay, measure):
+        """Lets a measurement subtract what the relay costs without it. The crowd's pings come in waves, as its endpoints once
+        came: so just before and just after."""
+
+        def share():
+            begin, before = time.monotonic(), cpu_seconds(relay.pid)
+            time.sleep(1 if self.quick else 4)
+            return (cpu_seconds(relay.pid) - before) / (time.monotonic() - begin)
+
+        before = share()
+        return measure(lambda: (before + share()) / 2)
+
     def growth(self):
         sizes = [10, 100, 200] if self.quick else [10, 1_000, 10_000]
         costs = []
         for size in sizes:
             with self.relay(max(1, size // 10)) as relay, self.crowd(relay, size):
                 time.sleep(1 if self.quick else 5)
-                # What the crowd costs by itself is not the message's cost.
-                begin, idle = time.monotonic(), cpu_seconds(relay.pid)
-                time.sleep(1 if self.quick else 10)
-                rest = (cpu_seconds(relay.pid) - idle) / (time.monotonic() - begin)
 
-                def message():
+                def message(rest):
                     result = load(relay, self.products, seconds=self.seconds, size=128, inflight=256)
-                    return {"cost": result["cpuSecondsPerMillionMessages"] - rest * 1e6 / result["messagesPerSecond"]}
+                    return {"cost": result["cpuSecondsPerMillionMessages"] - rest() * 1e6 / result["messagesPerSecond"]}
 
-                def launch():
+                def launch(rest):
                     begin, before = time.monotonic(), cpu_seconds(relay.pid)
-                    result = relay.measure("relay-launches", "--count", 20 if self.quick else 100)
-                    spent = cpu_seconds(relay.pid) - before - rest * (time.monotonic() - begin)
-                    return {"cost": spent / result["launches"] * 1e6}
+                    result = relay.measure("relay-launches", "--count", 20 if self.quick else 200)
+                    spent, seconds = cpu_seconds(relay.pid) - before, time.monotonic() - begin
+                    return {"cost": (spent - rest() * seconds) / result["launches"] * 1e6}
 
-                costs.append(self.in_turns(f"{size} other endpoints", {"message": message, "launch": launch}, [relay]))
+                measures = {"message": lambda: self.beside(relay, message), "launch": lambda: self.beside(relay, launch)}
+                costs.append(self.in_turns(f"{size} other endpoints", measures, [relay]))
         first, last = costs[0], costs[-1]
         ratios = {}
         for what, unit in (("message", "s per million"), ("launch", "µs")):

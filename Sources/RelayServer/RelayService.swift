@@ -4,8 +4,7 @@
 package import Hummingbird
 import HummingbirdCore
 package import Logging
-package import NIOCore
-import NIOPosix
+import NIOCore
 package import RelayProtocol
 import ServiceLifecycle
 import Synchronization
@@ -70,7 +69,6 @@ package struct RelayService: Service {
         logger: Logger,
         clock: RelayClock = .system,
         intervals: RelayMessage.Welcome.Intervals = RelayMessage.Welcome.Intervals(),
-        eventLoopGroup: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         ready: @escaping @Sendable ([WebOrigin]) -> Void
     ) throws {
         self.configuration = configuration
@@ -96,7 +94,6 @@ package struct RelayService: Service {
             tunnelMetrics: tunnelMetrics,
             patience: .milliseconds(settings.helloTime.count),
             drain: min(.seconds(3), .seconds(configuration.drainSeconds) / 2),
-            eventLoopGroup: eventLoopGroup,
             logger: logger
         )
         self.tunnels = tunnels
@@ -156,7 +153,6 @@ package struct RelayService: Service {
                     backlog: Self.backlog
                 ),
                 onServerRunning: { channel in bound.add(channel.localAddress, scheme: tls == nil ? "http" : "https") },
-                eventLoopGroupProvider: .shared(eventLoopGroup),
                 logger: logger.quietened
             )
             listeners.append(Listener(address: address, setting: .listen, application: application))
@@ -168,7 +164,6 @@ package struct RelayService: Service {
                 configuration: ApplicationConfiguration(address: .hostname(address.host, port: address.port)),
                 // Nothing that an endpoint dials.
                 onServerRunning: { _ in bound.add(nil, scheme: nil) },
-                eventLoopGroupProvider: .shared(eventLoopGroup),
                 logger: logger.quietened
             )
             listeners.append(Listener(address: address, setting: .metricsListen, application: application))

@@ -20,8 +20,9 @@ final class TunnelListener: Service {
     let patience: TimeAmount
     /// How long tunnels may end by themselves when the relay stops.
     let drain: Duration
-    let eventLoopGroup: any EventLoopGroup
     let logger: Logger
+    /// Loops of their own: what passes through a tunnel waits for no flood on the other ports. New connections are accepted elsewhere.
+    private static let eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
     private let channels = Mutex<[any Channel]>([])
     private let reachablePorts = Mutex<[Int]>([])
     /// Those that are listened on, without those that nobody could reach.
@@ -36,7 +37,6 @@ final class TunnelListener: Service {
         tunnelMetrics: TunnelMetrics,
         patience: TimeAmount,
         drain: Duration,
-        eventLoopGroup: any EventLoopGroup,
         logger: Logger
     ) {
         self.addresses = addresses
@@ -47,7 +47,6 @@ final class TunnelListener: Service {
         self.tunnelMetrics = tunnelMetrics
         self.patience = patience
         self.drain = drain
-        self.eventLoopGroup = eventLoopGroup
         self.logger = logger
     }
 
@@ -82,7 +81,7 @@ final class TunnelListener: Service {
     }
 
     private var bootstrap: ServerBootstrap {
-        ServerBootstrap(group: eventLoopGroup)
+        ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton, childGroup: Self.eventLoops)
             .serverChannelOption(.backlog, value: Int32(RelayService.backlog))
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.socketOption(.so_keepalive), value: 1)

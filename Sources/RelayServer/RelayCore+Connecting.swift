@@ -8,9 +8,11 @@ package import RelayProtocol
 extension RelayCore {
     /// What the store says of a hello.
     private enum Admission: Sendable {
+        /// Its record is new, or has changed, and is to be verified first.
+        case unverified
         case rejected(RelayMessage.Rejected)
         /// - Parameter introduction: If it is new or has changed.
-        case admitted(AccountID, isNew: Bool, introduction: Introduction?, hasHosted: Bool)
+        case admitted(AccountID, isNew: Bool, introduction: Introduction?, hasHosted: Bool, registrations: [Digest256])
     }
 
     /// Takes an endpoint that has proved who it is. Calls back once, from any thread.
@@ -18,6 +20,17 @@ extension RelayCore {
         _ hello: ProvedHello,
         peer: any ControlPeer,
         completion: @escaping @Sendable (Result<ChannelID, RelayMessage.Rejected>) -> Void
+    ) {
+        connect(hello, isVerified: false, peer, completion)
+    }
+
+    /// - Parameter isVerified: whether the record's signatures were checked. One that is the same to the byte as what is stored was verified
+    ///   before that was stored, and is not verified again: after a restart all endpoints come back at once, as they were.
+    private func connect(
+        _ hello: ProvedHello,
+        isVerified: Bool,
+        _ peer: any ControlPeer,
+        _ completion: @escaping @Sendable (Result<ChannelID, RelayMessage.Rejected>) -> Void
     ) {
         let isOpen = change { state in
             if state.admission != nil, !state.isStopping { return true }
@@ -27,11 +40,12 @@ extension RelayCore {
         guard isOpen else { return }
         let (limits, time) = (limits, now().count)
         transact { store in
-            try Self.admit(hello, to: store, limits: limits, time: time)
+            try Self.admit(hello, isVerified: isVerified, to: store, limits: limits, time: time)
         } then: { [self] state, result in
             switch result {
-            case .success(.admitted(let account, let isNew, let introduction, let hasHosted)):
-                open(hello, peer, in: account, &state, completion) { id, presence in
+            case .success(.unverified): state.outgoing.append(.call { self.verify(hello, peer, completion) })
+            case .success(.admitted(let account, let isNew, let introduction, let hasHosted, let registrations)):
+                open(hello, peer, in: account, registrations, &state, completion) { id, presence in
                     let endpoint = hello.record.payload.endpointID
                     if isNew, let introduction {
                         let presence = presence ?? Presence(.unavailable, hasHosted ? .lost : .neverSeen)
@@ -48,14 +62,33 @@ extension RelayCore {
         }
     }
 
+    /// Elsewhere than on the store's thread, for which all wait.
+    private func verify(
+        _ hello: ProvedHello,
+        _ peer: any ControlPeer,
+        _ completion: @escaping @Sendable (Result<ChannelID, RelayMessage.Rejected>) -> Void
+    ) {
+        Task {
+            do throws(RecordError) {
+                _ = try Signed<EndpointRecord>(verifying: hello.record.encoded, limits: limits)
+            } catch {
+                return completion(.failure(RelayMessage.Rejected(error)))
+            }
+            connect(hello, isVerified: true, peer, completion)
+        }
+    }
+
     private static func admit(
         _ hello: ProvedHello,
+        isVerified: Bool,
         to store: any StoreTransaction,
         limits: Limits,
         time: Int64
     ) throws -> Admission {
         let record = hello.record.payload
         let id = record.endpointID
+        let known = try store.endpoint(id)
+        guard isVerified || known?.record == hello.record.encoded else { return .unverified }
         let account: AccountID
         if let known = try store.account(of: hello.identity) {
             account = known
@@ -68,7 +101,6 @@ extension RelayCore {
         if try store.revoker(of: id) != nil {
             return .rejected(.init(code: .endpointRevoked, message: "this endpoint was shut out", retry: false))
         }
-        let known = try store.endpoint(id)
         if let known, known.account != account {
             return .rejected(
                 .init(code: .endpointOfOtherAccount, message: "this endpoint is registered to another account", retry: false)
@@ -96,7 +128,13 @@ extension RelayCore {
                     hasHosted: hello.role == .host
                 )
             )
-            return .admitted(account, isNew: true, introduction: Introduction(record: Blob(hello.record.encoded)), hasHosted: false)
+            return .admitted(
+                account,
+                isNew: true,
+                introduction: Introduction(record: Blob(hello.record.encoded)),
+                hasHosted: false,
+                registrations: []
+            )
         }
         let isSame = row.record == hello.record.encoded
         guard isSame || record.version > row.version else {
@@ -112,7 +150,13 @@ extension RelayCore {
         // Who comes back as it was, after a restart of the relay, costs no write.
         if row != known { try store.put(row) }
         let introduction = isSame ? nil : try store.introduction(of: row)
-        return .admitted(account, isNew: false, introduction: introduction, hasHosted: hasHosted)
+        return .admitted(
+            account,
+            isNew: false,
+            introduction: introduction,
+            hasHosted: hasHosted,
+            registrations: try store.registrations(of: id).map { Digest256(hashing: $0.registration) }
+        )
     }
 
     /// Opens the channel of an endpoint that the store took.
@@ -120,6 +164,7 @@ extension RelayCore {
         _ hello: ProvedHello,
         _ peer: any ControlPeer,
         in account: AccountID,
+        _ registrations: [Digest256],
         _ state: inout State,
         _ completion: @escaping @Sendable (Result<ChannelID, RelayMessage.Rejected>) -> Void,
         news: (ChannelID, Presence?) -> RelayMessage?
@@ -145,6 +190,7 @@ extension RelayCore {
             identityKey: hello.record.payload.identityKey,
             role: hello.role,
             instance: hello.instance,
+            verifiedRegistrations: registrations,
             peer: peer
         )
         // Before the older one goes, which may be the account's last.

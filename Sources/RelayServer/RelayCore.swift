@@ -21,6 +21,8 @@ package final class RelayCore: RelayCoreProtocol {
         let identityKey: SigningPublicKey
         let role: EndpointMessage.Hello.Role
         let instance: Blob<BlobKinds.Instance>
+        /// The digests of the registrations that were stored when the channel opened.
+        let verifiedRegistrations: [Digest256]
         let peer: any ControlPeer
         var isWatching = false
         /// It said `leaving`: it gets no more commands.

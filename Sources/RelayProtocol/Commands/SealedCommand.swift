@@ -68,7 +68,7 @@ package struct SealedCommand: Hashable, Sendable {
         // Before the other fields, which another suite may have otherwise.
         guard let suite = set["suite"]?.int else { throw .malformed }
         guard suite == CommandHeader.currentSuite else { throw .unknownSuite(suite) }
-        guard let header = try? ValueSetDecoder().decode(CommandHeader.self, from: set) else { throw .malformed }
+        let header = try CommandHeader(decoding: set)
         try header.validate()
         self.header = header
         self.encoded = encoded

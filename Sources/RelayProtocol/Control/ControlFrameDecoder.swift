@@ -8,7 +8,7 @@ struct ControlFrameDecoder {
     func decode<Message: Decodable>(_ type: Message.Type, from bytes: [UInt8]) throws -> Message {
         do {
             let document = Document(index: try JSONIndex(bytes), userInfo: userInfo)
-            return try Message(from: Place(document: document, index: 0, parentPath: [], key: nil))
+            return try Message(from: Place(document: document, index: 0))
         } catch is JSONIndex.Malformed {
             throw DecodingError.dataCorrupted(.init(codingPath: [], debugDescription: "not JSON, or nested too deep"))
         }
@@ -20,27 +20,35 @@ private final class Document {
     let userInfo: [CodingUserInfoKey: Any]
 
     init(index: JSONIndex, userInfo: [CodingUserInfoKey: Any]) { (self.index, self.userInfo) = (index, userInfo) }
-}
 
-private struct PlainKey: CodingKey {
-    let stringValue: String
-    let intValue: Int?
-
-    init(stringValue: String) { (self.stringValue, intValue) = (stringValue, nil) }
-    init(intValue: Int) { (stringValue, self.intValue) = ("\(intValue)", intValue) }
+    /// Where a value is. It is looked for only when somebody asks, since most values are never complained of.
+    func path(to value: Int) -> [any CodingKey] {
+        var path: [any CodingKey] = []
+        var place = Place(document: self, index: 0)
+        while place.index < value {
+            let isObject = place.node.kind == .object
+            // The last that begins no later.
+            guard let (count, entry) = place.entries.prefix(while: { $0 <= value }).enumerated().suffix(1).first else { break }
+            path.append(isObject ? PathKey(stringValue: index.text(index.nodes[entry])) : PathKey(intValue: count))
+            place = Place(document: self, index: isObject ? entry + 1 : entry)
+        }
+        return path
+    }
 }
 
 /// One value; it is its own single value container.
 private struct Place: Decoder, SingleValueDecodingContainer {
     let document: Document
     let index: Int
-    /// The path is put together only when somebody asks for it: most values are never complained of.
-    let parentPath: [any CodingKey]
-    let key: (any CodingKey)?
 
     var node: JSONIndex.Node { document.index.nodes[index] }
-    var codingPath: [any CodingKey] { key.map { parentPath + [$0] } ?? parentPath }
+    var codingPath: [any CodingKey] { document.path(to: index) }
     var userInfo: [CodingUserInfoKey: Any] { document.userInfo }
+
+    /// What is in an object or array: of an object the keys, each with its value behind it.
+    var entries: Entries {
+        Entries(nodes: document.index.nodes, offset: node.kind == .object ? 1 : 0, place: index + 1, end: node.next)
+    }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
         try expect(.object, [String: Any].self)
@@ -115,39 +123,47 @@ extension FixedWidthInteger {
     }
 }
 
+private struct Entries: Sequence, IteratorProtocol {
+    let nodes: [JSONIndex.Node]
+    /// From an entry to the value that ends it.
+    let offset: Int
+    var place: Int
+    let end: Int
+
+    mutating func next() -> Int? {
+        guard place < end else { return nil }
+        defer { place = nodes[place + offset].next }
+        return place
+    }
+}
+
 private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
-    let codingPath: [any CodingKey]
-    private let document: Document
-    /// Of the keys; the values stand behind.
-    private let keys: [Int]
-    /// Where there are many; else it is quicker to look at each.
+    private let object: Place
+    /// Of the keys, where there are many; else it is quicker to look at each.
     private let places: [String: Int]?
 
     private static var few: Int { 16 }
 
-    init(_ place: Place) {
-        let index = place.document.index
-        codingPath = place.codingPath
-        document = place.document
-        var keys: [Int] = []
-        var key = place.index + 1
-        while key < place.node.next {
-            keys.append(key)
-            key = index.nodes[key + 1].next
-        }
-        self.keys = keys
-        places = keys.count <= Self.few ? nil : Dictionary(keys.map { (index.text(index.nodes[$0]), $0) }) { first, _ in first }
+    init(_ object: Place) {
+        self.object = object
+        let index = object.document.index
+        let isLarge = object.entries.dropFirst(Self.few).contains { _ in true }
+        places = isLarge ? Dictionary(object.entries.map { (index.text(index.nodes[$0]), $0) }) { first, _ in first } : nil
     }
 
+    var codingPath: [any CodingKey] { object.codingPath }
+
     var allKeys: [Key] {
-        let names = places.map { Array($0.keys) } ?? keys.map { document.index.text(document.index.nodes[$0]) }
+        let index = object.document.index
+        let names = places.map { Array($0.keys) } ?? object.entries.map { index.text(index.nodes[$0]) }
         return names.compactMap { Key(stringValue: $0) }
     }
 
     private func find(_ key: any CodingKey) -> Place? {
-        let name = key.stringValue
-        let found = places.map { $0[name] } ?? keys.first { document.index.isText(document.index.nodes[$0], name) }
-        return found.map { Place(document: document, index: $0 + 1, parentPath: codingPath, key: key) }
+        let (name, index) = (key.stringValue, object.document.index)
+        let found = places.map { $0[name] } ?? object.entries.first { index.isText(index.nodes[$0], name) }
+        // The value stands behind its key.
+        return found.map { Place(document: object.document, index: $0 + 1) }
     }
 
     private func place(_ key: any CodingKey) throws -> Place {
@@ -168,37 +184,30 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         try place(key).container(keyedBy: type)
     }
     func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer { try place(key).unkeyedContainer() }
-    func superDecoder() throws -> any Decoder { try place(PlainKey(stringValue: "super")) }
+    func superDecoder() throws -> any Decoder { try place(PathKey(stringValue: "super")) }
     func superDecoder(forKey key: Key) throws -> any Decoder { try place(key) }
 }
 
 private struct Elements: UnkeyedDecodingContainer {
-    let codingPath: [any CodingKey]
-    private let document: Document
+    private let array: Place
     private let elements: [Int]
     private(set) var currentIndex = 0
 
-    init(_ place: Place) {
-        codingPath = place.codingPath
-        document = place.document
-        var elements: [Int] = []
-        var element = place.index + 1
-        while element < place.node.next {
-            elements.append(element)
-            element = place.document.index.nodes[element].next
-        }
-        self.elements = elements
+    init(_ array: Place) {
+        self.array = array
+        elements = Array(array.entries)
     }
 
+    var codingPath: [any CodingKey] { array.codingPath }
     var count: Int? { elements.count }
     var isAtEnd: Bool { currentIndex == elements.count }
 
     private func current(_ type: Any.Type) throws -> Place {
-        let key = PlainKey(intValue: currentIndex)
         guard !isAtEnd else {
-            throw DecodingError.valueNotFound(type, .init(codingPath: codingPath + [key], debugDescription: "There are no more."))
+            let path = codingPath + [PathKey(intValue: currentIndex)]
+            throw DecodingError.valueNotFound(type, .init(codingPath: path, debugDescription: "There are no more."))
         }
-        return Place(document: document, index: elements[currentIndex], parentPath: codingPath, key: key)
+        return Place(document: array.document, index: elements[currentIndex])
     }
 
     private mutating func next<T>(_ type: T.Type, _ read: (Place) throws -> T) throws -> T {

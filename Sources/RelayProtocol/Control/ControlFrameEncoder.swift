@@ -3,97 +3,137 @@
 
 import NIOCore
 
-/// Writes an `Encodable` type as JSON in one line, its keys sorted: what Foundation's encoder would write, in a fraction of its time.
+/// Writes an `Encodable` type as JSON in one line, its keys sorted: what Foundation's encoder would write, in a fraction of its time. Each
+/// value goes behind the one before, so a type has to be done with one member before it begins the next, and encode each once.
 enum ControlFrameEncoder {
     static func encode(_ value: some Encodable) throws -> ByteBuffer {
-        let node = Node()
-        try value.encode(to: Place(node: node, codingPath: []))
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(512)
-        node.write(to: &bytes)
-        return ByteBuffer(bytes: bytes)
+        let text = JSONText()
+        try value.encode(to: Place(text: text, depth: 0, value: 0))
+        text.close(to: 0)
+        return ByteBuffer(bytes: text.bytes)
     }
 }
 
-/// A value that is being put together.
-private final class Node {
-    enum Content {
-        case none
-        case text(String)
-        /// As it is written: a number, a word.
-        case word(String)
-        case object([(key: String, value: Node)])
-        case array([Node])
+/// What is written so far.
+private final class JSONText {
+    /// An object or array that may go on.
+    struct Level {
+        /// Which value it is.
+        let value: Int
+        let end: UInt8
+        /// Which of its values was begun last; 0 while there is none.
+        var last = 0
+        /// Of an object: where each of them begins, with its key.
+        var members: [(key: String, start: Int)] = []
     }
 
-    var content = Content.none
+    private(set) var bytes: [UInt8] = []
+    private(set) var levels: [Level] = []
+    /// Values are counted, the whole text being 0.
+    private var values = 0
+    /// The value that was begun last has not said what it is.
+    private var isValueOpen = true
 
-    func member(_ key: String) -> Node {
-        let node = Node()
-        guard case .object(var members) = content else {
-            content = .object([(key, node)])
-            return node
-        }
-        content = .none
-        // Of equal keys the last counts.
-        members.removeAll { $0.key == key }
-        members.append((key, node))
-        content = .object(members)
-        return node
+    init() {
+        bytes.reserveCapacity(1_024)
+        levels.reserveCapacity(8)
     }
 
-    var count: Int { if case .array(let elements) = content { elements.count } else { 0 } }
-
-    func element() -> Node {
-        let node = Node()
-        guard case .array(var elements) = content else {
-            content = .array([node])
-            return node
-        }
-        content = .none
-        elements.append(node)
-        content = .array(elements)
-        return node
+    /// Whether a value can still be written.
+    private func isCurrent(_ value: Int, depth: Int) -> Bool {
+        depth == 0 ? value == 0 : levels.count >= depth && levels[depth - 1].last == value
     }
 
-    func write(to bytes: inout [UInt8]) {
-        switch content {
-        case .none: bytes.append(contentsOf: "{}".utf8)
-        case .text(let text): Self.write(text, to: &bytes)
-        case .word(let word): bytes.append(contentsOf: word.utf8)
-        case .object(let members):
-            bytes.append(UInt8(ascii: "{"))
-            for (index, member) in members.sorted(by: { $0.key < $1.key }).enumerated() {
-                if index > 0 { bytes.append(UInt8(ascii: ",")) }
-                Self.write(member.key, to: &bytes)
-                bytes.append(UInt8(ascii: ":"))
-                member.value.write(to: &bytes)
-            }
-            bytes.append(UInt8(ascii: "}"))
-        case .array(let elements):
-            bytes.append(UInt8(ascii: "["))
-            for (index, element) in elements.enumerated() {
-                if index > 0 { bytes.append(UInt8(ascii: ",")) }
-                element.write(to: &bytes)
-            }
-            bytes.append(UInt8(ascii: "]"))
+    /// Ends what is within.
+    func close(to depth: Int) {
+        // Somebody had nothing to say.
+        if isValueOpen { bytes.append(contentsOf: "{}".utf8) }
+        isValueOpen = false
+        while levels.count > depth {
+            let level = levels.removeLast()
+            sort(level.members)
+            bytes.append(level.end)
         }
     }
 
-    private static func write(_ text: String, to bytes: inout [UInt8]) {
+    /// The members of the object that ends here. They stand as they came, with a comma between.
+    private func sort(_ members: [(key: String, start: Int)]) {
+        guard let start = members.first?.start, zip(members, members.dropFirst()).contains(where: { $1.key < $0.key }) else { return }
+        let old = Array(bytes[start...])
+        bytes.removeSubrange(start...)
+        let ends = members.dropFirst().map { $0.start - 1 } + [start + old.count]
+        for (member, end) in zip(members, ends).sorted(by: { $0.0.key < $1.0.key }) {
+            if bytes.count > start { bytes.append(UInt8(ascii: ",")) }
+            bytes.append(contentsOf: old[member.start - start..<end - start])
+        }
+    }
+
+    /// Makes a value an object or array; `false` if it cannot be one.
+    func open(_ value: Int, depth: Int, _ start: Unicode.Scalar, _ end: Unicode.Scalar) -> Bool {
+        guard isCurrent(value, depth: depth) else { return false }
+        if levels.count > depth, levels[depth].value == value {
+            // Once more: the members go on.
+            return levels[depth].end == UInt8(ascii: end)
+        }
+        guard isValueOpen else { return false }
+        isValueOpen = false
+        bytes.append(UInt8(ascii: start))
+        levels.append(Level(value: value, end: UInt8(ascii: end)))
+        return true
+    }
+
+    /// Begins a value in an object or array.
+    func begin(_ key: String?, in container: Int, depth: Int) throws -> Int {
+        guard levels.count > depth, levels[depth].value == container else { throw outOfOrder }
+        close(to: depth + 1)
+        if levels[depth].last > 0 { bytes.append(UInt8(ascii: ",")) }
+        if let key {
+            levels[depth].members.append((key, bytes.count))
+            write(key)
+            bytes.append(UInt8(ascii: ":"))
+        }
+        values += 1
+        levels[depth].last = values
+        isValueOpen = true
+        return values
+    }
+
+    private func expectValue(_ value: Int, depth: Int) throws {
+        guard isValueOpen, isCurrent(value, depth: depth) else { throw outOfOrder }
+        isValueOpen = false
+    }
+
+    /// A number, or a word.
+    func put(_ word: String, as value: Int, depth: Int) throws {
+        try expectValue(value, depth: depth)
+        bytes.append(contentsOf: word.utf8)
+    }
+
+    func put(text: String, as value: Int, depth: Int) throws {
+        try expectValue(value, depth: depth)
+        write(text)
+    }
+
+    private var outOfOrder: EncodingError {
+        .invalidValue(self, .init(codingPath: [], debugDescription: "Another value has been begun, or this one is there."))
+    }
+
+    private func write(_ text: String) {
         bytes.append(UInt8(ascii: "\""))
         var text = text
         text.withUTF8 { text in
-            if text.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) {
+            var isPlain = true
+            for byte in text { isPlain = isPlain && byte >= 0x20 && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\") }
+            if isPlain {
                 bytes.append(contentsOf: text)
             } else {
-                for byte in text { write(escaping: byte, to: &bytes) }
+                for byte in text { write(escaping: byte) }
             }
         }
         bytes.append(UInt8(ascii: "\""))
     }
 
-    private static func write(escaping byte: UInt8, to bytes: inout [UInt8]) {
+    private func write(escaping byte: UInt8) {
         switch byte {
         case UInt8(ascii: "\""): bytes.append(contentsOf: "\\\"".utf8)
         case UInt8(ascii: "\\"): bytes.append(contentsOf: "\\\\".utf8)
@@ -108,86 +148,95 @@ private final class Node {
     }
 }
 
-private struct PlainKey: CodingKey {
-    let stringValue: String
-    let intValue: Int?
-
-    init(stringValue: String) { (self.stringValue, intValue) = (stringValue, nil) }
-    init(intValue: Int) { (stringValue, self.intValue) = ("\(intValue)", intValue) }
-}
-
-/// One value; it is its own single value container.
+/// Where one value goes; it is its own single value container. It keeps no path: nobody outside hears what could not be written.
 private struct Place: Encoder, SingleValueEncodingContainer {
-    let node: Node
-    let codingPath: [any CodingKey]
+    let text: JSONText
+    let depth: Int
+    let value: Int
+    var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
-        if case .none = node.content { node.content = .object([]) }
-        return KeyedEncodingContainer(Members<Key>(node: node, codingPath: codingPath))
+        KeyedEncodingContainer(Members<Key>(place: text.open(value, depth: depth, "{", "}") ? self : nowhere))
     }
 
     func unkeyedContainer() -> any UnkeyedEncodingContainer {
-        if case .none = node.content { node.content = .array([]) }
-        return Elements(node: node, codingPath: codingPath)
+        Elements(place: text.open(value, depth: depth, "[", "]") ? self : nowhere)
     }
 
     func singleValueContainer() -> any SingleValueEncodingContainer { self }
 
-    func encodeNil() { node.content = .word("null") }
-    func encode(_ value: Bool) { node.content = .word(value ? "true" : "false") }
-    func encode(_ value: String) { node.content = .text(value) }
+    /// Whoever writes here is told that it is too late.
+    var nowhere: Place { Place(text: text, depth: depth, value: -1) }
+
+    /// Begins a value in this one.
+    func begin(_ key: String?) throws -> Place {
+        Place(text: text, depth: depth + 1, value: try text.begin(key, in: value, depth: depth))
+    }
+
+    func put(_ word: String) throws { try text.put(word, as: value, depth: depth) }
+
+    func encodeNil() throws { try put("null") }
+    func encode(_ value: Bool) throws { try put(value ? "true" : "false") }
+    func encode(_ value: String) throws { try text.put(text: value, as: self.value, depth: depth) }
     func encode(_ value: Float) throws { try encode(Double(value)) }
 
     func encode(_ value: Double) throws {
         guard value.isFinite else {
             throw EncodingError.invalidValue(value, .init(codingPath: codingPath, debugDescription: "JSON has no such number."))
         }
-        node.content = .word("\(value)")
+        try put("\(value)")
     }
 
-    func encode<Integer: FixedWidthInteger & Encodable>(_ value: Integer) { node.content = .word("\(value)") }
+    func encode<Integer: FixedWidthInteger & Encodable>(_ value: Integer) throws { try put("\(value)") }
     // The standard library's own default for these refuses every number.
-    func encode(_ value: Int128) { node.content = .word("\(value)") }
-    func encode(_ value: UInt128) { node.content = .word("\(value)") }
+    func encode(_ value: Int128) throws { try put("\(value)") }
+    func encode(_ value: UInt128) throws { try put("\(value)") }
     func encode<T: Encodable>(_ value: T) throws { try value.encode(to: self) }
 }
 
 private struct Members<Key: CodingKey>: KeyedEncodingContainerProtocol {
-    let node: Node
-    let codingPath: [any CodingKey]
+    let place: Place
+    var codingPath: [any CodingKey] { [] }
 
-    private func place(_ key: any CodingKey) -> Place { Place(node: node.member(key.stringValue), codingPath: codingPath + [key]) }
+    private func begin(_ key: Key) throws -> Place { try place.begin(key.stringValue) }
+    private func nested(_ key: String) -> Place { (try? place.begin(key)) ?? place.nowhere }
 
-    func encodeNil(forKey key: Key) { place(key).encodeNil() }
-    func encode(_ value: Bool, forKey key: Key) { place(key).encode(value) }
-    func encode(_ value: String, forKey key: Key) { place(key).encode(value) }
-    func encode<T: Encodable>(_ value: T, forKey key: Key) throws { try place(key).encode(value) }
-    func encode(_ value: Int128, forKey key: Key) { place(key).encode(value) }
-    func encode(_ value: UInt128, forKey key: Key) { place(key).encode(value) }
+    func encodeNil(forKey key: Key) throws { try begin(key).encodeNil() }
+    func encode(_ value: Bool, forKey key: Key) throws { try begin(key).encode(value) }
+    func encode(_ value: String, forKey key: Key) throws { try begin(key).encode(value) }
+    func encode<Integer: FixedWidthInteger & Encodable>(_ value: Integer, forKey key: Key) throws { try begin(key).encode(value) }
+    func encode<T: Encodable>(_ value: T, forKey key: Key) throws { try value.encode(to: begin(key)) }
+    func encode(_ value: Int128, forKey key: Key) throws { try begin(key).encode(value) }
+    func encode(_ value: UInt128, forKey key: Key) throws { try begin(key).encode(value) }
     func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type, forKey key: Key) -> KeyedEncodingContainer<Nested> {
-        place(key).container(keyedBy: type)
+        nested(key.stringValue).container(keyedBy: type)
     }
-    func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer { place(key).unkeyedContainer() }
-    func superEncoder() -> any Encoder { place(PlainKey(stringValue: "super")) }
-    func superEncoder(forKey key: Key) -> any Encoder { place(key) }
+    func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer { nested(key.stringValue).unkeyedContainer() }
+    func superEncoder() -> any Encoder { nested("super") }
+    func superEncoder(forKey key: Key) -> any Encoder { nested(key.stringValue) }
 }
 
 private struct Elements: UnkeyedEncodingContainer {
-    let node: Node
-    let codingPath: [any CodingKey]
+    let place: Place
+    private(set) var count = 0
+    var codingPath: [any CodingKey] { [] }
 
-    var count: Int { node.count }
+    init(place: Place) { self.place = place }
 
-    private func place() -> Place { Place(node: node.element(), codingPath: codingPath + [PlainKey(intValue: node.count)]) }
-
-    func encodeNil() { place().encodeNil() }
-    func encode<T: Encodable>(_ value: T) throws { try place().encode(value) }
-    func encode(_ value: Int128) { place().encode(value) }
-    func encode(_ value: UInt128) { place().encode(value) }
-    func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type) -> KeyedEncodingContainer<Nested> {
-        place().container(keyedBy: type)
+    private mutating func begin() throws -> Place {
+        count += 1
+        return try place.begin(nil)
     }
-    func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { place().unkeyedContainer() }
-    func superEncoder() -> any Encoder { place() }
+    private mutating func nested() -> Place { (try? begin()) ?? place.nowhere }
+
+    mutating func encodeNil() throws { try begin().encodeNil() }
+    mutating func encode<T: Encodable>(_ value: T) throws { try value.encode(to: begin()) }
+    mutating func encode(_ value: Int128) throws { try begin().encode(value) }
+    mutating func encode(_ value: UInt128) throws { try begin().encode(value) }
+    mutating func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type) -> KeyedEncodingContainer<Nested> {
+        nested().container(keyedBy: type)
+    }
+    mutating func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { nested().unkeyedContainer() }
+    mutating func superEncoder() -> any Encoder { nested() }
 }

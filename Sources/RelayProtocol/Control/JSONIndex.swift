@@ -58,7 +58,12 @@ struct JSONIndex {
 
     /// Whether a string is this text.
     func isText(_ node: Node, _ text: String) -> Bool {
-        node.hasEscapes ? self.text(node) == text : bytes[node.start..<node.end].elementsEqual(text.utf8)
+        if node.hasEscapes { return self.text(node) == text }
+        guard text.utf8.count == node.end - node.start else { return false }
+        return bytes.withUnsafeBufferPointer { bytes in
+            var text = text
+            return text.withUTF8 { $0.elementsEqual(bytes[node.start..<node.end]) }
+        }
     }
 
     /// What an escape stands for, and how long it is. Half a surrogate pair is none.

@@ -31,16 +31,44 @@ package struct Signed<Payload: SignedPayload>: Hashable, Sendable {
         limits: Limits = Limits(),
         key: (Payload) throws(RecordError) -> SigningPublicKey
     ) throws(RecordError) {
+        let envelope = try Envelope<Payload>(decoding: encoded)
+        let (payload, body) = (envelope.payload, envelope.body)
+        guard try key(payload).isValid(envelope.signature, over: body, for: Payload.purpose) else { throw .badSignature }
+        try payload.validate(limits: limits)
+        self.payload = payload
+        self.encoded = encoded
+    }
+}
+
+/// A signed payload as it came: nobody has checked its signature, so it is not to be believed.
+package struct Unverified<Payload: SignedPayload>: Hashable, Sendable {
+    package let payload: Payload
+    /// As in `Signed`.
+    package let encoded: [UInt8]
+
+    package init(decoding encoded: [UInt8]) throws(RecordError) {
+        payload = try Envelope<Payload>(decoding: encoded).payload
+        self.encoded = encoded
+    }
+}
+
+/// What the bytes hold.
+private struct Envelope<Payload: SignedPayload> {
+    let payload: Payload
+    /// The payload's bytes.
+    let body: [UInt8]
+    let signature: [UInt8]
+
+    init(decoding encoded: [UInt8]) throws(RecordError) {
         guard let envelope = try? ValueSet(decoding: encoded), envelope.count == 2, let body = envelope["body"]?.data,
             let signature = envelope["signature"]?.data, let set = try? ValueSet(decoding: body),
             let payload = try? ValueSetDecoder().decode(Payload.self, from: set)
         else {
             throw .malformed
         }
-        guard try key(payload).isValid(signature, over: body, for: Payload.purpose) else { throw .badSignature }
-        try payload.validate(limits: limits)
         self.payload = payload
-        self.encoded = encoded
+        self.body = body
+        self.signature = signature
     }
 }
 

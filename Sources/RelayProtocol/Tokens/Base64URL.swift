@@ -24,20 +24,33 @@ package enum Base64URL {
     }
 
     /// `nil` for anything but the one text that these bytes have.
-    package static func decode(_ text: some StringProtocol) -> [UInt8]? {
-        var standard: [UInt8] = []
-        standard.reserveCapacity(text.utf8.count + 3)
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "-"): standard.append(UInt8(ascii: "+"))
-            case UInt8(ascii: "_"): standard.append(UInt8(ascii: "/"))
-            case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"):
-                standard.append(byte)
-            default: return nil
-            }
+    package static func decode(_ text: some StringProtocol) -> [UInt8]? { decode(Array(text.utf8)[...]) }
+
+    /// The same, of a text in ASCII.
+    static func decode(_ text: ArraySlice<UInt8>) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count * 3 / 4)
+        var (bits, count): (UInt32, UInt32) = (0, 0)
+        for character in text {
+            guard let value = value(of: character) else { return nil }
+            bits = bits << 6 | value
+            count += 6
+            guard count >= 8 else { continue }
+            count -= 8
+            bytes.append(UInt8(truncatingIfNeeded: bits >> count))
         }
-        while standard.count % 4 != 0 { standard.append(UInt8(ascii: "=")) }
-        guard let data = Data(base64Encoded: Data(standard)), encode(data).utf8.elementsEqual(text.utf8) else { return nil }
-        return [UInt8](data)
+        // Neither a character that begins no byte, nor bits that belong to none.
+        return count < 6 && bits & (1 << count - 1) == 0 ? bytes : nil
+    }
+
+    private static func value(of character: UInt8) -> UInt32? {
+        switch character {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt32(character - UInt8(ascii: "A"))
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): UInt32(character - UInt8(ascii: "a") + 26)
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(character - UInt8(ascii: "0") + 52)
+        case UInt8(ascii: "-"): 62
+        case UInt8(ascii: "_"): 63
+        default: nil
+        }
     }
 }

@@ -36,7 +36,8 @@ package struct SignedJSON: Sendable {
 
     package init(parsing text: String) throws(SignedJSONError) {
         guard text.utf8.count <= SignedJSON.maximumBytes else { throw .tooLarge }
-        let parts = text.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
+        let bytes = Array(text.utf8)
+        let parts = bytes.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 3, let header = Base64URL.decode(parts[0]), let payload = Base64URL.decode(parts[1]),
             let signature = Base64URL.decode(parts[2]), let parsed = try? JSONDecoder().decode(Header.self, from: Data(header))
         else { throw .malformed }
@@ -44,7 +45,7 @@ package struct SignedJSON: Sendable {
         self.header = parsed
         self.payload = payload
         self.signature = signature
-        self.signed = Array(text.utf8.prefix(parts[0].utf8.count + 1 + parts[1].utf8.count))
+        self.signed = Array(bytes[..<parts[1].endIndex])
     }
 
     /// The payload's members.

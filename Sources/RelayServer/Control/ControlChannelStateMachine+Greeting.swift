@@ -6,7 +6,7 @@ package import RelayProtocol
 extension ControlChannelStateMachine {
     mutating func receivedHello(_ hello: EndpointMessage.Hello, _ now: Moment) -> [Action] {
         do throws(RelayMessage.Rejected) {
-            let check = HelloCheck(relay: settings.relay, limits: settings.limits)
+            let check = HelloCheck(relay: settings.relay)
             let record = try check.record(of: hello, nonce: nonce, isOwnOrigin: isOwnOrigin(hello.origin))
             state = .verifying(hello, record)
             // Whoever checks the token may have to ask elsewhere.

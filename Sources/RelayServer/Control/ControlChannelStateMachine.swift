@@ -63,7 +63,7 @@ package struct ControlChannelStateMachine {
         /// Awaits the hello.
         case greeting
         /// The token is with the verifier.
-        case verifying(EndpointMessage.Hello, Signed<EndpointRecord>)
+        case verifying(EndpointMessage.Hello, Unverified<EndpointRecord>)
         /// The core is asked; what it says before it has answered waits for the welcome.
         case connecting(ProvedHello, early: [RelayMessage])
         case open(Open)

@@ -29,13 +29,13 @@ package struct Identity: Hashable, Sendable {
     }
 }
 
-/// What a `hello` has proved: the token is valid, the signature is the endpoint's, the record is signed by its key. Whether
-/// the account, the directory and the store take the endpoint is for the core to say.
+/// What a `hello` has proved: the token is valid, the signature is the endpoint's and over this record. Whether the record is in order, and
+/// the account, the directory and the store take the endpoint, is for the core to say.
 package struct ProvedHello: Hashable, Sendable {
     package var identity: Identity
     /// Whether an identity seen for the first time makes an account.
     package var mayMakeAccount: Bool
-    package var record: Signed<EndpointRecord>
+    package var record: Unverified<EndpointRecord>
     package var role: EndpointMessage.Hello.Role
     /// Which of the endpoint's processes says it.
     package var instance: Blob<BlobKinds.Instance>
@@ -45,7 +45,7 @@ package struct ProvedHello: Hashable, Sendable {
     package init(
         identity: Identity,
         mayMakeAccount: Bool,
-        record: Signed<EndpointRecord>,
+        record: Unverified<EndpointRecord>,
         role: EndpointMessage.Hello.Role,
         instance: Blob<BlobKinds.Instance>,
         tokenExpires: Milliseconds

@@ -3,17 +3,13 @@
 
 package import RelayProtocol
 
-/// Checks in a `hello` what needs no token.
+/// Checks in a `hello` what needs no token. That the record is in order is for the core to check: it knows which it has checked before.
 package struct HelloCheck: Sendable {
     package static let versions = [1]
 
     package var relay: RelayID
-    package var limits: Limits
 
-    package init(relay: RelayID, limits: Limits) {
-        self.relay = relay
-        self.limits = limits
-    }
+    package init(relay: RelayID) { self.relay = relay }
 
     /// - Parameters:
     ///   - nonce: the channel's challenge.
@@ -22,7 +18,7 @@ package struct HelloCheck: Sendable {
         of hello: EndpointMessage.Hello,
         nonce: [UInt8],
         isOwnOrigin: Bool
-    ) throws(RelayMessage.Rejected) -> Signed<EndpointRecord> {
+    ) throws(RelayMessage.Rejected) -> Unverified<EndpointRecord> {
         guard Self.versions.contains(hello.version) else {
             throw RelayMessage.Rejected(
                 code: .versionUnsupported,
@@ -30,11 +26,11 @@ package struct HelloCheck: Sendable {
                 retry: false
             )
         }
-        let record: Signed<EndpointRecord>
+        let record: Unverified<EndpointRecord>
         do throws(RecordError) {
-            record = try Signed<EndpointRecord>(verifying: hello.record.bytes, limits: limits)
+            record = try Unverified(decoding: hello.record.bytes)
         } catch {
-            throw Self.rejected(error)
+            throw RelayMessage.Rejected(error)
         }
         guard isOwnOrigin else {
             throw RelayMessage.Rejected(
@@ -60,15 +56,14 @@ package struct HelloCheck: Sendable {
         }
         return record
     }
+}
 
-    private static func rejected(_ error: RecordError) -> RelayMessage.Rejected {
+extension RelayMessage.Rejected {
+    /// Of a hello whose record is not in order.
+    init(_ error: RecordError) {
         if case .limitExceeded(let exceeded) = error {
-            return RelayMessage.Rejected(
-                code: .limitExceeded,
-                message: exceeded.description,
-                retry: false,
-                limit: ExceededLimit(exceeded)
-            )
+            self.init(code: .limitExceeded, message: exceeded.description, retry: false, limit: ExceededLimit(exceeded))
+            return
         }
         let reason =
             switch error {
@@ -77,6 +72,6 @@ package struct HelloCheck: Sendable {
             case .invalidField(let field): "its field \(field) holds what it may not"
             default: "it cannot be read"
             }
-        return RelayMessage.Rejected(code: .recordInvalid, message: "the endpoint record: \(reason)", retry: false)
+        self.init(code: .recordInvalid, message: "the endpoint record: \(reason)", retry: false)
     }
 }

@@ -11,33 +11,35 @@ extension RelayCore {
     private static let mostVoucherBytes = 64 << 10
 
     func publish(_ request: EndpointMessage.Publish, on channel: Channel) {
-        let registration: Signed<AppRegistration>
+        let bytes = request.registration.bytes
         do throws(RecordError) {
-            registration = try Signed(
-                verifying: request.registration.bytes,
-                endpoint: channel.endpoint,
-                account: channel.account.rawValue,
-                key: channel.identityKey,
-                limits: limits
-            )
+            // What was stored was verified before that; after a restart of the relay all endpoints publish again what they had published.
+            if !channel.verifiedRegistrations.contains(Digest256(hashing: bytes)) {
+                _ = try Signed<AppRegistration>(
+                    verifying: bytes,
+                    endpoint: channel.endpoint,
+                    account: channel.account.rawValue,
+                    key: channel.identityKey,
+                    limits: limits
+                )
+            }
         } catch {
             return refuse(Refusal(error), request.ref, on: channel.id)
         }
         let limits = limits
         serveRegistrations(request.ref, on: channel) { store in
-            let appID = registration.payload.appID
             let rows = try store.registrations(of: channel.endpoint)
-            if let known = rows.first(where: { $0.appID == appID }) {
-                if known.registration == registration.encoded { return false }
-                guard registration.payload.version > known.version else { throw Refusal.outdated }
-            }
+            if rows.contains(where: { $0.registration == bytes }) { return false }
+            let registration = try Unverified<AppRegistration>(decoding: bytes).payload
+            let appID = registration.appID
+            if let known = rows.first(where: { $0.appID == appID }), registration.version <= known.version { throw Refusal.outdated }
             let others = rows.reduce(0) { $1.appID == appID ? $0 : $0 + $1.registration.count }
             do throws(LimitExceeded) {
-                try limits.check(.appRegistrationsBytes, others + registration.encoded.count)
+                try limits.check(.appRegistrationsBytes, others + bytes.count)
             } catch {
                 throw Refusal(exceeding: error)
             }
-            let row = RegistrationRow(appID: appID, version: registration.payload.version, registration: registration.encoded)
+            let row = RegistrationRow(appID: appID, version: registration.version, registration: bytes)
             try store.put(row, of: channel.endpoint)
             return true
         }

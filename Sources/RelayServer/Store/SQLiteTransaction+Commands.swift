@@ -15,10 +15,10 @@ extension SQLiteTransaction {
     private static let descriptorColumns = "sender, id, target, app, number, created, expires, digest, size"
 
     private func descriptor(_ row: Row) throws -> CommandDescriptor {
-        guard let digest = Digest256(bytes: Self.bytes(row[7])) else { throw RowError.damaged }
+        guard let digest = Digest256(bytes: try Self.bytes(row, 7)) else { throw RowError.damaged }
         return CommandDescriptor(
             id: try Self.commandID(row[1]),
-            lane: CommandLane(sender: try Self.endpointID(row[0]), target: try Self.endpointID(row[2]), appID: row[3]),
+            lane: CommandLane(sender: try Self.endpointID(row, 0), target: try Self.endpointID(row, 2), appID: row[3]),
             number: Self.unsigned(row[4]),
             created: row[5],
             expires: row[6],
@@ -204,7 +204,7 @@ extension SQLiteTransaction {
             statement("SELECT account, sender, id FROM commands WHERE deadline <= ? ORDER BY deadline, sequence LIMIT ?"),
             arguments: [time, limit]
         ).map {
-            let key = CommandKey(sender: try Self.endpointID($0[1]), id: try Self.commandID($0[2]))
+            let key = CommandKey(sender: try Self.endpointID($0, 1), id: try Self.commandID($0[2]))
             return StoredCommandKey(account: AccountID($0[0]), command: key)
         }
     }

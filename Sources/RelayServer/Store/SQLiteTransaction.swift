@@ -50,10 +50,10 @@ struct SQLiteTransaction: StoreTransaction {
         let departure: String? = row[5]
         let departed: Int64? = row[6]
         return EndpointRow(
-            id: try Self.endpointID(row[0]),
+            id: try Self.endpointID(row, 0),
             account: AccountID(row[1]),
             version: Self.unsigned(row[2]),
-            record: Self.bytes(row[3]),
+            record: try Self.bytes(row, 3),
             hasHosted: row[4],
             departure: departure.flatMap { reason in
                 departed.map { EndpointRow.Departure(reason: Presence.Reason(rawValue: reason), time: $0) }
@@ -71,10 +71,12 @@ struct SQLiteTransaction: StoreTransaction {
     }
 
     func endpoints(of account: AccountID) throws -> [EndpointRow] {
-        try Row.fetchAll(
-            statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE account = ? ORDER BY id"),
-            arguments: [account.rawValue]
-        ).map { try endpoint($0) }
+        try Array(
+            Row.fetchCursor(
+                statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE account = ? ORDER BY id"),
+                arguments: [account.rawValue]
+            ).map { try endpoint($0) }
+        )
     }
 
     func put(_ endpoint: EndpointRow) throws {
@@ -112,10 +114,12 @@ struct SQLiteTransaction: StoreTransaction {
     }
 
     func registrations(of endpoint: EndpointID) throws -> [RegistrationRow] {
-        try Row.fetchAll(
-            statement("SELECT app, version, registration FROM registrations WHERE endpoint = ? ORDER BY app"),
-            arguments: [endpoint.data]
-        ).map { RegistrationRow(appID: $0[0], version: Self.unsigned($0[1]), registration: Self.bytes($0[2])) }
+        try Array(
+            Row.fetchCursor(
+                statement("SELECT app, version, registration FROM registrations WHERE endpoint = ? ORDER BY app"),
+                arguments: [endpoint.data]
+            ).map { RegistrationRow(appID: $0[0], version: Self.unsigned($0[1]), registration: try Self.bytes($0, 2)) }
+        )
     }
 
     func registrations(in account: AccountID) throws -> [EndpointID: [RegistrationRow]] {
@@ -131,8 +135,8 @@ struct SQLiteTransaction: StoreTransaction {
         )
         var registrations: [EndpointID: [RegistrationRow]] = [:]
         while let row = try rows.next() {
-            let registration = RegistrationRow(appID: row[1], version: Self.unsigned(row[2]), registration: Self.bytes(row[3]))
-            registrations[try Self.endpointID(row[0]), default: []].append(registration)
+            let registration = RegistrationRow(appID: row[1], version: Self.unsigned(row[2]), registration: try Self.bytes(row, 3))
+            registrations[try Self.endpointID(row, 0), default: []].append(registration)
         }
         return registrations
     }
@@ -167,7 +171,7 @@ struct SQLiteTransaction: StoreTransaction {
             arguments: [account.rawValue]
         )
         var vouchers: [EndpointID: [[UInt8]]] = [:]
-        while let row = try rows.next() { vouchers[try Self.endpointID(row[0]), default: []].append(Self.bytes(row[1])) }
+        while let row = try rows.next() { vouchers[try Self.endpointID(row, 0), default: []].append(try Self.bytes(row, 1)) }
         return vouchers
     }
 
@@ -202,8 +206,16 @@ struct SQLiteTransaction: StoreTransaction {
 
     static func bytes(_ data: Data) -> [UInt8] { [UInt8](data) }
 
-    static func endpointID(_ data: Data) throws -> EndpointID {
-        guard let digest = Digest256(bytes: [UInt8](data)) else { throw RowError.damaged }
+    /// Of a column that is not null, without a copy in between.
+    static func bytes(_ row: Row, _ column: Int) throws -> [UInt8] {
+        try row.withUnsafeData(atIndex: column) { data in
+            guard let data else { throw RowError.damaged }
+            return [UInt8](data)
+        }
+    }
+
+    static func endpointID(_ row: Row, _ column: Int) throws -> EndpointID {
+        guard let digest = Digest256(bytes: try bytes(row, column)) else { throw RowError.damaged }
         return EndpointID(digest: digest)
     }
 }

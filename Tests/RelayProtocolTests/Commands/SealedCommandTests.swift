@@ -57,6 +57,27 @@ import Testing
         return try command.open(with: [target.agreementKey])
     }
 
+    /// The header is read by hand, and is what its `Codable` form says.
+    @Test func aHeaderIsReadAsItsEncodingSays() throws {
+        let whole = try ValueSetEncoder().encode(header())
+        let others: [ValueSet.Value?] = [
+            nil, .string(""), .string("message"), .string(sender.id.description), .int(-1), .int(7), .uint(.max), .double(2), .bool(true),
+            .data([1]), .valueSet([:]),
+        ]
+        var read = 0
+        for key in whole.keys + ["other"] {
+            for other in others {
+                var set = whole
+                set[key] = other
+                let byHand = try? CommandHeader(decoding: set)
+                #expect(byHand == (try? ValueSetDecoder().decode(CommandHeader.self, from: set)), "\(key): \(other as Any)")
+                if byHand != nil { read += 1 }
+            }
+        }
+        // The foreign key, and those whose type still fits.
+        #expect(read > others.count)
+    }
+
     @Test func bothKindsArriveAsTheyWereSent() throws {
         #expect(try take(seal().encoded) == launch)
         let message = CommandBody.message(service: "photos", ["Type": "list", "Since": .date(Date(timeIntervalSince1970: 1))])

@@ -129,4 +129,68 @@ import Testing
             #expect(own.readableBytes == other.count)
         }
     }
+
+    /// Encodes as it is told.
+    private struct Told: Encodable {
+        let body: (any Encoder) throws -> Void
+        init(_ body: @escaping (any Encoder) throws -> Void) { self.body = body }
+        func encode(to encoder: any Encoder) throws { try body(encoder) }
+    }
+
+    private enum Key: String, CodingKey { case a, b, c }
+
+    private func written(_ body: @escaping (any Encoder) throws -> Void) throws -> String {
+        String(buffer: try ControlFrameEncoder.encode(Told(body)))
+    }
+
+    @Test func containersWithinContainersAreWritten() throws {
+        let text = try written { encoder in
+            var object = encoder.container(keyedBy: Key.self)
+            var list = object.nestedUnkeyedContainer(forKey: .a)
+            try list.encode(1)
+            var inner = list.nestedContainer(keyedBy: Key.self)
+            try inner.encode(Told { _ in }, forKey: .b)
+            try inner.encodeNil(forKey: .c)
+            try list.encode(["x"])
+            _ = object.nestedContainer(keyedBy: Key.self, forKey: .b)
+            // Another container of the same object goes on with it.
+            var same = encoder.container(keyedBy: Key.self)
+            try same.encode(true, forKey: .c)
+        }
+        #expect(text == #"{"a":[1,{"b":{},"c":null},["x"]],"b":{},"c":true}"#)
+        #expect(try written { _ in } == "{}")
+    }
+
+    @Test func aValueThatWasLeftIsNotTakenUpAgain() {
+        #expect(throws: EncodingError.self) {
+            try written { encoder in
+                var object = encoder.container(keyedBy: Key.self)
+                var list = object.nestedUnkeyedContainer(forKey: .a)
+                try object.encode(1, forKey: .b)
+                try list.encode(1)
+            }
+        }
+        #expect(throws: EncodingError.self) {
+            try written { encoder in
+                var container = encoder.singleValueContainer()
+                try container.encode(1)
+                try container.encode(2)
+            }
+        }
+        #expect(throws: EncodingError.self) {
+            try written { encoder in
+                try "text".encode(to: encoder)
+                var object = encoder.container(keyedBy: Key.self)
+                try object.encode(1, forKey: .a)
+            }
+        }
+        #expect(throws: EncodingError.self) {
+            try written { encoder in
+                var object = encoder.container(keyedBy: Key.self)
+                var other = object.superEncoder().unkeyedContainer()
+                try object.encode(1, forKey: .a)
+                try other.encode(1)
+            }
+        }
+    }
 }

@@ -112,6 +112,17 @@ import Testing
         let rejected = try await Self.reject { endpoint, challenge, relay in
             try endpoint.hello(nonce: challenge.nonce.bytes, relay: challenge.relay, origin: relay.origin, damagingRecord: true)
         }
+        #expect(rejected.code == .signatureInvalid)
+    }
+
+    @Test func whatIsNoRecordIsRejected() async throws {
+        let rejected = try await Self.reject { endpoint, challenge, relay in
+            guard
+                case .hello(var hello) = try endpoint.hello(nonce: challenge.nonce.bytes, relay: challenge.relay, origin: relay.origin)
+            else { throw TestWebSocket.NotUpgraded(answer: "") }
+            hello.record = Blob([1, 2, 3])
+            return .hello(hello)
+        }
         #expect(rejected.code == .recordInvalid)
     }
 

@@ -31,6 +31,52 @@ import Testing
         #expect(rejection?.account == nil)
     }
 
+    @Test(arguments: [1, 30, 60]) func aRecordThatNobodySignedIsNotStored(fromEnd place: Int) async throws {
+        let world = try await CoreWorld()
+        let device = TestDevice(subject: "me")
+        let account = try await world.account(of: device)
+        var hello = try device.hello(account)
+        var bytes = hello.record.encoded
+        bytes[bytes.count - place] ^= 1
+        hello.record = try Unverified(decoding: bytes)
+        for _ in 0..<2 { #expect(try await world.connect(hello).rejection?.code == .recordInvalid) }
+        #expect(try await world.store.beneath.transact { try $0.endpoint(device.id) } == nil)
+        // Nor in place of one that is.
+        _ = try await world.open(device)
+        #expect(try await world.connect(hello).rejection?.code == .recordInvalid)
+        let stored = try await world.store.beneath.transact { try $0.endpoint(device.id)?.record }
+        #expect(stored == (try device.record(account).encoded))
+    }
+
+    /// What is stored was verified before that: a record or a registration that is the same to the byte is taken without another look.
+    @Test func whatIsStoredIsNotVerifiedAgain() async throws {
+        let world = try await CoreWorld()
+        let device = TestDevice(subject: "me")
+        let session = try await world.open(device)
+        let account = session.account
+        func damaged(_ bytes: [UInt8]) -> [UInt8] { bytes.dropLast() + [bytes[bytes.count - 1] ^ 1] }
+        let (record, registration) = (
+            damaged(try device.record(account).encoded), damaged(try device.registration(account).encoded)
+        )
+        func publish(_ session: Session) async throws -> [Bool] {
+            try await session.say(.publish(.init(ref: testRef(), registration: Blob(registration)))).map(\.isOK)
+        }
+        #expect(try await publish(session) == [false])
+        try await world.store.beneath.transact { store in
+            guard var row = try store.endpoint(device.id) else { throw TestError("no row") }
+            row.record = record
+            try store.put(row)
+            try store.put(RegistrationRow(appID: "player", version: 1, registration: registration), of: device.id)
+        }
+        var hello = try device.hello(account)
+        hello.record = try Unverified(decoding: record)
+        let again = try await world.connect(hello).get()
+        #expect(try await publish(again) == [true])
+        // Only while it is stored.
+        #expect(try await again.say(.unpublish(.init(ref: testRef(), appID: "player"))).map(\.isOK) == [true])
+        #expect(try await publish(try await world.connect(hello).get()) == [false])
+    }
+
     @Test func aRevokedEndpointNeverComesBack() async throws {
         let world = try await CoreWorld()
         var (device, other) = (TestDevice(subject: "me"), TestDevice(subject: "me"))

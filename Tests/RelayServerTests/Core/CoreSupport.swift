@@ -145,7 +145,7 @@ struct TestDevice: Sendable {
         ProvedHello(
             identity: identity,
             mayMakeAccount: mayMakeAccount,
-            record: try record(account, version: version),
+            record: try Unverified(decoding: record(account, version: version).encoded),
             role: role,
             instance: instance,
             tokenExpires: 9_000_000_000_000

@@ -61,7 +61,7 @@ extension LocalEndpoint {
 
     func workOnReceived() {
         guard storageTrouble.until == nil, receivedWork.begin() else { return }
-        if spawn({ [weak self] in await self?.runReceivedWork() }) == nil { receivedWork.fail() }
+        if spawn({ await $0.runReceivedWork() }) == nil { receivedWork.fail() }
     }
 
     /// What cannot be stored now, and all that follows from it, waits until it can: a handler's answer is not lost by a full disk.
@@ -267,10 +267,10 @@ extension LocalEndpoint {
         )
         // The newest key there is; the one that it was sent with may have been replaced since.
         let senderKey = (peers.record(of: command.lane.sender) ?? sender).agreementKey
-        handlers[key]?.task = spawn { [weak self] in
-            let extend: @Sendable () async -> Void = { [weak self] in await self?.handlerAskedForTime(key) }
+        handlers[key]?.task = spawn { endpoint in
+            let extend: @Sendable () async -> Void = { [weak endpoint] in await endpoint?.handlerAskedForTime(key) }
             let (outcome, answer) = await CommandHandling.run(body, app, caller, cancellation, extend)
-            await self?.handled(key, outcome, answer, sealed, senderKey)
+            endpoint.handled(key, outcome, answer, sealed, senderKey)
         }
     }
 

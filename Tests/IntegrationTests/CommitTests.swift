@@ -3,12 +3,13 @@
 
 import DeviceRelay
 import Foundation
+import GRDB
 import Testing
 
 /// What a launch costs its two journals: whoever adds a commit adds a flush of the disk to every launch.
 @Suite(.timeLimit(.minutes(10))) struct CommitTests {
-    /// At the sender: the command before it is sent, the outcome before it is told. At the target: that it is being handled before it is, the
-    /// receipt before it is sent. All else joins these, as long as they come quickly; on a slow machine a launch may take one more.
+    /// At the sender: the command before it is sent, the outcome before it is told. At the target: that it is being handled before it is, and
+    /// the receipt. All else joins these, as long as they come quickly; on a slow machine a launch may take one more.
     @Test func aLaunchTakesTwoCommitsOnEachSide() async throws {
         let home = try await TestHome()
         let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
@@ -19,6 +20,8 @@ import Testing
         for number in 0..<200 where least != (2, 2) {
             let before = (try sender.commits(), try target.commits())
             _ = try await RemoteLauncher(phone.platform).launch(try url("https://films.example/\(number)"), on: request)
+            // The target stores its receipt while that is on its way.
+            while try await target.isHandling() { try await Task.sleep(for: .milliseconds(1)) }
             let after = (try sender.commits(), try target.commits())
             // Begun anew behind a checkpoint.
             guard after.0 >= before.0, after.1 >= before.1 else { continue }
@@ -33,9 +36,17 @@ import Testing
 /// The log of a journal, as SQLite's file format describes it ("The Write-Ahead Log").
 private struct WriteAheadLog {
     let file: URL
+    private let journal: DatabaseQueue
 
     init(of device: TestDevice) throws {
-        file = URL(filePath: try device.journal().path + "-wal")
+        let path = try device.journal().path
+        file = URL(filePath: path + "-wal")
+        journal = try DatabaseQueue(path: path)
+    }
+
+    /// Whether there is a command without a receipt.
+    func isHandling() async throws -> Bool {
+        try await journal.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM received_commands WHERE state <> 'answered'") } != 0
     }
 
     /// How many commits are in it.

@@ -164,7 +164,7 @@ import Testing
         #expect(try await phone.sees("PC") { $0.status == .unavailable }.presence.reason == .suspended)
         let second = try await launcher.submit(try page(2), on: .init(system))
         #expect(await second.statuses.first { _ in true } != nil)
-        #expect(!first.isEnded && !second.isEnded)
+        #expect(!second.isEnded)
         try disk.makeRoom()
         _ = try await first.outcome()
         _ = try await second.outcome()
@@ -213,6 +213,32 @@ import Testing
         #expect(await log.entries == pages(1...1))
         await phone.platform.shutdown()
         await pc.platform.shutdown()
+    }
+
+    /// What is stored as being handled never runs again, so its result need not wait to be stored.
+    @Test func aTargetTellsItsResultAlsoIfItDiesBeforeThatIsStored() async throws {
+        let home = try await TestHome()
+        let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
+        await pc.platform.shutdown()
+        let host = try HostProcess(pc)
+        #expect(try await host.line() == "ready")
+        let launcher = RemoteLauncher(phone.platform)
+        let first = try await launcher.submit(try page(1), on: .init(try await phone.sees("PC")))
+        #expect(try await host.line() == "got https://films.example/1")
+        let other = try lock(try pc.journal().path)
+        try host.go()
+        _ = try await first.outcome()
+        host.kill()
+        try other.close()
+        let again = try HostProcess(pc)
+        #expect(try await again.line() == "ready")
+        let system = try await phone.sees("PC") { $0.status == .available }
+        let second = try await launcher.submit(try page(2), on: .init(system))
+        #expect(try await again.line() == "got https://films.example/2")
+        try again.go()
+        _ = try await second.outcome()
+        try await again.stop()
+        await phone.platform.shutdown()
     }
 
     @Test func anEndpointWhoseJournalIsCutOffLeavesItAlone() async throws {

@@ -32,6 +32,8 @@ struct PeerBook: Sendable {
     private var pinned: Set<EndpointID>
     /// Who vouches for an endpoint, by a signature that was checked.
     private var approvals: [EndpointID: Set<EndpointID>] = [:]
+    /// With which vouchers an endpoint was introduced last, so that those are not checked once more.
+    private var vouchers: [EndpointID: [Blob<BlobKinds.Voucher>]] = [:]
     /// Vouchers whose giver is not known yet, by the endpoint they are for and by the giver.
     private var unchecked: [EndpointID: [EndpointID: [UInt8]]] = [:]
     private var hasEnumerated: Bool
@@ -87,10 +89,9 @@ struct PeerBook: Sendable {
         let endpoint = message.endpoint
         let known = records[endpoint]
         do throws(RecordError) {
-            let record = try records.add(endpointRecord: message.introduction.record.bytes, of: endpoint)
+            let record = try add(message.introduction, of: endpoint)
             let registrations = try records.set(appRegistrations: message.registrations.map(\.bytes), of: endpoint)
             var actions = taken(record, before: known)
-            take(message.introduction.vouchers, for: record)
             let admission = directory.add(
                 DeviceDirectory.Endpoint(
                     record: record.payload,
@@ -123,9 +124,8 @@ struct PeerBook: Sendable {
         do throws(RecordError) {
             if let introduction = message.introduction {
                 let known = records[endpoint]
-                let record = try records.add(endpointRecord: introduction.record.bytes, of: endpoint)
+                let record = try add(introduction, of: endpoint)
                 actions = taken(record, before: known)
-                take(introduction.vouchers, for: record)
                 directory.update(endpoint) { $0.record = record.payload }
             }
             if let registrations = message.registrations {
@@ -177,9 +177,8 @@ struct PeerBook: Sendable {
     /// A peer that something came from, as the relay introduces it. It need not be in the directory.
     mutating func introduced(_ introduction: Introduction, as endpoint: EndpointID) throws(RecordError) -> Peer {
         let known = records[endpoint]
-        let record = try records.add(endpointRecord: introduction.record.bytes, of: endpoint)
+        let record = try add(introduction, of: endpoint)
         let actions = taken(record, before: known)
-        take(introduction.vouchers, for: record)
         let isKnown = isConfirmed(endpoint)
         if directory[endpoint] != nil {
             directory.update(endpoint) { $0.record = record.payload }
@@ -189,6 +188,17 @@ struct PeerBook: Sendable {
             forget(endpoint)
         }
         return Peer(record: record.payload, isNew: !isKnown, actions: actions)
+    }
+
+    /// Takes in a record, and what others say of its endpoint.
+    private mutating func add(_ introduction: Introduction, of endpoint: EndpointID) throws(RecordError) -> Signed<EndpointRecord> {
+        let known = records[endpoint]
+        let record = try records.add(endpointRecord: introduction.record.bytes, of: endpoint)
+        // Mostly it is what was said before: each command comes with it.
+        if let known, known.encoded == record.encoded, vouchers[endpoint] == introduction.vouchers { return record }
+        vouchers[endpoint] = introduction.vouchers
+        take(introduction.vouchers, for: record)
+        return record
     }
 
     /// A newer record of one that is pinned is stored; one that proves an invitation is pinned, and vouched for.
@@ -295,6 +305,7 @@ struct PeerBook: Sendable {
     }
 
     private mutating func forget(_ endpoint: EndpointID) {
+        vouchers[endpoint] = nil
         approvals[endpoint] = nil
         unchecked[endpoint] = nil
         if !pinned.contains(endpoint) { records.forget(endpoint) }

@@ -88,12 +88,12 @@ extension LocalEndpoint {
 
     private func requestToken(_ attempt: Int) {
         let (provider, request) = (accessTokens, tokenRequest)
-        spawn { [weak self] in
+        spawn { endpoint in
             do throws(AccessTokenError) {
                 let token = try await provider.accessToken(for: request)
-                await self?.tokenReady(attempt, token)
+                endpoint.tokenReady(attempt, token)
             } catch {
-                await self?.tokenFailed(attempt, error)
+                endpoint.tokenFailed(attempt, error)
             }
         }
     }
@@ -112,7 +112,7 @@ extension LocalEndpoint {
 
     private func invalidateToken() {
         let (provider, request) = (accessTokens, tokenRequest)
-        spawn { await provider.accessTokenInvalidated(request) }
+        spawn { _ in await provider.accessTokenInvalidated(request) }
     }
 
     // MARK: The connection

@@ -61,7 +61,7 @@ extension LocalEndpoint {
 
     func workOnReceived() {
         guard storageTrouble.until == nil, receivedWork.begin() else { return }
-        if spawn({ [weak self] in await self?.runReceivedWork() }) == nil { receivedWork.fail() }
+        if spawn({ await $0.runReceivedWork() }) == nil { receivedWork.fail() }
     }
 
     /// What cannot be stored now, and all that follows from it, waits until it can: a handler's answer is not lost by a full disk.
@@ -69,12 +69,16 @@ extension LocalEndpoint {
         while let batch = receivedWork.next() {
             var left = batch[...]
             do {
-                var results = try await store(batch)
-                // What is stored is not stored again.
-                left = batch.filter { !$0.isWrite }[...]
+                let results = try sign(batch)
                 while let work = left.first {
-                    try await perform(work, &results)
-                    left.removeFirst()
+                    if work.isWrite {
+                        try await store(left, results)
+                        // What is stored is not stored again.
+                        left = left.filter { !$0.isWrite }[...]
+                    } else {
+                        try await perform(work, results)
+                        left.removeFirst()
+                    }
                 }
             } catch {
                 receivedWork.putBack(left)
@@ -83,43 +87,52 @@ extension LocalEndpoint {
         }
     }
 
+    /// The results that some work is about to store.
+    private func sign(_ batch: [ReceivedWork]) throws -> [CommandKey: JournalTransaction.Result] {
+        var results: [CommandKey: JournalTransaction.Result] = [:]
+        for case .persist(let row, _, let reply) in batch.lazy.map(\.action) {
+            guard case .answered(let outcome) = row.state else { continue }
+            let receipt = CommandReceipt(for: row.command, outcome: outcome, reply: reply, time: relayTime)
+            results[row.command.key] = .init(receipt: try Signed(receipt, key: identityKey).encoded, reply: reply)
+        }
+        return results
+    }
+
     /// Stores, in one commit, what some work asks for, and deletes what is settled.
-    /// - Returns: The results in it.
-    private func store(_ batch: [ReceivedWork]) async throws -> [CommandKey: JournalTransaction.Result] {
+    private func store(_ batch: ArraySlice<ReceivedWork>, _ results: [CommandKey: JournalTransaction.Result]) async throws {
         typealias Write = @Sendable (JournalTransaction) throws -> Void
         var writes: [Write] = []
-        var results: [CommandKey: JournalTransaction.Result] = [:]
         var (waiting, ended): ([CommandKey], [CommandKey]) = ([], [])
         for work in batch {
             switch work.action {
-            case .persist(let row, let highest, let reply):
+            case .persist(let row, let highest, _):
                 let key = row.command.key
-                let result = try sign(row, reply: reply)
-                let content = row.state == .received ? arriving[key]?.content : nil
-                writes.append { try $0.persist(row, highest: highest, content: content, result: result) }
-                results[key] = result
+                var (content, result): (JournalTransaction.ReceivedContent?, JournalTransaction.Result?)
                 switch row.state {
-                case .received: waiting.append(key)
+                case .received:
+                    content = arriving[key]?.content
+                    waiting.append(key)
                 case .handling: break
-                case .answered: ended.append(key)
+                case .answered:
+                    result = results[key]
+                    ended.append(key)
                 }
+                writes.append { [content, result] in try $0.persist(row, highest: highest, content: content, result: result) }
             case .removeLane(let lane): writes.append { try $0.removeLane(lane) }
             default: break
             }
         }
-        if !writes.isEmpty {
-            let (writes, gone) = (writes, settled)
-            settled = []
-            do {
-                try await journal.write { transaction in
-                    // First, since the same command may have come again.
-                    for key in gone { try transaction.remove(key) }
-                    for write in writes { try write(transaction) }
-                }
-            } catch {
-                settled = gone + settled
-                throw error
+        let gone = settled
+        settled = []
+        do {
+            try await journal.write { [writes] transaction in
+                // First, since the same command may have come again.
+                for key in gone { try transaction.remove(key) }
+                for write in writes { try write(transaction) }
             }
+        } catch {
+            settled = gone + settled
+            throw error
         }
         for key in waiting {
             guard let command = arriving.removeValue(forKey: key) else { continue }
@@ -129,7 +142,6 @@ extension LocalEndpoint {
             arriving[key] = nil
             _ = arrived.take(key)
         }
-        return results
     }
 
     private func forget(_ key: CommandKey) {
@@ -148,7 +160,7 @@ extension LocalEndpoint {
         settled.append(key)
     }
 
-    private func perform(_ work: ReceivedWork, _ results: inout [CommandKey: JournalTransaction.Result]) async throws {
+    private func perform(_ work: ReceivedWork, _ results: [CommandKey: JournalTransaction.Result]) async throws {
         let isCurrent = work.attempt == channel.attempt
         switch work.action {
         case .persist, .removeLane: break
@@ -156,7 +168,7 @@ extension LocalEndpoint {
         case .sendReceived(let key): if isCurrent { say(.commandReceived(.init(sender: key.sender, id: key.id))) }
         case .sendResult(let key):
             guard isCurrent, !settled.contains(key) else { return }
-            var result = results.removeValue(forKey: key)
+            var result = results[key]
             if result == nil { result = try await journal.write { try $0.result(key) } }
             if let result { send(result, for: key) }
         case .sendUnstoredResult(let command, let outcome):
@@ -171,12 +183,6 @@ extension LocalEndpoint {
             logger.warning("the relay offers more than there is room for", metadata: ["limit": "\(exceeded)"])
             socket?.close(code: 1008, reason: "\(exceeded.limit.rawValue)")
         }
-    }
-
-    private func sign(_ row: CommandTarget.Row, reply: [UInt8]?) throws -> JournalTransaction.Result? {
-        guard case .answered(let outcome) = row.state else { return nil }
-        let receipt = CommandReceipt(for: row.command, outcome: outcome, reply: reply, time: relayTime)
-        return JournalTransaction.Result(receipt: try Signed(receipt, key: identityKey).encoded, reply: reply)
     }
 
     private func send(_ result: JournalTransaction.Result, for key: CommandKey) {
@@ -267,10 +273,10 @@ extension LocalEndpoint {
         )
         // The newest key there is; the one that it was sent with may have been replaced since.
         let senderKey = (peers.record(of: command.lane.sender) ?? sender).agreementKey
-        handlers[key]?.task = spawn { [weak self] in
-            let extend: @Sendable () async -> Void = { [weak self] in await self?.handlerAskedForTime(key) }
+        handlers[key]?.task = spawn { endpoint in
+            let extend: @Sendable () async -> Void = { [weak endpoint] in await endpoint?.handlerAskedForTime(key) }
             let (outcome, answer) = await CommandHandling.run(body, app, caller, cancellation, extend)
-            await self?.handled(key, outcome, answer, sealed, senderKey)
+            endpoint.handled(key, outcome, answer, sealed, senderKey)
         }
     }
 

@@ -37,7 +37,7 @@ extension LocalEndpoint {
 
     func workOnSent() {
         guard sentWork.begin() else { return }
-        sentTask = spawn { [weak self] in await self?.runSentWork() }
+        sentTask = spawn { await $0.runSentWork() }
         if sentTask == nil { dropSentWork(CommandTrouble.shutDown) }
     }
 

@@ -36,13 +36,11 @@ extension LocalEndpoint {
             throw AppServiceError(.cancelled, message: "the platform was suspended or shut down")
         }
         sessions.add(session, with: session.peer, isOpenedHere: session.isOpenedHere)
-        spawn { [weak self] in
+        spawn { endpoint in
             _ = await session.ended()
-            await self?.remove(session)
+            endpoint.sessions.remove(session, with: session.peer)
         }
     }
-
-    private func remove(_ session: PeerSession) { sessions.remove(session, with: session.peer) }
 
     /// Whether it is to have sessions: not while it is suspended.
     private var isActive: Bool {
@@ -75,7 +73,7 @@ extension LocalEndpoint {
                 return try await session.open(info, from: caller, timeout: ContinuousClock.now.duration(to: end))
             } catch {
                 guard error.cause is SessionEnding, !isLast else { throw error }
-                remove(session)
+                sessions.remove(session, with: session.peer)
             }
         }
         throw AppServiceError(.remoteSystemUnavailable)
@@ -103,9 +101,9 @@ extension LocalEndpoint {
         }
         let dial = Dial(nil)
         dialing[peer] = dial
-        spawn { [weak self] in
-            let result = await self?.dial(peer, ContinuousClock.now.duration(to: end))
-            dial.update { $0 = result ?? .failure(AppServiceError(.cancelled)) }
+        spawn { endpoint in
+            let result = await endpoint.dial(peer, ContinuousClock.now.duration(to: end))
+            dial.update { $0 = result }
         }
         return dial
     }
@@ -194,15 +192,15 @@ extension LocalEndpoint {
         accepting += 1
         let transport = transport(offer.entrance)
         let logger = logger
-        spawn { [weak self] in
+        spawn { endpoint in
             do throws(AppServiceError) {
                 // Who it is, its key proves; the relay's word only says whom to expect.
                 let session = try await connector.accept(over: transport) { $0 == opener }
-                try await self?.add(session)
+                try await endpoint.add(session)
             } catch {
                 logger.info("a session did not come about", metadata: ["peer": "\(opener.label)", "code": "\(error.code)"])
             }
-            await self?.acceptEnded()
+            endpoint.acceptEnded()
         }
     }
 

@@ -40,7 +40,7 @@ extension LocalEndpoint {
         storageTrouble.end()
         let pause = storageTrouble.fail(now: now)
         storageTrouble.timer = after(pause) { endpoint in
-            endpoint.spawn { [weak endpoint] in await endpoint?.tryStorage() }
+            endpoint.spawn { await $0.tryStorage() }
         }
         perform(channel.leave(.suspended, now: now))
         problem = ConnectionProblem(.storageFailed, "\(error)")

@@ -186,21 +186,19 @@ actor LocalEndpoint {
 
     // MARK: Tasks
 
-    /// Runs something that the endpoint owns: it is cancelled, and waited for, when the endpoint shuts down.
+    /// Runs something that the endpoint owns, beginning on its loop: it is cancelled, and waited for, when the endpoint shuts down.
     @discardableResult
-    func spawn(_ body: @escaping @Sendable () async -> Void) -> Task<Void, Never>? {
+    func spawn(_ body: @escaping @Sendable (isolated LocalEndpoint) async -> Void) -> Task<Void, Never>? {
         guard !isShutDown else { return nil }
         lastTask &+= 1
         let number = lastTask
         let task = Task {
-            await body()
-            self.taskEnded(number)
+            await body(self)
+            tasks[number] = nil
         }
         tasks[number] = task
         return task
     }
-
-    private func taskEnded(_ number: UInt64) { tasks[number] = nil }
 
     // MARK: Start and end
 

@@ -103,8 +103,11 @@ package final class Journal: Sendable {
         if !wasWorking { thread.async { self.work() } }
     }
 
-    /// The same, for those who can wait.
-    package func write<Value: Sendable>(_ body: @escaping @Sendable (JournalTransaction) throws -> Value) async throws -> Value {
+    /// The same, for those who can wait: from the journal's thread straight back to their actor.
+    package func write<Value: Sendable>(
+        isolation: isolated (any Actor)? = #isolation,
+        _ body: @escaping @Sendable (JournalTransaction) throws -> Value
+    ) async throws -> Value {
         try await withCheckedThrowingContinuation { continuation in
             write(body) { continuation.resume(with: $0) }
         }

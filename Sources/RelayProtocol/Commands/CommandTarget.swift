@@ -37,8 +37,8 @@ package enum CommandCheck: Hashable, Sendable {
 /// in the order of its lane, 16 lanes side by side.
 ///
 /// Every input returns actions, which the owner executes in order, in one queue. An action after `.persist` or `.remove`
-/// may happen only once that write is committed; a crash loses the actions that are left and the handlers in flight, and
-/// the owner starts again from the stored rows. Messages that find no connection are dropped, since `connected()` and the
+/// may happen only once that write is committed, one before it need not wait for it; a crash loses the actions that are left and the
+/// handlers in flight, and the owner starts again from the stored rows. Messages that find no connection are dropped, since `connected()` and the
 /// relay's next offer make up for them.
 ///
 /// ```
@@ -79,7 +79,7 @@ package struct CommandTarget: Hashable, Sendable {
         case removeLane(CommandLane)
         /// Send `command.received`.
         case sendReceived(CommandKey)
-        /// Send `command.result` with the stored receipt and reply.
+        /// Send `command.result` with the receipt and reply that are stored, or that the `.persist` behind this is about to store.
         case sendResult(CommandKey)
         /// Send a `command.result` for a command of which nothing is stored, with a receipt signed for it.
         case sendUnstoredResult(CommandDescriptor, CommandOutcome)
@@ -289,7 +289,8 @@ package struct CommandTarget: Hashable, Sendable {
         lanesAtWork -= 1
         extended.remove(key)
         queue(lane)
-        return answer(key, outcome, reply: reply)
+        // It is stored as `handling`, so it never runs again, whether this is stored or lost; of two results the relay takes the first.
+        return answer(key, outcome, reply: reply).reversed()
     }
 
     // MARK: Turns

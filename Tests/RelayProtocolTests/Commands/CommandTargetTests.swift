@@ -14,8 +14,13 @@ import Testing
         CommandTarget.Row(restoring: command, state: state)
     }
 
-    private func answered(_ command: CommandDescriptor, _ outcome: CommandOutcome, reply: [UInt8]? = nil) -> [Action] {
-        [.persist(row(command, .answered(outcome)), highest: nil, reply: reply), .sendResult(command.key)]
+    /// Of one that was not being handled: were its answer lost, it would run.
+    private func answered(_ command: CommandDescriptor, _ outcome: CommandOutcome) -> [Action] {
+        [.persist(row(command, .answered(outcome)), highest: nil, reply: nil), .sendResult(command.key)]
+    }
+
+    private func ended(_ command: CommandDescriptor, _ outcome: CommandOutcome, reply: [UInt8]? = nil) -> [Action] {
+        [.sendResult(command.key), .persist(row(command, .answered(outcome)), highest: nil, reply: reply)]
     }
 
     private func handled(_ command: CommandDescriptor) -> [Action] {
@@ -36,7 +41,7 @@ import Testing
             .persist(row(command, .handling), highest: 3, reply: nil), .sendReceived(command.key), .handle(command),
         ]
         #expect(target.offered(command, check: .valid, clock) == taken)
-        #expect(target.handlerEnded(command.key, .succeeded, reply: [1], clock) == answered(command, .succeeded, reply: [1]))
+        #expect(target.handlerEnded(command.key, .succeeded, reply: [1], clock) == ended(command, .succeeded, reply: [1]))
         #expect(target.settled(command.key) == [.remove(command.key)])
         #expect(target.settled(command.key) == [])
     }
@@ -46,7 +51,7 @@ import Testing
         var target = target(with: command, next)
         #expect(target.expiresBeforeHandling(command.key, clock) == nil)
         #expect(target.expiresBeforeHandling(next.key, late) == nil)
-        #expect(target.expiresBeforeHandling(command.key, late) == answered(command, .expired) + answered(next, .expired))
+        #expect(target.expiresBeforeHandling(command.key, late) == ended(command, .expired) + answered(next, .expired))
         #expect(target.handlerEnded(command.key, .succeeded, reply: nil, late) == [])
     }
 
@@ -127,7 +132,7 @@ import Testing
         let stored: [Action] = [.persist(row(second, .received), highest: 2, reply: nil), .sendReceived(second.key)]
         #expect(target.offered(second, check: .valid, clock) == stored)
         let actions = target.handlerEnded(first.key, .succeeded, reply: nil, clock)
-        #expect(actions == answered(first, .succeeded) + handled(second))
+        #expect(actions == ended(first, .succeeded) + handled(second))
     }
 
     @Test func sixteenLanesAtOnce() {
@@ -146,7 +151,7 @@ import Testing
         let second = CommandDescriptor.test(number: 2)
         var target = target(with: first, second)
         let actions = target.handlerEnded(first.key, .succeeded, reply: nil, late)
-        #expect(actions == answered(first, .succeeded) + answered(second, .expired))
+        #expect(actions == ended(first, .succeeded) + answered(second, .expired))
     }
 
     @Test func relayThatLiesAboutTheTimeGainsADayAtMost() {
@@ -183,7 +188,7 @@ import Testing
         var target = target(with: first, second)
         #expect(target.cancelled(second.key) == answered(second, .cancelled))
         #expect(target.cancelled(first.key) == [.tellCancelled(first.key)])
-        #expect(target.handlerEnded(first.key, .succeeded, reply: nil, clock) == answered(first, .succeeded))
+        #expect(target.handlerEnded(first.key, .succeeded, reply: nil, clock) == ended(first, .succeeded))
         #expect(target.cancelled(first.key) == [.sendResult(first.key)])
         #expect(target.cancelled(CommandDescriptor.test(number: 9).key) == [])
     }
@@ -194,7 +199,7 @@ import Testing
         #expect(target.handlerAskedForTime(command.key) == [.extendTime(command.key)])
         #expect(target.handlerAskedForTime(command.key) == [])
         let actions = target.handlerTimedOut(command.key, clock)
-        #expect(actions == [.stopHandler(command.key)] + answered(command, .indeterminate(.timedOut)))
+        #expect(actions == [.stopHandler(command.key)] + ended(command, .indeterminate(.timedOut)))
         #expect(target.handlerEnded(command.key, .succeeded, reply: nil, clock) == [])
         #expect(target.handlerTimedOut(command.key, clock) == [])
         #expect(target.handlerAskedForTime(command.key) == [])
@@ -205,7 +210,7 @@ import Testing
         for outcome in [CommandOutcome.expired, .cancelled, .indeterminate(.targetLost)] {
             var target = target(with: command)
             let actions = target.handlerEnded(command.key, outcome, reply: [1], clock)
-            #expect(actions == answered(command, .failed(reason: "the handler did not answer")))
+            #expect(actions == ended(command, .failed(reason: "the handler did not answer")))
         }
     }
 

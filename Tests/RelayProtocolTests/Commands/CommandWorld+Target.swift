@@ -63,8 +63,11 @@ extension CommandWorld {
         case .removeTarget(let key): targets[target].removals.append(key)
         case .sendResult(let key, let epoch):
             // It was settled while the message waited.
-            guard let row = targets[target].stored[key], !targets[target].removals.contains(key) else { return }
-            guard case .answered(let outcome) = row.state else { return violations.append("sent a result that is not stored") }
+            guard var row = targets[target].stored[key], !targets[target].removals.contains(key) else { return }
+            if row.state == .handling, case .persistTarget(let next, _) = targets[target].queue.first, next.command.key == key {
+                row = next
+            }
+            guard case .answered(let outcome) = row.state else { return violations.append("sent a result before its time") }
             transmit(senders.count + target, epoch, CommandWorld.result(row.command, outcome), up: true)
         case .frame(let link, let epoch, let frame):
             if case .received(let key) = frame, targets[target].stored[key] == nil { violations.append("received, not stored") }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Foundation
+package import Foundation
 
 /// Processes are started one at a time. Foundation's `Process` closes, in the child, the descriptors that were open when it looked:
 /// one that another thread opened since (a pipe, or the socket by which a process's end is noticed) lives on in the foreign child,
@@ -11,4 +11,15 @@ package enum ProcessStart {
 
     /// - Parameter body: makes a process's pipes, and runs it.
     package static func alone<Result>(_ body: () throws -> Result) rethrows -> Result { try turn.withLock(body) }
+
+    /// Runs a process.
+    /// - Returns: what it prints.
+    package static func reading(_ process: Process) throws -> FileHandle {
+        try alone {
+            let output = Pipe()
+            process.standardOutput = output
+            try process.run()
+            return output.fileHandleForReading
+        }
+    }
 }

@@ -100,12 +100,7 @@ package final class RelaydProcess {
             process.arguments = ["-c", "ulimit -n \(openFiles) && exec \"$@\"", "sh"] + command
         }
         if let standardError { process.standardError = standardError }
-        return try ProcessStart.alone {
-            let output = Pipe()
-            process.standardOutput = output
-            try process.run()
-            return (process, output.fileHandleForReading)
-        }
+        return (process, try ProcessStart.reading(process))
     }
 
     /// Waits on a thread of its own: whoever waits for a process must not keep tasks from running.

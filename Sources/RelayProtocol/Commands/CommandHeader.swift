@@ -59,7 +59,7 @@ package struct CommandHeader: Codable, Hashable, Sendable {
         self.expires = expires
     }
 
-    /// Reads a header as `ValueSetDecoder` would, in a fifth of its time: the relay reads one for each command.
+    /// Reads a header as `ValueSetDecoder` would, and cheaper: the relay reads one for each command.
     init(decoding set: ValueSet) throws(CommandError) {
         func text(_ key: String) -> String? { set[key]?.string }
         guard let suite = set["suite"]?.int,
@@ -78,19 +78,21 @@ package struct CommandHeader: Codable, Hashable, Sendable {
         else {
             throw .malformed
         }
+        self.init(
+            id: id,
+            account: account,
+            relay: relay,
+            sender: sender,
+            target: target,
+            senderApp: text("senderApp"),
+            targetApp: targetApp,
+            keyID: keyID,
+            kind: kind,
+            number: number,
+            created: created,
+            expires: expires
+        )
         self.suite = suite
-        self.id = id
-        self.account = account
-        self.relay = relay
-        self.sender = sender
-        self.target = target
-        self.senderApp = text("senderApp")
-        self.targetApp = targetApp
-        self.keyID = keyID
-        self.kind = kind
-        self.number = number
-        self.created = created
-        self.expires = expires
     }
 
     package var lane: CommandLane { CommandLane(sender: sender, target: target, appID: targetApp) }

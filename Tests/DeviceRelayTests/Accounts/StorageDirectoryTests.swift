@@ -151,12 +151,7 @@ import Testing
         let other = Process()
         other.executableURL = URL(fileURLWithPath: "/bin/sh")
         other.arguments = ["-c", "exec 9>>\"$1/host.lock\"; flock 9 && echo held && exec sleep 60", "sh", "\(directory.path)/storage"]
-        let output = try ProcessStart.alone {
-            let output = Pipe()
-            other.standardOutput = output
-            try other.run()
-            return output.fileHandleForReading
-        }
+        let output = try ProcessStart.reading(other)
         _ = try output.read(upToCount: 4)
         #expect(throws: StorageError.self) { _ = try directory.storage().lockForHost() }
         other.terminate()

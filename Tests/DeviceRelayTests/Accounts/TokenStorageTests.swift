@@ -69,12 +69,7 @@ extension StoredTokens {
             "-c", "exec 9>>\"$1/tokens.lock\"; flock 9 && echo held && sleep 0.3 && mv \"$2/tokens\" \"$1/tokens\"", "sh", directory.path,
             next.path,
         ]
-        let output = try ProcessStart.alone {
-            let output = Pipe()
-            other.standardOutput = output
-            try other.run()
-            return output.fileHandleForReading
-        }
+        let output = try ProcessStart.reading(other)
         _ = try output.read(upToCount: 4)
         let seen = try await tokens.withExclusiveAccess { $0?.refreshToken?.exposed }
         #expect(seen == "refresh-canary-1")

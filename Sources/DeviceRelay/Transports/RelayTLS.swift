@@ -27,7 +27,7 @@ enum RelayTLS {
         }
     }
 
-    /// - Parameter refused: Called within the handshake, before it fails.
+    /// - Parameter refused: Called on the channel's loop within the handshake, before it fails.
     static func handler(
         _ context: NIOSSLContext,
         _ address: RelayAddress,
@@ -49,7 +49,10 @@ enum RelayTLS {
                 }
                 let verdict = trust.verdict(byKeyOf: chain)
                 guard verdict == .undecided else { return promise.succeed(result(verdict)) }
-                promise.completeWithTask { result(await trust.verdict(byAuthoritiesOf: chain, host: address.host)) }
+                promise.futureResult.eventLoop
+                    .makeFutureWithTask { await trust.verdict(byAuthoritiesOf: chain, host: address.host) }
+                    .map(result)
+                    .cascade(to: promise)
             }
         )
     }

@@ -43,7 +43,7 @@ extension TunnelRace {
 
         init(ways: Int) { untried = Array(0..<ways) }
 
-        mutating func start() -> [Action] { tryNext() }
+        mutating func start() -> [Action] { isOver ? [] : tryNext() }
 
         func isRunning(_ attempt: AttemptID) -> Bool { running.contains { $0.id == attempt } }
 
@@ -95,7 +95,8 @@ extension TunnelRace {
             lastAttempt += 1
             let attempt = Attempt(id: lastAttempt, way: untried.removeFirst())
             running.append(attempt)
-            return [.dial(way: attempt.way, as: attempt.id)] + wait(.connecting)
+            // The dialling may come back with its failure at once, and that with another wait.
+            return wait(.connecting) + [.dial(way: attempt.way, as: attempt.id)]
         }
 
         private mutating func wait(_ patience: Patience) -> [Action] {

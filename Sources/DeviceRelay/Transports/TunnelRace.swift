@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import NIOCore
-import Synchronization
 
-/// Several attempts to enter a tunnel, of which one succeeds.
+/// Several attempts to enter a tunnel, of which one succeeds. Everything happens on the dialer's loop, in the order in which the machine
+/// asks for it: a timer set late would otherwise take the place of the one after it.
 final class TunnelRace: Sendable {
     private struct State {
         var machine: StateMachine
@@ -19,40 +19,42 @@ final class TunnelRace: Sendable {
     private let candidates: [TunnelCandidate]
     private let patience: TunnelTransport.Patience
     private let dialer: TunnelDialer
-    private let state: Mutex<State>
+    private let state: NIOLoopBoundBox<State>
 
     init(_ candidates: [TunnelCandidate], patience: TunnelTransport.Patience, dial dialer: TunnelDialer) {
         self.candidates = candidates
         self.patience = patience
         self.dialer = dialer
-        state = Mutex(State(machine: StateMachine(ways: candidates.count)))
+        state = .makeBoxSendingValue(State(machine: StateMachine(ways: candidates.count)), eventLoop: dialer.loop)
     }
 
     func start(timeout: TimeAmount) {
-        let end = dialer.loop.scheduleTask(in: timeout) { self.end(.failure(.timedOut)) }
-        state.withLock { $0.end = end }
-        change { $0.start() }
+        dialer.loop.execute { [self] in
+            state.value.end = dialer.loop.scheduleTask(in: timeout) { self.end(.timedOut) }
+            change { $0.start() }
+        }
     }
 
-    /// Ends the race in whatever way, unless it has ended.
-    func end(_ result: Result<any Channel, PeerTransportError>) {
-        var isFirst = false
-        change { machine in
-            isFirst = !machine.isOver
-            return machine.end()
+    /// Nobody waits for the outcome any more.
+    func cancel() {
+        dialer.loop.execute { [self] in
+            if case .success(let channel) = outcome.value { channel.close(promise: nil) }
+            end(.cancelled)
         }
-        if isFirst { outcome.settle(result) }
+    }
+
+    private func end(_ error: PeerTransportError) {
+        change { $0.end() }
+        outcome.settle(.failure(error))
     }
 
     // MARK: Attempts
 
     /// False if the attempt was given up.
     fileprivate func add(_ channel: any Channel, _ attempt: StateMachine.AttemptID) -> Bool {
-        state.withLock { state in
-            guard state.machine.isRunning(attempt) else { return false }
-            state.channels[attempt] = channel
-            return true
-        }
+        guard state.value.machine.isRunning(attempt) else { return false }
+        state.value.channels[attempt] = channel
+        return true
     }
 
     /// - Returns: whether it is the first.
@@ -69,37 +71,28 @@ final class TunnelRace: Sendable {
     // MARK: The machine
 
     fileprivate func change(_ body: (inout StateMachine) -> [StateMachine.Action]) {
-        let (actions, channels, timers) = state.withLock { state in
-            let actions = body(&state.machine)
-            var channels: [any Channel] = []
-            for case .close(let attempt) in actions {
-                if let channel = state.channels.removeValue(forKey: attempt) { channels.append(channel) }
-            }
-            guard state.machine.isOver else { return (actions, channels, [Scheduled<Void>?]()) }
-            defer { (state.timer, state.end, state.channels) = (nil, nil, [:]) }
-            return (actions, channels, [state.timer, state.end])
-        }
-        for timer in timers { timer?.cancel() }
-        // Not at once: this may run within a handler of the channel, which must not be entered again.
-        for channel in channels { channel.eventLoop.execute { channel.close(promise: nil) } }
+        let actions = body(&state.value.machine)
         for action in actions {
             switch action {
-            case .dial(let way, let attempt): dialer.dial(candidates[way], TunnelAttempt(race: self, id: attempt))
-            case .close: break
             case .wait(let patience, let turn): wait(patience, turn)
+            case .dial(let way, let attempt): dialer.dial(candidates[way], TunnelAttempt(race: self, id: attempt))
+            case .close(let attempt):
+                guard let channel = state.value.channels.removeValue(forKey: attempt) else { break }
+                // Not at once: this may run within a handler of the channel, which must not be entered again.
+                channel.eventLoop.execute { channel.close(promise: nil) }
             case .fail(let error): outcome.settle(.failure(error))
             }
         }
+        guard state.value.machine.isOver else { return }
+        state.value.timer?.cancel()
+        state.value.end?.cancel()
+        (state.value.timer, state.value.end, state.value.channels) = (nil, nil, [:])
     }
 
     private func wait(_ kind: StateMachine.Patience, _ turn: Int) {
         let time = kind == .connecting ? patience.connecting : patience.answering
-        let timer = dialer.loop.scheduleTask(in: time) { self.change { $0.patienceEnded(turn: turn) } }
-        let before = state.withLock { state in
-            defer { if !state.machine.isOver { state.timer = timer } }
-            return state.machine.isOver ? timer : state.timer
-        }
-        before?.cancel()
+        state.value.timer?.cancel()
+        state.value.timer = dialer.loop.scheduleTask(in: time) { self.change { $0.patienceEnded(turn: turn) } }
     }
 }
 

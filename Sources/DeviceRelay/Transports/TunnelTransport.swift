@@ -56,7 +56,7 @@ package struct TunnelTransport: PeerTransport {
         )
         race.start(timeout: TimeAmount(timeout))
         guard let result = await race.outcome.wait() else {
-            race.end(.failure(.cancelled))
+            race.cancel()
             throw .cancelled
         }
         return try result.get()

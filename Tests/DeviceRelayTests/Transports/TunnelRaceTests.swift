@@ -13,7 +13,7 @@ import Testing
     /// A race of two ways whose first was dialled.
     static func begun() -> Machine {
         var machine = Machine(ways: 2)
-        #expect(machine.start() == [.dial(way: 0, as: 1), .wait(.connecting, turn: 1)])
+        #expect(machine.start() == [.wait(.connecting, turn: 1), .dial(way: 0, as: 1)])
         return machine
     }
 
@@ -70,6 +70,13 @@ import Testing
         #expect(machine.failed(2, .unreachable(.timedOut)) == [.close(2), .fail(.refused(.closed))])
         var nothing = Machine(ways: 0)
         #expect(nothing.start() == [.fail(.noCandidate)])
+    }
+
+    @Test func aRaceThatEndedBeforeItBeganDialsNobody() {
+        var machine = Machine(ways: 2)
+        #expect(machine.end().isEmpty)
+        #expect(machine.start().isEmpty)
+        #expect(machine.isOver)
     }
 
     @Test func theEndGivesAllUp() {

@@ -141,8 +141,8 @@ package struct RelayService: Service {
                         metrics: metrics,
                         patience: .milliseconds(settings.helloTime.count),
                         idleTimeout: .seconds(configuration.idleSeconds),
-                        makeControlChannel: { channel, ticket in
-                            ControlChannelHandler(services: services, channel: channel, welcomed: { ticket.release() })
+                        makeControlChannel: { channel, known in
+                            ControlChannelHandler(services: services, channel: channel, welcomed: known)
                         },
                         gate: parts.core,
                         tunnelMetrics: tunnelMetrics
@@ -152,7 +152,11 @@ package struct RelayService: Service {
                     address: .hostname(address.host, port: address.port),
                     backlog: Self.backlog
                 ),
-                onServerRunning: { channel in bound.add(channel.localAddress, scheme: tls == nil ? "http" : "https") },
+                onServerRunning: { channel in
+                    try? await channel.eventLoop
+                        .submit { try channel.pipeline.syncOperations.addHandler(AcceptTurns(), position: .first) }.get()
+                    bound.add(channel.localAddress, scheme: tls == nil ? "http" : "https")
+                },
                 logger: logger.quietened
             )
             listeners.append(Listener(address: address, setting: .listen, application: application))
@@ -191,6 +195,7 @@ package struct RelayService: Service {
             .init(service: ListenerService(listener: listener, connections: connections))
         }
         if !contexts.isEmpty { services.append(.init(service: CertificateReload(reload: { reloadCertificates() }))) }
+        services.append(.init(service: FreedMemory(connections: connections)))
         services.append(.init(service: tunnels))
         services.append(.init(service: CoreService(core: core)))
         var group = ServiceGroupConfiguration(services: services, logger: logger.forServiceGroups)

@@ -30,7 +30,8 @@ package struct RelayChannel: HTTPChannelHandler {
     let patience: TimeAmount
     /// How long a connection may be without a request.
     let idleTimeout: Duration
-    let makeControlChannel: @Sendable (any Channel, StrangerCount.Ticket) -> ControlChannelHandler
+    /// The closure is called when the endpoint is known.
+    let makeControlChannel: @Sendable (any Channel, @escaping () -> Void) -> ControlChannelHandler
     let gate: any TunnelGate
     let tunnelMetrics: TunnelMetrics
 
@@ -63,6 +64,8 @@ package struct RelayChannel: HTTPChannelHandler {
         logger: Logger
     ) throws {
         let pipeline = channel.pipeline.syncOperations
+        let reads = StrangerReads()
+        try pipeline.addHandler(reads)
         if let tls { try pipeline.addHandlers([NIOSSLServerHandler(context: tls.current), PlaintextHandler()]) }
         let encoder = HTTPResponseEncoder()
         var decoderLimits = NIOHTTPDecoderLimitConfiguration()
@@ -76,10 +79,14 @@ package struct RelayChannel: HTTPChannelHandler {
                 limitConfiguration: decoderLimits
             )
         )
+        let known = {
+            ticket.release()
+            pipeline.removeHandler(reads, promise: nil)
+        }
         let outcomes = UpgradeHandler.Outcomes(
             serveHTTP: { context in
                 let pipeline = context.pipeline.syncOperations
-                try pipeline.addHandler(RequestHandler())
+                try pipeline.addHandler(RequestHandler(reads: reads))
                 try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: tls != nil))
                 try pipeline.addHandler(HTTPConnectionStateHandler(idleTimeout: idleTimeout, logger: logger))
                 decided.succeed(
@@ -92,14 +99,14 @@ package struct RelayChannel: HTTPChannelHandler {
             serveControlChannel: { context in
                 let pipeline = context.pipeline.syncOperations
                 if tls != nil { try pipeline.addHandler(SmallWritesHandler()) }
-                try pipeline.addHandler(makeControlChannel(context.channel, ticket))
+                try pipeline.addHandler(makeControlChannel(context.channel, known))
             },
             enterTunnel: { tunnel, token, channel, upgrade in
                 let handler = TunnelHandler(
                     tunnel: tunnel,
                     channel: channel,
                     gate: gate,
-                    greeting: TunnelHandler.Greeting(upgrade, paired: { ticket.release() }),
+                    greeting: TunnelHandler.Greeting(upgrade, paired: known),
                     metrics: tunnelMetrics
                 )
                 guard handler.enter(token: token.exposed) else {

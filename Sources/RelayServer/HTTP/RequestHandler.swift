@@ -19,14 +19,21 @@ final class RequestHandler: ChannelDuplexHandler {
     /// How long the other end may take to read the last answer. To close at once could destroy it, if something is still being sent.
     private static let closingTime = TimeAmount.seconds(2)
 
+    private let reads: StrangerReads
     private var isLast = false
+
+    init(reads: StrangerReads) { self.reads = reads }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard !isLast else { return }
-        if case .head(var head) = Self.unwrapInboundIn(data), head.headers["host"].count > 1 {
+        switch Self.unwrapInboundIn(data) {
+        case .head(var head) where head.headers["host"].count > 1:
             head.headers.remove(name: "host")
             context.fireChannelRead(Self.wrapInboundOut(.head(head)))
-        } else {
+        case .end:
+            reads.renew()
+            context.fireChannelRead(data)
+        default:
             context.fireChannelRead(data)
         }
     }

@@ -76,7 +76,11 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
-        timeout = context.eventLoop.assumeIsolated().scheduleTask(in: patience) { context.close(promise: nil) }
+        timeout = context.eventLoop.assumeIsolated().scheduleTask(in: patience) {
+            // What the decoder makes of half a request is not answered.
+            self.state = .done
+            context.close(promise: nil)
+        }
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
@@ -115,7 +119,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        if case .awaitingRequest = state, error is HTTPParserError {
+        if case .awaitingRequest = state, context.channel.isActive, error is HTTPParserError {
             refuse(ProblemDetails(.badRequest, "This is no HTTP/1.1 request."), context: context)
         } else {
             context.close(promise: nil)

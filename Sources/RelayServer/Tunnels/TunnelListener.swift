@@ -84,6 +84,9 @@ final class TunnelListener: Service {
         ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton, childGroup: Self.eventLoops)
             .serverChannelOption(.backlog, value: Int32(RelayService.backlog))
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .serverChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(AcceptTurns()) }
+            }
             .childChannelOption(.socketOption(.so_keepalive), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
@@ -96,9 +99,15 @@ final class TunnelListener: Service {
                 }
                 channel.closeFuture.whenComplete { _ in ticket.release() }
                 return channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(
-                        TunnelPrefaceHandler(gate: gate, patience: patience, metrics: tunnelMetrics, known: { ticket.release() })
-                    )
+                    let pipeline = channel.pipeline.syncOperations
+                    let reads = StrangerReads()
+                    let known = {
+                        ticket.release()
+                        pipeline.removeHandler(reads, promise: nil)
+                    }
+                    try pipeline.addHandlers([
+                        reads, TunnelPrefaceHandler(gate: gate, patience: patience, metrics: tunnelMetrics, known: known),
+                    ])
                 }
             }
     }

@@ -10,7 +10,7 @@ import Testing
 
 /// Attacks on a running relay, each while somebody else uses it from another address. With `DEVICE_RELAY_ATTACK` set to a number of
 /// requests, as `scripts/attack` does, their times are measured and printed; without, only that each is answered counts.
-@Suite(.timeLimit(.minutes(10))) struct UnderAttackTests {
+@Suite(.timeLimit(.minutes(30))) struct UnderAttackTests {
     /// KiB that the relay may hold at the worst moment.
     static let memoryCeiling = 384 << 10
     /// KiB that it may hold more afterwards than before; a system's allocator keeps some of what it had.
@@ -18,6 +18,8 @@ import Testing
     static let linesPerSecond = 10
     /// How many times slower one request of a hundred may be than in calm.
     static let slowdown = 5.0
+    /// How often a bound on time may be missed, as it is when something else uses the machine meanwhile.
+    static let tries = 3
 
     private final class Flag: Sendable {
         private let value = Atomic(false)
@@ -29,8 +31,13 @@ import Testing
         var attack: String
         var count: Int
         var p99: [Double]
+        /// The calmer of the times before and after.
+        var calm: [Double]
         var peak: Int
         var after: Int
+        var tries: Int
+
+        var isKept: Bool { zip(p99, calm).allSatisfy { $0 <= $1 * slowdown } }
     }
 
     @Test func somebodyElseIsServedAndTheRelayStaysBounded() async throws {
@@ -64,9 +71,10 @@ import Testing
         // The first ones find everything cold.
         _ = try await onThread { try victim.ask(50, pause: .zero) }
         let (memory, files) = (vitals.memory, vitals.openFiles)
-        let calm = Self.p99(try await onThread { try victim.ask(count, pause: pause) })
-        var rows: [Row] = []
-        for attack in Attack.all where only == nil || attack.name.contains(only ?? "") {
+        func calm() async throws -> [Double] {
+            measured == nil ? [.infinity, .infinity] : Self.p99(try await onThread { try victim.ask(count, pause: pause) })
+        }
+        func row(_ attack: Attack, tries: Int, before: [Double]) async throws -> Row {
             vitals.forgetPeak()
             let isOver = Flag()
             async let times = onThread {
@@ -80,8 +88,18 @@ import Testing
             #expect(done > 0, "\(attack.name)")
             // What the attacker held is given back.
             #expect(try await eventually { vitals.openFiles <= files }, "\(attack.name)")
-            rows.append(Row(attack: attack.name, count: done, p99: p99, peak: peak, after: vitals.memory))
-            if measured != nil { print(rows.last.map { "\($0)" } ?? "") }
+            let calm = zip(before, try await calm()).map(min)
+            return Row(attack: attack.name, count: done, p99: p99, calm: calm, peak: peak, after: vitals.memory, tries: tries)
+        }
+        var rows: [Row] = []
+        for attack in Attack.all where only == nil || attack.name.contains(only ?? "") {
+            var last = try await row(attack, tries: 1, before: try await calm())
+            while !last.isKept, last.tries < Self.tries {
+                print("\(last)")
+                last = try await row(attack, tries: last.tries + 1, before: try await calm())
+            }
+            rows.append(last)
+            if measured != nil { print("\(last)") }
         }
         #expect(try await eventually { vitals.memory < memory + Self.memoryKept })
         // Who comes now is served like before.
@@ -90,27 +108,27 @@ import Testing
         let logged = vitals.logged
         #expect(logged.most < Self.linesPerSecond)
         #expect(try await relayd.stop() == 0)
-        if measured != nil { report(rows, calm: calm, memory: memory, logged: logged) }
+        if measured != nil { report(rows, memory: memory, logged: logged) }
     }
 
     private static func p99(_ times: Victim.Times) -> [Double] {
         [times.requests, times.trips].map { $0.sorted()[$0.count * 99 / 100] * 1_000 }
     }
 
-    private func report(_ rows: [Row], calm: [Double], memory: Int, logged: (most: Int, all: Int)) {
-        func figures(_ p99: [Double]) -> String {
-            p99.enumerated().map { String(format: "%.2f ms | %.1f", $1, $1 / calm[$0]) }.joined(separator: " | ")
-        }
-        print("ATTACK | attack | times | request p99 | ratio | tunnel p99 | ratio | memory at most | after |")
-        print("ATTACK | --- | --- | --- | --- | --- | --- | --- | --- |")
-        print("ATTACK | none | | \(figures(calm)) | | \(memory >> 10) MiB |")
+    private func report(_ rows: [Row], memory: Int, logged: (most: Int, all: Int)) {
+        print(
+            "ATTACK | attack | times | request p99, calm | attacked | ratio | tunnel p99, calm | attacked | ratio | memory at most | after |"
+        )
+        print("ATTACK | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+        print("ATTACK | none | | | | | | | | | \(memory >> 10) MiB |")
         for row in rows {
-            print("ATTACK | \(row.attack) | \(row.count) | \(figures(row.p99)) | \(row.peak >> 10) MiB | \(row.after >> 10) MiB |")
+            let times = zip(row.calm, row.p99).map { String(format: "%.2f ms | %.2f ms | %.1f", $0, $1, $1 / $0) }.joined(separator: " | ")
+            print("ATTACK | \(row.attack) | \(row.count) | \(times) | \(row.peak >> 10) MiB | \(row.after >> 10) MiB |")
         }
         print("ATTACK\nATTACK Log lines: \(logged.all) in all, at most \(logged.most) in one second.")
-        for row in rows {
-            #expect(zip(row.p99, calm).allSatisfy { $0 <= $1 * Self.slowdown }, "\(row.attack): \(row.p99)")
-        }
+        let repeated = rows.filter { $0.tries > 1 }.map { "\($0.attack) (\($0.tries) times)" }
+        if !repeated.isEmpty { print("ATTACK Measured again: \(repeated.joined(separator: ", ")).") }
+        for row in rows { #expect(row.isKept, "\(row.attack): \(row.p99)") }
     }
 }
 #endif

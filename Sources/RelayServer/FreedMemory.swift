@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOPosix
+import ServiceLifecycle
+
+#if canImport(Glibc)
+import Glibc
+#endif
+
+/// Gives memory back to the system when many connections have gone. glibc keeps what was freed between what is still used, for whoever
+/// comes next; after a flood that is hundreds of MiB.
+struct FreedMemory: Service {
+    let connections: OpenConnections
+
+    func run() async throws {
+        try? await cancelWhenGracefulShutdown {
+            var ebb = Ebb()
+            while true {
+                try await Task.sleep(for: .seconds(1))
+                guard ebb.isWorthwhile(connections: connections.current) else { continue }
+                // Takes some milliseconds for each 100 MiB, and locks no more than one of the allocator's arenas at a time.
+                try await NIOThreadPool.singleton.runIfActive { Self.giveBack() }
+            }
+        }
+    }
+
+    private static func giveBack() {
+        #if canImport(Glibc)
+        // Swift's module of glibc leaves `malloc.h` out.
+        guard let function = dlsym(nil, "malloc_trim") else { return }
+        _ = unsafeBitCast(function, to: (@convention(c) (Int) -> CInt).self)(0)
+        #endif
+    }
+
+    /// Looks on as connections come and go.
+    struct Ebb {
+        /// So many have to go first.
+        static let least = 1_000
+        private var most = 0
+        private var last = 0
+
+        /// - Parameter connections: how many there are; asked regularly.
+        /// - Returns: whether many have gone since it last said so, and no more are going.
+        mutating func isWorthwhile(connections: Int) -> Bool {
+            defer { last = connections }
+            most = max(most, connections)
+            guard most - connections >= Self.least, last - connections < Self.least / 10 else { return false }
+            most = connections
+            return true
+        }
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Dispatch
+import NIOCore
+import NIOEmbedded
+import NIOPosix
+import Synchronization
+import Testing
+
+@testable import RelayServer
+
+/// Strangers take turns with those who are known.
+@Suite(.timeLimit(.minutes(10))) struct TurnsTests {
+    /// Counts what is asked of the socket.
+    private final class ReadCounter: ChannelOutboundHandler {
+        typealias OutboundIn = ByteBuffer
+        var count = 0
+
+        func read(context: ChannelHandlerContext) {
+            count += 1
+            context.read()
+        }
+    }
+
+    private static func stranger() throws -> (EmbeddedChannel, ReadCounter, StrangerReads) {
+        let (counter, reads) = (ReadCounter(), StrangerReads())
+        let channel = EmbeddedChannel()
+        try channel.pipeline.syncOperations.addHandlers(counter, reads)
+        return (channel, counter, reads)
+    }
+
+    private static func piece(_ count: Int) -> ByteBuffer { ByteBuffer(repeating: 7, count: count) }
+
+    @Test func smallPiecesAreReadNowAndThen() throws {
+        let (channel, counter, _) = try Self.stranger()
+        for number in 1...StrangerReads.pieces {
+            channel.read()
+            #expect(counter.count == number)
+            try channel.writeInbound(Self.piece(1))
+        }
+        for number in 1...3 {
+            channel.read()
+            // Asked twice is asked once.
+            channel.read()
+            #expect(counter.count == StrangerReads.pieces + number - 1)
+            channel.embeddedEventLoop.advanceTime(by: StrangerReads.rest)
+            #expect(counter.count == StrangerReads.pieces + number)
+            try channel.writeInbound(Self.piece(1))
+        }
+        // All of it comes through.
+        var count = 0
+        while let bytes = try channel.readInbound(as: ByteBuffer.self) { count += bytes.readableBytes }
+        #expect(count == StrangerReads.pieces + 3)
+        #expect(try channel.finish().isClean)
+    }
+
+    @Test func fullReadsAndWhatIsCompleteAreNotHeldUp() throws {
+        let (channel, counter, reads) = try Self.stranger()
+        for number in 1...100 {
+            channel.read()
+            #expect(counter.count == number)
+            try channel.writeInbound(Self.piece(ReadSize.small))
+        }
+        for number in 1...100 {
+            channel.read()
+            #expect(counter.count == 100 + number)
+            try channel.writeInbound(Self.piece(1))
+            reads.renew()
+        }
+        _ = try channel.finish()
+    }
+
+    @Test func whoIsKnownIsReadAtOnce() throws {
+        let (channel, counter, reads) = try Self.stranger()
+        for _ in 0..<StrangerReads.pieces { try channel.writeInbound(Self.piece(1)) }
+        channel.read()
+        #expect(counter.count == 0)
+        channel.pipeline.syncOperations.removeHandler(reads, promise: nil)
+        #expect(counter.count == 1)
+        // Nothing is asked twice.
+        channel.embeddedEventLoop.advanceTime(by: StrangerReads.rest)
+        #expect(counter.count == 1)
+        _ = try channel.finish()
+    }
+
+    @Test func aConnectionThatClosesLeavesNoTimer() throws {
+        let (channel, counter, _) = try Self.stranger()
+        for _ in 0..<StrangerReads.pieces { try channel.writeInbound(Self.piece(1)) }
+        channel.read()
+        try channel.close().wait()
+        channel.embeddedEventLoop.advanceTime(by: StrangerReads.rest)
+        #expect(counter.count == 0)
+    }
+
+    /// A listening socket that accepts by turns on a loop of its own, and how many connections it has set up.
+    private static func accepting(
+        _ body: (any EventLoop, SocketAddress, @escaping @Sendable () -> Int) async throws -> Void
+    ) async throws {
+        final class Count: Sendable { let value = Atomic(0) }
+        let count = Count()
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let listener = try await ServerBootstrap(group: group)
+            .serverChannelOption(.backlog, value: 512)
+            .serverChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(AcceptTurns()) }
+            }
+            .childChannelInitializer { channel in
+                count.value.wrappingAdd(1, ordering: .relaxed)
+                return channel.eventLoop.makeSucceededVoidFuture()
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        try await body(listener.eventLoop, try #require(listener.localAddress)) { count.value.load(ordering: .relaxed) }
+        try await listener.close()
+        try await group.shutdownGracefully()
+    }
+
+    private static func connect(to address: SocketAddress) async throws -> any Channel {
+        try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(to: address).get()
+    }
+
+    @Test func everyConnectionHasItsTurn() async throws {
+        try await Self.accepting { _, address, count in
+            let clients = try await withThrowingTaskGroup(of: (any Channel).self) { group in
+                for _ in 0..<50 { group.addTask { try await Self.connect(to: address) } }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(try await eventually { count() == 50 })
+            for client in clients { try await client.close() }
+        }
+    }
+
+    #if os(Linux)
+    @Test func whoHasGoneIsNotSetUp() async throws {
+        try await Self.accepting { loop, address, count in
+            let port = try #require(address.port)
+            let isOver = DispatchSemaphore(value: 0)
+            loop.execute { isOver.wait() }
+            for _ in 0..<200 { RawSocket(port: port, patience: 10)?.reset() }
+            // Behind all of them in the queue.
+            let last = try await Self.connect(to: address)
+            isOver.signal()
+            #expect(try await eventually { count() > 0 })
+            #expect(count() == 1)
+            try await last.close()
+        }
+    }
+    #endif
+
+    @Test func memoryIsGivenBackWhenManyHaveGone() {
+        var ebb = FreedMemory.Ebb()
+        let least = FreedMemory.Ebb.least
+        // Coming, and a few going.
+        for connections in [0, 10, least, 5 * least, 5 * least - 10] { #expect(!ebb.isWorthwhile(connections: connections)) }
+        // Not while they are going.
+        for connections in [4 * least, 2 * least, least] { #expect(!ebb.isWorthwhile(connections: connections)) }
+        #expect(ebb.isWorthwhile(connections: least - 5))
+        // Once.
+        for connections in [least - 5, least - 5, 1] { #expect(!ebb.isWorthwhile(connections: connections)) }
+        #expect(!ebb.isWorthwhile(connections: 2 * least))
+        #expect(!ebb.isWorthwhile(connections: 0))
+        #expect(ebb.isWorthwhile(connections: 0))
+    }
+}

@@ -179,8 +179,8 @@ extension Limits: Codable {
 
     /// All limits, the defaults too.
     public func encode(to encoder: any Encoder) throws {
-        let pairs = Limit.allCases.map { ($0.rawValue, self[$0]) }
-        var container = encoder.singleValueContainer()
-        try container.encode(Dictionary(uniqueKeysWithValues: pairs))
+        // Always in one order, which a dictionary has not.
+        var container = encoder.container(keyedBy: PathKey.self)
+        for limit in Limit.allCases { try container.encode(self[limit], forKey: PathKey(stringValue: limit.rawValue)) }
     }
 }

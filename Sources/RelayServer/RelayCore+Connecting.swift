@@ -206,11 +206,8 @@ extension RelayCore {
             state.accounts[account]?.presences[endpoint] = presence
         }
         if let news = news(channel.id, presence) { state.tell(news, watchersOf: account) }
-        sendOutcomes(to: channel)
-        if hello.role == .host {
-            readMailbox(of: channel)
-            offerTunnels(to: channel, &state)
-        }
+        readBoxes(of: channel)
+        if hello.role == .host { offerTunnels(to: channel, &state) }
     }
 
     /// The channel is closed, or fell silent.

@@ -21,7 +21,7 @@ import Testing
     private static func stolen(_ network: TestNetwork, _ home: TestHome) async throws -> TunnelTransport {
         while true {
             let heard = try await network.heard(.fromRelay)
-            if let match = heard.firstMatch(of: /"entrance":\{"token":"(?<token>[^"]+)","tunnel":"(?<tunnel>[^"]+)"/) {
+            if let match = heard.firstMatch(of: /"entrance":\{"tunnel":"(?<tunnel>[^"]+)","token":"(?<token>[^"]+)"/) {
                 let token = try #require(Data(base64Encoded: String(match.token)))
                 let entrance = TunnelEntrance(
                     tunnel: try #require(TunnelID(String(match.tunnel))),

@@ -24,7 +24,7 @@ public enum CommandOutcome: Hashable, Sendable {
         case interrupted
         /// The handler did not answer in its time.
         case timedOut
-        /// The target is gone for good, or has not answered 24 h after the command expired.
+        /// The target is gone for good, has not answered 24 h after the command expired, or its answer was not its own.
         case targetLost
     }
 }

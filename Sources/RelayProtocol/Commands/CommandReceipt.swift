@@ -51,6 +51,20 @@ extension Signed<CommandReceipt> {
     }
 }
 
+extension CommandFinal {
+    /// What a sender learns from a receipt that the relay brought. The relay keeps no other: if this one does not hold, be it the target's
+    /// doing or the relay's, the command may have run, and nobody can say how it ended.
+    package init(receipt: [UInt8], reply: [UInt8]?, of command: CommandDescriptor, from target: EndpointRecord) {
+        do {
+            let reply = try reply.map { try SealedReply(decoding: $0) }
+            let signed = try Signed<CommandReceipt>(verifying: receipt, for: command, from: target, reply: reply)
+            self.init(outcome: signed.payload.outcome, receipt: receipt, reply: reply?.encoded)
+        } catch {
+            self.init(attestedByRelay: .indeterminate(.targetLost))
+        }
+    }
+}
+
 extension CommandOutcome: Codable {
     private enum Name: String, Codable {
         case succeeded, declined, unsupported, failed, expired, cancelled, indeterminate

@@ -3,8 +3,9 @@
 
 import NIOCore
 
-/// Writes an `Encodable` type as JSON in one line, its keys sorted: what Foundation's encoder would write, in a fraction of its time. Each
-/// value goes behind the one before, so a type has to be done with one member before it begins the next, and encode each once.
+/// Writes an `Encodable` type as JSON in one line, its members in the order in which it encodes them: what Foundation's encoder would write,
+/// in a fraction of its time. Each value goes behind the one before, so a type has to be done with one member before it begins the next,
+/// and encode each once.
 enum ControlFrameEncoder {
     static func encode(_ value: some Encodable) throws -> ByteBuffer {
         let text = JSONText()
@@ -23,8 +24,6 @@ private final class JSONText {
         let end: UInt8
         /// Which of its values was begun last; 0 while there is none.
         var last = 0
-        /// Of an object: where each of them begins, with its key.
-        var members: [(key: String, start: Int)] = []
     }
 
     private(set) var bytes: [UInt8] = []
@@ -50,21 +49,7 @@ private final class JSONText {
         if isValueOpen { bytes.append(contentsOf: "{}".utf8) }
         isValueOpen = false
         while levels.count > depth {
-            let level = levels.removeLast()
-            sort(level.members)
-            bytes.append(level.end)
-        }
-    }
-
-    /// The members of the object that ends here. They stand as they came, with a comma between.
-    private func sort(_ members: [(key: String, start: Int)]) {
-        guard let start = members.first?.start, zip(members, members.dropFirst()).contains(where: { $1.key < $0.key }) else { return }
-        let old = Array(bytes[start...])
-        bytes.removeSubrange(start...)
-        let ends = members.dropFirst().map { $0.start - 1 } + [start + old.count]
-        for (member, end) in zip(members, ends).sorted(by: { $0.0.key < $1.0.key }) {
-            if bytes.count > start { bytes.append(UInt8(ascii: ",")) }
-            bytes.append(contentsOf: old[member.start - start..<end - start])
+            bytes.append(levels.removeLast().end)
         }
     }
 
@@ -88,7 +73,6 @@ private final class JSONText {
         close(to: depth + 1)
         if levels[depth].last > 0 { bytes.append(UInt8(ascii: ",")) }
         if let key {
-            levels[depth].members.append((key, bytes.count))
             write(key)
             bytes.append(UInt8(ascii: ":"))
         }

@@ -53,15 +53,22 @@ public struct SigningPublicKey: Sendable, Hashable {
     /// SubjectPublicKeyInfo (RFC 5280 §4.1) in DER: 91 bytes.
     public let spki: [UInt8]
 
+    /// The DER of every P-256 key up to its uncompressed point (RFC 5480 §2), which is the rest: 0x04 and two coordinates.
+    private static let algorithm: [UInt8] = [
+        0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01,
+        0x07, 0x03, 0x42, 0x00,
+    ]
+
     /// From a key of the Crypto library.
     public init(_ key: P256.Signing.PublicKey) {
         self.key = key
-        self.spki = [UInt8](key.derRepresentation)
+        self.spki = Self.algorithm + key.x963Representation
     }
 
     /// From SubjectPublicKeyInfo. Only the one DER form is accepted, so that a key has one fingerprint.
     package init(spki: [UInt8]) throws(KeyError) {
-        guard spki.count == 91, let key = try? P256.Signing.PublicKey(derRepresentation: spki), [UInt8](key.derRepresentation) == spki
+        guard spki.count == 91, spki.starts(with: Self.algorithm + [0x04]),
+            let key = try? P256.Signing.PublicKey(x963Representation: spki.dropFirst(Self.algorithm.count))
         else {
             throw KeyError.malformedPublicKey
         }

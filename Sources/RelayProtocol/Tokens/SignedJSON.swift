@@ -39,7 +39,7 @@ package struct SignedJSON: Sendable {
         let bytes = Array(text.utf8)
         let parts = bytes.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 3, let header = Base64URL.decode(parts[0]), let payload = Base64URL.decode(parts[1]),
-            let signature = Base64URL.decode(parts[2]), let parsed = try? JSONDecoder().decode(Header.self, from: Data(header))
+            let signature = Base64URL.decode(parts[2]), let parsed = try? Self.decode(Header.self, from: header)
         else { throw .malformed }
         guard parsed.crit == nil else { throw .unknownExtension }
         self.header = parsed
@@ -50,8 +50,13 @@ package struct SignedJSON: Sendable {
 
     /// The payload's members.
     package func claims<Claims: Decodable>(_: Claims.Type) throws(SignedJSONError) -> Claims {
-        guard let claims = try? JSONDecoder().decode(Claims.self, from: Data(payload)) else { throw .malformed }
+        guard let claims = try? Self.decode(Claims.self, from: payload) else { throw .malformed }
         return claims
+    }
+
+    private static func decode<Part: Decodable>(_ type: Part.Type, from bytes: [UInt8]) throws -> Part {
+        guard String(validating: bytes, as: UTF8.self) != nil else { throw SignedJSONError.malformed }
+        return try ControlFrameDecoder().decode(type, from: bytes)
     }
 
     /// Signs claims with ES256, the only algorithm this project signs tokens with.

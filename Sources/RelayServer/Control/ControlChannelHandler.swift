@@ -265,7 +265,11 @@ extension ControlChannelHandler {
 extension ControlChannelHandler {
     private func send(_ message: RelayMessage) {
         do throws(ControlFrameError) {
-            write(opcode: .text, try message.encode(limits: services.settings.limits))
+            if case .welcome = message, let frame = services.welcome {
+                write(opcode: .text, frame)
+            } else {
+                write(opcode: .text, try message.encode(limits: services.settings.limits))
+            }
             services.metrics.sentMessage()
             if case .rejected(let rejected) = message { services.metrics.rejected(code: rejected.code.rawValue) }
         } catch {

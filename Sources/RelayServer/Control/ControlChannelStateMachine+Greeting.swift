@@ -60,13 +60,7 @@ extension ControlChannelStateMachine {
                 )
             )
             pinged = now.uptime
-            let welcome = RelayMessage.Welcome(
-                limits: settings.limits,
-                intervals: settings.intervals,
-                urls: settings.urls,
-                features: []
-            )
-            return say(.welcome(welcome), now) + [.welcomed] + early.map { .send($0) } + timePassed(now)
+            return say(settings.welcome, now) + [.welcomed] + early.map { .send($0) } + timePassed(now)
         case (.connecting, .failure(let rejected)):
             let actions = reject(rejected, now)
             state = .closed(awaitsCore: false)

@@ -54,6 +54,8 @@ package struct ControlChannelStateMachine {
             self.urls = urls
         }
 
+        var welcome: RelayMessage { .welcome(.init(limits: limits, intervals: intervals, urls: urls, features: [])) }
+
         /// How long each step of the greeting may take.
         var helloTime: Milliseconds { Milliseconds(clamping: min(limits[.helloSeconds], 86_400) * 1_000) }
     }

@@ -9,7 +9,9 @@ import RelayProtocol
 package struct ControlServices: Sendable {
     package var core: any RelayCoreProtocol
     package var tokens: any TokenVerifying
-    package var settings: ControlChannelStateMachine.Settings
+    package let settings: ControlChannelStateMachine.Settings
+    /// What everybody is told who gets in, as a frame: after a restart of the relay thousands come at once.
+    let welcome: ByteBuffer?
     package var origins: OwnOrigins
     package var rates: EndpointRates
     package var metrics: TransportMetrics
@@ -31,6 +33,7 @@ package struct ControlServices: Sendable {
         self.core = core
         self.tokens = tokens
         self.settings = settings
+        self.welcome = try? settings.welcome.encode(limits: settings.limits)
         self.origins = origins
         self.rates = EndpointRates(limits: settings.limits)
         self.metrics = metrics
@@ -42,7 +45,8 @@ package struct ControlServices: Sendable {
     /// The machine of a new channel whose local end is at an address.
     func makeStateMachine(on address: SocketAddress?) -> ControlChannelStateMachine {
         var generator = SystemRandomNumberGenerator()
-        let nonce = (0..<32).map { _ in UInt8.random(in: 0...255, using: &generator) }
+        // By words: each is a call of the system.
+        let nonce = (0..<4).flatMap { _ in withUnsafeBytes(of: generator.next()) { [UInt8]($0) } }
         return ControlChannelStateMachine(
             settings: settings,
             nonce: nonce,

@@ -207,11 +207,13 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         ]
         let head = HTTPResponseHead(version: .http1_1, status: .switchingProtocols, headers: headers)
         context.write(Self.wrapOutboundOut(.head(head)), promise: nil)
-        context.writeAndFlush(Self.wrapOutboundOut(.end(nil)), promise: nil)
+        context.write(Self.wrapOutboundOut(.end(nil)), promise: nil)
         do {
             let pipeline = context.pipeline.syncOperations
             for handler in codec.prefix(1) { pipeline.removeHandler(handler, promise: nil) }
             try serve(context)
+            // With whatever was said on the channel at once.
+            context.flush()
             // The decoder leaves, and hands over what it holds, in the loop's next turn, after this.
             context.eventLoop.assumeIsolated().execute {
                 if case .upgraded = self.state { self.state = .receivingLeftovers }

@@ -138,18 +138,8 @@ extension RelayCore {
         }
     }
 
-    /// The sender connected: it may have missed outcomes.
-    func sendOutcomes(to channel: Channel) {
-        transact { store in
-            try store.commands(from: channel.endpoint, isFinal: true, account: channel.account)
-        } then: { [self] state, result in
-            guard case .success(let keys) = result else { return reopen(channel.id, &state) }
-            for key in keys { sendOutcome(of: StoredCommandKey(account: channel.account, command: key), to: channel) }
-        }
-    }
-
-    /// In a transaction of its own: all replies together may be large, and others wait meanwhile.
-    private func sendOutcome(of key: StoredCommandKey, to channel: Channel) {
+    /// An outcome that a sender may have missed. In a transaction of its own: all replies together may be large, and others wait meanwhile.
+    func sendOutcome(of key: StoredCommandKey, to channel: Channel) {
         transact { store in
             try store.change(key, { $0.senderConnected() })
         } then: { [self] state, result in

@@ -232,6 +232,31 @@ import Testing
         }
     }
 
+    @Test func aReceiptThatDoesNotHoldSaysThatNobodyKnows() throws {
+        let command = try seal()
+        let other = try seal(nil, header { $0.number = 2 })
+        let reply = try SealedReply(["Answer": 42], to: command, sender: sender.agreementKey.publicKey).encoded
+        func receipt(of command: SealedCommand, by endpoint: TestEndpoint) throws -> [UInt8] {
+            let receipt = CommandReceipt(for: command.descriptor, outcome: .declined, reply: reply, time: now)
+            return try Signed(receipt, key: endpoint.identityKey).encoded
+        }
+        func final(_ receipt: [UInt8], _ reply: [UInt8]?) throws -> CommandFinal {
+            CommandFinal(receipt: receipt, reply: reply, of: command.descriptor, from: try target.record())
+        }
+        let good = try receipt(of: command, by: target)
+        #expect(try final(good, reply) == CommandFinal(outcome: .declined, receipt: good, reply: reply))
+        let unknown = CommandFinal(attestedByRelay: .indeterminate(.targetLost))
+        #expect(try final(receipt(of: command, by: sender), reply) == unknown)
+        #expect(try final(receipt(of: other, by: target), reply) == unknown)
+        #expect(try final(good, nil) == unknown)
+        #expect(try final(good, [1]) == unknown)
+        #expect(try final([1], reply) == unknown)
+        // Its sender takes that as the end, and lets the relay forget it.
+        var row = SentCommand(restoring: command.descriptor, state: .accepted(.delivered), cancelRequested: false, signings: 1)
+        #expect(row.ended(unknown, receiptIsValid: false).last == .acknowledge)
+        #expect(row.state == .final(unknown))
+    }
+
     @Test(
         arguments: [
             .succeeded, .declined, .unsupported, .failed(reason: "no display"), .expired, .cancelled, .indeterminate(.interrupted),

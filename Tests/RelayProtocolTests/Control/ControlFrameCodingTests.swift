@@ -114,7 +114,7 @@ import Testing
 
     @Test func messagesAreWrittenAsFoundationWouldWriteThem() throws {
         let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        encoder.outputFormatting = .withoutEscapingSlashes
         struct Frame: Encodable {
             let message: any ControlMessage
             func encode(to encoder: any Encoder) throws { try message.encodeFrame(to: encoder) }

@@ -35,26 +35,26 @@ import Testing
         let commandID = try #require(ControlSamples.command)
         let tunnel = try #require(ControlSamples.tunnel)
 
-        #expect(try json(EndpointMessage.watch(.init(ref: .first))) == #"{"ref":1,"type":"watch"}"#)
+        #expect(try json(EndpointMessage.watch(.init(ref: .first))) == #"{"type":"watch","ref":1}"#)
         #expect(
             try json(EndpointMessage.commandReceived(.init(sender: ControlSamples.endpoint, id: commandID)))
-                == #"{"id":"\#(command)","sender":"\#(id)","type":"command.received"}"#
+                == #"{"type":"command.received","sender":"\#(id)","id":"\#(command)"}"#
         )
         #expect(
             try json(RelayMessage.ok(.init(ref: .first, result: .init(tunnel: tunnel, isWaking: true))))
-                == #"{"ref":1,"result":{"tunnel":"00112233445566778899aabbccddeeff","waking":true},"type":"ok"}"#
+                == #"{"type":"ok","ref":1,"result":{"tunnel":"00112233445566778899aabbccddeeff","waking":true}}"#
         )
         #expect(
             try json(RelayMessage.failure(.init(ref: .first, code: .clockSkew, message: "m", time: 12)))
-                == #"{"code":"clockSkew","message":"m","ref":1,"time":12,"type":"error"}"#
+                == #"{"type":"error","ref":1,"code":"clockSkew","message":"m","time":12}"#
         )
         #expect(
             try json(RelayMessage.commandStatus(.init(id: commandID, status: .attestedByRelay(.indeterminate(.targetLost)))))
-                == #"{"attestedBy":"relay","id":"\#(command)","outcome":"indeterminate","reason":"targetLost","state":"final","type":"command.status"}"#
+                == #"{"type":"command.status","id":"\#(command)","state":"final","attestedBy":"relay","outcome":"indeterminate","reason":"targetLost"}"#
         )
         #expect(
             try json(RelayMessage.endpointUpdated(.init(endpoint: ControlSamples.endpoint, presence: ControlSamples.presence)))
-                == #"{"endpoint":"\#(id)","presence":{"expectedWithin":30000,"reason":"suspended","since":1700000000000,"state":"unavailable"},"type":"endpoint.updated"}"#
+                == #"{"type":"endpoint.updated","endpoint":"\#(id)","presence":{"state":"unavailable","reason":"suspended","since":1700000000000,"expectedWithin":30000}}"#
         )
         #expect(
             try json(
@@ -62,19 +62,19 @@ import Testing
                     .init(ref: .first, appID: "a", displayName: "A", channel: .apns(token: Secret("t"), environment: .sandbox))
                 )
             )
-                == #"{"appID":"a","channel":{"environment":"sandbox","token":"t","type":"apns"},"displayName":"A","ref":1,"type":"notifications.register"}"#
+                == #"{"type":"notifications.register","ref":1,"appID":"a","displayName":"A","channel":{"type":"apns","token":"t","environment":"sandbox"}}"#
         )
     }
 
     @Test func whatMayHaveHappenedBeforeIsSaidOnlyIfSo() throws {
         let again = EndpointMessage.commandSend(.init(ref: .first, command: Blob([1]), again: true))
-        #expect(controlText(try again.encode()) == #"{"again":true,"command":"AQ==","ref":1,"type":"command.send"}"#)
+        #expect(controlText(try again.encode()) == #"{"type":"command.send","ref":1,"command":"AQ==","again":true}"#)
         let once = EndpointMessage.commandSend(.init(ref: .first, command: Blob([1])))
-        #expect(controlText(try once.encode()) == #"{"command":"AQ==","ref":1,"type":"command.send"}"#)
+        #expect(controlText(try once.encode()) == #"{"type":"command.send","ref":1,"command":"AQ=="}"#)
         let certain = RelayMessage.failure(.init(ref: .first, code: .targetUnknown, message: "m"))
-        #expect(controlText(try certain.encode()) == #"{"code":"targetUnknown","message":"m","ref":1,"type":"error"}"#)
+        #expect(controlText(try certain.encode()) == #"{"type":"error","ref":1,"code":"targetUnknown","message":"m"}"#)
         let doubtful = RelayMessage.failure(.init(ref: .first, code: .idConflict, message: "m", mayHaveRun: true))
-        #expect(controlText(try doubtful.encode()) == #"{"code":"idConflict","mayHaveRun":true,"message":"m","ref":1,"type":"error"}"#)
+        #expect(controlText(try doubtful.encode()) == #"{"type":"error","ref":1,"code":"idConflict","message":"m","mayHaveRun":true}"#)
     }
 
     @Test func everyRefusalOfACommandHasItsCode() {

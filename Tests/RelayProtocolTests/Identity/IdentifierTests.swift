@@ -75,12 +75,24 @@ import Testing
             if let last { #expect(last < id) }
             #expect(CommandID(uuid: id.uuid) == id)
             #expect(CommandID(id.description) == id)
+            #expect(CommandID(id.uuid.uuidString) == id)
             last = id
         }
         let first = CommandIDGenerator.first(now: 0x0123_4567_89AB)
         #expect(first.description.hasPrefix("01234567-89ab-7"))
         #expect(CommandID(UUID().uuidString) == nil)
         #expect(CommandID("x") == nil)
+        // No other character in any place.
+        let text = Array(first.description.utf8)
+        for place in text.indices {
+            for other in "-g/:@`G\u{0} ".utf8 where other != text[place] {
+                var changed = text
+                changed[place] = other
+                #expect(CommandID(String(decoding: changed, as: UTF8.self)) == nil)
+            }
+        }
+        #expect(CommandID(first.description + "0") == nil)
+        #expect(CommandID(String(first.description.dropLast())) == nil)
     }
 
     @Test func commandIDsGrowThroughABurstThatUsesUpTheCounter() {

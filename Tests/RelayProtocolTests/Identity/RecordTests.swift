@@ -285,6 +285,19 @@ import Testing
         for other in others { #expect(!other.isSigned(signature, by: endpoint.identityKey.publicKey)) }
     }
 
+    /// One point has one form: a coordinate and the same with the field's prime added are the same number to arithmetic.
+    @Test func coordinatesAreSmallerThanThePrime() throws {
+        func bytes(_ words: UInt64...) -> [UInt8] {
+            words.flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> UInt64(56 - 8 * $0)) } }
+        }
+        let prime = bytes(0xFFFF_FFFF_0000_0001, 0, 0x0000_0000_FFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF)
+        // The curve's point whose x is zero.
+        let y = bytes(0x6648_5C78_0E2F_83D7, 0x2433_BD5D_84A0_6BB6, 0x541C_2AF3_1DAE_8717, 0x28BF_856A_174F_93F4)
+        let head = P256SigningKey().publicKey.spki.prefix(27)
+        #expect(throws: Never.self) { try SigningPublicKey(spki: head + bytes(0, 0, 0, 0) + y) }
+        #expect(error(of: KeyError.self) { try SigningPublicKey(spki: head + prime + y) } != nil)
+    }
+
     @Test func keysAreRefusedInAnyOtherForm() throws {
         let spki = P256SigningKey().publicKey.spki
         #expect(error(of: KeyError.self) { try SigningPublicKey(spki: []) } != nil)
@@ -293,6 +306,13 @@ import Testing
         var offCurve = spki
         offCurve[90] ^= 1
         #expect(error(of: KeyError.self) { try SigningPublicKey(spki: offCurve) } != nil)
+        // Every byte in front of the coordinates is what it is.
+        for index in 0..<27 {
+            var other = spki
+            other[index] ^= 1
+            #expect(error(of: KeyError.self) { try SigningPublicKey(spki: other) } != nil)
+        }
+        #expect(try SigningPublicKey(spki: spki).spki == spki)
         #expect(error(of: KeyError.self) { try AgreementPublicKey(bytes: [UInt8](repeating: 4, count: 65)) } != nil)
         let stored = P256SigningKey()
         #expect(try P256SigningKey(rawRepresentation: stored.rawRepresentation).publicKey == stored.publicKey)

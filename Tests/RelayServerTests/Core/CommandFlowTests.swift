@@ -305,12 +305,29 @@ import Testing
         try await near.send(command)
         _ = near.peer.take()
         let id = command.header.id
-        let forged = try world.receipt(of: command, by: sender)
-        let withoutReply: EndpointMessage = .commandResult(
-            .init(ref: testRef(), sender: sender.id, id: id, receipt: try world.receipt(of: command, by: target), reply: Blob([1]))
-        )
-        for message in [.commandResult(.init(ref: testRef(), sender: sender.id, id: id, receipt: forged)), withoutReply] {
-            #expect(try await far.say(message).last?.failure?.code == .signatureInvalid)
+        let lane = command.descriptor.lane
+        func elsewhere(from sender: EndpointID, to target: EndpointID) throws -> Blob<BlobKinds.Receipt> {
+            let known = command.descriptor
+            let other = CommandDescriptor(
+                id: id,
+                lane: CommandLane(sender: sender, target: target, appID: lane.appID),
+                number: known.number,
+                created: known.created,
+                expires: known.expires,
+                digest: known.digest,
+                size: known.size
+            )
+            return Blob(try Signed(CommandReceipt(for: other, outcome: .succeeded, time: 1), key: self.target.identityKey).encoded)
+        }
+        let wrong: [(Blob<BlobKinds.Receipt>, reply: Blob<BlobKinds.Reply>?, ControlErrorCode)] = [
+            (try world.receipt(of: command, by: target), Blob([1]), .signatureInvalid),
+            (try elsewhere(from: lane.target, to: lane.target), nil, .signatureInvalid),
+            (try elsewhere(from: lane.sender, to: lane.sender), nil, .signatureInvalid),
+            (Blob([1]), nil, .malformed),
+        ]
+        for (receipt, reply, code) in wrong {
+            let message = EndpointMessage.CommandResult(ref: testRef(), sender: sender.id, id: id, receipt: receipt, reply: reply)
+            #expect(try await far.say(.commandResult(message)).last?.failure?.code == code)
         }
         #expect(try await near.hear().isEmpty)
         #expect(try await world.row(command)?.state == .offered(received: false, cancelRequested: false))
@@ -320,6 +337,21 @@ import Testing
         let answer = try await far.say(.commandResult(.init(ref: testRef(), sender: sender.id, id: id, receipt: receipt)))
         guard case .commandSettled? = answer.last else { throw TestError("not settled") }
         #expect(try await near.hear().isEmpty)
+    }
+
+    /// As with a command's own signature: the relay passes on, and whoever it is for finds out.
+    @Test func whetherAReceiptIsSignedIsForItsSenderToFindOut() async throws {
+        let world = try await CoreWorld()
+        let (near, far) = (try await world.open(sender), try await world.open(target))
+        let command = try await world.command(from: sender, to: target)
+        try await near.send(command)
+        _ = near.peer.take()
+        let forged = try world.receipt(of: command, by: sender)
+        let result = EndpointMessage.CommandResult(ref: testRef(), sender: sender.id, id: command.header.id, receipt: forged)
+        guard case .commandSettled? = try await far.say(.commandResult(result)).last else { throw TestError("not settled") }
+        #expect(try await near.hear().map(\.status) == [.attestedByTarget(forged, reply: nil)])
+        // The delivery is over: the target is not asked again.
+        #expect(try await world.open(target).hear().isEmpty)
     }
 
     @Test func removingAnEndpointEndsItsCommands() async throws {

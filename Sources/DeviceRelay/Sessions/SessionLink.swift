@@ -93,11 +93,11 @@ final class SessionLink: Sendable {
                 return commands
             }
             let handler = handler.value
-            for command in commands { handler.perform(command) }
+            // Taken out one by one, they are not copied, and the memory stays.
+            commands.reverse()
+            while let command = commands.popLast() { handler.perform(command) }
             handler.settle()
-            guard commands.capacity <= Self.keptCommands else { return }
-            commands.removeAll(keepingCapacity: true)
-            state.withLock { $0.spare = commands }
+            if commands.capacity <= Self.keptCommands { state.withLock { $0.spare = commands } }
         }
     }
 

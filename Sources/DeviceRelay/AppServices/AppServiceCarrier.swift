@@ -21,6 +21,9 @@ package protocol AppServiceExchange: AnyObject, Sendable {
     var cancellation: RequestCancellation { get }
     /// Takes the message out, which frees what it occupies; `nil` if it is gone with its request.
     func take() throws(ValueSetError) -> ValueSet?
+    /// Answers, and does not wait for the answer to leave. If it cannot be sent, the caller is told why.
+    /// - Returns: False, and nothing was done, if answers that were given so wait to leave: then `respond`.
+    func respondAtOnce(_ message: ValueSet) -> Bool
     /// Answers, and returns when the answer has left. Throws `messageTooLarge` or `invalidMessage` if another answer may still be given.
     func respond(_ message: ValueSet) async throws(AppServiceError)
     /// Says that there is no answer: because the app decided so, or because it did not decide.

@@ -69,18 +69,7 @@ public final class AppServiceConnection: Sendable {
         concurrently: Int = 16,
         _ handler: @escaping @Sendable (AppServiceRequest) async throws -> ValueSet
     ) async throws(AppServiceError) {
-        await withTaskGroup(of: Void.self) { group in
-            var running = 0
-            while let request = await nextRequest() {
-                group.addTask { await request.answer(with: handler) }
-                running += 1
-                if running >= concurrently {
-                    await group.next()
-                    running -= 1
-                }
-            }
-            group.cancelAll()
-        }
+        await AppServiceResponder(self, concurrently: concurrently, handler).run()
         if Task.isCancelled { throw AppServiceError(.cancelled) }
     }
 
@@ -90,14 +79,28 @@ public final class AppServiceConnection: Sendable {
     func nextRequest() async -> AppServiceRequest? {
         carrier.accept()
         while let exchange = await inbox.next() {
-            do throws(ValueSetError) {
-                guard let message = try exchange.take() else { continue }
-                return AppServiceRequest(message: message, exchange: exchange)
-            } catch {
-                exchange.fail(AppServiceError(.invalidMessage, message: "the message does not decode: \(error)"), isDecision: false)
-            }
+            if let request = request(exchange) { return request }
         }
         return nil
+    }
+
+    /// A request that waits, without waiting for one; `nil` also when the task is cancelled.
+    func waitingRequest() -> AppServiceRequest? {
+        while let exchange = inbox.waiting() {
+            if let request = request(exchange) { return request }
+        }
+        return nil
+    }
+
+    /// `nil` if it is not wanted any more, or does not decode.
+    private func request(_ exchange: any AppServiceExchange) -> AppServiceRequest? {
+        do throws(ValueSetError) {
+            guard let message = try exchange.take() else { return nil }
+            return AppServiceRequest(message: message, exchange: exchange)
+        } catch {
+            exchange.fail(AppServiceError(.invalidMessage, message: "the message does not decode: \(error)"), isDecision: false)
+            return nil
+        }
     }
 
     // MARK: The end

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import NIOCore
 import RelayProtocol
 import Synchronization
 
@@ -8,12 +9,14 @@ import Synchronization
 ///
 /// It holds what its carrier puts in, which bounds it.
 package final class AppServiceInbox: Sendable {
-    package typealias Ticket = UInt64
-    private typealias Waiter = CheckedContinuation<(any AppServiceExchange)?, Never>
+    private typealias Waiter = SingleContinuation<(any AppServiceExchange)?>
 
     private struct State {
-        var requests = WaitingLine<any AppServiceExchange>()
-        var waiters = WaitingLine<Waiter>()
+        var requests = CircularBuffer<any AppServiceExchange>()
+        /// At most so many of them were cancelled.
+        var cancelledCount = 0
+        var waiters: [(ticket: UInt64, waiter: Waiter)] = []
+        var lastTicket: UInt64 = 0
         var isClosed = false
     }
 
@@ -24,51 +27,62 @@ package final class AppServiceInbox: Sendable {
     package init() {}
 
     /// Adds a request.
-    /// - Returns: What takes it back; `nil` if somebody waited for it, and has it.
-    package func deliver(_ exchange: any AppServiceExchange) -> Ticket? {
-        let (ticket, waiter): (Ticket?, Waiter?) = state.withLock { state in
-            guard let waiter = state.waiters.popFirst() else { return (state.requests.append(exchange), nil) }
-            return (nil, waiter)
+    package func deliver(_ exchange: any AppServiceExchange) {
+        let waiter: Waiter? = state.withLock { state in
+            if let (_, waiter) = state.waiters.popLast() { return waiter }
+            state.requests.append(exchange)
+            return nil
         }
         waiter?.resume(returning: exchange)
-        return ticket
     }
 
-    /// Takes a request back. Without effect if the app has it.
-    package func withdraw(_ ticket: Ticket) {
-        _ = state.withLock { $0.requests.remove(ticket) }
+    /// A request has been cancelled. Those that the app has not taken leave when they may be as many as the others, so that who asks and
+    /// cancels fills nothing.
+    package func requestWasCancelled() {
+        state.withLock { state in
+            state.cancelledCount += 1
+            guard state.cancelledCount > state.requests.count / 2 else { return }
+            state.requests.removeAll { $0.cancellation.isCancelled }
+            state.cancelledCount = 0
+        }
     }
 
     /// Closes the connection. What was not taken is dropped; the first reason stands.
     package func close(_ closure: AppServiceClosure) {
-        var waiters = state.withLock { state in
+        let waiters = state.withLock { state in
             defer { state = State(isClosed: true) }
             return state.waiters
         }
         self.closure.settle(closure)
-        while let waiter = waiters.popFirst() { waiter.resume(returning: nil) }
+        for (_, waiter) in waiters { waiter.resume(returning: nil) }
+    }
+
+    /// The next request if there is one; `nil` also when the task is cancelled.
+    func waiting() -> (any AppServiceExchange)? {
+        Task.isCancelled ? nil : state.withLock { $0.requests.popFirst() }
     }
 
     /// The next request; `nil` when the connection is closed, or the task is cancelled.
     func next() async -> (any AppServiceExchange)? {
-        // Mostly there is one, and nothing to wait for.
-        if !Task.isCancelled, let exchange = state.withLock({ $0.requests.popFirst() }) { return exchange }
-        let ticket = Mutex<Ticket?>(nil)
+        if let exchange = waiting() { return exchange }
+        let ticket = state.withLock { state in
+            state.lastTicket += 1
+            return state.lastTicket
+        }
         return await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
+            await withSingleContinuation { continuation in
                 let (exchange, isWaiting): ((any AppServiceExchange)?, Bool) = state.withLock { state in
-                    if let exchange = state.requests.popFirst() { return (exchange, false) }
                     // Whoever cancels from here on finds the ticket.
                     if state.isClosed || Task.isCancelled { return (nil, false) }
-                    let place = state.waiters.append(continuation)
-                    ticket.withLock { $0 = place }
+                    if let exchange = state.requests.popFirst() { return (exchange, false) }
+                    state.waiters.append((ticket, continuation))
                     return (nil, true)
                 }
                 if !isWaiting { continuation.resume(returning: exchange) }
             }
         } onCancel: {
-            let waiter = state.withLock { state in
-                ticket.withLock { $0 }.flatMap { state.waiters.remove($0) }
+            let waiter: Waiter? = state.withLock { state in
+                state.waiters.firstIndex { $0.ticket == ticket }.map { state.waiters.remove(at: $0).waiter }
             }
             waiter?.resume(returning: nil)
         }

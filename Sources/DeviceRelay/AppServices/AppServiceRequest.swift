@@ -60,25 +60,32 @@ public final class AppServiceRequest: Sendable {
         }
     }
 
-    /// Answers with what the handler returns or throws. The handler's task is cancelled with the request.
-    func answer(with handler: @escaping @Sendable (AppServiceRequest) async throws -> ValueSet) async {
-        let task = Task { try await handler(self) }
-        onCancel { task.cancel() }
-        let result = await withTaskCancellationHandler {
-            await task.result
-        } onCancel: {
-            task.cancel()
+    /// Answers with what the handler returns or throws.
+    /// - Parameters:
+    ///   - cancel: Called if the caller stops waiting before the handler is done, at any time from then on.
+    /// - Returns: Whether it was not called, and will not be.
+    func answer(
+        with handler: @Sendable (AppServiceRequest) async throws -> ValueSet,
+        onCancel cancel: @escaping @Sendable () -> Void
+    ) async -> Bool {
+        onCancel(cancel)
+        do {
+            let message = try await handler(self)
+            if beginAnswer(), exchange.cancellation.finish(), !exchange.respondAtOnce(message) { await respondOrRefuse(message) }
+        } catch let error as AppServiceError {
+            refuse(error)
+        } catch {
+            fail(AppServiceError(.failure, message: "the service failed"), isDecision: false)
         }
-        switch result {
-        case .success(let message):
-            do throws(AppServiceError) {
-                try await respond(message)
-            } catch {
-                // If the message did not go, the caller is told why.
-                refuse(error)
-            }
-        case .failure(let error as AppServiceError): refuse(error)
-        case .failure: fail(AppServiceError(.failure, message: "the service failed"), isDecision: false)
+        return exchange.cancellation.finish()
+    }
+
+    /// If the message does not go, the caller is told why.
+    private func respondOrRefuse(_ message: ValueSet) async {
+        do throws(AppServiceError) {
+            try await exchange.respond(message)
+        } catch {
+            exchange.fail(error, isDecision: true)
         }
     }
 }

@@ -5,13 +5,16 @@ import Synchronization
 
 /// Whether a request is still wanted, and who is to know when it is not.
 package final class RequestCancellation: Sendable {
+    private typealias Body = @Sendable () -> Void
+
     private enum State {
-        case waiting([@Sendable () -> Void])
+        /// The first of the bodies, which is mostly the only one, needs no array.
+        case waiting(Body?, others: [Body])
         case cancelled
         case finished
     }
 
-    private let state = Mutex(State.waiting([]))
+    private let state = Mutex(State.waiting(nil, others: []))
 
     package init() {}
 
@@ -23,7 +26,8 @@ package final class RequestCancellation: Sendable {
     func onCancel(_ body: @escaping @Sendable () -> Void) {
         let isCancelled = state.withLock { state in
             switch state {
-            case .waiting(let bodies): state = .waiting(bodies + [body])
+            case .waiting(nil, others: _): state = .waiting(body, others: [])
+            case .waiting(let first, let others): state = .waiting(first, others: others + [body])
             case .cancelled: return true
             case .finished: break
             }
@@ -34,16 +38,23 @@ package final class RequestCancellation: Sendable {
 
     /// The caller no longer waits.
     package func cancel() {
-        let bodies: [@Sendable () -> Void] = state.withLock { state in
-            guard case .waiting(let bodies) = state else { return [] }
+        let (first, others): (Body?, [Body]) = state.withLock { state in
+            guard case .waiting(let first, let others) = state else { return (nil, []) }
             state = .cancelled
-            return bodies
+            return (first, others)
         }
-        for body in bodies { body() }
+        first?()
+        for body in others { body() }
     }
 
     /// The request has its answer.
-    func finish() {
-        state.withLock { if case .waiting = $0 { $0 = .finished } }
+    /// - Returns: False if it was cancelled before.
+    @discardableResult
+    func finish() -> Bool {
+        state.withLock { state in
+            if case .cancelled = state { return false }
+            state = .finished
+            return true
+        }
     }
 }

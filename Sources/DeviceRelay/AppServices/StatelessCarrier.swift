@@ -28,7 +28,7 @@ extension AppServiceConnection {
         let inbox = AppServiceInbox()
         let carrier = StatelessCarrier(message, responseBytes: responseBytes, inbox: inbox, answer: answer)
         self.init(info: info, carrier: carrier, inbox: inbox)
-        _ = inbox.deliver(carrier)
+        inbox.deliver(carrier)
     }
 }
 
@@ -60,6 +60,8 @@ private final class StatelessCarrier: AppServiceCarrier, AppServiceExchange {
             return message
         }
     }
+
+    func respondAtOnce(_ message: ValueSet) -> Bool { false }
 
     func respond(_ message: ValueSet) async throws(AppServiceError) {
         let size: Int

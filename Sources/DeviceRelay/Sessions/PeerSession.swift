@@ -73,8 +73,8 @@ package final class PeerSession: Sendable {
         timeout: Duration
     ) async throws(AppServiceError) -> AppServiceConnection {
         let opening = SessionOpening(serviceName: info.name, packageID: info.packageID, callerAppID: appID, timeLeft: timeout)
-        return try await link.ask(until: timeout) { handler, token, continuation in
-            handler.open(opening, info, token, timeout: timeout, continuation)
+        return try await link.ask { token, continuation in
+            .other { handler in handler.open(opening, info, token, timeout: timeout, continuation) }
         }
     }
 

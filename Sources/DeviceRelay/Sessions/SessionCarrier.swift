@@ -40,16 +40,14 @@ final class SessionCarrier: AppServiceCarrier {
         let bytes = try message.encodedForSession()
         let response: SessionAsk.Response
         do throws(AppServiceError) {
-            response = try await link.ask(until: timeout) { [id] handler, token, continuation in
-                handler.sendRequest(bytes, on: id, token, timeout: timeout, continuation)
-            }
+            response = try await link.ask { .request(bytes, on: id, token: $0, timeout: timeout, $1) }
         } catch {
             // If it was closed just before, that says more.
             if error.code == .appServiceConnectionClosed, let closure = inbox.closure.value { throw closure.error }
             throw error
         }
         defer {
-            if let receipt = response.receipt { link.enqueue { handler in handler.consumed(receipt) } }
+            if let receipt = response.receipt { link.enqueue(.consumed(receipt)) }
         }
         do throws(ValueSetError) {
             return try ValueSet(decoding: response.message)
@@ -89,15 +87,15 @@ final class SessionCarrier: AppServiceCarrier {
 }
 
 extension SessionLink {
-    /// Starts something on the loop, and waits for what becomes of it, unless the task is cancelled.
+    /// Has something done on the loop, and waits for what becomes of it, unless the task is cancelled.
+    @inline(__always)
     func ask<Value: Sendable>(
-        until timeout: Duration,
-        _ start: @escaping @Sendable (SessionHandler, UInt64, SessionAsk.Continuation<Value>) -> Void
+        _ command: (UInt64, SessionAsk.Continuation<Value>) -> Command
     ) async throws(AppServiceError) -> Value {
         let token = makeToken()
         let result: Result<Value, AppServiceError> = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let isStarted = enqueueUnlessCancelled { handler in start(handler, token, continuation) }
+            await withSingleContinuation { continuation in
+                let isStarted = enqueueUnlessCancelled(command(token, continuation))
                 if !isStarted { continuation.resume(returning: .failure(AppServiceError(.cancelled))) }
             }
         } onCancel: {
@@ -109,7 +107,7 @@ extension SessionLink {
 
 /// What a task waits for: a connection, or a response.
 struct SessionAsk {
-    typealias Continuation<Value> = CheckedContinuation<Result<Value, AppServiceError>, Never>
+    typealias Continuation<Value> = SingleContinuation<Result<Value, AppServiceError>>
 
     struct Response: Sendable {
         let message: ByteBuffer

@@ -14,9 +14,15 @@ final class SessionExchange: AppServiceExchange {
     private let link: SessionLink
     private let message: Mutex<ByteBuffer?>
 
-    init(_ request: SessionRequestID, message: ByteBuffer, timeLeft: Duration?, receipt: SessionReceipt, link: SessionLink) {
+    init(
+        _ request: SessionRequestID,
+        message: ByteBuffer,
+        deadline: ContinuousClock.Instant?,
+        receipt: SessionReceipt,
+        link: SessionLink
+    ) {
         self.request = request
-        self.deadline = timeLeft.map { ContinuousClock.now + $0 }
+        self.deadline = deadline
         self.receipt = receipt
         self.link = link
         self.message = Mutex(message)
@@ -33,16 +39,24 @@ final class SessionExchange: AppServiceExchange {
     func take() throws(ValueSetError) -> ValueSet? {
         guard let bytes = takeBytes() else { return nil }
         // Whatever becomes of it, the next message may come then.
-        defer { link.enqueue { [receipt] handler in handler.consumed(receipt) } }
+        defer { link.enqueue(.consumed(receipt)) }
         return try ValueSet(decoding: bytes)
     }
 
     func respond(_ message: ValueSet) async throws(AppServiceError) {
         let bytes = try message.encodedForSession()
-        let result = await withCheckedContinuation { continuation in
-            link.enqueue { [request] handler in handler.respond(to: request, bytes, continuation) }
-        }
+        let result = await withSingleContinuation { link.enqueue(.respond(request, bytes, $0)) }
         try result.get()
+    }
+
+    func respondAtOnce(_ message: ValueSet) -> Bool {
+        guard link.takesAnswers else { return false }
+        do throws(AppServiceError) {
+            link.enqueueAnswer(try message.encodedForSession(), to: request)
+        } catch {
+            fail(error, isDecision: true)
+        }
+        return true
     }
 
     func fail(_ error: AppServiceError, isDecision: Bool) {
@@ -54,7 +68,7 @@ extension ValueSet {
     /// The message as it travels.
     func encodedForSession() throws(AppServiceError) -> ByteBuffer {
         do throws(ValueSetError) {
-            var buffer = ByteBufferAllocator().buffer(capacity: try encodedSize())
+            var buffer = ByteBuffer()
             try encode(into: &buffer)
             return buffer
         } catch {

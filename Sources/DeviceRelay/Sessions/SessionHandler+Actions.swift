@@ -4,6 +4,16 @@
 import RelayProtocol
 
 extension SessionHandler {
+    func perform(_ command: SessionLink.Command) {
+        switch command {
+        case .request(let message, let id, let token, let timeout, let continuation):
+            sendRequest(message, on: id, token, timeout: timeout, continuation)
+        case .respond(let request, let message, let continuation): respond(to: request, message, continuation)
+        case .consumed(let receipt): consumed(receipt)
+        case .other(let body): body(self)
+        }
+    }
+
     func perform(_ action: SessionAction) {
         switch action {
         case .send(let frame): write(frame)
@@ -17,7 +27,7 @@ extension SessionHandler {
             deliver(request, message, timeLeft: timeLeft, receipt)
         case .requestCancelled(let request): cancelled(request)
         case .responseFinished(let request, let wasSent):
-            responses.removeValue(forKey: request)?.resume(returning: wasSent ? .success(()) : .failure(AppServiceError(.cancelled)))
+            responses.removeValue(forKey: request)?.finish(wasSent ? .success(()) : .failure(AppServiceError(.cancelled)), link)
 
         case .responseReceived(let request, let message, let receipt): responded(request, message, receipt)
         case .requestFailed(let request, let failure): finishAsk(request)?.fail(AppServiceError(request: failure))
@@ -64,6 +74,7 @@ extension SessionHandler {
         let counts = [
             "asks": asks.count, "tokens": keys.count, "connections": inboxes.count + machine.connectionCount, "exchanges": exchanges.count,
             "responses": responses.count, "services": serving.count, "bytes": machine.heldBytes, "claims": claim == nil ? 0 : 1,
+            "unsent": link?.unsentBytes ?? 0,
         ]
         return counts.filter { $0.value > 0 }
     }

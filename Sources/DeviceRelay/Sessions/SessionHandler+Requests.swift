@@ -41,42 +41,47 @@ extension SessionHandler {
             fail(request, SessionFailure(.appServiceConnectionClosed))
             return consumed(receipt)
         }
-        let exchange = SessionExchange(request, message: message, timeLeft: timeLeft, receipt: receipt, link: link)
-        // First the entry: the app may be quick.
-        exchanges[request] = (exchange, nil)
-        exchanges[request]?.ticket = inbox.deliver(exchange)
+        let deadline = timeLeft.map { instant + $0 }
+        let exchange = SessionExchange(request, message: message, deadline: deadline, receipt: receipt, link: link)
+        exchanges[request] = exchange
+        inbox.deliver(exchange)
     }
 
     func cancelled(_ request: SessionRequestID) {
-        guard let (exchange, ticket) = exchanges.removeValue(forKey: request) else { return }
-        if let ticket { inboxes[request.connection]?.withdraw(ticket) }
+        guard let exchange = exchanges.removeValue(forKey: request) else { return }
         if exchange.takeBytes() != nil { consumed(exchange.receipt) }
         exchange.cancellation.cancel()
+        inboxes[request.connection]?.requestWasCancelled()
     }
 
     func respond(
         to request: SessionRequestID,
         _ message: ByteBuffer,
-        _ continuation: CheckedContinuation<Result<Void, AppServiceError>, Never>
+        _ continuation: SingleContinuation<Result<Void, AppServiceError>>?
     ) {
-        var progress = Result<SessionResponseProgress, AppServiceError>.success(.dropped)
+        let answer = SentAnswer(bytes: message.readableBytes, continuation: continuation)
+        var result = Result<SessionResponseProgress, AppServiceError>.success(.dropped)
         change { machine, _, actions in
             do throws(SessionSendError) {
-                progress = .success(try machine.respond(to: request, message, into: &actions))
+                let progress = try machine.respond(to: request, message, into: &actions)
+                result = .success(progress)
+                if progress == .waiting { responses[request] = answer }
             } catch {
-                progress = .failure(AppServiceError(error))
+                result = .failure(AppServiceError(error))
             }
-            if case .success(.waiting) = progress { responses[request] = continuation }
         }
-        switch progress {
+        switch result {
         case .success(let progress):
             exchanges[request] = nil
             switch progress {
-            case .sent: continuation.resume(returning: .success(()))
+            case .sent: answer.finish(.success(()), link)
             case .waiting: break
-            case .dropped: continuation.resume(returning: .failure(AppServiceError(.cancelled, message: "the caller no longer waits")))
+            case .dropped: answer.finish(.failure(AppServiceError(.cancelled, message: "the caller no longer waits")), link)
             }
-        case .failure(let error): continuation.resume(returning: .failure(error))
+        case .failure(let error):
+            answer.finish(.failure(error), link)
+            // Who waits may give another answer.
+            if continuation == nil { fail(request, error.failure) }
         }
     }
 
@@ -89,5 +94,20 @@ extension SessionHandler {
 
     func consumed(_ receipt: SessionReceipt) {
         change { machine, _, actions in machine.consumed(receipt, into: &actions) }
+    }
+}
+
+/// An answer on its way.
+struct SentAnswer {
+    let bytes: Int
+    /// Who waits until it has left.
+    let continuation: SingleContinuation<Result<Void, AppServiceError>>?
+
+    func finish(_ result: Result<Void, AppServiceError>, _ link: SessionLink?) {
+        if let continuation {
+            continuation.resume(returning: result)
+        } else {
+            link?.answerIsDone(bytes)
+        }
     }
 }

@@ -33,6 +33,11 @@ final class SessionHandler: ChannelInboundHandler {
         case done
     }
 
+    private struct Turn {
+        let time: Duration
+        let instant: ContinuousClock.Instant
+    }
+
     let environment: Environment
     /// Called once: the session stands, or does not come about.
     private var started: (@Sendable (Result<PeerSession, SessionStartError>) -> Void)?
@@ -45,14 +50,15 @@ final class SessionHandler: ChannelInboundHandler {
     private var start = Start.handshaking
     private(set) var context: ChannelHandlerContext?
     private var epoch = NIODeadline.uptimeNanoseconds(0)
+    private var currentTurn: Turn?
 
     // Of the tasks that wait here.
     var asks: [SessionRequestID: SessionAsk] = [:]
     var keys: [UInt64: SessionRequestID] = [:]
     var deadlines = DeadlineQueue()
     var inboxes: [SessionConnectionID: AppServiceInbox] = [:]
-    var exchanges: [SessionRequestID: (exchange: SessionExchange, ticket: AppServiceInbox.Ticket?)] = [:]
-    var responses: [SessionRequestID: CheckedContinuation<Result<Void, AppServiceError>, Never>] = [:]
+    var exchanges: [SessionRequestID: SessionExchange] = [:]
+    var responses: [SessionRequestID: SentAnswer] = [:]
     /// The peer's wishes that no service has taken up.
     var offered: Set<SessionConnectionID> = []
     var serving: [SessionConnectionID: Task<Void, Never>] = [:]
@@ -73,8 +79,18 @@ final class SessionHandler: ChannelInboundHandler {
         machine = SessionStateMachine(role: environment.role, limits: environment.limits, timing: environment.timing)
     }
 
-    /// The time since the handler was added.
-    var now: Duration { .nanoseconds(((context?.eventLoop.now ?? .now()) - epoch).nanoseconds) }
+    /// The time since the handler was added; until `settle` it stands still, since a clock is not for every message.
+    var now: Duration { turn.time }
+
+    /// The same, for who does not know the handler.
+    var instant: ContinuousClock.Instant { turn.instant }
+
+    private var turn: Turn {
+        if let currentTurn { return currentTurn }
+        let turn = Turn(time: .nanoseconds(((context?.eventLoop.now ?? .now()) - epoch).nanoseconds), instant: .now)
+        currentTurn = turn
+        return turn
+    }
 
     // MARK: The channel
 
@@ -198,5 +214,6 @@ final class SessionHandler: ChannelInboundHandler {
         sendData()
         flush()
         setTimer()
+        currentTurn = nil
     }
 }

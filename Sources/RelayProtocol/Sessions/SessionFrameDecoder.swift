@@ -126,7 +126,7 @@ package struct SessionFrameDecoder: Sendable {
     /// A small message that waits for its app must not keep all that was received with it. (The bytes of `data` do not wait.)
     private static func compact(_ body: ByteBuffer) -> ByteBuffer {
         guard body.readableBytes < body.storageCapacity / 2 else { return body }
-        return ByteBuffer(bytes: body.readableBytesView)
+        return ByteBuffer(buffer: body)
     }
 
     private mutating func readBody(_ length: Int) -> ByteBuffer? {
@@ -224,7 +224,10 @@ extension SessionFrame.Payload {
     private static func message(_ body: ByteBuffer) throws(SessionError) -> (SessionFrame.Message, Duration?) {
         var body = body
         var timeLeft: Duration?
-        if let metadata = try metadata(&body) {
+        let metadata = try metadata(&body)
+        if let milliseconds = metadata.flatMap(SessionMessageMetadata.init(deadlineAlone:))?.milliseconds {
+            timeLeft = .milliseconds(milliseconds)
+        } else if let metadata {
             let map = try map(metadata)
             timeLeft = try SessionDeadline.timeLeft(map["deadline"])
             if let value = map["length"] {

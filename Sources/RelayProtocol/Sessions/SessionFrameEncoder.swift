@@ -15,6 +15,13 @@ package enum SessionFrameEncoder {
     /// own, uncopied. `nil` if the frame is complete.
     package static func writeHead(of frame: SessionFrame, to buffer: inout ByteBuffer) -> ByteBuffer? {
         let payload = frame.payload
+        switch payload {
+        case .request(let message, let timeLeft):
+            return writeHead(of: frame, message, SessionMessageMetadata(message, timeLeft: timeLeft), to: &buffer)
+        case .response(let message):
+            return writeHead(of: frame, message, SessionMessageMetadata(message, timeLeft: nil), to: &buffer)
+        default: break
+        }
         buffer.writeMultipleIntegers(
             UInt32(truncatingIfNeeded: payload.encodedSize),
             payload.type.rawValue,
@@ -23,10 +30,7 @@ package enum SessionFrameEncoder {
             frame.number
         )
         switch payload {
-        case .request(let message, let timeLeft):
-            return writeHead(of: message, SessionMessageMetadata(message, timeLeft: timeLeft), to: &buffer)
-        case .response(let message):
-            return writeHead(of: message, SessionMessageMetadata(message, timeLeft: nil), to: &buffer)
+        case .request, .response: break
         case .data(let bytes, of: _, isLast: _):
             return bytes
         case .settings(let settings):
@@ -48,15 +52,28 @@ package enum SessionFrameEncoder {
         return nil
     }
 
+    /// The frames of which there are most: their head is written at once, since each single write looks whether the buffer is shared and
+    /// has room.
     private static func writeHead(
-        of message: SessionFrame.Message,
+        of frame: SessionFrame,
+        _ message: SessionFrame.Message,
         _ metadata: SessionMessageMetadata,
         to buffer: inout ByteBuffer
     ) -> ByteBuffer? {
-        buffer.writeInteger(UInt16(truncatingIfNeeded: metadata.encodedSize))
-        metadata.write(to: &buffer)
-        if case .inline(let bytes) = message { return bytes }
-        return nil
+        let metadataSize = metadata.encodedSize
+        let bytes: ByteBuffer? = if case .inline(let bytes) = message { bytes } else { nil }
+        buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: SessionWire.headerBytes + 2 + metadataSize) { memory in
+            var writer = CBORWriter(memory: memory)
+            writer.bigEndian(UInt32(truncatingIfNeeded: 2 + metadataSize + (bytes?.readableBytes ?? 0)))
+            writer.byte(frame.payload.type.rawValue)
+            writer.byte(frame.payload.flags.rawValue)
+            writer.bigEndian(frame.connection.rawValue)
+            writer.bigEndian(frame.number)
+            writer.bigEndian(UInt16(truncatingIfNeeded: metadataSize))
+            metadata.write(with: &writer)
+            return writer.position
+        }
+        return bytes
     }
 
     private static func write<Code>(_ reason: SessionReason<Code>, to buffer: inout ByteBuffer) {

@@ -73,6 +73,32 @@ struct SessionMessageMetadata {
         if let timeLeft { self.milliseconds = UInt64(SessionDeadline.milliseconds(timeLeft)) }
     }
 
+    /// Reads what nearly every request has: a map of the deadline alone. `nil` for every other, which may be right too.
+    init?(deadlineAlone bytes: ByteBuffer) {
+        let milliseconds: UInt64? = bytes.withUnsafeReadableBytes { bytes in
+            let keyLength = Self.deadlineKey.utf8CodeUnitCount
+            guard bytes.count > 2 + keyLength, bytes[0] == CBOR.Major.map.rawValue << 5 | 1,
+                bytes[1] == CBOR.Major.text.rawValue << 5 | UInt8(keyLength),
+                bytes[2..<2 + keyLength].elementsEqual(UnsafeRawBufferPointer(start: Self.deadlineKey.utf8Start, count: keyLength))
+            else { return nil }
+            var argument = bytes[(2 + keyLength)...]
+            let head = argument.removeFirst()
+            let width: Int
+            switch head {
+            case 0..<24: return argument.isEmpty ? UInt64(head) : nil
+            case 24: width = 1
+            case 25: width = 2
+            case 26: width = 4
+            default: return nil
+            }
+            guard argument.count == width else { return nil }
+            let value = argument.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+            return CBOR.headSize(value) == 1 + width ? value : nil
+        }
+        guard let milliseconds else { return nil }
+        self.milliseconds = milliseconds
+    }
+
     private static let lengthKey: StaticString = "length"
     private static let deadlineKey: StaticString = "deadline"
 
@@ -85,23 +111,17 @@ struct SessionMessageMetadata {
     }
 
     /// Writes the map; nothing if it would be empty.
-    func write(to buffer: inout ByteBuffer) {
+    func write(with writer: inout CBORWriter) {
         guard length != nil || milliseconds != nil else { return }
-        buffer.writeInteger(CBOR.Major.map.rawValue << 5 | (length != nil && milliseconds != nil ? 2 : 1))
+        writer.head(.map, length != nil && milliseconds != nil ? 2 : 1)
         // In deterministic order: the shorter key first.
-        if let length { Self.write(Self.lengthKey, length, to: &buffer) }
-        if let milliseconds { Self.write(Self.deadlineKey, milliseconds, to: &buffer) }
-    }
-
-    private static func write(_ key: StaticString, _ value: UInt64, to buffer: inout ByteBuffer) {
-        buffer.writeInteger(CBOR.Major.text.rawValue << 5 | UInt8(key.utf8CodeUnitCount))
-        buffer.writeStaticString(key)
-        switch CBOR.headSize(value) {
-        case 1: buffer.writeInteger(UInt8(truncatingIfNeeded: value))
-        case 2: buffer.writeMultipleIntegers(24 as UInt8, UInt8(truncatingIfNeeded: value))
-        case 3: buffer.writeMultipleIntegers(25 as UInt8, UInt16(truncatingIfNeeded: value))
-        case 5: buffer.writeMultipleIntegers(26 as UInt8, UInt32(truncatingIfNeeded: value))
-        default: buffer.writeMultipleIntegers(27 as UInt8, value)
+        if let length {
+            writer.text(Self.lengthKey)
+            writer.head(.unsigned, length)
+        }
+        if let milliseconds {
+            writer.text(Self.deadlineKey)
+            writer.head(.unsigned, milliseconds)
         }
     }
 }

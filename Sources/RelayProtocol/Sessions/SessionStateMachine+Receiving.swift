@@ -118,7 +118,7 @@ extension SessionStateMachine {
             let refusal = SessionRefusal(.resourceLimitsExceeded, Limit.connectionsPerSession.rawValue)
             return reply(SessionFrame(.refused(refusal), connection: id), into: &actions)
         }
-        connections[id] = SessionConnection(phase: .offered)
+        connections.insert(SessionConnection(phase: .offered), for: id)
         idleSince = nil
         actions.append(.openReceived(id, opening))
     }
@@ -147,8 +147,7 @@ extension SessionStateMachine {
     private mutating func takeGoAway(_ goaway: SessionGoAway, at now: Duration, into actions: inout [SessionAction]) {
         guard goaway.isGraceful else { return end(.failedByPeer(goaway), into: &actions) }
         isPeerDraining = true
-        let unheard = connections.filter { $0.value.phase == .opening && $0.key > goaway.lastConnection }
-        for id in unheard.keys.sorted() {
+        for (id, connection) in connections.all where connection.phase == .opening && id > goaway.lastConnection {
             actions.append(.openFailed(id, .refused(SessionRefusal(.sessionEnding))))
             forget(id, at: now, into: &actions)
         }

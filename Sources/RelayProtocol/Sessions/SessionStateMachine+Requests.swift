@@ -4,7 +4,7 @@
 import NIOCore
 
 extension SessionStateMachine {
-    typealias ConnectionIndex = Dictionary<SessionConnectionID, SessionConnection>.Index
+    typealias ConnectionIndex = SessionConnectionTable.Index
     typealias Exchange = SessionConnection.Exchange
 
     func check(_ limit: Limit, _ requested: Int, _ allowed: Int) throws(SessionSendError) {

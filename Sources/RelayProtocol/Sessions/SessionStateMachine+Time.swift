@@ -14,7 +14,7 @@ extension SessionStateMachine {
 
     private var closingDeadlines: [(id: SessionConnectionID, until: Duration)] {
         guard closingCount > 0 else { return [] }
-        return connections.compactMap { (id, connection) in
+        return connections.all.compactMap { (id, connection) in
             if case .closing(_, let until) = connection.phase { (id, until) } else { nil }
         }
     }

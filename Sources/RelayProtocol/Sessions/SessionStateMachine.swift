@@ -31,7 +31,7 @@ package struct SessionStateMachine: Sendable {
     /// How it ended, once it has.
     package internal(set) var end: SessionEnd?
 
-    var connections: [SessionConnectionID: SessionConnection] = [:]
+    var connections = SessionConnectionTable()
     /// The highest connection ids so far; lower ones that are not there are closed.
     var lastOurs: SessionConnectionID
     var lastTheirs: SessionConnectionID
@@ -131,7 +131,7 @@ package struct SessionStateMachine: Sendable {
     mutating func end(_ reason: SessionEnd, into actions: inout [SessionAction]) {
         guard end == nil else { return }
         end = reason
-        for id in connections.keys.sorted() {
+        for id in connections.keys {
             remove(id, requests: .sessionEnded(reason), into: &actions) { phase in
                 switch phase {
                 case .opening: .openFailed(id, .sessionEnded(reason))
@@ -158,7 +158,7 @@ package struct SessionStateMachine: Sendable {
         let (next, overflow) = lastOurs.rawValue.addingReportingOverflow(lastOurs == .session ? first : 2)
         guard !overflow else { throw .sessionEnding }
         lastOurs = SessionConnectionID(next)
-        connections[lastOurs] = SessionConnection(phase: .opening)
+        connections.insert(SessionConnection(phase: .opening), for: lastOurs)
         awaitedCount += 1
         idleSince = nil
         actions.append(.send(SessionFrame(.open(opening), connection: lastOurs)))

@@ -190,7 +190,8 @@ private struct CBORMeasure {
     }
 }
 
-private struct CBORWriter {
+/// Writes items, and what else is sent with them, into memory that is large enough.
+struct CBORWriter {
     let memory: UnsafeMutableRawBufferPointer
     private(set) var position = 0
 
@@ -257,7 +258,12 @@ private struct CBORWriter {
         value.withUTF8 { raw(UnsafeRawBufferPointer($0)) }
     }
 
-    private mutating func head(_ major: CBOR.Major, _ argument: UInt64) {
+    mutating func text(_ value: StaticString) {
+        head(.text, UInt64(value.utf8CodeUnitCount))
+        raw(UnsafeRawBufferPointer(start: value.utf8Start, count: value.utf8CodeUnitCount))
+    }
+
+    mutating func head(_ major: CBOR.Major, _ argument: UInt64) {
         let first = major.rawValue << 5
         switch argument {
         case 0..<24: byte(first | UInt8(truncatingIfNeeded: argument))
@@ -276,12 +282,12 @@ private struct CBORWriter {
         }
     }
 
-    private mutating func byte(_ value: UInt8) {
+    mutating func byte(_ value: UInt8) {
         memory.storeBytes(of: value, toByteOffset: position, as: UInt8.self)
         position += 1
     }
 
-    private mutating func bigEndian<Integer: FixedWidthInteger & BitwiseCopyable>(_ value: Integer) {
+    mutating func bigEndian<Integer: FixedWidthInteger & BitwiseCopyable>(_ value: Integer) {
         memory.storeBytes(of: value.bigEndian, toByteOffset: position, as: Integer.self)
         position += MemoryLayout<Integer>.size
     }

@@ -65,10 +65,35 @@ import Testing
                 if let length { map["length"] = .int(Int64(length)) }
                 if let milliseconds { map["deadline"] = .int(Int64(milliseconds)) }
                 var buffer = ByteBuffer()
-                metadata.write(to: &buffer)
+                buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: metadata.encodedSize) { memory in
+                    var writer = CBORWriter(memory: memory)
+                    metadata.write(with: &writer)
+                    return writer.position
+                }
                 #expect(Array(buffer: buffer) == (map.isEmpty ? [] : try map.encodedBytes()))
                 #expect(metadata.encodedSize == buffer.readableBytes)
             }
+        }
+    }
+
+    @Test func aDeadlineAloneIsReadAsTheMapThatItIs() throws {
+        for milliseconds in [0, 1, 23, 24, 255, 256, 30_000, 65_535, 65_536, UInt32.max] as [UInt32] {
+            let metadata = ByteBuffer(bytes: try (["deadline": .int(Int64(milliseconds))] as ValueSet).encodedBytes())
+            #expect(SessionMessageMetadata(deadlineAlone: metadata)?.milliseconds == UInt64(milliseconds))
+            for length in 0..<metadata.readableBytes {
+                #expect(SessionMessageMetadata(deadlineAlone: try #require(metadata.getSlice(at: 0, length: length))) == nil)
+            }
+            #expect(SessionMessageMetadata(deadlineAlone: ByteBuffer(bytes: metadata.readableBytesView + [0])) == nil)
+        }
+        // Not the shortest form, a larger integer, and other maps, are for the decoder of all maps.
+        let key: [UInt8] = [0xA1, 0x68] + Array("deadline".utf8)
+        for rest in [[0x18, 0x17], [0x19, 0, 0xFF], [0x1A, 0, 0, 0xFF, 0xFF], [0x1B, 0, 0, 0, 1, 0, 0, 0, 0], [0x20], [0xF5], [0x1F]]
+            as [[UInt8]]
+        {
+            #expect(SessionMessageMetadata(deadlineAlone: ByteBuffer(bytes: key + rest)) == nil)
+        }
+        for map in [[:], ["deadlinf": 1], ["deadline": 1, "other": 2], ["length": 40_000]] as [ValueSet] {
+            #expect(SessionMessageMetadata(deadlineAlone: ByteBuffer(bytes: try map.encodedBytes())) == nil)
         }
     }
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Synchronization
+
+/// Answers a connection's requests with a handler. It does so in a few tasks, of which each takes one request after the other: a task for
+/// each request costs more than all else about a small one. There is always one that waits for a request, if there may be.
+final class AppServiceResponder: Sendable {
+    typealias Handler = @Sendable (AppServiceRequest) async throws -> ValueSet
+
+    /// So many tasks wait for the next requests; more of them end.
+    fileprivate static let idleTasks = 16
+    /// So many requests a task answers before others of the app get their turn.
+    private static let requestsPerTurn = 32
+
+    private struct State {
+        var tasks: [Int: Task<Void, Never>] = [:]
+        var lastID = 0
+        /// Of the tasks, those that wait for a request.
+        var idleCount = 0
+        /// The connection is closed, or nobody wants answers any more.
+        var isOver = false
+        var whoWaits: SingleContinuation<Void>?
+
+        /// Whether a task that has answered waits for another request.
+        mutating func becomeIdle() -> Bool {
+            guard idleCount < AppServiceResponder.idleTasks else { return false }
+            idleCount += 1
+            return true
+        }
+    }
+
+    private let connection: AppServiceConnection
+    private let handler: Handler
+    private let maximum: Int
+    private let state = Mutex(State())
+
+    init(_ connection: AppServiceConnection, concurrently maximum: Int, _ handler: @escaping Handler) {
+        self.connection = connection
+        self.maximum = max(1, maximum)
+        self.handler = handler
+    }
+
+    /// Returns when the connection is closed, or the task is cancelled, and all handlers have returned.
+    func run() async {
+        await withTaskCancellationHandler {
+            await withSingleContinuation { continuation in
+                let isOver = state.withLock { state in
+                    startTask(&state)
+                    if !state.tasks.isEmpty { state.whoWaits = continuation }
+                    return state.tasks.isEmpty
+                }
+                if isOver { continuation.resume() }
+            }
+        } onCancel: {
+            finish()
+        }
+    }
+
+    /// Cancels all tasks; there will be no others.
+    private func finish() {
+        let tasks = state.withLock { state in
+            state.isOver = true
+            return state.tasks
+        }
+        for task in tasks.values { task.cancel() }
+    }
+
+    /// Adds a task if none waits for a request.
+    private func startTask(_ state: inout State) {
+        guard state.idleCount == 0, state.tasks.count < maximum, !state.isOver else { return }
+        state.idleCount = 1
+        state.lastID += 1
+        let id = state.lastID
+        state.tasks[id] = Task { await answerRequests(id) }
+    }
+
+    private func answerRequests(_ id: Int) async {
+        let cancel: @Sendable () -> Void = { [self] in state.withLock { $0.tasks[id] }?.cancel() }
+        var count = 0
+        while true {
+            // Mostly there is one; what is asynchronous takes its time even if it has nothing to wait for.
+            var request = connection.waitingRequest()
+            if request == nil { request = await connection.nextRequest() }
+            guard let request else { break }
+            state.withLock { state in
+                state.idleCount -= 1
+                startTask(&state)
+            }
+            let isUncancelled = await request.answer(with: handler, onCancel: cancel)
+            // Who was cancelled for a request must not take another.
+            let goesOn = isUncancelled && !Task.isCancelled && state.withLock { $0.becomeIdle() }
+            guard goesOn else { return leave(id) }
+            count += 1
+            if count % Self.requestsPerTurn == 0 { await Task.yield() }
+        }
+        finish()
+        leave(id)
+    }
+
+    private func leave(_ id: Int) {
+        let whoWaits: SingleContinuation<Void>? = state.withLock { state in
+            state.tasks[id] = nil
+            startTask(&state)
+            return state.tasks.isEmpty ? state.whoWaits.take() : nil
+        }
+        whoWaits?.resume()
+    }
+}

@@ -154,7 +154,8 @@ extension CommandOutcome {
         case .indeterminate(.interrupted):
             (.indeterminate, "the other device stopped while it handled it; it may have run, and is not run again")
         case .indeterminate(.timedOut): (.indeterminate, "the app there did not answer in its time; it may have run, and is not run again")
-        case .indeterminate(.targetLost): (.indeterminate, "the other device is gone; it may have run, and is not run again")
+        case .indeterminate(.targetLost):
+            (.indeterminate, "the other device is gone, or what it answered does not hold; it may have run, and is not run again")
         }
     }
 }

@@ -64,7 +64,7 @@ package struct RelayChannel: HTTPChannelHandler {
         logger: Logger
     ) throws {
         let pipeline = channel.pipeline.syncOperations
-        let reads = StrangerReads()
+        let reads = StrangerReads(among: strangers)
         try pipeline.addHandler(reads)
         if let tls { try pipeline.addHandlers([NIOSSLServerHandler(context: tls.current), PlaintextHandler()]) }
         let encoder = HTTPResponseEncoder()

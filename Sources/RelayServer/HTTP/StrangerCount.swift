@@ -7,8 +7,12 @@ import Synchronization
 /// Counts, for each address, the connections whose other side nobody knows yet, so that one address cannot take all the
 /// sockets there are. A connection counts until it is welcomed as an endpoint's, or closed.
 package final class StrangerCount: Sendable {
+    /// From so many on, of all addresses together, each has to take less of the relay.
+    package static let many = 256
+
     private let allowed: Int
     private let counts = Mutex<[String: Int]>([:])
+    private let all = Atomic(0)
 
     package init(allowed: Int) { self.allowed = allowed }
 
@@ -22,13 +26,17 @@ package final class StrangerCount: Sendable {
             counts[key] = count + 1
             return true
         }
-        return isAdmitted ? Ticket(key: key, counter: self) : nil
+        guard isAdmitted else { return nil }
+        all.wrappingAdd(1, ordering: .relaxed)
+        return Ticket(key: key, counter: self)
     }
 
     /// How many there are now.
-    package var total: Int { counts.withLock { $0.values.reduce(0, +) } }
+    package var total: Int { all.load(ordering: .relaxed) }
+    package var areMany: Bool { total > Self.many }
 
     private func leave(_ key: String) {
+        all.wrappingSubtract(1, ordering: .relaxed)
         counts.withLock { counts in
             guard let count = counts[key] else { return }
             counts[key] = count > 1 ? count - 1 : nil

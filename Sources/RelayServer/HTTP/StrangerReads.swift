@@ -3,8 +3,9 @@
 
 import NIOCore
 
-/// Reads what a stranger sends in small pieces less and less often: a few as they come, which is all that an endpoint needs until it is
-/// known, then what has gathered every now and then. Each piece is a turn of the loop, however little is in it, and others wait for theirs.
+/// While there are many strangers, reads what one of them sends in small pieces less and less often: a few as they come, which is all that
+/// an endpoint needs until it is known, then what has gathered every now and then. Each piece is a turn of the loop, however little is in
+/// it, and others wait for theirs.
 final class StrangerReads: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
@@ -14,9 +15,12 @@ final class StrangerReads: ChannelDuplexHandler, RemovableChannelHandler {
     /// How long the next is left to gather after that.
     static let rest = TimeAmount.milliseconds(500)
 
+    private let strangers: StrangerCount
     private var piecesLeft = pieces
     private var timer: Scheduled<Void>?
     private var isReadWanted = false
+
+    init(among strangers: StrangerCount) { self.strangers = strangers }
 
     /// Something complete has come, such as a request: what comes next counts anew.
     func renew() { piecesLeft = Self.pieces }
@@ -29,7 +33,7 @@ final class StrangerReads: ChannelDuplexHandler, RemovableChannelHandler {
 
     func read(context: ChannelHandlerContext) {
         guard timer == nil else { return isReadWanted = true }
-        guard piecesLeft == 0 else { return context.read() }
+        guard piecesLeft == 0, strangers.areMany else { return context.read() }
         isReadWanted = true
         timer = context.eventLoop.assumeIsolated().scheduleTask(in: Self.rest) {
             self.timer = nil

@@ -100,7 +100,7 @@ final class TunnelListener: Service {
                 channel.closeFuture.whenComplete { _ in ticket.release() }
                 return channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
-                    let reads = StrangerReads()
+                    let reads = StrangerReads(among: strangers)
                     let known = {
                         ticket.release()
                         pipeline.removeHandler(reads, promise: nil)

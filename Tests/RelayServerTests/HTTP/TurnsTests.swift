@@ -23,8 +23,13 @@ import Testing
         }
     }
 
-    private static func stranger() throws -> (EmbeddedChannel, ReadCounter, StrangerReads) {
-        let (counter, reads) = (ReadCounter(), StrangerReads())
+    /// One of so many strangers.
+    private static func stranger(
+        of count: Int = StrangerCount.many + 1
+    ) throws -> (EmbeddedChannel, ReadCounter, StrangerReads) {
+        let strangers = StrangerCount(allowed: count)
+        for _ in 0..<count { _ = try #require(strangers.admit(nil)) }
+        let (counter, reads) = (ReadCounter(), StrangerReads(among: strangers))
         let channel = EmbeddedChannel()
         try channel.pipeline.syncOperations.addHandlers(counter, reads)
         return (channel, counter, reads)
@@ -67,6 +72,16 @@ import Testing
             #expect(counter.count == 100 + number)
             try channel.writeInbound(Self.piece(1))
             reads.renew()
+        }
+        _ = try channel.finish()
+    }
+
+    @Test func whoIsAmongFewIsReadAtOnce() throws {
+        let (channel, counter, _) = try Self.stranger(of: StrangerCount.many)
+        for number in 1...100 {
+            channel.read()
+            #expect(counter.count == number)
+            try channel.writeInbound(Self.piece(1))
         }
         _ = try channel.finish()
     }

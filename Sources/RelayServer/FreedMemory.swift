@@ -19,7 +19,7 @@ struct FreedMemory: Service {
             while true {
                 try await Task.sleep(for: .seconds(1))
                 guard ebb.isWorthwhile(connections: connections.current) else { continue }
-                // Takes some milliseconds for each 100 MiB, and locks no more than one of the allocator's arenas at a time.
+                // Not on a loop: it holds up who allocates from the same arena meanwhile.
                 try await NIOThreadPool.singleton.runIfActive { Self.giveBack() }
             }
         }

@@ -102,6 +102,17 @@ import Testing
         }
     }
 
+    /// Returns some time after the task is cancelled.
+    private static func cancelledAndSlow() async {
+        let cancelled = Signal()
+        await withTaskCancellationHandler {
+            await cancelled.wait()
+        } onCancel: {
+            cancelled.happen()
+        }
+        for _ in 0..<100 { await Task.yield() }
+    }
+
     @Test func whoCancelsRespondingWaitsForItsHandlers() async throws {
         let (began, finished) = (Signal(), Shared(0))
         let events = AsyncStream.makeStream(of: String.self)
@@ -110,13 +121,7 @@ import Testing
                 do throws(AppServiceError) {
                     try await connection.respond { request in
                         began.happen()
-                        let cancelled = Signal()
-                        await withTaskCancellationHandler {
-                            await cancelled.wait()
-                        } onCancel: {
-                            cancelled.happen()
-                        }
-                        for _ in 0..<100 { await Task.yield() }
+                        await Self.cancelledAndSlow()
                         finished.withLock { $0 += 1 }
                         return request.message
                     }
@@ -161,13 +166,7 @@ import Testing
         let service = Service("test") { connection, _ in
             try await connection.respond { request in
                 began.continuation.yield()
-                let cancelled = Signal()
-                await withTaskCancellationHandler {
-                    await cancelled.wait()
-                } onCancel: {
-                    cancelled.happen()
-                }
-                for _ in 0..<100 { await Task.yield() }
+                await Self.cancelledAndSlow()
                 finished.withLock { $0 += 1 }
                 return request.message
             }

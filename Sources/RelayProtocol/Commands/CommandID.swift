@@ -39,21 +39,14 @@ public struct CommandID: TextIdentifier {
                 place += 1
             }
             for _ in 0..<group {
-                guard let upper = value(ofDigit: text[place]), let lower = value(ofDigit: text[place + 1]) else { return nil }
+                guard let upper = Hexadecimal.value(ofDigit: text[place]),
+                    let lower = Hexadecimal.value(ofDigit: text[place + 1])
+                else { return nil }
                 bytes.append(upper << 4 | lower)
                 place += 2
             }
         }
         return bytes
-    }
-
-    private static func value(ofDigit digit: UInt8) -> UInt8? {
-        switch digit {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - UInt8(ascii: "A") + 10
-        default: nil
-        }
     }
 
     /// The text form of RFC 9562, in lower case.

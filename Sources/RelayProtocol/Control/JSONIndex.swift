@@ -73,8 +73,8 @@ struct JSONIndex {
             guard digits.count == 6, digits.starts(with: [UInt8(ascii: "\\"), UInt8(ascii: "u")]) else { return nil }
             var unit: UInt32 = 0
             for digit in digits.dropFirst(2) {
-                guard let value = hexValue(digit) else { return nil }
-                unit = unit << 4 | value
+                guard let value = Hexadecimal.value(ofDigit: digit) else { return nil }
+                unit = unit << 4 | UInt32(value)
             }
             return unit
         }
@@ -93,15 +93,6 @@ struct JSONIndex {
             guard first < 0xDC00, let second = unit(at: 6), (0xDC00..<0xE000).contains(second) else { return nil }
             return Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00)).map { ($0, 12) }
         default: return nil
-        }
-    }
-
-    private static func hexValue(_ digit: UInt8) -> UInt32? {
-        switch digit {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(digit - UInt8(ascii: "0"))
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): UInt32(digit - UInt8(ascii: "a") + 10)
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): UInt32(digit - UInt8(ascii: "A") + 10)
-        default: nil
         }
     }
 }

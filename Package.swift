@@ -119,9 +119,11 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        .target(name: "CLinux"),
         .target(
             name: "RelayServer",
             dependencies: [
+                "CLinux",
                 "RelayProtocol",
                 server("Configuration", "swift-configuration"),
                 server("CoreMetrics", "swift-metrics"),

@@ -4,8 +4,8 @@
 import NIOPosix
 import ServiceLifecycle
 
-#if canImport(Glibc)
-import Glibc
+#if os(Linux)
+import CLinux
 #endif
 
 /// Gives memory back to the system when many connections have gone. glibc keeps what was freed between what is still used, for whoever
@@ -26,10 +26,8 @@ struct FreedMemory: Service {
     }
 
     private static func giveBack() {
-        #if canImport(Glibc)
-        // Swift's module of glibc leaves `malloc.h` out.
-        guard let function = dlsym(nil, "malloc_trim") else { return }
-        _ = unsafeBitCast(function, to: (@convention(c) (Int) -> CInt).self)(0)
+        #if os(Linux)
+        clinux_give_memory_back()
         #endif
     }
 

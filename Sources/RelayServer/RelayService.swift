@@ -154,9 +154,10 @@ package struct RelayService: Service {
                 ),
                 onServerRunning: { channel in
                     try? await channel.eventLoop
-                        .submit { try channel.pipeline.syncOperations.addHandler(AcceptTurns(), position: .first) }.get()
+                        .submit { try channel.pipeline.syncOperations.addHandler(AcceptTurns(among: strangers), position: .first) }.get()
                     bound.add(channel.localAddress, scheme: tls == nil ? "http" : "https")
                 },
+                eventLoopGroupProvider: .shared(EventLoops.connections),
                 logger: logger.quietened
             )
             listeners.append(Listener(address: address, setting: .listen, application: application))

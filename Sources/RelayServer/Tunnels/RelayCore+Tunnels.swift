@@ -110,7 +110,9 @@ extension RelayCore.State {
             case .pair(_, let generation, let opener, let target):
                 guard let one = entrants[opener], let other = entrants[target] else { continue }
                 tunnelMetrics.paired()
-                outgoing.append(.call { TunnelConnection.pair(one, other, generation: generation) })
+                outgoing.append(
+                    .call { [tunnelMetrics] in TunnelConnection.pair(one, other, generation: generation, metrics: tunnelMetrics) }
+                )
             case .dismiss(let entrant, let status):
                 guard let connection = entrants[entrant] else { continue }
                 outgoing.append(.call { connection.dismiss(status) })

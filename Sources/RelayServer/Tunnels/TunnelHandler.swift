@@ -36,6 +36,7 @@ package final class TunnelHandler: ChannelDuplexHandler {
     private let gate: any TunnelGate
     private let greeting: Greeting
     private let metrics: TunnelMetrics
+    private var entrant: EntrantID?
     private var context: ChannelHandlerContext?
     private var pairing: Pairing?
     private var isGreeted = false
@@ -50,6 +51,8 @@ package final class TunnelHandler: ChannelDuplexHandler {
     private var isInputEnded = false
     private var isEndTold = false
     private var isOutputDone = false
+    /// The socket is in a splice loop.
+    private var hasLeft = false
     /// What the metrics do not know yet.
     private var receivedBytes = 0
     private var sentBytes = 0
@@ -75,19 +78,29 @@ package final class TunnelHandler: ChannelDuplexHandler {
     /// - Returns: whether it is let in.
     func enter(token: [UInt8]) -> Bool {
         guard let entrant = gate.enter(tunnel, token: token, TunnelConnection(handler: self, channel: channel)) else { return false }
-        channel.closeFuture.whenComplete { [gate, tunnel] _ in gate.left(tunnel, entrant) }
+        self.entrant = entrant
+        channel.closeFuture.assumeIsolated().whenComplete { _ in
+            if !self.hasLeft { self.gate.left(self.tunnel, entrant) }
+        }
         return true
     }
 
+    var isPlain: Bool { greeting.transport == .tcp }
     var bytesInFlight: Int { burstBytes + (pairing?.outgoing.inFlight ?? 0) }
 
     package func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
-    package func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+    package func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        // The pipes hold this handler.
+        pairing = nil
+    }
 
     // MARK: What the gate says
 
     func paired(generation: Int, outgoing: TunnelPipe, incoming: TunnelPipe) {
+        // The other side was told first, and has begun.
+        guard !hasLeft else { return }
         pairing = Pairing(generation: generation, outgoing: outgoing, incoming: incoming)
         guard channel.isActive, !isDismissed else { return breakOff() }
         do {
@@ -99,10 +112,30 @@ package final class TunnelHandler: ChannelDuplexHandler {
             return channel.close(promise: nil)
         }
         isHeld = false
+        #if os(Linux)
+        outgoing.source.canBeSpliced()
+        #endif
         forward()
         drain()
         if !isHeld { resume() }
     }
+
+    #if os(Linux)
+    /// Leaves the channel, which is closed; its socket stays open.
+    /// - Returns: `nil` if there is nothing to leave with.
+    func leave() -> SpliceEnd? {
+        guard let entrant, channel.isActive, let socket = channel.duplicatedSocket() else {
+            channel.close(promise: nil)
+            return nil
+        }
+        hasLeft = true
+        receivedBytes += burstBytes
+        let early = burst.flatMap(\.readableBytesView)
+        (burst, burstBytes) = ([], 0)
+        channel.close(promise: nil)
+        return SpliceEnd(socket: socket, early: early, hasEnded: isInputEnded) { [gate, tunnel] in gate.left(tunnel, entrant) }
+    }
+    #endif
 
     func dismissed(_ status: TunnelStatus) {
         guard !isDismissed else { return }
@@ -154,6 +187,10 @@ package final class TunnelHandler: ChannelDuplexHandler {
             pairing.isUsed = true
             self.pairing = pairing
         }
+        #if os(Linux)
+        // What was read goes with it.
+        if pairing.outgoing.source.beginSplice() { return isHeld = true }
+        #endif
         receivedBytes += burstBytes
         reportBytes(atLeast: Self.reportedBytes)
         let mayGoOn = pairing.outgoing.push(&burst, bytes: burstBytes, isEnd: isInputEnded)
@@ -200,7 +237,7 @@ package final class TunnelHandler: ChannelDuplexHandler {
     // MARK: The end
 
     package func channelInactive(context: ChannelHandlerContext) {
-        if !(isEndTold && isOutputDone) { breakOff() }
+        if !(isEndTold && isOutputDone), !hasLeft { breakOff() }
         reportBytes(atLeast: 1)
         context.fireChannelInactive()
     }

@@ -21,8 +21,6 @@ final class TunnelListener: Service {
     /// How long tunnels may end by themselves when the relay stops.
     let drain: Duration
     let logger: Logger
-    /// Loops of their own: what passes through a tunnel waits for no flood on the other ports. New connections are accepted elsewhere.
-    private static let eventLoops = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
     private let channels = Mutex<[any Channel]>([])
     private let reachablePorts = Mutex<[Int]>([])
     /// Those that are listened on, without those that nobody could reach.
@@ -81,11 +79,11 @@ final class TunnelListener: Service {
     }
 
     private var bootstrap: ServerBootstrap {
-        ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton, childGroup: Self.eventLoops)
+        ServerBootstrap(group: EventLoops.connections, childGroup: EventLoops.connections)
             .serverChannelOption(.backlog, value: Int32(RelayService.backlog))
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .serverChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(AcceptTurns()) }
+            .serverChannelInitializer { [strangers] channel in
+                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(AcceptTurns(among: strangers)) }
             }
             .childChannelOption(.socketOption(.so_keepalive), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)

@@ -23,11 +23,13 @@ package final class TunnelPipe: Sendable {
 
     let source: TunnelConnection
     let sink: TunnelConnection
+    private let isOnOneLoop: Bool
     private let state = Mutex(State())
 
     init(from source: TunnelConnection, to sink: TunnelConnection) {
         self.source = source
         self.sink = sink
+        isOnOneLoop = source.eventLoop === sink.eventLoop
     }
 
     /// Bytes that are on their way.
@@ -82,6 +84,4 @@ package final class TunnelPipe: Sendable {
         }
         return isDone
     }
-
-    private var isOnOneLoop: Bool { source.eventLoop === sink.eventLoop }
 }

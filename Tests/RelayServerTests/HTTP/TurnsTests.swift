@@ -118,7 +118,9 @@ import Testing
         let listener = try await ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 512)
             .serverChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(AcceptTurns()) }
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(AcceptTurns(among: StrangerCount(allowed: 100)))
+                }
             }
             .childChannelInitializer { channel in
                 count.value.wrappingAdd(1, ordering: .relaxed)

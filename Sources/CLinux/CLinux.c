@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#ifdef __linux__
+#define _GNU_SOURCE
+#include "CLinux.h"
+
+#include <sched.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+int clinux_processor_count(void) {
+    // As many as Linux knows of at most (CONFIG_NR_CPUS).
+    union {
+        cpu_set_t set;
+        unsigned char bytes[1024];
+    } processors = {{{0}}};
+    if (sched_getaffinity(0, sizeof processors, &processors.set)) return 0;
+    return CPU_COUNT_S(sizeof processors, &processors.set);
+}
+
+void clinux_take_short_turns(void) {
+    // `struct sched_attr` as it was first (SCHED_ATTR_SIZE_VER0); not every C library has it, nor the call.
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime, deadline, period;
+    } attributes = {.size = 48, .policy = SCHED_OTHER};
+    // In nanoseconds, and the least there is.
+    attributes.runtime = 100 * 1000;
+    syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+void clinux_give_memory_back(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+#endif

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import NIOPosix
+
+#if os(Linux)
+import CLinux
+#endif
+
+/// The event loops of the relay's connections: as many as there are processors for them.
+enum EventLoops {
+    static let connections = MultiThreadedEventLoopGroup(numberOfThreads: count)
+
+    /// NIO knows of control groups, and not of the processors that a process is bound to (`taskset`, `CPUAffinity=`). Two loops on one
+    /// of them would only hand each other their work.
+    static let count: Int = {
+        #if os(Linux)
+        let processors = Int(clinux_processor_count())
+        if processors > 0 { return min(processors, System.coreCount) }
+        #endif
+        return System.coreCount
+    }()
+}

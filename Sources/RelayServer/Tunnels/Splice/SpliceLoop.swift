@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if os(Linux)
+import CLinux
+import Synchronization
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+/// A thread that copies bytes between the sockets of paired tunnels, with one `epoll_wait`, one `recv` and one `send` for what comes:
+/// a NIO channel costs half as much again, and what passes through a tunnel should wait for nothing else.
+final class SpliceLoop: Sendable {
+    /// One for each processor, for as long as the process lives.
+    private static let all = (0..<EventLoops.count).compactMap { _ in SpliceLoop() }
+    private static let turn = Atomic(0)
+    /// The next one's turn; `nil` if the system let us have none.
+    static var next: SpliceLoop? {
+        all.isEmpty ? nil : all[turn.wrappingAdd(1, ordering: .relaxed).oldValue % all.count]
+    }
+
+    /// What is read in one go, and so what may be kept of a direction.
+    static let blockSize = 256 << 10
+
+    /// A pair's place in its loop; a later pair's is another one.
+    struct PairID: Hashable, Sendable {
+        fileprivate let number: UInt64
+    }
+
+    private let epoll: CInt
+    /// Readable when there is something to do (`eventfd`).
+    private let wakeUp: CInt
+    private let work = Mutex<[@Sendable (inout Pairs) -> Void]>([])
+    private let lastPair = Atomic<UInt64>(0)
+
+    private init?() {
+        epoll = epoll_create1(CInt(EPOLL_CLOEXEC))
+        wakeUp = eventfd(0, CInt(EFD_CLOEXEC | EFD_NONBLOCK))
+        guard epoll >= 0, wakeUp >= 0, Pairs.wait(for: wakeUp, as: 0, EPOLLIN.rawValue, EPOLL_CTL_ADD, in: epoll) else { return nil }
+        var thread = pthread_t()
+        let context = Unmanaged.passRetained(self)
+        let failure = pthread_create(&thread, nil, { Unmanaged<SpliceLoop>.fromOpaque($0!).takeRetainedValue().run() }, context.toOpaque())
+        guard failure == 0 else {
+            context.release()
+            return nil
+        }
+        pthread_detach(thread)
+    }
+
+    // MARK: For other threads
+
+    func add(_ ends: SpliceEnds, metrics: TunnelMetrics) -> PairID {
+        let id = PairID(number: lastPair.wrappingAdd(1, ordering: .relaxed).newValue)
+        perform { $0.add(SplicedPair(ends, metrics: metrics), as: id) }
+        return id
+    }
+
+    /// Closes both sockets at once.
+    func abort(_ id: PairID) { perform { $0.end(id) } }
+
+    /// What was read from a side and is not written to the other.
+    func bytesInFlight(_ id: PairID, from side: Int) async -> Int {
+        await withCheckedContinuation { continuation in
+            perform { continuation.resume(returning: $0.pairs[id]?.bytesInFlight(from: side) ?? 0) }
+        }
+    }
+
+    private func perform(_ job: @escaping @Sendable (inout Pairs) -> Void) {
+        let isFirst = work.withLock { work in
+            work.append(job)
+            return work.count == 1
+        }
+        if isFirst { eventfd_write(wakeUp, 1) }
+    }
+
+    // MARK: The thread
+
+    /// The pairs of a loop, on its thread.
+    fileprivate struct Pairs {
+        let epoll: CInt
+        private(set) var pairs: [PairID: SplicedPair] = [:]
+
+        init(epoll: CInt) { self.epoll = epoll }
+
+        mutating func add(_ pair: SplicedPair, as id: PairID) {
+            pairs[id] = pair
+            for side in 0...1 where !wait(for: pair, id, side, EPOLL_CTL_ADD) { return end(id) }
+            proceed(pair.begin(), of: pair, id)
+        }
+
+        mutating func end(_ id: PairID) { pairs.removeValue(forKey: id)?.end() }
+
+        mutating func happened(_ event: epoll_event, block: UnsafeMutableRawBufferPointer) {
+            let id = PairID(number: event.data.u64 >> 1)
+            // One that ended in this very turn.
+            guard let pair = pairs[id] else { return }
+            proceed(pair.happened(event.events, at: Int(event.data.u64 & 1), block: block), of: pair, id)
+        }
+
+        private mutating func proceed(_ progress: SplicedPair.Progress, of pair: SplicedPair, _ id: PairID) {
+            switch progress {
+            case .goesOn: break
+            case .waitsAnew: for side in 0...1 where !wait(for: pair, id, side, EPOLL_CTL_MOD) { return end(id) }
+            case .isOver: end(id)
+            }
+        }
+
+        private func wait(for pair: SplicedPair, _ id: PairID, _ side: Int, _ operation: CInt) -> Bool {
+            guard let interest = pair.newInterest(side) ?? (operation == EPOLL_CTL_ADD ? 0 : nil) else { return true }
+            return Self.wait(for: pair.socket(side), as: id.number << 1 | UInt64(side), interest, operation, in: epoll)
+        }
+
+        static func wait(for file: CInt, as number: UInt64, _ interest: UInt32, _ operation: CInt, in epoll: CInt) -> Bool {
+            var event = epoll_event()
+            event.events = interest
+            event.data.u64 = number
+            return epoll_ctl(epoll, operation, file, &event) == 0
+        }
+    }
+
+    private func run() -> UnsafeMutableRawPointer? {
+        clinux_take_short_turns()
+        let block = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.blockSize, alignment: 4_096)
+        let events = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: 256)
+        var pairs = Pairs(epoll: epoll)
+        while true {
+            let count = epoll_wait(epoll, events.baseAddress, CInt(events.count), -1)
+            for event in events.prefix(max(0, Int(count))) {
+                if event.data.u64 == 0 { performWork(&pairs) } else { pairs.happened(event, block: block) }
+            }
+        }
+    }
+
+    private func performWork(_ pairs: inout Pairs) {
+        var value: eventfd_t = 0
+        eventfd_read(wakeUp, &value)
+        let jobs = work.withLock { work in
+            defer { work = [] }
+            return work
+        }
+        for job in jobs { job(&pairs) }
+    }
+}
+#endif

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if os(Linux)
+import Foundation
+import RelayTesting
+import Synchronization
+import Testing
+
+@testable import RelayServer
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+/// A splice loop between two real sockets; what is on their other ends stands for the clients.
+@Suite(.timeLimit(.minutes(5))) struct SpliceLoopTests {
+    /// The two clients' sockets of a pair.
+    final class Clients: Sendable {
+        let one: CInt
+        let other: CInt
+        let loop: SpliceLoop
+        let id: SpliceLoop.PairID
+        private let gone: Gone
+        /// Which sides have been closed, in order.
+        var left: [Int] { gone.all }
+
+        init(early: (String, String) = ("", ""), hasEnded: Bool = false) throws {
+            func sockets() throws -> (CInt, CInt) {
+                var pair: [CInt] = [0, 0]
+                guard socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &pair) == 0 else { throw TestError("no sockets") }
+                return (pair[0], pair[1])
+            }
+            let gone = Gone()
+            self.gone = gone
+            guard let loop = SpliceLoop.next else { throw TestError("no loop") }
+            self.loop = loop
+            let (first, second) = (try sockets(), try sockets())
+            (one, other) = (first.0, second.0)
+            func end(_ side: Int, _ socket: CInt, _ early: String) -> SpliceEnd {
+                SpliceEnd(socket: socket, early: Array(early.utf8), hasEnded: side == 0 && hasEnded) { gone.add(side) }
+            }
+            let ends = SpliceEnds(one: end(0, first.1, early.0), other: end(1, second.1, early.1))
+            id = loop.add(ends, metrics: TunnelMetrics(factory: PrometheusMetrics()))
+        }
+
+        private final class Gone: Sendable {
+            private let sides = Mutex<[Int]>([])
+            var all: [Int] { sides.withLock { $0 } }
+            func add(_ side: Int) { sides.withLock { $0.append(side) } }
+        }
+
+        /// What comes until so much is there, or the end.
+        static func read(_ socket: CInt, _ count: Int = .max) -> String {
+            var bytes: [UInt8] = []
+            var block = [UInt8](repeating: 0, count: 65_536)
+            while bytes.count < count {
+                let got = Glibc.read(socket, &block, min(block.count, count - bytes.count))
+                guard got > 0 else { break }
+                bytes += block.prefix(got)
+            }
+            return String(decoding: bytes, as: UTF8.self)
+        }
+
+        @discardableResult static func write(_ socket: CInt, _ text: String) -> Bool {
+            Array(text.utf8).withUnsafeBytes { send(socket, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL)) == text.utf8.count }
+        }
+
+        deinit {
+            close(one)
+            close(other)
+        }
+    }
+
+    @Test func whatCameBeforeGoesFirst() async throws {
+        let clients = try Clients(early: ("early ", "soon "))
+        Clients.write(clients.one, "and late")
+        #expect(Clients.read(clients.other, 14) == "early and late")
+        Clients.write(clients.other, "after")
+        #expect(Clients.read(clients.one, 10) == "soon after")
+        shutdown(clients.one, CInt(SHUT_WR))
+        #expect(Clients.read(clients.other) == "")
+        #expect(clients.left == [])
+        Clients.write(clients.other, "still")
+        shutdown(clients.other, CInt(SHUT_WR))
+        #expect(Clients.read(clients.one) == "still")
+        #expect(try await eventually { clients.left == [0, 1] })
+    }
+
+    @Test func anEndThatCameBeforeIsPassedOn() async throws {
+        let clients = try Clients(early: ("last words", ""), hasEnded: true)
+        #expect(Clients.read(clients.other) == "last words")
+        shutdown(clients.other, CInt(SHUT_WR))
+        #expect(Clients.read(clients.one) == "")
+        #expect(try await eventually { clients.left == [0, 1] })
+    }
+
+    @Test func abortedBothAreClosedOnce() async throws {
+        let clients = try Clients()
+        clients.loop.abort(clients.id)
+        clients.loop.abort(clients.id)
+        #expect(Clients.read(clients.one) == "")
+        #expect(Clients.read(clients.other) == "")
+        #expect(try await eventually { clients.left == [0, 1] })
+        #expect(await clients.loop.bytesInFlight(clients.id, from: 0) == 0)
+    }
+
+    @Test func aSinkThatDoesNotReadHoldsItsSource() async throws {
+        let clients = try Clients()
+        var sent = 0
+        let block = [UInt8](repeating: 65, count: 65_536)
+        // Full is what stays full.
+        for _ in 0..<200 {
+            let count = send(clients.one, block, block.count, CInt(MSG_NOSIGNAL | MSG_DONTWAIT))
+            if count > 0 { sent += count } else { try await Task.sleep(for: .milliseconds(1)) }
+        }
+        let kept = await clients.loop.bytesInFlight(clients.id, from: 0)
+        #expect(kept > 0 && kept <= SpliceLoop.blockSize)
+        // The other way is free.
+        Clients.write(clients.other, "free")
+        #expect(Clients.read(clients.one, 4) == "free")
+        shutdown(clients.one, CInt(SHUT_WR))
+        #expect(Clients.read(clients.other).utf8.count == sent)
+        #expect(await clients.loop.bytesInFlight(clients.id, from: 0) == 0)
+    }
+
+    @Test func aSideThatGoesTakesTheOtherWithIt() async throws {
+        let clients = try Clients()
+        shutdown(clients.one, CInt(SHUT_RDWR))
+        for _ in 0..<100 where clients.left.isEmpty {
+            Clients.write(clients.other, "more")
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        #expect(try await eventually { clients.left == [0, 1] })
+    }
+}
+#endif

@@ -162,6 +162,7 @@ let package = Package(
         .executableTarget(
             name: "relayd",
             dependencies: [
+                "CLinux",
                 "RelayComposition",
                 "RelayIssuer",
                 "RelayProtocol",

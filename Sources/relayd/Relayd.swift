@@ -4,6 +4,10 @@
 import ArgumentParser
 import RelayServer
 
+#if os(Linux)
+import CLinux
+#endif
+
 @main
 struct Relayd: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -15,6 +19,10 @@ struct Relayd: AsyncParsableCommand {
 
     /// As ArgumentParser's own, but for the exit codes: 2 for what was asked wrongly, 1 for anything else.
     static func main() async {
+        #if os(Linux)
+        // Who answers many waits behind none of its own threads for long. All threads that come take after this one.
+        clinux_take_short_turns()
+        #endif
         do {
             var command = try parseAsRoot()
             if var asynchronous = command as? any AsyncParsableCommand {

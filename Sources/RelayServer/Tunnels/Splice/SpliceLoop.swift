@@ -122,7 +122,6 @@ final class SpliceLoop: Sendable {
     }
 
     private func run() -> UnsafeMutableRawPointer? {
-        clinux_take_short_turns()
         let block = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.blockSize, alignment: 4_096)
         let events = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: 256)
         var pairs = Pairs(epoll: epoll)

@@ -7,6 +7,7 @@
 
 #include <sched.h>
 #include <stdint.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #ifdef __GLIBC__
@@ -36,6 +37,8 @@ void clinux_take_short_turns(void) {
     attributes.runtime = 100 * 1000;
     syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
+
+void clinux_name_thread(const char *name) { prctl(PR_SET_NAME, name); }
 
 void clinux_give_memory_back(void) {
 #ifdef __GLIBC__

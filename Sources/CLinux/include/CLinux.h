@@ -14,6 +14,8 @@
 int clinux_processor_count(void);
 /// Has the scheduler give the calling thread its turn soon, in exchange for a short one (Linux 6.12 and newer; nothing before).
 void clinux_take_short_turns(void);
+/// What the calling thread is called in lists of threads: at most 15 bytes.
+void clinux_name_thread(const char *name);
 /// Gives the system what the allocator keeps free.
 void clinux_give_memory_back(void);
 #endif

@@ -57,7 +57,7 @@ import Musl
             var bytes: [UInt8] = []
             var block = [UInt8](repeating: 0, count: 65_536)
             while bytes.count < count {
-                let got = Glibc.read(socket, &block, min(block.count, count - bytes.count))
+                let got = recv(socket, &block, min(block.count, count - bytes.count), 0)
                 guard got > 0 else { break }
                 bytes += block.prefix(got)
             }

@@ -3,7 +3,7 @@
 
 /// One direction of a spliced pair, without I/O: what was read and not written yet, which is never more than one read, and whether more comes.
 struct SpliceDirection {
-    private(set) var rest: [UInt8]
+    private(set) var rest: ArraySlice<UInt8>
     private(set) var hasEnded: Bool
     /// The sink knows that nothing more comes.
     private(set) var isDone = false
@@ -12,7 +12,7 @@ struct SpliceDirection {
     ///   - rest: what was read before.
     ///   - hasEnded: whether nothing comes behind it.
     init(rest: [UInt8] = [], hasEnded: Bool = false) {
-        self.rest = rest
+        self.rest = rest[...]
         self.hasEnded = hasEnded
     }
 
@@ -25,8 +25,9 @@ struct SpliceDirection {
 
     /// The sink has taken so much of the rest.
     mutating func wrote(_ count: Int) {
-        // All of it, mostly: then its memory goes too.
-        rest = count < rest.count ? Array(rest.dropFirst(count)) : []
+        rest = rest.dropFirst(count)
+        // Its memory goes with the last byte.
+        if rest.isEmpty { rest = [] }
     }
 
     mutating func end() { hasEnded = true }

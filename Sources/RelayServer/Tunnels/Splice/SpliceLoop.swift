@@ -42,7 +42,12 @@ final class SpliceLoop: Sendable {
         guard epoll >= 0, wakeUp >= 0, Pairs.wait(for: wakeUp, as: 0, EPOLLIN.rawValue, EPOLL_CTL_ADD, in: epoll) else { return nil }
         var thread = pthread_t()
         let context = Unmanaged.passRetained(self)
-        let failure = pthread_create(&thread, nil, { Unmanaged<SpliceLoop>.fromOpaque($0!).takeRetainedValue().run() }, context.toOpaque())
+        let failure = pthread_create(
+            &thread,
+            nil,
+            { context in context.flatMap { Unmanaged<SpliceLoop>.fromOpaque($0).takeRetainedValue().run() } },
+            context.toOpaque()
+        )
         guard failure == 0 else {
             context.release()
             return nil
@@ -122,6 +127,7 @@ final class SpliceLoop: Sendable {
     }
 
     private func run() -> UnsafeMutableRawPointer? {
+        clinux_name_thread("splice")
         let block = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.blockSize, alignment: 4_096)
         let events = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: 256)
         var pairs = Pairs(epoll: epoll)

@@ -164,7 +164,13 @@ import Testing
         actions += target.offered(command(2, to: endpoint, from: peer), check: .refused(.unsupported), clock)
         let all = actions
         try await journal.write { transaction in
-            for case .persist(let row, let highest, let reply) in all {
+            for action in all {
+                let (row, highest, reply): (CommandTarget.Row, UInt64?, [UInt8]?)
+                switch action {
+                case .persist(let persisted, let its, let answer): (row, highest, reply) = (persisted, its, answer)
+                case .note(let noted, let answer): (row, highest, reply) = (noted, nil, answer)
+                default: continue
+                }
                 let isAnswered = if case .answered = row.state { true } else { false }
                 try transaction.persist(
                     row,

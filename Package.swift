@@ -367,7 +367,11 @@ if ProcessInfo.processInfo.environment["DEVICE_RELAY_BENCHMARKS"] != nil {
         ),
         .executableTarget(
             name: "RelayProtocolBenchmarks",
-            dependencies: ["RelayProtocol", .product(name: "NIOCore", package: "swift-nio")],
+            dependencies: [
+                "RelayProtocol",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
             path: "Benchmarks/RelayProtocolBenchmarks",
             swiftSettings: settings
         ),

@@ -170,7 +170,7 @@ import Testing
             try await Task.sleep(for: .milliseconds(50))
         }
         try journal.close()
-        try await host.stop()
+        host.kill()
         _ = try await home.relayd.start()
         let again = try HostProcess(pc)
         #expect(try await again.line() == "ready")

@@ -234,6 +234,7 @@ extension LocalEndpoint {
         waitingForRoom = []
         loseTunnels()
         sent.disconnected()
+        disconnectedAsTarget()
         peers.lostRelay(at: Milliseconds(clamping: relayTime))
         if let problem, reason != .suspended { peers.report(RemoteSystemWatcherError(problem)) }
         publishDirectory()

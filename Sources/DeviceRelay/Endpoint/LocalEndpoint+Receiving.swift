@@ -6,16 +6,17 @@ import NIOCore
 import RelayProtocol
 
 /// What is done for the commands that came, one after the other.
-struct ReceivedWork {
-    var action: CommandTarget.Action
-    /// The connection it was decided on.
-    var attempt: Int
+enum ReceivedWork {
+    /// Asked for by the state machine, on a connection.
+    case action(CommandTarget.Action, attempt: Int)
+    /// What was noted has waited long enough.
+    case storeNoted
 
     /// Whether storing is all there is to it.
     var isWrite: Bool {
-        switch action {
-        case .persist, .removeLane: true
-        default: false
+        switch self {
+        case .action(.persist, _), .action(.removeLane, _), .storeNoted: true
+        case .action: false
         }
     }
 }
@@ -29,6 +30,12 @@ struct ArrivedCommand {
     let record: [UInt8]
 
     var content: JournalTransaction.ReceivedContent { .init(blob: sealed.encoded, record: record) }
+}
+
+/// A command that is over, and not stored so.
+struct AnsweredCommand {
+    let row: CommandTarget.Row
+    let result: JournalTransaction.Result
 }
 
 /// A command that an app is handling.
@@ -55,8 +62,13 @@ extension LocalEndpoint {
     }
 
     func perform(_ actions: [CommandTarget.Action]) {
-        for action in actions { receivedWork.append(ReceivedWork(action: action, attempt: channel.attempt)) }
+        for action in actions { receivedWork.append(.action(action, attempt: channel.attempt)) }
         workOnReceived()
+    }
+
+    /// Results that are on their way are not, if the connection is gone.
+    func disconnectedAsTarget() {
+        storeNotedResults()
     }
 
     func workOnReceived() {
@@ -76,7 +88,7 @@ extension LocalEndpoint {
                         // What is stored is not stored again.
                         left = left.filter { !$0.isWrite }[...]
                     } else {
-                        try await perform(work, results)
+                        if case .action(let action, let attempt) = work { try await perform(action, attempt, results) }
                         left.removeFirst()
                     }
                 }
@@ -87,11 +99,17 @@ extension LocalEndpoint {
         }
     }
 
-    /// The results that some work is about to store.
+    /// The results that some work is about to store, or to note.
     private func sign(_ batch: [ReceivedWork]) throws -> [CommandKey: JournalTransaction.Result] {
         var results: [CommandKey: JournalTransaction.Result] = [:]
-        for case .persist(let row, _, let reply) in batch.lazy.map(\.action) {
-            guard case .answered(let outcome) = row.state else { continue }
+        for work in batch {
+            let (row, reply): (CommandTarget.Row, [UInt8]?)
+            switch work {
+            case .action(.persist(let persisted, _, let its), _): (row, reply) = (persisted, its)
+            case .action(.note(let noted, let its), _): (row, reply) = (noted, its)
+            default: continue
+            }
+            guard case .answered(let outcome) = row.state, answered[row.command.key] == nil else { continue }
             let receipt = CommandReceipt(for: row.command, outcome: outcome, reply: reply, time: relayTime)
             results[row.command.key] = .init(receipt: try Signed(receipt, key: identityKey).encoded, reply: reply)
         }
@@ -100,40 +118,58 @@ extension LocalEndpoint {
 
     /// Stores, in one commit, what some work asks for, and deletes what is settled.
     private func store(_ batch: ArraySlice<ReceivedWork>, _ results: [CommandKey: JournalTransaction.Result]) async throws {
-        typealias Write = @Sendable (JournalTransaction) throws -> Void
-        var writes: [Write] = []
-        var (waiting, ended): ([CommandKey], [CommandKey]) = ([], [])
+        // Of one command only what it has come to.
+        var rows: [(row: CommandTarget.Row, highest: UInt64?)] = []
+        var indices: [CommandKey: Int] = [:]
+        var lanes: [CommandLane] = []
+        var noted: [AnsweredCommand] = []
         for work in batch {
-            switch work.action {
-            case .persist(let row, let highest, _):
-                let key = row.command.key
-                var (content, result): (JournalTransaction.ReceivedContent?, JournalTransaction.Result?)
-                switch row.state {
-                case .received:
-                    content = arriving[key]?.content
-                    waiting.append(key)
-                case .handling: break
-                case .answered:
-                    result = results[key]
-                    ended.append(key)
+            switch work {
+            case .action(.persist(let row, let highest, _), _):
+                if let index = indices[row.command.key] {
+                    rows[index] = (row, rows[index].highest ?? highest)
+                } else {
+                    indices[row.command.key] = rows.count
+                    rows.append((row, highest))
                 }
-                writes.append { [content, result] in try $0.persist(row, highest: highest, content: content, result: result) }
-            case .removeLane(let lane): writes.append { try $0.removeLane(lane) }
-            default: break
+            case .action(.removeLane(let lane), _): lanes.append(lane)
+            case .storeNoted: noted = isConnected ? answered.due(now: now) : answered.all
+            case .action: break
             }
         }
-        let gone = settled
+        var (waiting, ended): ([CommandKey], [CommandKey]) = ([], [])
+        let writes = rows.map { row, highest in
+            let key = row.command.key
+            var (content, result): (JournalTransaction.ReceivedContent?, JournalTransaction.Result?)
+            switch row.state {
+            case .received:
+                content = arriving[key]?.content
+                waiting.append(key)
+            case .handling: break
+            case .answered:
+                result = results[key]
+                ended.append(key)
+            }
+            return (row: row, highest: highest, content: content, result: result)
+        }
+        let (gone, unused, results) = (settled, lanes, noted)
         settled = []
+        guard !writes.isEmpty || !gone.isEmpty || !unused.isEmpty || !results.isEmpty else { return }
         do {
-            try await journal.write { [writes] transaction in
+            try await journal.write { transaction in
                 // First, since the same command may have come again.
                 for key in gone { try transaction.remove(key) }
-                for write in writes { try write(transaction) }
+                for lane in unused { try transaction.removeLane(lane) }
+                for write in writes {
+                    try transaction.persist(write.row, highest: write.highest, content: write.content, result: write.result)
+                }
+                for answer in results { try transaction.persist(answer.row, highest: nil, result: answer.result) }
             }
         } catch {
-            settled = gone + settled
+            settled.formUnion(gone)
             throw error
         }
+        for answer in noted { answered.remove(answer.row.command.key) }
         for key in waiting {
             guard let command = arriving.removeValue(forKey: key) else { continue }
             arrived.keep(command, for: key, bytes: command.sealed.encoded.count)
@@ -144,31 +180,41 @@ extension LocalEndpoint {
         }
     }
 
-    private func forget(_ key: CommandKey) {
-        if settled.isEmpty {
-            _ = after(Self.longestNote) { endpoint in
-                let keys = endpoint.settled
-                endpoint.settled = []
-                guard !keys.isEmpty else { return }
-                // What is left is settled once more, some other time.
-                endpoint.journal.write { transaction in
-                    for key in keys { try transaction.remove(key) }
-                } completion: { _ in
-                }
-            }
-        }
-        settled.append(key)
+    /// Keeps a result until the relay has settled it, or for so long that it is better stored.
+    private func note(_ row: CommandTarget.Row, _ result: JournalTransaction.Result) {
+        answered.keep(AnsweredCommand(row: row, result: result), for: row.command.key, now: now)
+        if isConnected { linger() } else { storeNotedResults() }
     }
 
-    private func perform(_ work: ReceivedWork, _ results: [CommandKey: JournalTransaction.Result]) async throws {
-        let isCurrent = work.attempt == channel.attempt
-        switch work.action {
+    private var isConnected: Bool { if case .connected = channel.status { true } else { false } }
+
+    /// Stores the results that have waited long enough, or all if they wait for nothing, and deletes what is settled.
+    func storeNotedResults() {
+        guard !answered.isEmpty || !settled.isEmpty else { return }
+        receivedWork.append(.storeNoted)
+        workOnReceived()
+    }
+
+    private func forget(_ key: CommandKey) {
+        answered.remove(key)
+        settled.insert(key)
+        linger()
+    }
+
+    private func perform(
+        _ action: CommandTarget.Action,
+        _ attempt: Int,
+        _ results: [CommandKey: JournalTransaction.Result]
+    ) async throws {
+        let isCurrent = attempt == channel.attempt
+        switch action {
         case .persist, .removeLane: break
+        case .note(let row, _): if let result = results[row.command.key] { note(row, result) }
         case .remove(let key): forget(key)
         case .sendReceived(let key): if isCurrent { say(.commandReceived(.init(sender: key.sender, id: key.id))) }
         case .sendResult(let key):
             guard isCurrent, !settled.contains(key) else { return }
-            var result = results[key]
+            var result = results[key] ?? answered[key]?.result
             if result == nil { result = try await journal.write { try $0.result(key) } }
             if let result { send(result, for: key) }
         case .sendUnstoredResult(let command, let outcome):

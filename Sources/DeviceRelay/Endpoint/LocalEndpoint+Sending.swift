@@ -63,34 +63,36 @@ extension LocalEndpoint {
             } catch {
                 dropSentWork(error, left)
                 // The relay tells it again.
-                noted = [:]
+                _ = noted.takeAll()
                 sent.disconnected()
                 return storageFailed(error)
             }
         }
     }
 
-    /// Stores, in one commit, what some work asks for, and what was noted.
+    /// Stores, in one commit, what some work asks for.
     private func store(_ batch: [SentWork]) async throws {
         var rows: [(row: SentCommand, content: JournalTransaction.SentContent?)] = []
-        var isDue = false
         for work in batch {
             switch work {
             case .step(let step, _):
                 switch step.action {
                 case .persist(let row):
-                    noted[step.id] = nil
+                    noted.remove(step.id)
                     rows.append((row, resigned.removeValue(forKey: step.id)))
-                case .note(let row): note(row)
+                case .note(let row):
+                    noted.keep(row, for: step.id, now: now)
+                    linger()
                 default: break
                 }
-            case .storeNoted: isDue = true
+            case .storeNoted:
+                for row in noted.due(now: now) {
+                    noted.remove(row.command.id)
+                    rows.append((row, nil))
+                }
             default: break
             }
         }
-        guard isDue || !rows.isEmpty else { return }
-        rows += noted.values.map { ($0, nil) }
-        noted = [:]
         let writes = rows
         guard !writes.isEmpty else { return }
         let ended = try await journal.write { transaction in
@@ -104,22 +106,10 @@ extension LocalEndpoint {
         }
     }
 
-    private func note(_ row: SentCommand) {
-        if noted.isEmpty {
-            _ = after(Self.longestNote) { endpoint in
-                guard !endpoint.noted.isEmpty else { return }
-                endpoint.sentWork.append(.storeNoted)
-                endpoint.workOnSent()
-            }
-        }
-        noted[row.command.id] = row
-    }
-
     /// What is stored is the truth: other processes of this endpoint may have sent, or heard an end.
     private func connectedAsSender(_ attempt: Int) async throws {
         guard attempt == channel.attempt else { return }
-        let (ids, rows) = (Array(sentStates.keys), noted.values.map { $0 })
-        noted = [:]
+        let (ids, rows) = (Array(sentStates.keys), noted.takeAll())
         let (open, known) = try await journal.write { transaction in
             for row in rows { try transaction.update(row) }
             return (try transaction.openCommands(), try ids.compactMap { try transaction.sent($0) })

@@ -60,17 +60,30 @@ extension LocalEndpoint {
         return agreementKeys
     }
 
-    /// How long what need not be stored at once waits for another commit to join, in milliseconds.
-    static var longestNote: Int64 { 250 }
+    /// Sees to it that what is to be stored soon is, by one timer for all of it.
+    func linger() {
+        guard !isLingering, !isShutDown, !noted.isEmpty || !answered.isEmpty || !settled.isEmpty else { return }
+        isLingering = true
+        _ = after(Lingering<CommandID, SentCommand>.time) { endpoint in
+            endpoint.isLingering = false
+            if endpoint.storageTrouble.until == nil {
+                if !endpoint.noted.isEmpty { endpoint.sentWork.append(.storeNoted) }
+                endpoint.workOnSent()
+                endpoint.storeNotedResults()
+            }
+            endpoint.linger()
+        }
+    }
 
     /// What waits for another commit, at the end. Whatever is lost of it is told again.
     func storeTheRest() async {
-        let (noted, settled) = (noted.values.map { $0 }, settled)
-        (self.noted, self.settled) = ([:], [])
-        guard !noted.isEmpty || !settled.isEmpty else { return }
+        let (noted, settled, answered) = (noted.takeAll(), settled, answered.takeAll())
+        self.settled = []
+        guard !noted.isEmpty || !settled.isEmpty || !answered.isEmpty else { return }
         try? await journal.write { transaction in
             for row in noted { try transaction.update(row) }
             for key in settled { try transaction.remove(key) }
+            for answer in answered { try transaction.persist(answer.row, highest: nil, result: answer.result) }
         }
     }
 

@@ -80,8 +80,8 @@ actor LocalEndpoint {
     var sent = SentCommands()
     var sentStates: [CommandID: Observed<SentCommand.State>] = [:]
     var sentWork = WorkQueue<SentWork>()
-    /// To be stored with the next commit, or soon.
-    var noted: [CommandID: SentCommand] = [:]
+    /// To be stored soon.
+    var noted = Lingering<CommandID, SentCommand>()
     /// The blobs of those that have not left.
     var blobs = RecentlyStored<CommandID, [UInt8]>()
     /// Works on it.
@@ -94,7 +94,11 @@ actor LocalEndpoint {
     var received: CommandTarget
     var receivedWork = WorkQueue<ReceivedWork>()
     /// To be deleted with the next commit, or soon.
-    var settled: [CommandKey] = []
+    var settled: Set<CommandKey> = []
+    /// Those whose results are on their way to the relay; to be stored soon, unless they are settled before.
+    var answered = Lingering<CommandKey, AnsweredCommand>()
+    /// There is a timer for what is to be stored soon.
+    var isLingering = false
     /// Commands that came, until they are stored or with their handlers.
     var arriving: [CommandKey: ArrivedCommand] = [:]
     /// Those that are stored, and not with their handlers yet.

@@ -26,7 +26,7 @@ package final class Journal: Sendable {
     /// A larger group would only make its first wait.
     private static let largestGroup = 256
     /// Looking for old commands takes longer than to store a new one, so it is done once for so many that this share of the limit is new.
-    private static let trimmedShare = 64
+    private static let trimmedShare = 16
 
     let endpoint: EndpointID
     let limits: Limits
@@ -89,7 +89,7 @@ package final class Journal: Sendable {
     // MARK: Access
 
     /// Runs the body in a transaction, and tells its result once that is committed, on the journal's thread. If the body throws,
-    /// nothing of it is stored, and others in the same commit are not affected.
+    /// nothing of it is stored, and others in the same commit are not affected; it may be run twice then.
     package func write<Value: Sendable>(
         _ body: @escaping @Sendable (JournalTransaction) throws -> Value,
         completion: @escaping @Sendable (Result<Value, any Error>) -> Void
@@ -153,20 +153,44 @@ package final class Journal: Sendable {
     private func commit(_ group: [any JournalWork]) -> JournalError? {
         database.inDatabase { database in
             do {
-                try database.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
-                for work in group {
-                    work.run(JournalTransaction(database: database, journal: self))
-                    // A full or failing disk ends the whole transaction; what came after it would be on its own.
-                    guard database.isInsideTransaction else { return .failed(ResultCode.SQLITE_IOERR.rawValue) }
+                do {
+                    try run(group, in: database, inSavepoints: false)
+                } catch is HalfWritten {
+                    // Seldom enough: savepoints around all would cost more.
+                    undo(database)
+                    try run(group, in: database, inSavepoints: true)
                 }
-                try database.cachedStatement(sql: "COMMIT").execute()
                 return nil
             } catch {
-                if database.isInsideTransaction { try? database.execute(sql: "ROLLBACK") }
+                undo(database)
                 return Self.error(error, path: path)
             }
         }
     }
+
+    private func undo(_ database: Database) {
+        if database.isInsideTransaction { try? database.execute(sql: "ROLLBACK") }
+    }
+
+    private func run(_ group: [any JournalWork], in database: Database, inSavepoints: Bool) throws {
+        try database.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
+        for work in group {
+            if inSavepoints { try database.cachedStatement(sql: "SAVEPOINT work").execute() }
+            let before = database.totalChangesCount
+            let hasFailed = work.run(JournalTransaction(database: database, journal: self))
+            // A full or failing disk ends the whole transaction; what came after it would be on its own.
+            guard database.isInsideTransaction else { throw JournalError.failed(ResultCode.SQLITE_IOERR.rawValue) }
+            let isSpoilt = hasFailed && database.totalChangesCount != before
+            if isSpoilt, !inSavepoints { throw HalfWritten() }
+            guard inSavepoints else { continue }
+            if isSpoilt { try database.execute(sql: "ROLLBACK TO work") }
+            try database.cachedStatement(sql: "RELEASE work").execute()
+        }
+        try database.cachedStatement(sql: "COMMIT").execute()
+    }
+
+    /// A body has thrown after it had written.
+    private struct HalfWritten: Error {}
 
     static func error(_ error: any Error, path: String) -> JournalError {
         switch error {
@@ -189,7 +213,8 @@ package final class Journal: Sendable {
 
 /// One submitted transaction.
 private protocol JournalWork: Sendable {
-    func run(_ transaction: JournalTransaction)
+    /// - Returns: Whether it has failed.
+    func run(_ transaction: JournalTransaction) -> Bool
     /// - Parameter failure: Why the group it belongs to is not on disk.
     func report(_ failure: JournalError?)
 }
@@ -211,21 +236,15 @@ private final class Work<Value: Sendable>: JournalWork {
         self.path = path
     }
 
-    /// In a savepoint, so that a body that throws spoils none of the others.
-    func run(_ transaction: JournalTransaction) {
-        let database = transaction.database
-        let result = Result<Value, any Error> {
-            try database.cachedStatement(sql: "SAVEPOINT work").execute()
-            do {
-                let value = try body(transaction)
-                try database.cachedStatement(sql: "RELEASE work").execute()
-                return value
-            } catch {
-                if database.isInsideTransaction { try database.execute(sql: "ROLLBACK TO work; RELEASE work") }
-                throw error is DatabaseError || error is RowProblem ? Journal.error(error, path: path) : error
-            }
+    func run(_ transaction: JournalTransaction) -> Bool {
+        let result: Result<Value, any Error>
+        do {
+            result = .success(try body(transaction))
+        } catch {
+            result = .failure(error is DatabaseError || error is RowProblem ? Journal.error(error, path: path) : error)
         }
         self.result.withLock { $0 = result }
+        return if case .failure = result { true } else { false }
     }
 
     func report(_ failure: JournalError?) {

@@ -17,6 +17,9 @@ enum JournalSchema {
             // Each new command asks how many have not ended, and which of the others have to make room.
             try database.execute(sql: "CREATE INDEX sent_commands_state ON sent_commands (state)")
         }
+        migrator.registerMigration("4 commands for less") { database in
+            try database.execute(sql: fourth)
+        }
         return migrator
     }
 
@@ -127,6 +130,70 @@ enum JournalSchema {
             secret BLOB PRIMARY KEY NOT NULL CHECK (length(secret) = 32),
             ends INTEGER NOT NULL
         ) WITHOUT ROWID;
+        """
+
+    /// Which command has not ended; in these words, by which SQLite knows that `sent_commands_open` has all of them.
+    static let isOpen = "(state = 'prepared' OR state = 'sent' OR state = 'accepted')"
+
+    /// Each new command asks how many have not ended, and which of its lane are before it: one index for both, of these few alone, is
+    /// what a change has to keep up. And SQLite makes a table of more than two values behind `IN`, each time anew.
+    private static let fourth = """
+        CREATE TABLE new_sent_commands (
+            id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 16),
+            target BLOB NOT NULL,
+            app TEXT NOT NULL,
+            number INTEGER NOT NULL,
+            created INTEGER NOT NULL,
+            expires INTEGER NOT NULL,
+            digest BLOB NOT NULL CHECK (length(digest) = 32),
+            size INTEGER NOT NULL CHECK (size > 0),
+            cancel_requested INTEGER NOT NULL CHECK (cancel_requested IN (0, 1)),
+            signings INTEGER NOT NULL CHECK (signings > 0),
+            state TEXT NOT NULL CHECK (\(isOpen) OR state = 'withdrawn' OR state = 'refused' OR state = 'final'),
+            progress TEXT CHECK (progress = 'accepted' OR progress = 'waking' OR progress = 'delivered'),
+            refusal TEXT,
+            refusal_limit TEXT,
+            limit_allowed INTEGER,
+            limit_requested INTEGER,
+            may_have_run INTEGER CHECK (may_have_run IN (0, 1)),
+            outcome TEXT,
+            outcome_reason TEXT,
+            attested_by TEXT CHECK (attested_by IN ('target', 'relay')),
+            receipt BLOB,
+            reply BLOB,
+            FOREIGN KEY (target, app) REFERENCES sent_lanes (target, app),
+            CHECK ((state = 'accepted') = (progress IS NOT NULL)),
+            CHECK ((state = 'refused') = (refusal IS NOT NULL)),
+            CHECK ((state = 'refused') = (may_have_run IS NOT NULL)),
+            CHECK ((state = 'final') = (outcome IS NOT NULL)),
+            CHECK ((state = 'final') = (attested_by IS NOT NULL)),
+            CHECK ((receipt IS NOT NULL) = (attested_by IS NOT NULL AND attested_by = 'target')),
+            CHECK (reply IS NULL OR receipt IS NOT NULL),
+            CHECK ((refusal_limit IS NULL) = (limit_allowed IS NULL) AND (refusal_limit IS NULL) = (limit_requested IS NULL))
+        ) WITHOUT ROWID;
+        INSERT INTO new_sent_commands SELECT * FROM sent_commands;
+        DROP TABLE sent_commands;
+        ALTER TABLE new_sent_commands RENAME TO sent_commands;
+        CREATE INDEX sent_commands_open ON sent_commands (target, app, number, state) WHERE \(isOpen);
+
+        CREATE TABLE new_received_commands (
+            sender BLOB NOT NULL CHECK (length(sender) = 32),
+            id BLOB NOT NULL CHECK (length(id) = 16),
+            app TEXT NOT NULL,
+            number INTEGER NOT NULL,
+            created INTEGER NOT NULL,
+            expires INTEGER NOT NULL,
+            digest BLOB NOT NULL CHECK (length(digest) = 32),
+            size INTEGER NOT NULL CHECK (size > 0),
+            state TEXT NOT NULL CHECK (state = 'received' OR state = 'handling' OR state = 'answered'),
+            outcome TEXT,
+            outcome_reason TEXT,
+            PRIMARY KEY (sender, id),
+            CHECK ((state = 'answered') = (outcome IS NOT NULL))
+        ) WITHOUT ROWID;
+        INSERT INTO new_received_commands SELECT * FROM received_commands;
+        DROP TABLE received_commands;
+        ALTER TABLE new_received_commands RENAME TO received_commands;
         """
 
     private static let second = """

@@ -59,12 +59,15 @@ package struct JournalTransaction {
     /// The lane's next number. It counts as used once the transaction is committed, whether a command uses it or not.
     package func nextNumber(to target: EndpointID, appID: String) throws -> UInt64 {
         let row = try Row.fetchOne(
-            statement("SELECT highest FROM sent_lanes WHERE target = ? AND app = ?"),
-            arguments: [target.column, appID]
+            statement(
+                """
+                INSERT INTO sent_lanes (target, app, highest) VALUES (?, ?, ?)
+                ON CONFLICT (target, app) DO UPDATE SET highest = highest + 1 WHERE highest < ? RETURNING highest
+                """
+            ),
+            arguments: [target.column, appID, NumberColumn.encode(1), NumberColumn.encode(.max)]
         )
-        let (next, overflow) = (try row?.number("highest") ?? 0).addingReportingOverflow(1)
-        guard !overflow else { throw RowProblem() }
-        try raiseSentLane(target, appID, to: next)
+        guard let next = try row?.number("highest") else { throw RowProblem() }
         return next
     }
 
@@ -78,27 +81,21 @@ package struct JournalTransaction {
         )
     }
 
-    /// Stores a new command.
+    /// Stores a new command, whose number is its lane's next.
     /// - Throws: `LimitExceeded` if too many have not ended. Of those that have, the oldest make room, some at a time.
     package func insert(_ sent: SentCommand, _ content: SentContent) throws {
         let limit = journal.limits[.mailboxCommands]
-        let open = "SELECT count(*) FROM sent_commands WHERE state IN ('prepared', 'sent', 'accepted')"
-        try journal.limits.check(.mailboxCommands, (try Int.fetchOne(statement(open)) ?? 0) + 1)
+        try journal.limits.check(.mailboxCommands, (try Int.fetchOne(statement(Self.countOpen)) ?? 0) + 1)
         if journal.isTimeToTrim() {
             try run(
                 """
                 DELETE FROM sent_commands WHERE id IN (
-                    SELECT id FROM sent_commands WHERE state IN ('withdrawn', 'refused', 'final') ORDER BY id DESC LIMIT -1 OFFSET ?)
+                    SELECT id FROM sent_commands WHERE NOT \(JournalSchema.isOpen) ORDER BY id DESC LIMIT -1 OFFSET ?)
                 """,
                 [limit - 1]
             )
         }
-        try raiseSentLane(sent.command.lane.target, sent.command.lane.appID, to: sent.command.number)
-        let columns = "\(Self.signedColumns), \(Self.stateColumns)"
-        try run(
-            "INSERT INTO sent_commands (\(columns)) VALUES (\(Self.marks(22)))",
-            Self.signedValues(sent) + Self.stateValues(sent)
-        )
+        try run(Self.insertSent, Self.signedValues(sent) + Self.stateValues(sent))
         try run(
             "INSERT INTO sent_blobs (id, blob, body, target) VALUES (?, ?, ?, ?)",
             [sent.command.id.column, Data(content.blob), Data(content.body), Data(content.target)]
@@ -109,11 +106,7 @@ package struct JournalTransaction {
     /// - Returns: False, and nothing is changed, if another process has stored the command's end, or has forgotten it: that stands.
     @discardableResult
     package func update(_ sent: SentCommand, _ content: SentContent? = nil) throws -> Bool {
-        let condition = "WHERE id = ? AND state IN ('prepared', 'sent', 'accepted')"
-        try run(
-            "UPDATE sent_commands SET (\(Self.stateColumns)) = (\(Self.marks(13))) \(condition)",
-            Self.stateValues(sent) + [sent.command.id.column]
-        )
+        try run(Self.updateState, Self.stateValues(sent) + [sent.command.id.column])
         guard database.changesCount > 0 else { return false }
         if let content {
             try raiseSentLane(sent.command.lane.target, sent.command.lane.appID, to: sent.command.number)
@@ -146,18 +139,12 @@ package struct JournalTransaction {
 
     /// Those of a lane that the relay has not answered yet, as far as is stored, in the order of their numbers.
     package func unansweredCommands(to target: EndpointID, appID: String) throws -> [CommandID] {
-        // By the state, since a lane has any number of commands that have ended.
-        let open = """
-            SELECT id FROM sent_commands INDEXED BY sent_commands_state
-            WHERE state IN ('prepared', 'sent') AND target = ? AND app = ? ORDER BY number
-            """
-        return try Row.fetchAll(statement(open), arguments: [target.column, appID]).map { try $0.commandID("id") }
+        try Row.fetchAll(statement(Self.selectUnanswered), arguments: [target.column, appID]).map { try $0.commandID("id") }
     }
 
     /// Those without an end, in the order of their ids.
     package func openCommands() throws -> [SentCommand] {
-        try Row.fetchAll(statement("SELECT * FROM sent_commands WHERE state IN ('prepared', 'sent', 'accepted') ORDER BY id"))
-            .map(sentCommand)
+        try Row.fetchAll(statement("SELECT * FROM sent_commands WHERE \(JournalSchema.isOpen) ORDER BY id")).map(sentCommand)
     }
 
     /// All commands, in the order of their ids.
@@ -166,6 +153,17 @@ package struct JournalTransaction {
     }
 
     private static func marks(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
+
+    // Put together once.
+    private static let countOpen = "SELECT count(*) FROM sent_commands INDEXED BY sent_commands_open WHERE \(JournalSchema.isOpen)"
+    private static let selectUnanswered = """
+        SELECT id FROM sent_commands INDEXED BY sent_commands_open
+        WHERE target = ? AND app = ? AND (state = 'prepared' OR state = 'sent') AND \(JournalSchema.isOpen) ORDER BY number
+        """
+    private static let insertSent = "INSERT INTO sent_commands (\(signedColumns), \(stateColumns)) VALUES (\(marks(22)))"
+    private static let updateState = """
+        UPDATE sent_commands SET (\(stateColumns)) = (\(marks(13))) WHERE id = ? AND \(JournalSchema.isOpen)
+        """
 
     // What changes only when the command is signed anew.
     private static let signedColumns = "id, target, app, number, created, expires, digest, size, signings"

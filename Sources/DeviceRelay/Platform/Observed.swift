@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import NIOCore
+import NIOPosix
 import Synchronization
 
 /// A value that changes, for any number of independent observers. An observer gets the newest value when it asks; what changed in
@@ -46,7 +48,9 @@ package final class Observed<Value: Sendable>: Sendable {
 
     /// The value, once it is newer than the revision that was seen last; 0 stands for none.
     /// - Returns: `nil` once the final value was seen, or the task is cancelled.
-    func next(after seen: UInt64) async -> (value: Value, revision: UInt64)? {
+    func next(after seen: UInt64) async -> (value: Value, revision: UInt64)? { await next(after: seen, within: nil) }
+
+    private func next(after seen: UInt64, within limit: TimeLimit?) async -> (value: Value, revision: UInt64)? {
         let waiter = state.withLock { state in
             state.lastWaiter &+= 1
             return state.lastWaiter
@@ -56,11 +60,11 @@ package final class Observed<Value: Sendable>: Sendable {
                 (state.revision > seen ? (state.value, state.revision) : nil, state.isFinished)
             }
             if let news { return news }
-            if isFinished { return nil }
+            if isFinished || limit?.isOver == true { return nil }
             await withTaskCancellationHandler {
                 await withCheckedContinuation { continuation in
                     let isOver = state.withLock { state in
-                        guard state.revision <= seen, !state.isFinished, !Task.isCancelled else { return true }
+                        guard state.revision <= seen, !state.isFinished, !Task.isCancelled, limit?.isOver != true else { return true }
                         state.waiting[waiter] = continuation
                         return false
                     }
@@ -74,26 +78,37 @@ package final class Observed<Value: Sendable>: Sendable {
     }
 
     /// The same, for no longer than a duration.
-    func first(within duration: Duration, where isMet: @escaping @Sendable (Value) -> Bool) async -> Value? {
-        await withTaskGroup(of: Value?.self) { group in
-            group.addTask { await self.first(where: isMet) }
-            group.addTask {
-                try? await Task.sleep(for: duration)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return await group.next() ?? nil
+    func first(within duration: Duration, where isMet: (Value) -> Bool) async -> Value? {
+        let limit = TimeLimit()
+        // A loop's timer costs less than a task that sleeps. Nobody waits for longer than some thirty years.
+        let delay = TimeAmount.milliseconds(min(max(0, duration.milliseconds), 1 << 40))
+        let timer = MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: delay) {
+            limit.end()
+            self.wake { _ in }
         }
+        defer { timer.cancel() }
+        return await first(within: limit, where: isMet)
     }
 
     /// Waits until the value fulfils a condition.
     /// - Returns: The value; `nil` if it is final without that, or the task is cancelled.
-    package func first(where isMet: (Value) -> Bool) async -> Value? {
+    package func first(where isMet: (Value) -> Bool) async -> Value? { await first(within: nil, where: isMet) }
+
+    private func first(within limit: TimeLimit?, where isMet: (Value) -> Bool) async -> Value? {
         var seen: UInt64 = 0
-        while let (value, revision) = await next(after: seen) {
+        while let (value, revision) = await next(after: seen, within: limit) {
             if isMet(value) { return value }
             seen = revision
         }
         return nil
     }
+}
+
+/// Whether somebody has waited long enough.
+private final class TimeLimit: Sendable {
+    private let over = Atomic(false)
+
+    var isOver: Bool { over.load(ordering: .acquiring) }
+
+    func end() { over.store(true, ordering: .releasing) }
 }

@@ -72,6 +72,9 @@ package struct CommandTarget: Hashable, Sendable {
         /// row is written with its reply and with the receipt, which the owner signs over both; a received one with the command itself,
         /// which nobody reads again once it is being handled.
         case persist(Row, highest: UInt64?, reply: [UInt8]?)
+        /// Write the answered row of what was being handled, with its reply and the receipt, unless it is removed before: soon, and at once
+        /// when the connection over which its result is sent is not there, or ends. A crash before that is one while it was handled.
+        case note(Row, reply: [UInt8]?)
         /// Delete the row with all that belongs to it, when there is something to write, or soon: whoever finds it after a crash has it
         /// settled once more.
         case remove(CommandKey)
@@ -79,7 +82,7 @@ package struct CommandTarget: Hashable, Sendable {
         case removeLane(CommandLane)
         /// Send `command.received`.
         case sendReceived(CommandKey)
-        /// Send `command.result` with the receipt and reply that are stored, or that the `.persist` behind this is about to store.
+        /// Send `command.result` with the receipt and reply that are stored or noted, or that the `.note` behind this notes.
         case sendResult(CommandKey)
         /// Send a `command.result` for a command of which nothing is stored, with a receipt signed for it.
         case sendUnstoredResult(CommandDescriptor, CommandOutcome)
@@ -289,8 +292,10 @@ package struct CommandTarget: Hashable, Sendable {
         lanesAtWork -= 1
         extended.remove(key)
         queue(lane)
-        // It is stored as `handling`, so it never runs again, whether this is stored or lost; of two results the relay takes the first.
-        return answer(key, outcome, reply: reply).reversed()
+        // It is stored as `handling`, so it never runs again, whether this is stored or lost; of two results the relay takes the first,
+        // which is settled in most cases before anything is written.
+        guard let row = setAnswered(key, outcome) else { return [] }
+        return [.sendResult(key), .note(row, reply: reply)]
     }
 
     // MARK: Turns
@@ -326,11 +331,14 @@ package struct CommandTarget: Hashable, Sendable {
         turns.append(lane)
     }
 
-    private mutating func answer(_ key: CommandKey, _ outcome: CommandOutcome, reply: [UInt8]? = nil) -> [Action] {
-        guard var row = rows[key] else { return [] }
-        row.state = .answered(outcome)
-        rows[key] = row
-        return [.persist(row, highest: nil, reply: reply), .sendResult(key)]
+    private mutating func answer(_ key: CommandKey, _ outcome: CommandOutcome) -> [Action] {
+        guard let row = setAnswered(key, outcome) else { return [] }
+        return [.persist(row, highest: nil, reply: nil), .sendResult(key)]
+    }
+
+    private mutating func setAnswered(_ key: CommandKey, _ outcome: CommandOutcome) -> Row? {
+        rows[key]?.state = .answered(outcome)
+        return rows[key]
     }
 
     private static func sorted(_ rows: some Sequence<Row>) -> [Row] {

@@ -37,8 +37,8 @@ package struct SentCommand: Hashable, Sendable {
     package enum Action: Hashable, Sendable {
         /// Write the row; with it, when it is new or signed anew, its blob and the lane's highest number.
         case persist(SentCommand)
-        /// Write the row when there is something else to write, or soon. What follows need not wait, and a crash may lose it: the
-        /// relay tells it again. A `persist` of the same command overtakes it.
+        /// Write the row soon. What follows need not wait, and a crash may lose it: the relay tells it again. A `persist` of the same
+        /// command overtakes it, and mostly does.
         case note(SentCommand)
         /// Send the stored blob.
         case send(again: Bool)

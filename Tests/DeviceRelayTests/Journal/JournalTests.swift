@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import DeviceRelay
 import Foundation
 import GRDB
 import RelayProtocol
 import Testing
+
+@testable import DeviceRelay
 
 @Suite struct JournalTests {
     let directory: TemporaryDirectory
@@ -104,7 +105,7 @@ import Testing
         let rows = stored
         do {
             let journal = try journal()
-            try await journal.write { transaction in for sent in rows { try transaction.insert(sent, Self.content) } }
+            try await journal.write { transaction in for sent in rows { try transaction.add(sent) } }
             // Every open state can follow every other as far as the journal is concerned; an end stands.
             try await journal.write { transaction in
                 for (sent, other) in zip(rows, rows.reversed()) where sent.isEnded || !other.isEnded {
@@ -164,7 +165,13 @@ import Testing
         actions += target.offered(command(2, to: endpoint, from: peer), check: .refused(.unsupported), clock)
         let all = actions
         try await journal.write { transaction in
-            for case .persist(let row, let highest, let reply) in all {
+            for action in all {
+                let (row, highest, reply): (CommandTarget.Row, UInt64?, [UInt8]?)
+                switch action {
+                case .persist(let persisted, let its, let answer): (row, highest, reply) = (persisted, its, answer)
+                case .note(let noted, let answer): (row, highest, reply) = (noted, nil, answer)
+                default: continue
+                }
                 let isAnswered = if case .answered = row.state { true } else { false }
                 try transaction.persist(
                     row,
@@ -187,13 +194,31 @@ import Testing
         #expect(try await two.write { try $0.nextNumber(to: peer, appID: "a") } == 2)
         #expect(try await one.write { try $0.nextNumber(to: peer, appID: "b") } == 1)
         #expect(try await one.write { try $0.nextNumber(to: other, appID: "a") } == 1)
-        let sent = SentCommand(restoring: command(1 << 63, appID: "a"), state: .sent, cancelRequested: false, signings: 1)
-        try await one.write { try $0.insert(sent, Self.content) }
-        let next = try await two.write { try $0.nextNumber(to: peer, appID: "a") }
-        #expect(next == UInt64(1) << 63 + 1)
-        let last = SentCommand(restoring: command(.max, appID: "a"), state: .sent, cancelRequested: false, signings: 1)
-        try await one.write { try $0.insert(last, Self.content) }
+        let raw = try DatabaseQueue(path: path)
+        // With the top bit flipped.
+        try await raw.write { try $0.execute(sql: "UPDATE sent_lanes SET highest = 0 WHERE app = 'a'") }
+        #expect(try await two.write { try $0.nextNumber(to: peer, appID: "a") } == UInt64(1) << 63 + 1)
+        try await raw.write { try $0.execute(sql: "UPDATE sent_lanes SET highest = ? WHERE app = 'a'", arguments: [Int64.max - 1]) }
+        #expect(try await two.write { try $0.nextNumber(to: peer, appID: "a") } == UInt64.max)
         await #expect(throws: JournalError.self) { try await two.write { try $0.nextNumber(to: peer, appID: "a") } }
+    }
+
+    @Test func whatAnotherProcessSentInTheLaneIsFoundInItsOrder() async throws {
+        let (one, two) = (try journal(), try journal())
+        let peer = peer
+        let open: [SentCommand.State] = [.sent, .prepared, .accepted(.waking), .withdrawn, .sent, .prepared]
+        for (index, state) in open.enumerated() {
+            let sent = SentCommand(restoring: command(UInt64(6 - index)), state: state, cancelRequested: false, signings: 1)
+            try await one.write { try $0.add(sent) }
+        }
+        let other = SentCommand(restoring: command(9, appID: "other"), state: .sent, cancelRequested: false, signings: 1)
+        try await one.write { try $0.add(other) }
+        let numbers = try await two.write { transaction in
+            try transaction.unansweredCommands(to: peer, appID: "app").compactMap { try transaction.sent($0)?.command.number }
+        }
+        #expect(numbers == [1, 2, 5, 6])
+        let known = try two.read { try $0.openCommands() }
+        #expect(known.map(\.command.number).sorted() == [1, 2, 4, 5, 6, 9])
     }
 
     @Test func signingAnewReplacesTheBlob() async throws {
@@ -211,7 +236,7 @@ import Testing
         )
         let after = SentCommand(restoring: anew, state: .sent, cancelRequested: false, signings: 2)
         let content = JournalTransaction.SentContent(blob: [9, 9, 9, 9], body: [4], target: [5])
-        try await journal.write { try $0.insert(before, Self.content) }
+        try await journal.write { try $0.add(before) }
         _ = try await journal.write { try $0.update(after, content) }
         #expect(try journal.read { try $0.sentCommands() } == [after])
         #expect(try journal.read { try $0.sentContent(old.id) } == content)
@@ -227,16 +252,16 @@ import Testing
         let journal = try journal(limits: limits)
         for number in UInt64(1)...6 {
             let sent = SentCommand(restoring: command(number), state: .withdrawn, cancelRequested: false, signings: 1)
-            try await journal.write { try $0.insert(sent, Self.content) }
+            try await journal.write { try $0.add(sent) }
         }
         #expect(try journal.read { try $0.sentCommands() }.map(\.command.number) == [4, 5, 6])
         for number in UInt64(7)...9 {
             let sent = SentCommand(restoring: command(number), state: .sent, cancelRequested: false, signings: 1)
-            try await journal.write { try $0.insert(sent, Self.content) }
+            try await journal.write { try $0.add(sent) }
         }
         let tooMany = SentCommand(restoring: command(10), state: .sent, cancelRequested: false, signings: 1)
         await #expect(throws: LimitExceeded(limit: .mailboxCommands, allowed: 3, requested: 4)) {
-            try await journal.write { try $0.insert(tooMany, Self.content) }
+            try await journal.write { try $0.add(tooMany) }
         }
         #expect(try journal.read { try $0.sentCommands() }.filter { !$0.isEnded }.count == 3)
     }
@@ -277,6 +302,14 @@ import Testing
             }
         }
         #expect(try journal.read { try $0.pins().isEmpty })
+    }
+}
+
+extension JournalTransaction {
+    /// A command gets its number in the transaction that stores it; here it brings it.
+    fileprivate func add(_ sent: SentCommand) throws {
+        _ = try nextNumber(to: sent.command.lane.target, appID: sent.command.lane.appID)
+        try insert(sent, JournalTests.content)
     }
 }
 

@@ -116,6 +116,6 @@ struct Exploration {
     }
 
     private func rest(of world: CommandWorld) -> [CommandWorld.Step] {
-        (world.senders[0].noted.isEmpty ? [] : [.storeTheRest(0)]) + (world.targets[0].removals.isEmpty ? [] : [.storeTheRest(1)])
+        (world.senders[0].noted.isEmpty ? [] : [.storeTheRest(0)]) + (world.targets[0].hasRest ? [.storeTheRest(1)] : [])
     }
 }

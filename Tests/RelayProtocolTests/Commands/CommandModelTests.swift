@@ -193,7 +193,7 @@ struct CommandWalk {
         for node in world.links.indices {
             let queue = node < 2 ? world.senders[node].queue : world.targets[node - 2].queue
             if !queue.isEmpty { steps.append(.work(node)) }
-            let hasRest = node < 2 ? !world.senders[node].noted.isEmpty : !world.targets[node - 2].removals.isEmpty
+            let hasRest = node < 2 ? !world.senders[node].noted.isEmpty : world.targets[node - 2].hasRest
             if hasRest { steps.append(.storeTheRest(node)) }
             for (index, pipe) in world.links[node].up.enumerated() where !pipe.frames.isEmpty {
                 steps.append(.deliverUp(link: node, pipe: index, twice: false))

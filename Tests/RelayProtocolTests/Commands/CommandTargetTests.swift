@@ -20,7 +20,7 @@ import Testing
     }
 
     private func ended(_ command: CommandDescriptor, _ outcome: CommandOutcome, reply: [UInt8]? = nil) -> [Action] {
-        [.sendResult(command.key), .persist(row(command, .answered(outcome)), highest: nil, reply: reply)]
+        [.sendResult(command.key), .note(row(command, .answered(outcome)), reply: reply)]
     }
 
     private func handled(_ command: CommandDescriptor) -> [Action] {

@@ -29,6 +29,7 @@ extension CommandWorld {
             let task: Task? =
                 switch action {
                 case .persist(let row, let highest, _): .persistTarget(row, highest: highest)
+                case .note(let row, _): .noteTarget(row)
                 case .remove(let key): .removeTarget(key)
                 case .removeLane: nil
                 case .sendReceived(let key): .frame(link: link, epoch: epoch, .received(key))
@@ -56,17 +57,20 @@ extension CommandWorld {
         case .persistTarget(let row, let highest):
             // In the same write as what is still to be deleted, and after it.
             if row.command.number.isMultiple(of: 2) || targets[target].removals.contains(row.command.key) { removeSettled(target) }
-            targets[target].stored[row.command.key] = row
+            store(row, target)
             if let highest { targets[target].storedHighest[row.command.lane] = highest }
-            if row.state != .received { history.begun.insert(row.command.key) }
-            if case .answered(let outcome) = row.state { history.results[row.command.key] = outcome }
-        case .removeTarget(let key): targets[target].removals.append(key)
+        case .noteTarget(let row):
+            // Nothing is on its way without a connection.
+            if links[senders.count + target].isUp { targets[target].noted[row.command.key] = row } else { store(row, target) }
+        case .removeTarget(let key):
+            targets[target].noted[key] = nil
+            targets[target].removals.append(key)
         case .sendResult(let key, let epoch):
             // It was settled while the message waited.
-            guard var row = targets[target].stored[key], !targets[target].removals.contains(key) else { return }
-            if row.state == .handling, case .persistTarget(let next, _) = targets[target].queue.first, next.command.key == key {
-                row = next
+            guard var row = targets[target].noted[key] ?? targets[target].stored[key], !targets[target].removals.contains(key) else {
+                return
             }
+            if row.state == .handling, case .noteTarget(let next) = targets[target].queue.first, next.command.key == key { row = next }
             guard case .answered(let outcome) = row.state else { return violations.append("sent a result before its time") }
             transmit(senders.count + target, epoch, CommandWorld.result(row.command, outcome), up: true)
         case .frame(let link, let epoch, let frame):
@@ -77,6 +81,18 @@ extension CommandWorld {
         case .disconnect: disconnect(senders.count + target)
         case let task: violations.append("a target has \(task)")
         }
+    }
+
+    private mutating func store(_ row: CommandTarget.Row, _ target: Int) {
+        targets[target].stored[row.command.key] = row
+        if row.state != .received { history.begun.insert(row.command.key) }
+        if case .answered(let outcome) = row.state { history.results[row.command.key] = outcome }
+    }
+
+    mutating func storeTheRest(_ target: Int) {
+        removeSettled(target)
+        for row in targets[target].noted.values { store(row, target) }
+        targets[target].noted = [:]
     }
 
     mutating func removeSettled(_ target: Int) {

@@ -60,6 +60,7 @@ struct CommandWorld: Hashable {
         case persistMailbox(MailboxCommand)
         case removeMailbox(CommandKey)
         case persistTarget(CommandTarget.Row, highest: UInt64?)
+        case noteTarget(CommandTarget.Row)
         case removeTarget(CommandKey)
         case handle(CommandDescriptor, decidedAt: Int64)
         case stopHandler(CommandKey)
@@ -92,6 +93,9 @@ struct CommandWorld: Hashable {
         var queue: [Task] = []
         /// To be deleted some time.
         var removals: [CommandKey] = []
+        /// Answered, and to be stored some time.
+        var noted: [CommandKey: CommandTarget.Row] = [:]
+        var hasRest: Bool { !removals.isEmpty || !noted.isEmpty }
         var handlers: [CommandDescriptor] = []
         var isRevoked = false
     }
@@ -176,7 +180,7 @@ struct CommandWorld: Hashable {
         case .work(let node) where node < senders.count: workAtSender(node)
         case .work(let node): workAtTarget(node - senders.count)
         case .storeTheRest(let node) where node < senders.count: storeNoted(node)
-        case .storeTheRest(let node): removeSettled(node - senders.count)
+        case .storeTheRest(let node): storeTheRest(node - senders.count)
         case .workAtRelay: workAtRelay()
         case .deliverUp(let link, let pipe, let twice): deliverUp(link, pipe, twice)
         case .deliverDown(let link, let pipe, let twice): deliverDown(link, pipe, twice)
@@ -282,6 +286,7 @@ struct CommandWorld: Hashable {
             let target = node - senders.count
             targets[target].queue = []
             targets[target].removals = []
+            targets[target].noted = [:]
             targets[target].handlers = []
             targets[target].machine = CommandTarget(
                 limits: limits,

@@ -3,6 +3,12 @@
 
 public import Crypto
 
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
 /// A private P-256 key that opens what was sealed for it: HPKE (RFC 9180) in base mode with DHKEM(P-256, HKDF-SHA256),
 /// HKDF-SHA256 and AES-256-GCM. A protocol, so that a Secure Enclave can hold it.
 public protocol AgreementKey: Sendable {
@@ -42,14 +48,13 @@ public struct P256AgreementKey: AgreementKey {
 
     /// See `AgreementKey`.
     public func open(_ ciphertext: [UInt8], encapsulatedKey: [UInt8], info: [UInt8], associatedData: [UInt8]) throws -> [UInt8] {
-        try HybridEncryption.open(
-            ciphertext,
-            encapsulatedKey: encapsulatedKey,
-            with: key,
-            publicBytes: publicKey.bytes,
-            info: info,
-            associatedData: associatedData
+        var recipient = try HPKE.Recipient(
+            privateKey: key,
+            ciphersuite: .P256_SHA256_AES_GCM_256,
+            info: Data(info),
+            encapsulatedKey: Data(encapsulatedKey)
         )
+        return [UInt8](try recipient.open(ciphertext, authenticating: associatedData))
     }
 }
 
@@ -81,7 +86,9 @@ public struct AgreementPublicKey: Sendable, Hashable, Codable {
 
     /// Seals bytes so that only the key's holder can read them.
     package func seal(_ plain: [UInt8], info: [UInt8], associatedData: [UInt8]) throws -> (encapsulatedKey: [UInt8], ciphertext: [UInt8]) {
-        try HybridEncryption.seal(plain, for: key, recipientBytes: bytes, info: info, associatedData: associatedData)
+        var sender = try HPKE.Sender(recipientKey: key, ciphersuite: .P256_SHA256_AES_GCM_256, info: Data(info))
+        let ciphertext = try sender.seal(plain, authenticating: associatedData)
+        return ([UInt8](sender.encapsulatedKey), [UInt8](ciphertext))
     }
 
     /// Keys are equal if their encodings are.

@@ -96,7 +96,9 @@ extension EndpointMessage {
         limits: Limits,
         isWelcome: Bool = true
     ) throws(ControlFrameError) -> Received {
-        try ControlFrame.decode(Reader.self, from: frame, limits: limits, isWelcome: isWelcome).received
+        let index = try ControlFrame.index(of: frame, limits: limits, isWelcome: isWelcome)
+        if let message = EndpointMessage(frequent: index, limits: limits) { return .message(message) }
+        return try ControlFrame.decode(Reader.self, from: index, limits: limits).received
     }
 
     /// The message as a frame.
@@ -104,7 +106,7 @@ extension EndpointMessage {
         try ControlFrame.encode(Writer(message: self), limits: limits)
     }
 
-    private struct Reader: Decodable {
+    struct Reader: Decodable {
         private static let unanswered: Set<String> = [Hello.type, CommandReceived.type, CommandAcknowledge.type, TunnelDecline.type]
 
         let received: Received

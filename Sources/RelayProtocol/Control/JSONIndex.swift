@@ -56,6 +56,17 @@ struct JSONIndex {
         return text
     }
 
+    /// The value of a member of the whole text, if that is an object.
+    func member(_ key: String) -> Node? {
+        guard let object = nodes.first, object.kind == .object else { return nil }
+        var place = 1
+        while place < object.next {
+            if isText(nodes[place], key) { return nodes[place + 1] }
+            place = nodes[place + 1].next
+        }
+        return nil
+    }
+
     /// Whether a string is this text.
     func isText(_ node: Node, _ text: String) -> Bool {
         if node.hasEscapes { return self.text(node) == text }

@@ -99,7 +99,13 @@ extension RelayMessage {
 
     /// The message as a frame.
     package func encode(limits: Limits = Limits()) throws(ControlFrameError) -> ByteBuffer {
-        try ControlFrame.encode(Writer(message: self), limits: limits)
+        guard let json = frequentJSON else { return try ControlFrame.encode(Writer(message: self), limits: limits) }
+        do throws(LimitExceeded) {
+            try limits.check(.controlFrameBytes, json.count)
+        } catch {
+            throw .tooLarge(error)
+        }
+        return ByteBuffer(bytes: json)
     }
 
     private struct Reader: Decodable {

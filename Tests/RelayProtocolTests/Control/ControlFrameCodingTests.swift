@@ -130,6 +130,82 @@ import Testing
         }
     }
 
+    /// What is said often is written without `Encodable`, to the byte as with it.
+    @Test func frequentMessagesAreWrittenAsAllAre() throws {
+        struct Frame: Encodable {
+            let message: any ControlMessage
+            func encode(to encoder: any Encoder) throws { try message.encodeFrame(to: encoder) }
+        }
+        let odd = Presence(.unknown, .init(rawValue: "\"\\\n🦀"), since: 0)
+        let messages =
+            ControlSamples.fromRelay + [
+                .endpointUpdated(.init(endpoint: ControlSamples.endpoint)),
+                .endpointUpdated(.init(endpoint: ControlSamples.endpoint, presence: odd)),
+                .ok(.init(ref: ControlSamples.ref(), result: .init())),
+                .endpointAdded(
+                    .init(endpoint: ControlSamples.endpoint, introduction: .init(record: Blob([1])), registrations: [], presence: odd)
+                ),
+            ]
+        var frequent: Set<String> = []
+        for message in messages {
+            guard let json = message.frequentJSON else { continue }
+            frequent.insert(type(of: message.content).type)
+            #expect(ByteBuffer(bytes: json) == (try ControlFrameEncoder.encode(Frame(message: message.content))))
+        }
+        #expect(frequent == ["ok", "command", "command.status", "command.settled", "endpoint.added", "endpoint.updated"])
+    }
+
+    /// What is said often is read without `Decodable`; whatever is done to its members, it is never taken for anything else than with it.
+    @Test(arguments: 1...5 as ClosedRange<UInt64>) func frequentMessagesAreReadAsAllAre(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        let values = [
+            "null", "7", "7.0", "0", "-1", "true", "false", "\"\"", "\"AQ==\"", "\"AQ=\"", "\"\\u0041Q==\"", "\"A Q==\"", "[]", "{}",
+            "\"\(ControlSamples.endpoint)\"", "\"018F0000-0000-7000-8000-000000000001\"",
+        ]
+        var (whole, taken): (Set<String>, Int) = ([], 0)
+        for round in 0..<100 {
+            for message in ControlSamples.fromEndpoint {
+                var members = try members(of: try message.encode())
+                for _ in 0..<(round == 0 ? 0 : Int.random(in: 1...2, using: &generator)) {
+                    let (place, value) = (
+                        members.indices.randomElement(using: &generator) ?? 0, values.randomElement(using: &generator) ?? ""
+                    )
+                    switch Int.random(in: 0..<5, using: &generator) {
+                    case 0: members[place].value = value
+                    case 1: members.append((members[place].key, value))
+                    case 2: members.append(("\"unknown\"", value))
+                    case 3: members.shuffle(using: &generator)
+                    default: members.remove(at: place)
+                    }
+                    if members.isEmpty { break }
+                }
+                let json = "{ " + members.map { "\($0.key) :\($0.value)" }.joined(separator: ", ") + "}"
+                let index = try JSONIndex(Array(json.utf8))
+                guard let read = EndpointMessage(frequent: index, limits: Limits()) else { continue }
+                taken += 1
+                if round == 0 { whole.insert(type(of: message.content).type) }
+                let slowly = try ControlFrame.decode(EndpointMessage.Reader.self, from: index, limits: Limits()).received
+                #expect(slowly == .message(read), "\(json)")
+            }
+        }
+        #expect(whole == ["command.send", "command.received", "command.result", "command.acknowledge"])
+        #expect(taken > 100)
+    }
+
+    private func members(of frame: ByteBuffer) throws -> [(key: String, value: String)] {
+        let index = try JSONIndex(Array(frame.readableBytesView))
+        func text(_ node: JSONIndex.Node) -> String {
+            let text = String(decoding: index.bytes[node.start..<node.end], as: UTF8.self)
+            return node.kind == .string ? "\"\(text)\"" : text
+        }
+        var (members, place): ([(key: String, value: String)], Int) = ([], 1)
+        while place < index.nodes[0].next {
+            members.append((text(index.nodes[place]), text(index.nodes[place + 1])))
+            place = index.nodes[place + 1].next
+        }
+        return members
+    }
+
     /// Encodes as it is told.
     private struct Told: Encodable {
         let body: (any Encoder) throws -> Void

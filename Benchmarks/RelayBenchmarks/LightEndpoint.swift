@@ -153,7 +153,7 @@ actor LightEndpoint {
         // To cancel a timer, the loop looks through those of all endpoints; one that comes too early does nothing.
         if let timer, timer.deadline <= deadline { return }
         timer?.task.cancel()
-        let task = loop.scheduleTask(in: .milliseconds(max(0, deadline - now))) { [weak self] in
+        let task: Scheduled<Void> = loop.scheduleTask(in: .milliseconds(max(0, deadline - now))) { [weak self] in
             self?.assumeIsolated { endpoint in
                 endpoint.timer = nil
                 var random = SystemRandomNumberGenerator()

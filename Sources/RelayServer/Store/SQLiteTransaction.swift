@@ -75,7 +75,7 @@ struct SQLiteTransaction: StoreTransaction {
             Row.fetchCursor(
                 statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE account = ? ORDER BY id"),
                 arguments: [account.rawValue]
-            ).map { try endpoint($0) }
+            ).map { try cache.endpoints[Self.endpointID($0, 0)]?.row ?? endpoint($0) }
         )
     }
 

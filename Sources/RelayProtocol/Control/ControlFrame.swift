@@ -39,15 +39,6 @@ package enum ControlFrameError: Error, Hashable, Sendable, CustomStringConvertib
 
 /// How messages become frames and frames messages.
 enum ControlFrame {
-    static func decode<Message: Decodable>(
-        _ type: Message.Type,
-        from frame: ByteBuffer,
-        limits: Limits,
-        isWelcome: Bool
-    ) throws(ControlFrameError) -> Message {
-        try decode(type, from: try index(of: frame, limits: limits, isWelcome: isWelcome), limits: limits)
-    }
-
     static func decode<Message: Decodable>(_ type: Message.Type, from index: JSONIndex, limits: Limits) throws(ControlFrameError) -> Message
     {
         do {
@@ -79,6 +70,12 @@ enum ControlFrame {
         } catch {
             throw ControlFrameError(error)
         }
+    }
+
+    /// A frame of what is JSON already.
+    static func frame(_ json: [UInt8], limits: Limits) throws(ControlFrameError) -> ByteBuffer {
+        try limits.check(.controlFrameBytes, json.count, as: ControlFrameError.tooLarge)
+        return ByteBuffer(bytes: json)
     }
 
     static func encode(_ message: some Encodable, limits: Limits) throws(ControlFrameError) -> ByteBuffer {

@@ -97,13 +97,14 @@ extension EndpointMessage {
         isWelcome: Bool = true
     ) throws(ControlFrameError) -> Received {
         let index = try ControlFrame.index(of: frame, limits: limits, isWelcome: isWelcome)
-        if let message = EndpointMessage(frequent: index, limits: limits) { return .message(message) }
+        if let message = EndpointMessage(frequent: .init(index: index, limits: limits)) { return .message(message) }
         return try ControlFrame.decode(Reader.self, from: index, limits: limits).received
     }
 
     /// The message as a frame.
     package func encode(limits: Limits = Limits()) throws(ControlFrameError) -> ByteBuffer {
-        try ControlFrame.encode(Writer(message: self), limits: limits)
+        if let json = frequentJSON { return try ControlFrame.frame(json, limits: limits) }
+        return try ControlFrame.encode(Writer(message: self), limits: limits)
     }
 
     struct Reader: Decodable {

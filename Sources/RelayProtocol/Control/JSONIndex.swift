@@ -56,12 +56,12 @@ struct JSONIndex {
         return text
     }
 
-    /// The value of a member of the whole text, if that is an object.
-    func member(_ key: String) -> Node? {
-        guard let object = nodes.first, object.kind == .object else { return nil }
-        var place = 1
-        while place < object.next {
-            if isText(nodes[place], key) { return nodes[place + 1] }
+    /// Which node is the value of a member of an object, if it is one.
+    func member(_ key: String, of object: Int) -> Int? {
+        guard nodes[object].kind == .object else { return nil }
+        var place = object + 1
+        while place < nodes[object].next {
+            if isText(nodes[place], key) { return place + 1 }
             place = nodes[place + 1].next
         }
         return nil

@@ -28,6 +28,11 @@ struct JSONObject {
         bytes.append(contentsOf: String(number).utf8)
     }
 
+    mutating func put(_ key: StaticString, _ flag: Bool) {
+        begin(key)
+        bytes.append(contentsOf: (flag ? "true" : "false").utf8)
+    }
+
     mutating func put<Kind>(_ key: StaticString, _ blob: Blob<Kind>) {
         begin(key)
         append(blob)

@@ -130,6 +130,10 @@ import Testing
         }
     }
 
+    private static let frequent: Set<String> = [
+        "ok", "command", "command.status", "command.settled", "command.send", "command.received", "command.result", "command.acknowledge",
+    ]
+
     /// What is said often is written without `Encodable`, to the byte as with it.
     @Test func frequentMessagesAreWrittenAsAllAre() throws {
         struct Frame: Encodable {
@@ -146,13 +150,15 @@ import Testing
                     .init(endpoint: ControlSamples.endpoint, introduction: .init(record: Blob([1])), registrations: [], presence: odd)
                 ),
             ]
+        let all =
+            messages.map { ($0.content, $0.frequentJSON) } + ControlSamples.fromEndpoint.map { ($0.content, $0.frequentJSON) }
         var frequent: Set<String> = []
-        for message in messages {
-            guard let json = message.frequentJSON else { continue }
-            frequent.insert(type(of: message.content).type)
-            #expect(ByteBuffer(bytes: json) == (try ControlFrameEncoder.encode(Frame(message: message.content))))
+        for (content, json) in all {
+            guard let json else { continue }
+            frequent.insert(type(of: content).type)
+            #expect(ByteBuffer(bytes: json) == (try ControlFrameEncoder.encode(Frame(message: content))))
         }
-        #expect(frequent == ["ok", "command", "command.status", "command.settled", "endpoint.added", "endpoint.updated"])
+        #expect(frequent == Self.frequent.union(["endpoint.added", "endpoint.updated"]))
     }
 
     /// What is said often is read without `Decodable`; whatever is done to its members, it is never taken for anything else than with it.
@@ -160,13 +166,17 @@ import Testing
         var generator = SeededGenerator(seed: seed)
         let values = [
             "null", "7", "7.0", "0", "-1", "true", "false", "\"\"", "\"AQ==\"", "\"AQ=\"", "\"\\u0041Q==\"", "\"A Q==\"", "[]", "{}",
+            #"{"state":"waking","tunnel":null}"#, #"{"record":"AQ==","vouchers":null}"#, "[\"AQ==\"]", "\"final\"", "\"relay\"",
             "\"\(ControlSamples.endpoint)\"", "\"018F0000-0000-7000-8000-000000000001\"",
         ]
+        let samples =
+            try ControlSamples.fromEndpoint.map { (type(of: $0.content).type, try $0.encode()) }
+            + ControlSamples.fromRelay.map { (type(of: $0.content).type, try $0.encode()) }
         var (whole, taken): (Set<String>, Int) = ([], 0)
-        for round in 0..<100 {
-            for message in ControlSamples.fromEndpoint {
-                var members = try members(of: try message.encode())
-                for _ in 0..<(round == 0 ? 0 : Int.random(in: 1...2, using: &generator)) {
+        for round in 0..<60 {
+            for (type, frame) in samples {
+                var members = try members(of: frame)
+                for _ in 0..<(round == 0 ? 0 : Int.random(in: 1...2, using: &generator)) where !members.isEmpty {
                     let (place, value) = (
                         members.indices.randomElement(using: &generator) ?? 0, values.randomElement(using: &generator) ?? ""
                     )
@@ -177,18 +187,24 @@ import Testing
                     case 3: members.shuffle(using: &generator)
                     default: members.remove(at: place)
                     }
-                    if members.isEmpty { break }
                 }
                 let json = "{ " + members.map { "\($0.key) :\($0.value)" }.joined(separator: ", ") + "}"
                 let index = try JSONIndex(Array(json.utf8))
-                guard let read = EndpointMessage(frequent: index, limits: Limits()) else { continue }
+                let fields = FrequentFields(index: index, limits: Limits())
+                if let read = EndpointMessage(frequent: fields) {
+                    let slowly = try ControlFrame.decode(EndpointMessage.Reader.self, from: index, limits: Limits()).received
+                    #expect(slowly == .message(read), "\(json)")
+                } else if let read = RelayMessage(frequent: fields) {
+                    let slowly = try ControlFrame.decode(RelayMessage.Reader.self, from: index, limits: Limits()).message
+                    #expect(slowly == read, "\(json)")
+                } else {
+                    continue
+                }
                 taken += 1
-                if round == 0 { whole.insert(type(of: message.content).type) }
-                let slowly = try ControlFrame.decode(EndpointMessage.Reader.self, from: index, limits: Limits()).received
-                #expect(slowly == .message(read), "\(json)")
+                if round == 0 { whole.insert(type) }
             }
         }
-        #expect(whole == ["command.send", "command.received", "command.result", "command.acknowledge"])
+        #expect(whole == Self.frequent)
         #expect(taken > 100)
     }
 

@@ -35,7 +35,7 @@ actor LightEndpoint {
     private var registration: Signed<AppRegistration>?
     private var channel: ControlChannelStateMachine
     private var socket: ControlConnection?
-    private var timer: Scheduled<Void>?
+    private var timer: (deadline: Int64, task: Scheduled<Void>)?
     private var answers: [RequestRef: Answer] = [:]
     private var delegate = Delegate()
 
@@ -149,15 +149,18 @@ actor LightEndpoint {
 
     private func perform(_ actions: [ControlChannelStateMachine.Action]) {
         for action in actions { perform(action) }
-        timer?.cancel()
-        timer = nil
         guard let deadline = channel.deadline else { return }
-        timer = loop.scheduleTask(in: .milliseconds(max(0, deadline - now))) { [weak self] in
+        // To cancel a timer, the loop looks through those of all endpoints; one that comes too early does nothing.
+        if let timer, timer.deadline <= deadline { return }
+        timer?.task.cancel()
+        let task: Scheduled<Void> = loop.scheduleTask(in: .milliseconds(max(0, deadline - now))) { [weak self] in
             self?.assumeIsolated { endpoint in
+                endpoint.timer = nil
                 var random = SystemRandomNumberGenerator()
                 endpoint.perform(endpoint.channel.timePassed(now: endpoint.now, random: &random))
             }
         }
+        timer = (deadline, task)
     }
 
     private func perform(_ action: ControlChannelStateMachine.Action) {

@@ -183,16 +183,7 @@ extension RelayCore {
             return
         }
         state.lastChannel += 1
-        let channel = Channel(
-            id: ChannelID(state.lastChannel),
-            account: account,
-            endpoint: endpoint,
-            identityKey: hello.record.payload.identityKey,
-            role: hello.role,
-            instance: hello.instance,
-            verifiedRegistrations: registrations,
-            peer: peer
-        )
+        let channel = Channel(ChannelID(state.lastChannel), hello, in: account, registrations: registrations, peer: peer)
         // Before the older one goes, which may be the account's last.
         state.add(channel)
         // Before anything else is said on the channel: the transport says `welcome` now.
@@ -214,7 +205,7 @@ extension RelayCore {
     package func disconnected(_ id: ChannelID, isSilent: Bool) {
         change { state in
             guard let channel = state.channels[id] else { return }
-            if channel.role == .host, !channel.hasLeft {
+            if channel.role == .host, !state.left.contains(id) {
                 let presence = Presence(.unavailable, .lost, since: now())
                 state.accounts[channel.account]?.presences[channel.endpoint] = presence
                 state.tell(.endpointUpdated(.init(endpoint: channel.endpoint, presence: presence)), watchersOf: channel.account)

@@ -13,8 +13,8 @@ import Synchronization
 /// completed in their order, so a peer hears everything in the order in which it was decided, and nothing that is not on
 /// disk. A write that fails has changed nothing.
 package final class RelayCore: RelayCoreProtocol {
-    /// An open control channel.
-    struct Channel: Sendable {
+    /// An open control channel: what does not change of it. Looked up for every message, so it is not copied.
+    final class Channel: Sendable {
         let id: ChannelID
         let account: AccountID
         let endpoint: EndpointID
@@ -24,11 +24,17 @@ package final class RelayCore: RelayCoreProtocol {
         /// The digests of the registrations that were stored when the channel opened.
         let verifiedRegistrations: [Digest256]
         let peer: any ControlPeer
-        var isWatching = false
-        /// It said `leaving`: it gets no more commands.
-        var hasLeft = false
-        /// A host's, once its mailbox was read.
-        var delivery: CommandDelivery?
+
+        init(_ id: ChannelID, _ hello: ProvedHello, in account: AccountID, registrations: [Digest256], peer: any ControlPeer) {
+            self.id = id
+            self.account = account
+            endpoint = hello.record.payload.endpointID
+            identityKey = hello.record.payload.identityKey
+            role = hello.role
+            instance = hello.instance
+            verifiedRegistrations = registrations
+            self.peer = peer
+        }
     }
 
     /// What is in memory of an account that has a channel.
@@ -54,6 +60,12 @@ package final class RelayCore: RelayCoreProtocol {
         var isStopping = false
         var lastChannel: UInt64 = 0
         var channels: [ChannelID: Channel] = [:]
+        /// Those that are told what happens in the directory.
+        var watching: Set<ChannelID> = []
+        /// Those that said `leaving`: they get no more commands.
+        var left: Set<ChannelID> = []
+        /// Of the hosts whose mailbox was read.
+        var deliveries: [ChannelID: CommandDelivery] = [:]
         var accounts: [AccountID: Connections] = [:]
         /// How many commands for an endpoint are being stored that will be offered later than those that come now could be.
         var storing: [EndpointID: Int] = [:]
@@ -202,7 +214,12 @@ extension RelayCore.State {
 
     /// All channels of an endpoint, the oldest first.
     func channels(of endpoint: EndpointID, in account: AccountID) -> [RelayCore.Channel] {
-        (accounts[account]?.channels[endpoint] ?? []).compactMap { channels[$0] }
+        // By hand: a closure would take a copy of all this with it.
+        var found: [RelayCore.Channel] = []
+        for id in accounts[account]?.channels[endpoint] ?? [] {
+            if let channel = channels[id] { found.append(channel) }
+        }
+        return found
     }
 
     func channels(in account: AccountID) -> [RelayCore.Channel] {
@@ -211,7 +228,10 @@ extension RelayCore.State {
 
     /// The channel that takes an endpoint's commands.
     func host(of endpoint: EndpointID, in account: AccountID) -> RelayCore.Channel? {
-        channels(of: endpoint, in: account).first { $0.role == .host && !$0.hasLeft }
+        for id in accounts[account]?.channels[endpoint] ?? [] where !left.contains(id) {
+            if let channel = channels[id], channel.role == .host { return channel }
+        }
+        return nil
     }
 
     /// Puts in a channel that has just been opened.
@@ -223,6 +243,9 @@ extension RelayCore.State {
     /// Takes a channel out; nothing more is said on it.
     mutating func remove(_ channel: RelayCore.Channel) {
         channels[channel.id] = nil
+        watching.remove(channel.id)
+        left.remove(channel.id)
+        deliveries[channel.id] = nil
         accounts[channel.account]?.channels[channel.endpoint]?.removeAll { $0 == channel.id }
         if accounts[channel.account]?.channels[channel.endpoint]?.isEmpty ?? false {
             accounts[channel.account]?.channels[channel.endpoint] = nil

@@ -26,6 +26,24 @@ package struct CommandReceipt: SignedPayload {
         self.time = time
     }
 
+    /// Relay and sender read one for each command.
+    package init(reading set: ValueSet) throws {
+        func digest(_ key: String) -> Digest256? { set[key]?.data.flatMap { Digest256(bytes: $0) } }
+        func endpoint(_ key: String) -> EndpointID? { set[key]?.string.flatMap { EndpointID($0) } }
+        guard let command = digest("command"), let sender = endpoint("sender"), let target = endpoint("target"),
+            let outcome = set["outcome"]?.valueSet, let time = set["time"]?.int64
+        else { throw RecordError.malformed }
+        let reply = digest("reply")
+        guard reply != nil || set["reply"] == nil else { throw RecordError.malformed }
+        self.command = command
+        self.sender = sender
+        self.target = target
+        self.outcome =
+            outcome.count == 1 && outcome["outcome"]?.string == "succeeded" ? .succeeded : try ValueSetDecoder().decode(from: outcome)
+        self.reply = reply
+        self.time = time
+    }
+
     package func validate(limits: Limits) throws(RecordError) {
         if case .failed(let reason) = outcome, reason.utf8.count > Self.maximumReasonBytes { throw .invalidField("reason") }
     }

@@ -17,7 +17,7 @@ package struct MailboxCommand: Hashable, Sendable {
         /// Never offered, in this or an earlier life of the relay: it has not run. Only here may the relay say `expired` or
         /// `cancelled`.
         case stored
-        /// Perhaps at the target, which alone decides now.
+        /// Perhaps at the target, which alone decides now. That the target has it (`received`) need not be stored.
         case offered(received: Bool, cancelRequested: Bool)
         /// Waiting for the sender's acknowledgement.
         case final(CommandFinal, since: Int64)
@@ -26,6 +26,8 @@ package struct MailboxCommand: Hashable, Sendable {
     package enum Action: Hashable, Sendable {
         /// Write the row; with it its blob, when it is new.
         case persist(MailboxCommand)
+        /// Remember the row, unwritten: a crash may lose it, and the target tells it again when it is offered again.
+        case note(MailboxCommand)
         /// Delete row and blob.
         case remove
         /// To the sender: `ok` to its `command.send`.
@@ -126,7 +128,7 @@ package struct MailboxCommand: Hashable, Sendable {
         switch state {
         case .offered(received: false, let cancelRequested):
             state = .offered(received: true, cancelRequested: cancelRequested)
-            return [.answered, .persist(self), .progress(.delivered)]
+            return [.answered, .note(self), .progress(.delivered)]
         case .stored, .offered(received: true, _), .final:
             // `stored` and yet at the target: the target is wrong, or its word is of another life.
             return [.answered]

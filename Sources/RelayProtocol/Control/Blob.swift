@@ -61,8 +61,7 @@ extension Blob: Codable {
     package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let text = try container.decode(String.self)
-        let padding = text.utf8.suffix(2).count { $0 == UInt8(ascii: "=") }
-        let count = text.utf8.count / 4 * 3 - padding
+        let count = Self.count(of: text.utf8)
         switch Kind.bound {
         case .limit(let limit): try decoder.limits.check(limit, count)
         case .bytes(let range):
@@ -74,6 +73,22 @@ extension Blob: Codable {
         guard let data = Data(base64Encoded: text), data.count == count else {
             throw DecodingError.dataCorruptedError(in: container, debugDescription: "not base64")
         }
+        self.bytes = [UInt8](data)
+    }
+
+    /// How many bytes a text stands for, if it is base64.
+    private static func count(of text: some BidirectionalCollection<UInt8>) -> Int {
+        text.count / 4 * 3 - text.suffix(2).count { $0 == UInt8(ascii: "=") }
+    }
+
+    /// The same; `nil` if the text is not what belongs here.
+    init?(base64 text: ArraySlice<UInt8>, limits: Limits) {
+        let count = Self.count(of: text)
+        switch Kind.bound {
+        case .limit(let limit): guard count <= limits[limit] else { return nil }
+        case .bytes(let range): guard range.contains(count) else { return nil }
+        }
+        guard let data = Data(base64Encoded: Data(text)), data.count == count else { return nil }
         self.bytes = [UInt8](data)
     }
 

@@ -39,12 +39,19 @@ package enum ControlFrameError: Error, Hashable, Sendable, CustomStringConvertib
 
 /// How messages become frames and frames messages.
 enum ControlFrame {
-    static func decode<Message: Decodable>(
-        _ type: Message.Type,
-        from frame: ByteBuffer,
-        limits: Limits,
-        isWelcome: Bool
-    ) throws(ControlFrameError) -> Message {
+    static func decode<Message: Decodable>(_ type: Message.Type, from index: JSONIndex, limits: Limits) throws(ControlFrameError) -> Message
+    {
+        do {
+            var decoder = ControlFrameDecoder()
+            if let key = CodingUserInfoKey.limits { decoder.userInfo[key] = limits }
+            return try decoder.decode(type, from: index)
+        } catch {
+            throw ControlFrameError(error)
+        }
+    }
+
+    /// What is in a frame, once it is JSON and not too large.
+    static func index(of frame: ByteBuffer, limits: Limits, isWelcome: Bool) throws(ControlFrameError) -> JSONIndex {
         do {
             try limits.check(isWelcome ? .controlFrameBytes : .controlFrameBytesBeforeWelcome, frame.readableBytes)
             let bytes = frame.readableBytesView
@@ -55,12 +62,20 @@ enum ControlFrame {
             guard !bytes.contains(0), String(validating: bytes, as: UTF8.self) != nil else {
                 throw ControlFrameError.malformed("not valid UTF-8")
             }
-            var decoder = ControlFrameDecoder()
-            if let key = CodingUserInfoKey.limits { decoder.userInfo[key] = limits }
-            return try decoder.decode(Message.self, from: Array(bytes))
+            do throws(JSONIndex.Malformed) {
+                return try JSONIndex(Array(bytes))
+            } catch {
+                throw ControlFrameError.malformed(ControlFrameError.notJSON)
+            }
         } catch {
             throw ControlFrameError(error)
         }
+    }
+
+    /// A frame of what is JSON already.
+    static func frame(_ json: [UInt8], limits: Limits) throws(ControlFrameError) -> ByteBuffer {
+        try limits.check(.controlFrameBytes, json.count, as: ControlFrameError.tooLarge)
+        return ByteBuffer(bytes: json)
     }
 
     static func encode(_ message: some Encodable, limits: Limits) throws(ControlFrameError) -> ByteBuffer {
@@ -93,7 +108,7 @@ extension ControlMessage {
 }
 
 extension CodingUserInfoKey {
-    fileprivate static var limits: CodingUserInfoKey? { CodingUserInfoKey(rawValue: "limits") }
+    fileprivate static let limits = CodingUserInfoKey(rawValue: "limits")
 }
 
 extension Decoder {
@@ -114,6 +129,8 @@ extension ControlFrameError {
         }
     }
 
+    fileprivate static let notJSON = "not JSON, or nested too deep"
+
     /// Only our own field names: a text of Foundation's may quote the frame.
     private static func reason(_ error: DecodingError) -> String {
         switch error {
@@ -121,7 +138,7 @@ extension ControlFrameError {
         case .valueNotFound(_, let context): "\(path(context.codingPath)) is null"
         case .typeMismatch(_, let context): "\(path(context.codingPath)) has the wrong type"
         case .dataCorrupted(let context) where !context.codingPath.isEmpty: "\(path(context.codingPath)) has no valid value"
-        default: "not JSON, or nested too deep"
+        default: notJSON
         }
     }
 

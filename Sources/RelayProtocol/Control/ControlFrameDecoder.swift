@@ -6,12 +6,17 @@ struct ControlFrameDecoder {
     var userInfo: [CodingUserInfoKey: Any] = [:]
 
     func decode<Message: Decodable>(_ type: Message.Type, from bytes: [UInt8]) throws -> Message {
+        let index: JSONIndex
         do {
-            let document = Document(index: try JSONIndex(bytes), userInfo: userInfo)
-            return try Message(from: Place(document: document, index: 0))
-        } catch is JSONIndex.Malformed {
+            index = try JSONIndex(bytes)
+        } catch {
             throw DecodingError.dataCorrupted(.init(codingPath: [], debugDescription: "not JSON, or nested too deep"))
         }
+        return try decode(type, from: index)
+    }
+
+    func decode<Message: Decodable>(_ type: Message.Type, from index: JSONIndex) throws -> Message {
+        try Message(from: Place(document: Document(index: index, userInfo: userInfo), index: 0))
     }
 }
 

@@ -15,7 +15,7 @@ enum ControlFrameEncoder {
     }
 }
 
-/// What is written so far.
+/// What is written so far. One encoder at a time writes, so nothing is checked for two at once.
 private final class JSONText {
     /// An object or array that may go on.
     struct Level {
@@ -26,12 +26,12 @@ private final class JSONText {
         var last = 0
     }
 
-    private(set) var bytes: [UInt8] = []
-    private(set) var levels: [Level] = []
+    @exclusivity(unchecked) private(set) var bytes: [UInt8] = []
+    @exclusivity(unchecked) private(set) var levels: [Level] = []
     /// Values are counted, the whole text being 0.
-    private var values = 0
+    @exclusivity(unchecked) private var values = 0
     /// The value that was begun last has not said what it is.
-    private var isValueOpen = true
+    @exclusivity(unchecked) private var isValueOpen = true
 
     init() {
         bytes.reserveCapacity(1_024)
@@ -73,7 +73,7 @@ private final class JSONText {
         close(to: depth + 1)
         if levels[depth].last > 0 { bytes.append(UInt8(ascii: ",")) }
         if let key {
-            write(key)
+            bytes.append(json: key)
             bytes.append(UInt8(ascii: ":"))
         }
         values += 1
@@ -95,40 +95,11 @@ private final class JSONText {
 
     func put(text: String, as value: Int, depth: Int) throws {
         try expectValue(value, depth: depth)
-        write(text)
+        bytes.append(json: text)
     }
 
     private var outOfOrder: EncodingError {
         .invalidValue(self, .init(codingPath: [], debugDescription: "Another value has been begun, or this one is there."))
-    }
-
-    private func write(_ text: String) {
-        bytes.append(UInt8(ascii: "\""))
-        var text = text
-        text.withUTF8 { text in
-            var isPlain = true
-            for byte in text { isPlain = isPlain && byte >= 0x20 && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\") }
-            if isPlain {
-                bytes.append(contentsOf: text)
-            } else {
-                for byte in text { write(escaping: byte) }
-            }
-        }
-        bytes.append(UInt8(ascii: "\""))
-    }
-
-    private func write(escaping byte: UInt8) {
-        switch byte {
-        case UInt8(ascii: "\""): bytes.append(contentsOf: "\\\"".utf8)
-        case UInt8(ascii: "\\"): bytes.append(contentsOf: "\\\\".utf8)
-        case 0x08: bytes.append(contentsOf: "\\b".utf8)
-        case 0x09: bytes.append(contentsOf: "\\t".utf8)
-        case 0x0A: bytes.append(contentsOf: "\\n".utf8)
-        case 0x0C: bytes.append(contentsOf: "\\f".utf8)
-        case 0x0D: bytes.append(contentsOf: "\\r".utf8)
-        case 0..<0x20: bytes.append(contentsOf: (byte < 0x10 ? "\\u000" : "\\u00").utf8 + Array(String(byte, radix: 16).utf8))
-        default: bytes.append(byte)
-        }
     }
 }
 

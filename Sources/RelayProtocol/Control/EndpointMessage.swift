@@ -96,15 +96,18 @@ extension EndpointMessage {
         limits: Limits,
         isWelcome: Bool = true
     ) throws(ControlFrameError) -> Received {
-        try ControlFrame.decode(Reader.self, from: frame, limits: limits, isWelcome: isWelcome).received
+        let index = try ControlFrame.index(of: frame, limits: limits, isWelcome: isWelcome)
+        if let message = EndpointMessage(frequent: .init(index: index, limits: limits)) { return .message(message) }
+        return try ControlFrame.decode(Reader.self, from: index, limits: limits).received
     }
 
     /// The message as a frame.
     package func encode(limits: Limits = Limits()) throws(ControlFrameError) -> ByteBuffer {
-        try ControlFrame.encode(Writer(message: self), limits: limits)
+        if let json = frequentJSON { return try ControlFrame.frame(json, limits: limits) }
+        return try ControlFrame.encode(Writer(message: self), limits: limits)
     }
 
-    private struct Reader: Decodable {
+    struct Reader: Decodable {
         private static let unanswered: Set<String> = [Hello.type, CommandReceived.type, CommandAcknowledge.type, TunnelDecline.type]
 
         let received: Received

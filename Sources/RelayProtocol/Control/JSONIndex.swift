@@ -56,6 +56,17 @@ struct JSONIndex {
         return text
     }
 
+    /// Which node is the value of a member of an object, if it is one.
+    func member(_ key: String, of object: Int) -> Int? {
+        guard nodes[object].kind == .object else { return nil }
+        var place = object + 1
+        while place < nodes[object].next {
+            if isText(nodes[place], key) { return place + 1 }
+            place = nodes[place + 1].next
+        }
+        return nil
+    }
+
     /// Whether a string is this text.
     func isText(_ node: Node, _ text: String) -> Bool {
         if node.hasEscapes { return self.text(node) == text }

@@ -94,15 +94,18 @@ extension RelayMessage {
         limits: Limits,
         isWelcome: Bool = true
     ) throws(ControlFrameError) -> RelayMessage? {
-        try ControlFrame.decode(Reader.self, from: frame, limits: limits, isWelcome: isWelcome).message
+        let index = try ControlFrame.index(of: frame, limits: limits, isWelcome: isWelcome)
+        if let message = RelayMessage(frequent: .init(index: index, limits: limits)) { return message }
+        return try ControlFrame.decode(Reader.self, from: index, limits: limits).message
     }
 
     /// The message as a frame.
     package func encode(limits: Limits = Limits()) throws(ControlFrameError) -> ByteBuffer {
-        try ControlFrame.encode(Writer(message: self), limits: limits)
+        if let json = frequentJSON { return try ControlFrame.frame(json, limits: limits) }
+        return try ControlFrame.encode(Writer(message: self), limits: limits)
     }
 
-    private struct Reader: Decodable {
+    struct Reader: Decodable {
         let message: RelayMessage?
 
         init(from decoder: any Decoder) throws {

@@ -45,9 +45,10 @@ package struct Milliseconds: Hashable, Sendable, Codable, Comparable, Expressibl
     package let count: Int64
 
     /// The nearest value there is.
-    package init(clamping count: some BinaryInteger) {
-        self.count = min(max(Int64(clamping: count), 0), Milliseconds.end - 1)
-    }
+    package init(clamping count: some BinaryInteger) { self.init(clamping: Int64(clamping: count)) }
+
+    /// The same, without a generic call from another module for every message.
+    package init(clamping count: Int64) { self.count = min(max(count, 0), Milliseconds.end - 1) }
 
     package init(integerLiteral value: Int64) { self.init(clamping: value) }
 

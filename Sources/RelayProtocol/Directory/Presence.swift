@@ -36,8 +36,8 @@ public struct Presence: Hashable, Sendable {
     public let state: RemoteSystemStatus
     /// Why it is so.
     public let reason: Reason
-    private let sinceMilliseconds: Milliseconds?
-    private let expectedWithinMilliseconds: Milliseconds?
+    let sinceMilliseconds: Milliseconds?
+    let expectedWithinMilliseconds: Milliseconds?
 
     /// Since when, by the relay's clock.
     public var since: Date? {

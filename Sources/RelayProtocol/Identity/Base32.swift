@@ -7,6 +7,7 @@ enum Base32 {
 
     static func encode(_ bytes: some Sequence<UInt8>) -> String {
         var text: [UInt8] = []
+        text.reserveCapacity((bytes.underestimatedCount * 8 + 4) / 5)
         var bits: UInt32 = 0
         var bitCount: UInt32 = 0
         for byte in bytes {

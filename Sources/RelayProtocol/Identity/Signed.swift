@@ -4,8 +4,14 @@
 /// Something a key signs: a deterministic CBOR map.
 package protocol SignedPayload: Codable, Hashable, Sendable {
     static var purpose: Purpose { get }
+    /// As `ValueSetDecoder` reads it, unless the type has a quicker way.
+    init(reading set: ValueSet) throws
     /// Checks what the types alone do not.
     func validate(limits: Limits) throws(RecordError)
+}
+
+extension SignedPayload {
+    package init(reading set: ValueSet) throws { self = try ValueSetDecoder().decode(Self.self, from: set) }
 }
 
 /// A payload, its signature, and the bytes that hold both. Only the bytes travel: whoever forwards a record forwards
@@ -62,7 +68,7 @@ private struct Envelope<Payload: SignedPayload> {
     init(decoding encoded: [UInt8]) throws(RecordError) {
         guard let envelope = try? ValueSet(decoding: encoded), envelope.count == 2, let body = envelope["body"]?.data,
             let signature = envelope["signature"]?.data, let set = try? ValueSet(decoding: body),
-            let payload = try? ValueSetDecoder().decode(Payload.self, from: set)
+            let payload = try? Payload(reading: set)
         else {
             throw .malformed
         }

@@ -43,7 +43,9 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private var waitingPing: ByteBuffer?
     private var context: ChannelHandlerContext?
     private var login: LoginFollower?
-    private var timer: (deadline: Milliseconds, task: Scheduled<Void>)?
+    private var timer: Scheduled<Void>?
+    /// When the timer fires; meaningless without one.
+    private var timerDeadline: Milliseconds = 0
 
     /// - Parameter welcomed: called when the endpoint is known.
     package init(services: ControlServices, channel: any Channel, welcomed: @escaping () -> Void) {
@@ -62,7 +64,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
 
     package func handlerRemoved(context: ChannelHandlerContext) {
         run(machine.disconnected())
-        timer?.task.cancel()
+        timer?.cancel()
         timer = nil
         login?.cancel()
         self.context = nil
@@ -244,20 +246,24 @@ extension ControlChannelHandler {
         }
     }
 
+    /// With the machine in its place: to ask a property of this object, it would be copied.
+    private static func deadline(of machine: inout ControlChannelStateMachine) -> Milliseconds? { machine.deadline }
+
     private func setTimer() {
-        guard let context, let deadline = machine.deadline else {
-            if !machine.isClosed { timer?.task.cancel() }
+        let deadline = Self.deadline(of: &machine)
+        // A deadline that moved away is met early once, which costs less than a new timer for every message.
+        if timer != nil, let deadline, timerDeadline <= deadline { return }
+        guard let context, let deadline else {
+            if !machine.isClosed { timer?.cancel() }
             return
         }
-        // A deadline that moved away is met early once, which costs less than a new timer for every message.
-        if let timer, timer.deadline <= deadline { return }
-        timer?.task.cancel()
+        timer?.cancel()
         let wait = TimeAmount.milliseconds((deadline - now.uptime).count)
-        let task = context.eventLoop.assumeIsolated().scheduleTask(in: wait) {
+        timer = context.eventLoop.assumeIsolated().scheduleTask(in: wait) {
             self.timer = nil
             self.run(self.machine.timePassed(self.now, hasUnread: context.channel.hasUnreadBytes))
         }
-        timer = (deadline, task)
+        timerDeadline = deadline
     }
 }
 
@@ -329,11 +335,11 @@ extension ControlChannelHandler {
         write(opcode: .close, payload) {
             if self.hasPeerClosed { context.close(promise: nil) }
         }
-        timer?.task.cancel()
+        timer?.cancel()
         // A client that leaves its close frame out, or reads nothing, is not waited for. To close at once could destroy what
         // it has not read yet.
-        let task = context.eventLoop.assumeIsolated().scheduleTask(in: Self.closingTime) { context.close(promise: nil) }
-        timer = (0, task)
+        timer = context.eventLoop.assumeIsolated().scheduleTask(in: Self.closingTime) { context.close(promise: nil) }
+        timerDeadline = 0
     }
 }
 

@@ -48,15 +48,14 @@ extension ControlChannelStateMachine {
     package mutating func coreAnswered(_ result: Result<ChannelID, RelayMessage.Rejected>, _ now: Moment) -> [Action] {
         switch (state, result) {
         case (.connecting(let hello, let early), .success(let channel)):
-            let token = TokenLife(expires: hello.tokenExpires, ends: now.uptime + (hello.tokenExpires - now.time))
+            token = TokenLife(expires: hello.tokenExpires, ends: now.uptime + (hello.tokenExpires - now.time))
             let record = hello.record.payload
             state = .open(
                 Open(
                     channel: channel,
                     identity: hello.identity,
                     endpoint: record.endpointID,
-                    endpointKey: record.identityKey,
-                    token: token
+                    endpointKey: record.identityKey
                 )
             )
             pinged = now.uptime

@@ -52,7 +52,7 @@ extension ControlChannelStateMachine {
         var following: [Action] = []
         switch result {
         case .success(let token) where token.identity == open.identity:
-            open.token = TokenLife(expires: token.expires, ends: now.uptime + (token.expires - now.time))
+            self.token = TokenLife(expires: token.expires, ends: now.uptime + (token.expires - now.time))
             answer = .ok(RelayMessage.OK(ref: ref))
             following = follow(token.login)
         case .success:

@@ -9,7 +9,7 @@ extension ControlChannelStateMachine {
         switch state {
         case .new, .closed: nil
         case .greeting, .verifying, .connecting: greetingEnds
-        case .open(let open): min(pingDue, deadDue, open.token.isWarned ? open.token.ends : warningDue(open.token))
+        case .open: min(pingDue, deadDue, token.isWarned ? token.ends : warningDue)
         }
     }
 
@@ -37,24 +37,22 @@ extension ControlChannelStateMachine {
                 retry: true
             )
             return reject(rejected, now)
-        case .open(let open):
+        case .open:
             if hasUnread { heard = now.uptime }
-            return timePassed(open, now)
+            return openTimePassed(now)
         }
     }
 
-    private mutating func timePassed(_ open: Open, _ now: Moment) -> [Action] {
-        if now.uptime >= open.token.ends {
+    private mutating func openTimePassed(_ now: Moment) -> [Action] {
+        if now.uptime >= token.ends {
             let invalidated = RelayMessage.AuthInvalidated(code: .tokenExpired, message: "the token's time is over")
             return say(.authInvalidated(invalidated), now) + close(code: 1008, reason: ControlErrorCode.tokenExpired.rawValue)
         }
         if now.uptime >= deadDue { return close(code: 1001, reason: "silent for too long", isSilent: true) }
         var actions: [Action] = []
-        if !open.token.isWarned, now.uptime >= warningDue(open.token) {
-            var open = open
-            open.token.isWarned = true
-            state = .open(open)
-            actions += say(.authExpiring(RelayMessage.AuthExpiring(expires: open.token.expires)), now)
+        if !token.isWarned, now.uptime >= warningDue {
+            token.isWarned = true
+            actions += say(.authExpiring(RelayMessage.AuthExpiring(expires: token.expires)), now)
         }
         if now.uptime >= pingDue {
             pinged = now.uptime
@@ -64,7 +62,7 @@ extension ControlChannelStateMachine {
         return actions
     }
 
-    private func warningDue(_ token: TokenLife) -> Milliseconds { token.ends - Self.expiringWarning }
+    private var warningDue: Milliseconds { token.ends - Self.expiringWarning }
 
     /// Either side's silence is a reason: the endpoint gives up a relay that says nothing.
     private var pingDue: Milliseconds { max(min(heard, sent), pinged) + pingAfter }

@@ -78,7 +78,6 @@ package struct ControlChannelStateMachine {
         var identity: Identity
         var endpoint: EndpointID
         var endpointKey: SigningPublicKey
-        var token: TokenLife
         var refreshing: RequestRef?
     }
 
@@ -100,6 +99,8 @@ package struct ControlChannelStateMachine {
     /// Counts a request; says how long to wait if there were too many.
     let take: (Limit, EndpointID, Milliseconds) -> Milliseconds?
     var state = State.new
+    /// Of an open channel.
+    var token = TokenLife(expires: 0, ends: 0)
     /// Whose withdrawal ends the channel.
     var login: Login?
     /// Until when this phase of the greeting may last.

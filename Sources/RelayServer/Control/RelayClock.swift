@@ -3,10 +3,12 @@
 
 import RelayProtocol
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
+#if canImport(Darwin)
+import Darwin
+#elseif canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
 #endif
 
 /// The clocks the relay goes by.
@@ -15,16 +17,30 @@ package struct RelayClock: Sendable {
 
     package init(now: @escaping @Sendable () -> ControlChannelStateMachine.Moment) { self.now = now }
 
-    /// The machine's own.
+    /// The machine's own. Asked for every message, so without `Duration`, whose 128 bits are slow to divide.
     package static let system: RelayClock = {
-        let start = ContinuousClock.now
+        let start = milliseconds(steady)
         return RelayClock {
-            let (seconds, attoseconds) = (ContinuousClock.now - start).components
-            return ControlChannelStateMachine.Moment(
+            ControlChannelStateMachine.Moment(
                 // Not from zero: a time of "never" is zero.
-                uptime: Milliseconds(clamping: 1 &+ seconds &* 1_000 &+ attoseconds / 1_000_000_000_000_000),
-                time: Milliseconds(clamping: Int64(Date().timeIntervalSince1970 * 1_000))
+                uptime: Milliseconds(clamping: 1 &+ milliseconds(steady) &- start),
+                time: Milliseconds(clamping: milliseconds(CLOCK_REALTIME))
             )
         }
     }()
+
+    /// It goes on while the machine sleeps.
+    private static var steady: clockid_t {
+        #if os(Linux)
+        CLOCK_BOOTTIME
+        #else
+        CLOCK_MONOTONIC
+        #endif
+    }
+
+    private static func milliseconds(_ clock: clockid_t) -> Int64 {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Int64(time.tv_sec) &* 1_000 &+ Int64(time.tv_nsec) / 1_000_000
+    }
 }

@@ -132,8 +132,8 @@ extension RelayCore {
         } then: { state, _ in
             // A newer host channel may have come meanwhile: then the endpoint has not left.
             guard state.channels[channel.id] != nil else { return }
-            state.channels[channel.id]?.hasLeft = true
-            state.channels[channel.id]?.delivery = nil
+            state.left.insert(channel.id)
+            state.deliveries[channel.id] = nil
             let presence = Presence(.unavailable, reason, since: time)
             state.accounts[channel.account]?.presences[channel.endpoint] = presence
             state.tell(.endpointUpdated(.init(endpoint: channel.endpoint, presence: presence)), watchersOf: channel.account)

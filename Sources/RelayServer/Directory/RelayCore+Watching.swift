@@ -9,22 +9,18 @@ extension RelayCore {
     func watch(_ request: EndpointMessage.Watch, on channel: Channel) {
         let account = channel.account
         serve(request.ref, on: channel) { store in
-            let (registrations, vouchers) = (try store.registrations(in: account), try store.vouchers(in: account))
-            return try store.endpoints(of: account).map { row in
-                let introduction = Introduction(record: Blob(row.record), vouchers: (vouchers[row.id] ?? []).map { Blob($0) })
-                return (row, introduction, (registrations[row.id] ?? []).map { Blob<BlobKinds.AppRegistration>($0.registration) })
-            }
-        } then: { [self] state, endpoints in
+            try store.directory(of: account)
+        } then: { [self] state, directory in
             guard state.channels[channel.id] != nil else { return }
-            state.channels[channel.id]?.isWatching = true
-            for (row, introduction, registrations) in endpoints {
-                let presence = presence(of: row, &state)
-                state.send(
-                    .endpointAdded(
-                        .init(endpoint: row.id, introduction: introduction, registrations: registrations, presence: presence)
-                    ),
-                    to: channel.id
+            state.watching.insert(channel.id)
+            for entry in directory {
+                let added = RelayMessage.EndpointAdded(
+                    endpoint: entry.endpoint.id,
+                    introduction: entry.introduction,
+                    registrations: entry.registrations,
+                    presence: presence(of: entry.endpoint, &state)
                 )
+                state.send(.endpointAdded(added), to: channel.id)
             }
             state.send(.enumerationCompleted(.init()), to: channel.id)
         }
@@ -33,7 +29,7 @@ extension RelayCore {
     func unwatch(_ request: EndpointMessage.Unwatch, on channel: Channel) {
         // By a transaction, although there is nothing to store: a `watch` before it may not be served yet.
         serve(request.ref, on: channel, { _ in }) { state, _ in
-            state.channels[channel.id]?.isWatching = false
+            state.watching.remove(channel.id)
         }
     }
 
@@ -79,6 +75,6 @@ extension RelayCore {
 
 extension RelayCore.State {
     mutating func tell(_ event: RelayMessage, watchersOf account: AccountID) {
-        for channel in channels(in: account) where channel.isWatching { send(event, to: channel.id) }
+        for channel in channels(in: account) where watching.contains(channel.id) { send(event, to: channel.id) }
     }
 }

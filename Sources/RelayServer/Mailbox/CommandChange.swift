@@ -38,24 +38,14 @@ extension StoreTransaction {
         return try perform(actions, of: row, account: key.account)
     }
 
-    /// Does what a command's actions want of the store.
-    /// - Parameter blob: Of a command that is new.
-    func perform(
-        _ actions: [MailboxCommand.Action],
-        of row: MailboxCommand,
-        account: AccountID,
-        blob: [UInt8]? = nil
-    ) throws -> CommandChange {
+    /// Does what a stored command's actions want of the store.
+    func perform(_ actions: [MailboxCommand.Action], of row: MailboxCommand, account: AccountID) throws -> CommandChange {
         let key = StoredCommandKey(account: account, command: row.command.key)
         var effects: [CommandChange.Effect] = []
         for action in actions {
             switch action {
-            case .persist(let row):
-                if let blob {
-                    try add(row, blob: blob, account: account)
-                } else {
-                    try update(row, account: account)
-                }
+            case .persist(let row): try update(row, account: account)
+            case .note(let row): try note(row, account: account)
             case .remove: try removeCommand(key)
             case .accept: effects.append(.accept)
             case .refuse(let refusal): effects.append(.refuse(refusal))
@@ -70,7 +60,7 @@ extension StoreTransaction {
             case .answered: effects.append(.answered)
             }
         }
-        return CommandChange(command: row.command, state: .init(row.state), effects: effects, isNew: blob != nil)
+        return CommandChange(command: row.command, state: .init(row.state), effects: effects)
     }
 }
 
@@ -142,7 +132,7 @@ extension RelayCore {
                 state.send(.commandSettled(.init(ref: request.ref, sender: sender, id: id)), to: request.channel)
             case .answered:
                 guard let host else { continue }
-                state.channels[host]?.delivery?.answered(change.command)
+                state.deliveries[host]?.answered(change.command)
                 offerNext(on: host, &state)
             }
         }

@@ -15,15 +15,16 @@ extension RelayCore {
         } then: { [self] (state, result: Result<([CommandKey], [CommandDescriptor]?), any Error>) in
             guard case .success((let ended, let mailbox)) = result else { return reopen(channel.id, &state) }
             for key in ended { sendOutcome(of: StoredCommandKey(account: channel.account, command: key), to: channel) }
-            guard let mailbox, state.channels[channel.id]?.hasLeft == false else { return }
-            state.channels[channel.id]?.delivery = CommandDelivery(mailbox: mailbox)
+            guard let mailbox, state.channels[channel.id] != nil, !state.left.contains(channel.id) else { return }
+            state.deliveries[channel.id] = CommandDelivery(mailbox: mailbox)
             offerNext(on: channel.id, &state)
         }
     }
 
     /// Offers what there is room for. The offers leave in the order in which they were chosen, since transactions keep theirs.
     func offerNext(on id: ChannelID, _ state: inout State) {
-        while let key = state.channels[id]?.delivery?.next(), let account = state.channels[id]?.account {
+        guard let account = state.channels[id]?.account else { return }
+        while let key = state.deliveries[id]?.next() {
             let (key, now) = (StoredCommandKey(account: account, command: key), now)
             transact { store in
                 try store.change(key, { $0.offer(now: now().count) })

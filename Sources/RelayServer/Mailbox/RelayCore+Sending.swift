@@ -54,7 +54,7 @@ extension RelayCore {
         if let host = state.host(of: change.command.lane.target, in: account) {
             // Also one that is not new: its first commit may have failed to be told. What is offered already stays so.
             guard change.state == .accepted, !change.isRefused, !change.isOffered else { return }
-            state.channels[host.id]?.delivery?.add(change.command)
+            state.deliveries[host.id]?.add(change.command)
             offerNext(on: host.id, &state)
         } else if change.isNew {
             let waking = CommandChange(command: change.command, state: .accepted, effects: [.progress(.waking)])
@@ -66,7 +66,7 @@ extension RelayCore {
     private func endOffer(of command: CommandDescriptor, to host: ChannelID?, isMade: Bool, _ state: inout State) {
         guard let host else { return state.endStoring(for: command.lane.target) }
         guard !isMade else { return }
-        state.channels[host]?.delivery?.answered(command)
+        state.deliveries[host]?.answered(command)
         offerNext(on: host, &state)
     }
 
@@ -81,16 +81,14 @@ extension RelayCore {
     ) throws -> CommandChange {
         let (descriptor, lane) = (command.descriptor, command.header.lane)
         let key = StoredCommandKey(account: account, command: descriptor.key)
-        if let known = try store.change(key, { $0.sentAgain(digest: command.digest) }) { return known }
         // It may have been removed since it said hello.
         _ = try store.endpoint(lane.sender, of: account)
         let target = try store.endpoint(lane.target)
         let highestNumber = try store.highestNumber(in: lane, account: account)
         let mailbox = try store.mailboxUse(of: lane.target, account: account)
         let outcomes = try store.outcomesUse(of: lane.sender, account: account)
-        let inDoubt: Bool
-        do throws(CommandRefusal) {
-            inDoubt = try admission.check(
+        let admitted = Result { () throws(CommandRefusal) in
+            try admission.check(
                 descriptor,
                 again: again,
                 now: now,
@@ -99,15 +97,23 @@ extension RelayCore {
                 mailbox: mailbox,
                 repliesWaiting: outcomes
             )
-        } catch {
-            return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(error)])
         }
-        // Whether the target is connected is known only when this is committed.
-        var (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt, targetIsConnected: true)
-        if offersIt { actions += row.offer(now: now) }
-        // One write for both.
-        actions = [.persist(row)] + actions.filter { if case .persist = $0 { false } else { true } }
-        return try store.perform(actions, of: row, account: account, blob: command.encoded)
+        if case .success(let inDoubt) = admitted {
+            // Whether the target is connected is known only when this is committed.
+            var (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt, targetIsConnected: true)
+            if offersIt { actions += row.offer(now: now) }
+            // One write for both. Nearly all are new, so this is what finds out which is not.
+            if try store.add(row, blob: command.encoded, account: account) {
+                actions.removeAll { if case .persist = $0 { true } else { false } }
+                var change = try store.perform(actions, of: row, account: account)
+                change.isNew = true
+                return change
+            }
+        }
+        // The same bytes get the same answer, whatever would be allowed now.
+        if let known = try store.change(key, { $0.sentAgain(digest: command.digest) }) { return known }
+        guard case .failure(let refusal) = admitted else { throw Refusal(.internalError, "a command is there and is not") }
+        return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(refusal)])
     }
 
     func cancel(_ request: EndpointMessage.CommandCancel, on channel: Channel) {
@@ -166,7 +172,7 @@ extension RelayCore.State {
     /// Where a command can be offered in the transaction that stores it. It must not overtake those that are stored first and offered then.
     fileprivate mutating func beginOffer(of command: CommandDescriptor, in account: AccountID) -> ChannelID? {
         let target = command.lane.target
-        if storing[target] == nil, let host = host(of: target, in: account), channels[host.id]?.delivery?.begin(command) ?? false {
+        if storing[target] == nil, let host = host(of: target, in: account), deliveries[host.id]?.begin(command) ?? false {
             return host.id
         }
         storing[target, default: 0] += 1

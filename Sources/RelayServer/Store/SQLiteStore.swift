@@ -5,10 +5,12 @@ import Dispatch
 import GRDB
 import Synchronization
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
+#if canImport(Darwin)
+import Darwin
+#elseif canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
 #endif
 
 /// The store in one SQLite database, for one relay. What is submitted while a commit is under way is committed together in
@@ -17,6 +19,11 @@ package final class SQLiteStore: RelayStore {
     private struct Queue {
         var work: [any StoreWork] = []
         var isWorking = false
+
+        mutating func take(_ most: Int) -> [any StoreWork] {
+            defer { work.removeFirst(min(most, work.count)) }
+            return Array(work.prefix(most))
+        }
     }
 
     /// A larger group would only make its first wait.
@@ -104,29 +111,36 @@ package final class SQLiteStore: RelayStore {
 
     private func work() {
         while true {
-            let group: [any StoreWork] = queue.withLock { queue in
-                let group = Array(queue.work.prefix(Self.largestGroup))
-                queue.work.removeFirst(group.count)
-                if group.isEmpty { queue.isWorking = false }
-                return group
+            var group = queue.withLock { queue in
+                queue.isWorking = !queue.work.isEmpty
+                return queue.take(Self.largestGroup)
             }
             if group.isEmpty { return }
-            let failure = commit(group)
+            let failure = commit(&group)
             for work in group { work.report(failure) }
         }
     }
 
-    /// Why the group is not on disk; `nil` if it is.
-    private func commit(_ group: [any StoreWork]) -> StoreError? {
+    /// Why the group, with what joined it, is not on disk; `nil` if it is.
+    private func commit(_ group: inout [any StoreWork]) -> StoreError? {
         database.inDatabase { database in
             do {
                 do {
+                    try begin(database)
                     try run(group, in: database, inSavepoints: false)
+                    // Where threads share a core, those who have something for the store may be waiting for this one: what a commit costs is
+                    // shared by all that is in it.
+                    sched_yield()
+                    let others = queue.withLock { $0.take(Self.largestGroup - group.count) }
+                    group += others
+                    try run(others, in: database, inSavepoints: false)
                 } catch is HalfWritten {
                     // Seldom enough: savepoints around all would cost more.
                     undo(database)
+                    try begin(database)
                     try run(group, in: database, inSavepoints: true)
                 }
+                try database.cachedStatement(sql: "COMMIT").execute()
                 return nil
             } catch {
                 undo(database)
@@ -135,13 +149,14 @@ package final class SQLiteStore: RelayStore {
         }
     }
 
+    private func begin(_ database: Database) throws { try database.cachedStatement(sql: "BEGIN IMMEDIATE").execute() }
+
     private func undo(_ database: Database) {
         cache.forgetAll()
         if database.isInsideTransaction { try? database.execute(sql: "ROLLBACK") }
     }
 
     private func run(_ group: [any StoreWork], in database: Database, inSavepoints: Bool) throws {
-        try database.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
         for work in group {
             if inSavepoints { try database.cachedStatement(sql: "SAVEPOINT work").execute() }
             let before = database.totalChangesCount
@@ -157,7 +172,6 @@ package final class SQLiteStore: RelayStore {
             }
             try database.cachedStatement(sql: "RELEASE work").execute()
         }
-        try database.cachedStatement(sql: "COMMIT").execute()
     }
 
     /// A body has thrown after it had written.

@@ -37,31 +37,37 @@ extension SQLiteTransaction {
         )
         guard let row else { return nil }
         let command = MailboxCommand(restoring: try descriptor(row), state: try state(row))
-        let found = StoreCache.Command(sequence: row[16], row: command)
+        let found = StoreCache.Command(sequence: row[15], row: command)
         cache.keep(found, as: key)
         return found
     }
 
     private static let selectCommand = """
-        SELECT \(descriptorColumns), state, received, cancel_requested, ended, outcome, receipt, reply, sequence
-        FROM commands LEFT JOIN command_results USING (sequence) WHERE account = ? AND sender = ? AND id = ?
+        SELECT \(descriptorColumns), state, cancel_requested, ended, outcome, receipt, reply, sequence
+        FROM commands WHERE account = ? AND sender = ? AND id = ?
         """
 
+    /// A state as it is stored.
+    private enum StateCode: Int {
+        case stored = 0
+        case offered = 1
+        case final = 2
+    }
+
     private func state(_ row: Row) throws -> MailboxCommand.State {
-        let name: String = row[9]
-        switch name {
-        case "stored": return .stored
-        case "offered": return .offered(received: row[10], cancelRequested: row[11])
-        case "final":
-            let outcome = try JSONDecoder().decode(CommandOutcome.self, from: Data((row[13] as String).utf8))
-            guard let receipt: Data = row[14] else { return .final(CommandFinal(attestedByRelay: outcome), since: row[12]) }
-            let reply: Data? = row[15]
-            return .final(CommandFinal(outcome: outcome, receipt: Self.bytes(receipt), reply: reply.map(Self.bytes)), since: row[12])
-        default: throw RowError.damaged
+        switch StateCode(rawValue: row[9]) {
+        case .stored: return .stored
+        case .offered: return .offered(received: false, cancelRequested: row[10])
+        case .final:
+            let outcome = try JSONDecoder().decode(CommandOutcome.self, from: Data((row[12] as String).utf8))
+            guard let receipt: Data = row[13] else { return .final(CommandFinal(attestedByRelay: outcome), since: row[11]) }
+            let reply: Data? = row[14]
+            return .final(CommandFinal(outcome: outcome, receipt: Self.bytes(receipt), reply: reply.map(Self.bytes)), since: row[11])
+        case nil: throw RowError.damaged
         }
     }
 
-    func add(_ command: MailboxCommand, blob: [UInt8], account: AccountID) throws {
+    func add(_ command: MailboxCommand, blob: [UInt8], account: AccountID) throws -> Bool {
         let descriptor = command.command
         let columns = try Columns(command)
         try run(
@@ -69,40 +75,44 @@ extension SQLiteTransaction {
             [
                 account.rawValue, descriptor.lane.sender.data, descriptor.id.data, descriptor.lane.target.data, descriptor.lane.appID,
                 Self.signed(descriptor.number), descriptor.created, descriptor.expires, Data(descriptor.digest.bytes), descriptor.size,
-                columns.state, columns.received, columns.cancelRequested, columns.ended, columns.outcome, command.resultSize,
-                command.nextDeadline,
+                columns.state.rawValue, columns.cancelRequested, columns.ended, columns.outcome, command.nextDeadline, columns.receipt,
+                columns.reply, command.isFinal ? nil : Data(blob),
             ]
         )
-        let sequence = database.lastInsertedRowID
-        if !command.isFinal { try run("INSERT INTO command_blobs (sequence, blob) VALUES (?, ?)", [sequence, Data(blob)]) }
-        try addResult(of: command, sequence)
+        guard database.changesCount == 1 else { return false }
         let key = StoredCommandKey(account: account, command: descriptor.key)
+        let sequence = database.lastInsertedRowID
         cache.changed(key, from: nil, to: .init(sequence: sequence, row: command, blob: command.isFinal ? nil : blob))
+        return true
     }
 
     private static let insertCommand = """
-        INSERT INTO commands (account, \(descriptorColumns), state, received, cancel_requested, ended, outcome, result_size, deadline)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        INSERT INTO commands
+            (account, \(descriptorColumns), state, cancel_requested, ended, outcome, deadline, receipt, reply, blob)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        ON CONFLICT (account, sender, id) DO NOTHING
         """
 
-    /// A state as it is stored.
     private struct Columns {
-        var state: String
-        var received = false
+        var state: StateCode
         var cancelRequested = false
         var ended: Int64?
         var outcome: String?
+        var receipt: Data?
+        var reply: Data?
 
         init(_ command: MailboxCommand) throws {
             switch command.state {
-            case .stored: state = "stored"
-            case .offered(let received, let cancelRequested):
-                state = "offered"
-                (self.received, self.cancelRequested) = (received, cancelRequested)
+            case .stored: state = .stored
+            case .offered(_, let cancelRequested):
+                state = .offered
+                self.cancelRequested = cancelRequested
             case .final(let final, let since):
-                state = "final"
+                state = .final
                 ended = since
                 outcome = try ValueSetEncoder().encode(final.outcome).json()
+                receipt = final.receipt.map { Data($0) }
+                reply = final.reply.map { Data($0) }
             }
         }
     }
@@ -111,35 +121,28 @@ extension SQLiteTransaction {
         let key = StoredCommandKey(account: account, command: command.command.key)
         guard let old = try stored(key) else { throw RowError.damaged }
         let columns = try Columns(command)
-        if case (.offered, .offered) = (old.row.state, command.state) {
-            // No index has to be touched for these.
-            try run(
-                "UPDATE commands SET received = ?, cancel_requested = ? WHERE sequence = ?",
-                [columns.received, columns.cancelRequested, old.sequence]
-            )
-        } else {
+        if command.isFinal {
             try run(
                 """
-                UPDATE commands SET state = ?, received = ?, cancel_requested = ?, ended = ?, outcome = ?, result_size = ?, deadline = ?
+                UPDATE commands SET state = 2, ended = ?, outcome = ?, deadline = ?, receipt = ?, reply = ?, blob = NULL
                 WHERE sequence = ?
                 """,
-                [
-                    columns.state, columns.received, columns.cancelRequested, columns.ended, columns.outcome, command.resultSize,
-                    command.nextDeadline, old.sequence,
-                ]
+                [columns.ended, columns.outcome, command.nextDeadline, columns.receipt, columns.reply, old.sequence]
+            )
+        } else {
+            // The row keeps its length, so that a large blob in it is not written again.
+            try run(
+                "UPDATE commands SET state = ?, cancel_requested = ?, deadline = ? WHERE sequence = ?",
+                [columns.state.rawValue, columns.cancelRequested, command.nextDeadline, old.sequence]
             )
         }
-        if command.isFinal { try run("DELETE FROM command_blobs WHERE sequence = ?", [old.sequence]) }
-        try addResult(of: command, old.sequence)
         cache.changed(key, from: old.row, to: .init(sequence: old.sequence, row: command, blob: command.isFinal ? nil : old.blob))
     }
 
-    private func addResult(of command: MailboxCommand, _ sequence: Int64) throws {
-        guard case .final(let final, _) = command.state, let receipt = final.receipt else { return }
-        try run(
-            "INSERT INTO command_results (sequence, receipt, reply) VALUES (?, ?, ?)",
-            [sequence, Data(receipt), final.reply.map { Data($0) }]
-        )
+    func note(_ command: MailboxCommand, account: AccountID) throws {
+        let key = StoredCommandKey(account: account, command: command.command.key)
+        guard let old = try stored(key) else { throw RowError.damaged }
+        cache.changed(key, from: old.row, to: .init(sequence: old.sequence, row: command, blob: old.blob))
     }
 
     func removeCommand(_ key: StoredCommandKey) throws {
@@ -152,7 +155,7 @@ extension SQLiteTransaction {
         guard var command = try stored(key) else { return nil }
         if let known = command.blob { return known }
         command.blob = try Data.fetchOne(
-            statement("SELECT blob FROM command_blobs WHERE sequence = ?"),
+            statement("SELECT blob FROM commands WHERE sequence = ?"),
             arguments: [command.sequence]
         ).map(Self.bytes)
         cache.keep(command, as: key)
@@ -162,7 +165,7 @@ extension SQLiteTransaction {
     func mailbox(of target: EndpointID, account: AccountID) throws -> [CommandDescriptor] {
         try Row.fetchAll(
             statement(
-                "SELECT \(Self.descriptorColumns) FROM commands WHERE account = ? AND target = ? AND is_final = 0 ORDER BY sequence"
+                "SELECT \(Self.descriptorColumns) FROM commands WHERE account = ? AND target = ? AND state < 2 ORDER BY sequence"
             ),
             arguments: [account.rawValue, target.data]
         ).map { try descriptor($0) }
@@ -170,13 +173,20 @@ extension SQLiteTransaction {
 
     func mailboxUse(of target: EndpointID, account: AccountID) throws -> MailboxUse {
         try cache.mailboxUse(.init(account: account, endpoint: target)) {
-            try use("SELECT count(*), total(size) FROM commands WHERE account = ? AND target = ? AND is_final = 0", target, account)
+            try use("SELECT count(*), total(size) FROM commands WHERE account = ? AND target = ? AND state < 2", target, account)
         }
     }
 
     func outcomesUse(of sender: EndpointID, account: AccountID) throws -> MailboxUse {
         try cache.outcomesUse(.init(account: account, endpoint: sender)) {
-            try use("SELECT count(*), total(result_size) FROM commands WHERE account = ? AND sender = ? AND is_final = 1", sender, account)
+            try use(
+                """
+                SELECT count(*), total(coalesce(length(receipt), 0) + coalesce(length(reply), 0))
+                FROM commands WHERE account = ? AND sender = ? AND state = 2
+                """,
+                sender,
+                account
+            )
         }
     }
 
@@ -186,16 +196,21 @@ extension SQLiteTransaction {
     }
 
     func highestNumber(in lane: CommandLane, account: AccountID) throws -> UInt64? {
-        try Int64.fetchOne(
-            statement("SELECT max(number) FROM commands WHERE account = ? AND sender = ? AND target = ? AND app = ?"),
-            arguments: [account.rawValue, lane.sender.data, lane.target.data, lane.appID]
-        ).map(Self.unsigned)
+        try cache.laneUse(.init(account: account, lane: lane)) {
+            let found = try Row.fetchOne(
+                statement("SELECT count(*), max(number) FROM commands WHERE account = ? AND sender = ? AND target = ? AND app = ?"),
+                arguments: [account.rawValue, lane.sender.data, lane.target.data, lane.appID]
+            )
+            guard let found, let highest: Int64 = found[1] else { return StoreCache.LaneUse() }
+            return StoreCache.LaneUse(commands: found[0], highest: Self.unsigned(highest))
+        }.highest
     }
 
     func commands(from sender: EndpointID, isFinal: Bool, account: AccountID) throws -> [CommandKey] {
-        try Data.fetchAll(
-            statement("SELECT id FROM commands WHERE account = ? AND sender = ? AND is_final = ? ORDER BY sequence"),
-            arguments: [account.rawValue, sender.data, isFinal]
+        let condition = isFinal ? "state = 2" : "state < 2"
+        return try Data.fetchAll(
+            statement("SELECT id FROM commands WHERE account = ? AND sender = ? AND \(condition) ORDER BY sequence"),
+            arguments: [account.rawValue, sender.data]
         ).map { CommandKey(sender: sender, id: try Self.commandID($0)) }
     }
 

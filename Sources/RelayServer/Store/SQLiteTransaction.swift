@@ -75,8 +75,43 @@ struct SQLiteTransaction: StoreTransaction {
             Row.fetchCursor(
                 statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE account = ? ORDER BY id"),
                 arguments: [account.rawValue]
-            ).map { try endpoint($0) }
+            ).map { try cache.endpoints[Self.endpointID($0, 0)]?.row ?? endpoint($0) }
         )
+    }
+
+    func directory(of account: AccountID) throws -> [DirectoryEntry] {
+        try cache.directory(of: account) {
+            let (registrations, vouchers) = (try registrations(in: account), try vouchers(in: account))
+            return try endpoints(of: account).map { row in
+                DirectoryEntry(
+                    endpoint: row,
+                    introduction: Introduction(record: Blob(row.record), vouchers: vouchers[row.id] ?? []),
+                    registrations: registrations[row.id] ?? []
+                )
+            }
+        }
+    }
+
+    private func registrations(in account: AccountID) throws -> [EndpointID: [Blob<BlobKinds.AppRegistration>]] {
+        try blobs(
+            """
+            SELECT registrations.endpoint, registration
+            FROM endpoints JOIN registrations ON registrations.endpoint = endpoints.id
+            WHERE endpoints.account = ? ORDER BY app
+            """,
+            account
+        )
+    }
+
+    private func vouchers(in account: AccountID) throws -> [EndpointID: [Blob<BlobKinds.Voucher>]] {
+        try blobs("SELECT endpoint, voucher FROM vouchers WHERE account = ? ORDER BY giver", account)
+    }
+
+    private func blobs<Kind>(_ sql: String, _ account: AccountID) throws -> [EndpointID: [Blob<Kind>]] {
+        let rows = try Row.fetchCursor(statement(sql), arguments: [account.rawValue])
+        var blobs: [EndpointID: [Blob<Kind>]] = [:]
+        while let row = try rows.next() { blobs[try Self.endpointID(row, 0), default: []].append(Blob(try Self.bytes(row, 1))) }
+        return blobs
     }
 
     func put(_ endpoint: EndpointRow) throws {
@@ -94,12 +129,14 @@ struct SQLiteTransaction: StoreTransaction {
         )
         guard database.changesCount == 1 else { throw RowError.ofOtherAccount }
         cache.keep(.init(row: endpoint, vouchers: cache.endpoints[endpoint.id]?.vouchers))
+        cache.forgetDirectory(of: endpoint.account)
     }
 
     func removeEndpoint(_ id: EndpointID, of account: AccountID) throws {
         try run("DELETE FROM endpoints WHERE id = ? AND account = ?", [id.data, account.rawValue])
         // What it has said for others goes with it.
         cache.forgetEndpoints()
+        cache.forgetDirectory(of: account)
     }
 
     func revoke(_ id: EndpointID, of account: AccountID, time: Int64) throws {
@@ -122,25 +159,6 @@ struct SQLiteTransaction: StoreTransaction {
         )
     }
 
-    func registrations(in account: AccountID) throws -> [EndpointID: [RegistrationRow]] {
-        let rows = try Row.fetchCursor(
-            statement(
-                """
-                SELECT registrations.endpoint, app, registrations.version, registration
-                FROM endpoints JOIN registrations ON registrations.endpoint = endpoints.id
-                WHERE endpoints.account = ? ORDER BY app
-                """
-            ),
-            arguments: [account.rawValue]
-        )
-        var registrations: [EndpointID: [RegistrationRow]] = [:]
-        while let row = try rows.next() {
-            let registration = RegistrationRow(appID: row[1], version: Self.unsigned(row[2]), registration: try Self.bytes(row, 3))
-            registrations[try Self.endpointID(row, 0), default: []].append(registration)
-        }
-        return registrations
-    }
-
     func put(_ registration: RegistrationRow, of endpoint: EndpointID) throws {
         try run(
             """
@@ -149,10 +167,16 @@ struct SQLiteTransaction: StoreTransaction {
             """,
             [endpoint.data, registration.appID, Self.signed(registration.version), Data(registration.registration)]
         )
+        try forgetDirectory(with: endpoint)
     }
 
     func removeRegistration(_ appID: String, of endpoint: EndpointID) throws {
         try run("DELETE FROM registrations WHERE endpoint = ? AND app = ?", [endpoint.data, appID])
+        try forgetDirectory(with: endpoint)
+    }
+
+    private func forgetDirectory(with endpoint: EndpointID) throws {
+        if let account = try self.endpoint(endpoint)?.account { cache.forgetDirectory(of: account) }
     }
 
     func vouchers(for endpoint: EndpointID) throws -> [[UInt8]] {
@@ -165,16 +189,6 @@ struct SQLiteTransaction: StoreTransaction {
         return found
     }
 
-    func vouchers(in account: AccountID) throws -> [EndpointID: [[UInt8]]] {
-        let rows = try Row.fetchCursor(
-            statement("SELECT endpoint, voucher FROM vouchers WHERE account = ? ORDER BY giver"),
-            arguments: [account.rawValue]
-        )
-        var vouchers: [EndpointID: [[UInt8]]] = [:]
-        while let row = try rows.next() { vouchers[try Self.endpointID(row, 0), default: []].append(try Self.bytes(row, 1)) }
-        return vouchers
-    }
-
     func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws {
         try run(
             """
@@ -184,6 +198,7 @@ struct SQLiteTransaction: StoreTransaction {
             [account.rawValue, endpoint.data, other.data, Data(voucher)]
         )
         cache.forget(endpoint)
+        cache.forgetDirectory(of: account)
     }
 
     // MARK: Values

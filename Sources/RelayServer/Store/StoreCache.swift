@@ -26,6 +26,18 @@ final class StoreCache {
         var endpoint: EndpointID
     }
 
+    struct Lane: Hashable {
+        var account: AccountID
+        var lane: CommandLane
+    }
+
+    /// The commands stored in a lane.
+    struct LaneUse {
+        var commands = 0
+        /// Their highest number; `nil` if there are none.
+        var highest: UInt64?
+    }
+
     /// Of all that is kept.
     private static let mostBytes = 16 << 20
     /// What anything counts beyond its bytes.
@@ -35,6 +47,8 @@ final class StoreCache {
     private(set) var endpoints: [EndpointID: Endpoint] = [:]
     private var mailboxes: [Box: MailboxUse] = [:]
     private var outcomes: [Box: MailboxUse] = [:]
+    private var lanes: [Lane: LaneUse] = [:]
+    private var directories: [AccountID: [DirectoryEntry]] = [:]
     /// Of what was ever kept since all was forgotten.
     private var bytes = 0
 
@@ -44,6 +58,8 @@ final class StoreCache {
         endpoints = [:]
         mailboxes = [:]
         outcomes = [:]
+        lanes = [:]
+        directories = [:]
         bytes = 0
     }
 
@@ -71,7 +87,22 @@ final class StoreCache {
                 mailboxes[target]?.add(sign, bytes: row.command.size)
             }
         }
+        if let new, old == nil {
+            lanes[.init(account: key.account, lane: lane)]?.add(new.row.command.number)
+        } else if let old, new == nil {
+            let lane = Lane(account: key.account, lane: lane)
+            // Which is the highest now is for the database to say, unless there is none.
+            if lanes[lane]?.remove(old.command.number) == false { lanes[lane] = nil }
+        }
         if let new { keep(new, as: key) } else { commands[key] = nil }
+    }
+
+    func laneUse(_ lane: Lane, otherwise read: () throws -> LaneUse) rethrows -> LaneUse {
+        if let known = lanes[lane] { return known }
+        let use = try read()
+        count(0)
+        lanes[lane] = use
+        return use
     }
 
     func mailboxUse(_ box: Box, otherwise read: () throws -> MailboxUse) rethrows -> MailboxUse {
@@ -99,6 +130,39 @@ final class StoreCache {
 
     func forget(_ endpoint: EndpointID) { endpoints[endpoint] = nil }
     func forgetEndpoints() { endpoints = [:] }
+
+    /// After a restart all endpoints of an account ask for the same.
+    func directory(of account: AccountID, otherwise read: () throws -> [DirectoryEntry]) rethrows -> [DirectoryEntry] {
+        if let known = directories[account] { return known }
+        let directory = try read()
+        count(directory.reduce(0) { $0 + $1.size })
+        directories[account] = directory
+        return directory
+    }
+
+    func forgetDirectory(of account: AccountID) { directories[account] = nil }
+}
+
+extension StoreCache.LaneUse {
+    fileprivate mutating func add(_ number: UInt64) {
+        commands += 1
+        highest = max(highest ?? 0, number)
+    }
+
+    /// - Returns: whether the highest number is known still.
+    fileprivate mutating func remove(_ number: UInt64) -> Bool {
+        commands -= 1
+        guard number == highest else { return true }
+        highest = nil
+        return commands == 0
+    }
+}
+
+extension DirectoryEntry {
+    /// The record is counted once: it is shared.
+    fileprivate var size: Int {
+        endpoint.record.count + introduction.vouchers.reduce(0) { $0 + $1.bytes.count } + registrations.reduce(0) { $0 + $1.bytes.count }
+    }
 }
 
 extension MailboxCommand {

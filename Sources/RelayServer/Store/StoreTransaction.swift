@@ -65,6 +65,14 @@ package struct RegistrationRow: Hashable, Sendable {
     }
 }
 
+/// An endpoint as its account sees it.
+package struct DirectoryEntry: Hashable, Sendable {
+    package var endpoint: EndpointRow
+    package var introduction: Introduction
+    /// In the order of the app ids.
+    package var registrations: [Blob<BlobKinds.AppRegistration>]
+}
+
 /// Names a command in the whole store.
 package struct StoredCommandKey: Hashable, Sendable {
     package var account: AccountID
@@ -97,6 +105,8 @@ package protocol StoreTransaction {
     func endpoint(_ id: EndpointID) throws -> EndpointRow?
     /// In the order of the ids.
     func endpoints(of account: AccountID) throws -> [EndpointRow]
+    /// The same with all that watchers are told of them.
+    func directory(of account: AccountID) throws -> [DirectoryEntry]
     /// Adds the endpoint, or replaces what was stored of it. Throws if it belongs to another account.
     func put(_ endpoint: EndpointRow) throws
     /// Removes the endpoint with its registrations and vouchers.
@@ -108,26 +118,24 @@ package protocol StoreTransaction {
 
     /// In the order of the app ids.
     func registrations(of endpoint: EndpointID) throws -> [RegistrationRow]
-    /// Of all endpoints of an account.
-    func registrations(in account: AccountID) throws -> [EndpointID: [RegistrationRow]]
     /// Adds or replaces an app of an endpoint that is there.
     func put(_ registration: RegistrationRow, of endpoint: EndpointID) throws
     func removeRegistration(_ appID: String, of endpoint: EndpointID) throws
 
     /// In the order of those who vouch.
     func vouchers(for endpoint: EndpointID) throws -> [[UInt8]]
-    /// For all endpoints of an account.
-    func vouchers(in account: AccountID) throws -> [EndpointID: [[UInt8]]]
     /// Adds or replaces what one endpoint of the account says for another.
     func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws
 
     // MARK: Commands
 
     func command(_ key: StoredCommandKey) throws -> MailboxCommand?
-    /// Throws if the key is there.
-    func add(_ command: MailboxCommand, blob: [UInt8], account: AccountID) throws
+    /// - Returns: whether it was added: `false` if the key is there, and then nothing has changed.
+    func add(_ command: MailboxCommand, blob: [UInt8], account: AccountID) throws -> Bool
     /// Writes a command's state. What is final gives up its blob.
     func update(_ command: MailboxCommand, account: AccountID) throws
+    /// Remembers a command's state for as long as there is room for it in memory, and writes nothing.
+    func note(_ command: MailboxCommand, account: AccountID) throws
     func removeCommand(_ key: StoredCommandKey) throws
     func blob(of key: StoredCommandKey) throws -> [UInt8]?
     /// What has not ended, in the order in which it was stored.

@@ -70,6 +70,7 @@ extension CommandWorld {
         for action in actions {
             switch action {
             case .persist(let row): relay.queue.append(.persistMailbox(row))
+            case .note: break
             case .remove:
                 relay.rows[command.key] = nil
                 relay.queue.append(.removeMailbox(command.key))

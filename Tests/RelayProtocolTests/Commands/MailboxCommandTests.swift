@@ -64,7 +64,7 @@ import Testing
 
     @Test func receivedIsIdempotent() {
         var row = offered()
-        #expect(row.received() == [.answered, .persist(row), .progress(.delivered)])
+        #expect(row.received() == [.answered, .note(row), .progress(.delivered)])
         #expect(row.received() == [.answered])
     }
 

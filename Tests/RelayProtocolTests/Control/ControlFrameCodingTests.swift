@@ -130,6 +130,98 @@ import Testing
         }
     }
 
+    private static let frequent: Set<String> = [
+        "ok", "command", "command.status", "command.settled", "command.send", "command.received", "command.result", "command.acknowledge",
+    ]
+
+    /// What is said often is written without `Encodable`, to the byte as with it.
+    @Test func frequentMessagesAreWrittenAsAllAre() throws {
+        struct Frame: Encodable {
+            let message: any ControlMessage
+            func encode(to encoder: any Encoder) throws { try message.encodeFrame(to: encoder) }
+        }
+        let odd = Presence(.unknown, .init(rawValue: "\"\\\n🦀"), since: 0)
+        let messages =
+            ControlSamples.fromRelay + [
+                .endpointUpdated(.init(endpoint: ControlSamples.endpoint)),
+                .endpointUpdated(.init(endpoint: ControlSamples.endpoint, presence: odd)),
+                .ok(.init(ref: ControlSamples.ref(), result: .init())),
+                .endpointAdded(
+                    .init(endpoint: ControlSamples.endpoint, introduction: .init(record: Blob([1])), registrations: [], presence: odd)
+                ),
+            ]
+        let all =
+            messages.map { ($0.content, $0.frequentJSON) } + ControlSamples.fromEndpoint.map { ($0.content, $0.frequentJSON) }
+        var frequent: Set<String> = []
+        for (content, json) in all {
+            guard let json else { continue }
+            frequent.insert(type(of: content).type)
+            #expect(ByteBuffer(bytes: json) == (try ControlFrameEncoder.encode(Frame(message: content))))
+        }
+        #expect(frequent == Self.frequent.union(["endpoint.added", "endpoint.updated"]))
+    }
+
+    /// What is said often is read without `Decodable`; whatever is done to its members, it is never taken for anything else than with it.
+    @Test(arguments: 1...5 as ClosedRange<UInt64>) func frequentMessagesAreReadAsAllAre(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        let values = [
+            "null", "7", "7.0", "0", "-1", "true", "false", "\"\"", "\"AQ==\"", "\"AQ=\"", "\"\\u0041Q==\"", "\"A Q==\"", "[]", "{}",
+            #"{"state":"waking","tunnel":null}"#, #"{"record":"AQ==","vouchers":null}"#, "[\"AQ==\"]", "\"final\"", "\"relay\"",
+            "\"\(ControlSamples.endpoint)\"", "\"018F0000-0000-7000-8000-000000000001\"",
+        ]
+        let samples =
+            try ControlSamples.fromEndpoint.map { (type(of: $0.content).type, try $0.encode()) }
+            + ControlSamples.fromRelay.map { (type(of: $0.content).type, try $0.encode()) }
+        var (whole, taken): (Set<String>, Int) = ([], 0)
+        for round in 0..<60 {
+            for (type, frame) in samples {
+                var members = try members(of: frame)
+                for _ in 0..<(round == 0 ? 0 : Int.random(in: 1...2, using: &generator)) where !members.isEmpty {
+                    let (place, value) = (
+                        members.indices.randomElement(using: &generator) ?? 0, values.randomElement(using: &generator) ?? ""
+                    )
+                    switch Int.random(in: 0..<5, using: &generator) {
+                    case 0: members[place].value = value
+                    case 1: members.append((members[place].key, value))
+                    case 2: members.append(("\"unknown\"", value))
+                    case 3: members.shuffle(using: &generator)
+                    default: members.remove(at: place)
+                    }
+                }
+                let json = "{ " + members.map { "\($0.key) :\($0.value)" }.joined(separator: ", ") + "}"
+                let index = try JSONIndex(Array(json.utf8))
+                let fields = FrequentFields(index: index, limits: Limits())
+                if let read = EndpointMessage(frequent: fields) {
+                    let slowly = try ControlFrame.decode(EndpointMessage.Reader.self, from: index, limits: Limits()).received
+                    #expect(slowly == .message(read), "\(json)")
+                } else if let read = RelayMessage(frequent: fields) {
+                    let slowly = try ControlFrame.decode(RelayMessage.Reader.self, from: index, limits: Limits()).message
+                    #expect(slowly == read, "\(json)")
+                } else {
+                    continue
+                }
+                taken += 1
+                if round == 0 { whole.insert(type) }
+            }
+        }
+        #expect(whole == Self.frequent)
+        #expect(taken > 100)
+    }
+
+    private func members(of frame: ByteBuffer) throws -> [(key: String, value: String)] {
+        let index = try JSONIndex(Array(frame.readableBytesView))
+        func text(_ node: JSONIndex.Node) -> String {
+            let text = String(decoding: index.bytes[node.start..<node.end], as: UTF8.self)
+            return node.kind == .string ? "\"\(text)\"" : text
+        }
+        var (members, place): ([(key: String, value: String)], Int) = ([], 1)
+        while place < index.nodes[0].next {
+            members.append((text(index.nodes[place]), text(index.nodes[place + 1])))
+            place = index.nodes[place + 1].next
+        }
+        return members
+    }
+
     /// Encodes as it is told.
     private struct Told: Encodable {
         let body: (any Encoder) throws -> Void

@@ -163,13 +163,14 @@ import Darwin
         let target = EndpointRow.sample(2, account).id
         let commands = try (1...5).map { try CommandDescriptor.sample($0, sender, target) }
         let states: [MailboxCommand.State] = [
-            .stored, .offered(received: false, cancelRequested: true), .offered(received: true, cancelRequested: false),
+            .stored, .offered(received: false, cancelRequested: true), .offered(received: false, cancelRequested: false),
             .final(CommandFinal(outcome: .failed(reason: "x"), receipt: [1, 2], reply: [3]), since: 9),
             .final(CommandFinal(attestedByRelay: .indeterminate(.targetLost)), since: 9),
         ]
         try await store.transact { store in
             for (command, state) in zip(commands, states) {
-                try store.add(MailboxCommand(restoring: command, state: .stored), blob: [UInt8(command.size)], account: account)
+                let isNew = try store.add(MailboxCommand(restoring: command, state: .stored), blob: [UInt8(command.size)], account: account)
+                #expect(isNew)
                 try store.update(MailboxCommand(restoring: command, state: state), account: account)
             }
         }
@@ -183,9 +184,11 @@ import Darwin
             #expect(try await store.transact { try $0.blob(of: others) } == nil)
             let blob = try await store.transact { try $0.blob(of: own) }
             if case .final = state { #expect(blob == nil) } else { #expect(blob == [UInt8(command.size)]) }
-            await #expect(throws: StoreError.self) {
-                try await store.transact { try $0.add(MailboxCommand(restoring: command, state: .stored), blob: [], account: account) }
+            let isNew = try await store.transact {
+                try $0.add(MailboxCommand(restoring: command, state: .stored), blob: [8], account: account)
             }
+            #expect(!isNew)
+            #expect(try await store.transact { try $0.command(own) } == MailboxCommand(restoring: command, state: state))
         }
         let lane = commands[0].lane
         let seen = try await store.transact { store in

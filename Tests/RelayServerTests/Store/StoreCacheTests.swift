@@ -42,11 +42,14 @@ import Testing
 
     private enum Step: Sendable {
         case add(CommandDescriptor)
-        case offer(CommandDescriptor, received: Bool)
+        case offer(CommandDescriptor)
+        case receive(CommandDescriptor)
         case end(CommandDescriptor, reply: [UInt8]?)
         case remove(CommandDescriptor)
         case put(EndpointRow)
         case vouch(Int, Int, [UInt8])
+        case publish(Int, [UInt8])
+        case unpublish(Int)
 
         static func random(_ random: inout SeededGenerator) -> Step {
             let (one, other) = (Int.random(in: 0..<3, using: &random), Int.random(in: 0..<3, using: &random))
@@ -61,9 +64,12 @@ import Testing
                 digest: Digest256(hashing: [UInt8(number)]),
                 size: number
             )
-            switch Int.random(in: 0..<8, using: &random) {
+            switch Int.random(in: 0..<11, using: &random) {
             case 0, 1, 2: return .add(command)
-            case 3: return .offer(command, received: .random(using: &random))
+            case 3: return .offer(command)
+            case 7: return .receive(command)
+            case 8: return .publish(one, [UInt8.random(in: 0...9, using: &random)])
+            case 9: return .unpublish(one)
             case 4: return .end(command, reply: .random(using: &random) ? [1, 2, 3] : nil)
             case 5: return .remove(command)
             case 6:
@@ -80,10 +86,15 @@ import Testing
             switch self {
             case .add(let command):
                 guard try stored(command) == nil else { return }
-                try store.add(MailboxCommand(restoring: command, state: .stored), blob: [UInt8(command.size)], account: account)
-            case .offer(let command, let received):
+                let row = MailboxCommand(restoring: command, state: .stored)
+                #expect(try store.add(row, blob: [UInt8(command.size)], account: account))
+                #expect(try !store.add(row, blob: [9], account: account))
+            case .receive(let command):
+                guard var row = try stored(command) else { return }
+                for case .note(let row) in row.received() { try store.note(row, account: account) }
+            case .offer(let command):
                 guard let row = try stored(command), !row.isFinal else { return }
-                let state = MailboxCommand.State.offered(received: received, cancelRequested: false)
+                let state = MailboxCommand.State.offered(received: false, cancelRequested: false)
                 try store.update(MailboxCommand(restoring: row.command, state: state), account: account)
                 _ = try store.blob(of: Picture.key(command))
             case .end(let command, let reply):
@@ -94,6 +105,9 @@ import Testing
             case .put(let endpoint): try store.put(endpoint)
             case .vouch(let giver, let endpoint, let voucher):
                 try store.putVoucher(voucher, for: endpoints[endpoint].id, by: endpoints[giver].id, of: account)
+            case .publish(let endpoint, let registration):
+                try store.put(RegistrationRow(appID: "app", version: 1, registration: registration), of: endpoints[endpoint].id)
+            case .unpublish(let endpoint): try store.removeRegistration("app", of: endpoints[endpoint].id)
             }
         }
     }
@@ -106,18 +120,32 @@ import Testing
         var outcomes: [MailboxUse] = []
         var endpoints: [EndpointRow?] = []
         var vouchers: [[[UInt8]]] = []
+        var directory: [DirectoryEntry]
+        var highest: [UInt64?] = []
 
         static func key(_ command: CommandDescriptor) -> StoredCommandKey { StoredCommandKey(account: account, command: command.key) }
 
+        /// What was received is remembered only.
+        private static func written(_ row: MailboxCommand) -> MailboxCommand {
+            guard case .offered(_, let cancelRequested) = row.state else { return row }
+            return MailboxCommand(restoring: row.command, state: .offered(received: false, cancelRequested: cancelRequested))
+        }
+
         init(_ store: any StoreTransaction) throws {
+            directory = try store.directory(of: account)
             for endpoint in StoreCacheTests.endpoints {
+                for other in StoreCacheTests.endpoints {
+                    highest.append(
+                        try store.highestNumber(in: .init(sender: endpoint.id, target: other.id, appID: "app"), account: account)
+                    )
+                }
                 endpoints.append(try store.endpoint(endpoint.id))
                 vouchers.append(try store.vouchers(for: endpoint.id))
                 mailboxes.append(try store.mailboxUse(of: endpoint.id, account: account))
                 outcomes.append(try store.outcomesUse(of: endpoint.id, account: account))
                 for id in ids {
                     let key = StoredCommandKey(account: account, command: CommandKey(sender: endpoint.id, id: id))
-                    commands.append(try store.command(key))
+                    commands.append(try store.command(key).map(Self.written))
                     blobs.append(try store.blob(of: key))
                 }
             }

@@ -3,19 +3,23 @@
 
 import NIOCore
 
-/// Accepts a few connections at a time, and then leaves those who are there already some time: to set a connection up costs more
-/// than to ask for it, and more so while there are many strangers already. The others wait in the system's queue. Who has gone from there
-/// is not set up at all.
+/// Sets a few connections up at a time, and then leaves those who are there already some time: to set a connection up costs more than to
+/// ask for it, and more so while there are many strangers already. The others wait in a line, and behind it in the system's queue, from which
+/// one that finds no room comes again only after seconds. Who has gone from the queue is not set up at all.
 final class AcceptTurns: ChannelDuplexHandler {
     typealias InboundIn = any Channel
+    typealias InboundOut = any Channel
     typealias OutboundIn = Never
 
-    /// With four in a turn, 2,000 in a second at most.
+    /// How many are set up in a turn.
+    private static let turn = 4
+    /// So that it is 2,000 in a second at most.
     private static let othersTurn = TimeAmount.milliseconds(2)
     /// While there are many strangers, 1,000.
     private static let longTurn = TimeAmount.milliseconds(4)
 
     private let strangers: StrangerCount
+    private var line = CircularBuffer<any Channel>()
     private var isOthersTurn = false
     private var isReadWanted = false
 
@@ -25,21 +29,38 @@ final class AcceptTurns: ChannelDuplexHandler {
         let channel = Self.unwrapInboundIn(data)
         // The system knows no address of a peer that has reset the connection.
         guard channel.remoteAddress != nil else { return channel.close(promise: nil) }
-        context.fireChannelRead(data)
+        line.append(channel)
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
+        if !isOthersTurn { setUp(context) }
+    }
+
+    private func setUp(_ context: ChannelHandlerContext) {
+        guard !line.isEmpty else { return }
+        for _ in 0..<Self.turn {
+            guard let channel = line.popFirst() else { break }
+            context.fireChannelRead(Self.wrapInboundOut(channel))
+        }
+        context.fireChannelReadComplete()
         isOthersTurn = true
-        context.eventLoop.assumeIsolated().scheduleTask(in: strangers.areMany ? Self.longTurn : Self.othersTurn) {
+        let pause = strangers.areMany ? Self.longTurn : Self.othersTurn
+        context.eventLoop.assumeIsolated().scheduleTask(in: pause) {
             self.isOthersTurn = false
+            self.setUp(context)
             guard self.isReadWanted else { return }
             self.isReadWanted = false
             context.read()
         }
-        context.fireChannelReadComplete()
     }
 
     func read(context: ChannelHandlerContext) {
-        if isOthersTurn { isReadWanted = true } else { context.read() }
+        if line.count < RelayService.backlog { context.read() } else { isReadWanted = true }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        for channel in line { channel.close(promise: nil) }
+        line.removeAll()
+        context.fireChannelInactive()
     }
 }

@@ -10,8 +10,8 @@ final class StrangerReads: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
 
-    /// How many pieces are read as they come.
-    static let pieces = 8
+    /// How many pieces are read as they come: one more than TLS, a request and a `hello` are.
+    static let pieces = 5
     /// How long the next is left to gather after that.
     static let rest = TimeAmount.milliseconds(500)
 

@@ -97,40 +97,22 @@ final class RawSocket {
     }
 }
 
-/// When a thread has its turn, as if it were on another machine than the relay.
-enum Turn {
-    case usual
-    /// Only when nobody else wants the processor (`SCHED_IDLE`): an attacker takes nothing of the relay's but what its packets cost.
-    case last
-    /// At once (`SCHED_FIFO`), if this system lets us: who waits for an answer waits for the relay, and not for a processor.
-    case first
-}
-
 /// Runs on a thread of its own: what blocks must not keep tasks from running.
-func onThread<Result: Sendable>(_ turn: Turn = .usual, _ work: @escaping @Sendable () throws -> Result) async throws -> Result {
+/// - Parameter isHumble: whether it runs only while nobody else would (`SCHED_IDLE`): an attacker on another machine takes nothing of the
+///   relay's processor but what its packets cost.
+func onThread<Result: Sendable>(isHumble: Bool = false, _ work: @escaping @Sendable () throws -> Result) async throws -> Result {
     try await withCheckedThrowingContinuation { continuation in
         Thread.detachNewThread {
-            do {
-                try take(turn)
-                continuation.resume(returning: try work())
-            } catch {
-                continuation.resume(throwing: error)
+            if isHumble {
+                var parameters = sched_param()
+                let idlePolicy: Int32 = 5
+                // Zero is the calling thread.
+                guard sched_setscheduler(0, idlePolicy, &parameters) == 0 else {
+                    return continuation.resume(throwing: POSIXError(POSIXErrorCode(rawValue: errno) ?? .EPERM))
+                }
             }
+            continuation.resume(with: Swift.Result(catching: work))
         }
-    }
-}
-
-private func take(_ turn: Turn) throws {
-    var parameters = sched_param()
-    // Zero is the calling thread.
-    switch turn {
-    case .usual: break
-    case .last:
-        let idlePolicy: Int32 = 5
-        guard sched_setscheduler(0, idlePolicy, &parameters) == 0 else { throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EPERM) }
-    case .first:
-        parameters.sched_priority = 1
-        _ = sched_setscheduler(0, SCHED_FIFO, &parameters)
     }
 }
 #endif

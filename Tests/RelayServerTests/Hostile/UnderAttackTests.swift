@@ -72,16 +72,16 @@ import Testing
         _ = try await onThread { try victim.ask(50, pause: .zero) }
         let (memory, files) = (vitals.memory, vitals.openFiles)
         func calm() async throws -> [Double] {
-            measured == nil ? [.infinity, .infinity] : Self.p99(try await onThread(.first) { try victim.ask(count, pause: pause) })
+            measured == nil ? [.infinity, .infinity] : Self.p99(try await onThread { try victim.ask(count, pause: pause) })
         }
         func row(_ attack: Attack, tries: Int, before: [Double]) async throws -> Row {
             vitals.forgetPeak()
             let isOver = Flag()
-            async let times = onThread(.first) {
+            async let times = onThread {
                 defer { isOver.raise() }
                 return try victim.ask(count, pause: pause)
             }
-            let done = try await onThread(.last) { try attack.run(field) { isOver.isRaised } }
+            let done = try await onThread(isHumble: true) { try attack.run(field) { isOver.isRaised } }
             let p99 = Self.p99(try await times)
             let peak = vitals.peakMemory
             #expect(peak < Self.memoryCeiling, "\(attack.name)")

@@ -89,7 +89,7 @@ import Testing
             async let pumping = fast.pump(count, seed: 5)
             // What is sent fills the sockets, then the relay's bound, and then no more is read. Of what is spliced, one read waits.
             let bound = (opener, target) == (.tcp, .tcp) ? 1 : TunnelPipe.highWater
-            for _ in 0..<1_000 where try await world.bytesInFlight() < bound { try await Task.sleep(for: .milliseconds(5)) }
+            for _ in 0..<12_000 where try await world.bytesInFlight() < bound { try await Task.sleep(for: .milliseconds(5)) }
             #expect(try await world.bytesInFlight() >= bound)
             // Meanwhile another pair of the same endpoints goes on.
             let (one, two) = try await world.pair(phone, pc, target, opener)

@@ -77,7 +77,7 @@ package struct Ping: Sendable {
     /// Prints each answer, and at the end, also at one by a signal, the sum.
     /// - Throws: Why the last message had no answer, if none had one.
     package func run(_ context: AgentContext) async throws {
-        let stop = StopSignal()
+        let stop = await StopSignal()
         try await context.withAccount { session in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await stop.arrived() }

@@ -57,7 +57,7 @@ package struct Watch: Sendable {
 
     /// Prints events; returns when it is to stop.
     package func run(_ context: AgentContext) async throws {
-        let stop = StopSignal()
+        let stop = await StopSignal()
         try await context.withAccount { session in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await stop.arrived() }

@@ -15,7 +15,7 @@ extension AgentContext {
         output: HostOutput,
         _ body: @escaping @Sendable (Session) async throws -> Void
     ) async throws {
-        let stop = StopSignal()
+        let stop = await StopSignal()
         try await withAccount {
             $0.host(app, for: Membership.account)
         } _: { session in

@@ -17,7 +17,8 @@ final class StopSignal: Sendable {
     private let arrivals: AsyncStream<Void>
     private let sources: Mutex<[any DispatchSourceSignal]>
 
-    init() {
+    /// From here on the signals are waited for. Before that they would be lost, if anybody took this process for ready.
+    init() async {
         let (arrivals, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingOldest(1))
         self.arrivals = arrivals
         let sources = [SIGINT, SIGTERM].map { number -> any DispatchSourceSignal in
@@ -28,8 +29,14 @@ final class StopSignal: Sendable {
                 signal(SIGTERM, SIG_DFL)
                 continuation.yield()
             }
-            source.resume()
             return source
+        }
+        for source in sources {
+            // Dispatch listens to a signal only some time after `resume`.
+            await withCheckedContinuation { continuation in
+                source.setRegistrationHandler { continuation.resume() }
+                source.resume()
+            }
         }
         self.sources = Mutex(sources)
     }

@@ -75,16 +75,21 @@ extension TunnelConnection {
     /// Bytes are about to pass.
     /// - Returns: whether they pass in a splice loop, which both connections go to now.
     func beginSplice() -> Bool {
-        guard let (meeting, _) = splice.withLock({ $0 }) else { return false }
-        meeting.begin()
-        return true
+        splice.withLock { $0 }?.meeting.begin() ?? false
     }
 
-    /// Leaves the event loop.
-    func leave(for meeting: SpliceMeeting, _ side: Int) {
+    func duplicateSocket(for meeting: SpliceMeeting, _ side: Int) {
+        eventLoop.execute { meeting.duplicated(self.channel.duplicatedSocket(), side) }
+    }
+
+    /// Leaves the event loop, with the other number of the socket.
+    func leave(by socket: CInt, for meeting: SpliceMeeting, _ side: Int) {
         eventLoop.execute {
-            if let end = self.handler.value.leave() { meeting.arrived(end, side) } else { meeting.abort() }
+            if let end = self.handler.value.leave(by: socket) { meeting.arrived(end, side) } else { meeting.abort() }
         }
     }
+
+    /// Goes on in the event loop after all.
+    func stay() { eventLoop.execute { self.handler.value.stay() } }
 }
 #endif

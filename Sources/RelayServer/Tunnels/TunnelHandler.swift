@@ -121,11 +121,11 @@ package final class TunnelHandler: ChannelDuplexHandler {
     }
 
     #if os(Linux)
-    /// Leaves the channel, which is closed; its socket stays open.
-    /// - Returns: `nil` if there is nothing to leave with.
-    func leave() -> SpliceEnd? {
-        guard let entrant, channel.isActive, let socket = channel.duplicatedSocket() else {
-            channel.close(promise: nil)
+    /// Leaves the channel, which is closed; its socket stays open under its other number.
+    /// - Returns: `nil` if there is nothing to leave.
+    func leave(by socket: CInt) -> SpliceEnd? {
+        guard let entrant, channel.isActive else {
+            SpliceEnd.close(socket)
             return nil
         }
         hasLeft = true
@@ -134,6 +134,13 @@ package final class TunnelHandler: ChannelDuplexHandler {
         (burst, burstBytes) = ([], 0)
         channel.close(promise: nil)
         return SpliceEnd(socket: socket, early: early, hasEnded: isInputEnded) { [gate, tunnel] in gate.left(tunnel, entrant) }
+    }
+
+    /// What has come meanwhile goes on from here.
+    func stay() {
+        isHeld = false
+        forward()
+        if !isHeld { resume() }
     }
     #endif
 

@@ -51,6 +51,10 @@ final class TunnelListener: Service {
     /// Listens from now on.
     /// - Returns: the ports, without those that nobody could reach.
     func bind(urls: [WebOrigin]) async throws -> [Int] {
+        #if os(Linux)
+        // They need files, of which there may be none left later.
+        _ = SpliceLoop.next
+        #endif
         var ports: [Int] = []
         for address in addresses {
             do {

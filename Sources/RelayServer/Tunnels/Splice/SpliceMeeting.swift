@@ -11,6 +11,9 @@ import Glibc
 import Musl
 #endif
 
+/// The system's own, where a method has its name.
+private func systemClose(_ socket: CInt) { close(socket) }
+
 /// A side's socket, when it has left its NIO channel.
 struct SpliceEnd: Sendable {
     /// Ours to close.
@@ -23,9 +26,11 @@ struct SpliceEnd: Sendable {
     let left: @Sendable () -> Void
 
     func end() {
-        close(socket)
+        Self.close(socket)
         left()
     }
+
+    static func close(_ socket: CInt) { systemClose(socket) }
 }
 
 extension Channel {
@@ -44,18 +49,25 @@ struct SpliceEnds: Sendable {
 }
 
 /// Where the two connections of a tunnel meet, on their way from their event loops to a splice loop. They start when the first bytes have
-/// come: until then either may be replaced.
+/// come: until then either may be replaced. Both stay where they are if one cannot have another file.
 final class SpliceMeeting: Sendable {
     private struct State {
         var greeted: Set<Int> = []
         var isWanted = false
+        var sockets: [Int: CInt] = [:]
         var ends: [Int: SpliceEnd] = [:]
         var pair: (loop: SpliceLoop, id: SpliceLoop.PairID)?
+        var areStaying = false
         var isOver = false
 
         mutating func takeEnds() -> [SpliceEnd] {
             defer { ends = [:] }
             return Array(ends.values)
+        }
+
+        mutating func takeSockets() -> [Int: CInt] {
+            defer { sockets = [:] }
+            return sockets
         }
     }
 
@@ -74,8 +86,10 @@ final class SpliceMeeting: Sendable {
     }
 
     /// Bytes are about to pass.
-    func begin() {
+    /// - Returns: whether they go to a splice loop.
+    func begin() -> Bool {
         changed { $0.isWanted = true }
+        return state.withLock { !$0.areStaying }
     }
 
     private func changed(_ change: (inout State) -> Void) {
@@ -84,7 +98,23 @@ final class SpliceMeeting: Sendable {
             change(&state)
             return !before && state.isWanted && state.greeted.count == 2
         }
-        if isNow { for (side, connection) in connections.enumerated() { connection.leave(for: self, side) } }
+        if isNow { for (side, connection) in connections.enumerated() { connection.duplicateSocket(for: self, side) } }
+    }
+
+    /// A side's socket has another number, or `nil` if it could not have one.
+    func duplicated(_ socket: CInt?, _ side: Int) {
+        let (superfluous, leaving, areStaying) = state.withLock { state -> ([CInt], [Int: CInt], Bool) in
+            guard !state.isOver, !state.areStaying else { return (socket.map { [$0] } ?? [], [:], false) }
+            guard let socket, SpliceLoop.next != nil else {
+                state.areStaying = true
+                return ((socket.map { [$0] } ?? []) + state.takeSockets().values, [:], true)
+            }
+            state.sockets[side] = socket
+            return ([], state.sockets.count == 2 ? state.takeSockets() : [:], false)
+        }
+        for socket in superfluous { SpliceEnd.close(socket) }
+        for (side, socket) in leaving { connections[side].leave(by: socket, for: self, side) }
+        if areStaying { for connection in connections { connection.stay() } }
     }
 
     /// A side has left its channel.
@@ -103,11 +133,12 @@ final class SpliceMeeting: Sendable {
 
     /// Closes both sides, wherever they are.
     func abort() {
-        let (pair, ends) = state.withLock { state in
+        let (pair, ends, sockets) = state.withLock { state in
             state.isOver = true
-            return (state.pair, state.takeEnds())
+            return (state.pair, state.takeEnds(), state.takeSockets())
         }
         for end in ends { end.end() }
+        for socket in sockets.values { SpliceEnd.close(socket) }
         if let (loop, id) = pair { loop.abort(id) }
     }
 

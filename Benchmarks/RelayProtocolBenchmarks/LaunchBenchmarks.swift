@@ -42,10 +42,6 @@ func launchBenchmarks() throws -> [(title: String, measurements: [Measurement])]
                 Measurement("a signature made", body: sign),
                 Measurement("a signature checked", body: verify), Measurement("400 bytes sealed") { keep(try seal()) },
                 Measurement("400 bytes opened") { keep(try open()) },
-                Measurement("400 bytes sealed by the library's HPKE") {
-                    var sender = try HPKE.Sender(recipientKey: recipient, ciphersuite: .P256_SHA256_AES_GCM_256, info: Data(info))
-                    keep(try sender.seal(body, authenticating: body))
-                },
             ]
         )
     ]

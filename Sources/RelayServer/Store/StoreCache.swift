@@ -98,26 +98,26 @@ final class StoreCache {
     }
 
     func laneUse(_ lane: Lane, otherwise read: () throws -> LaneUse) rethrows -> LaneUse {
-        if let known = lanes[lane] { return known }
-        let use = try read()
-        count(0)
-        lanes[lane] = use
-        return use
+        try known(\.lanes, lane, otherwise: read)
     }
 
     func mailboxUse(_ box: Box, otherwise read: () throws -> MailboxUse) rethrows -> MailboxUse {
-        if let known = mailboxes[box] { return known }
-        let use = try read()
-        count(0)
-        mailboxes[box] = use
-        return use
+        try known(\.mailboxes, box, otherwise: read)
     }
 
     func outcomesUse(_ box: Box, otherwise read: () throws -> MailboxUse) rethrows -> MailboxUse {
-        if let known = outcomes[box] { return known }
+        try known(\.outcomes, box, otherwise: read)
+    }
+
+    private func known<Key, Use>(
+        _ uses: ReferenceWritableKeyPath<StoreCache, [Key: Use]>,
+        _ key: Key,
+        otherwise read: () throws -> Use
+    ) rethrows -> Use {
+        if let known = self[keyPath: uses][key] { return known }
         let use = try read()
         count(0)
-        outcomes[box] = use
+        self[keyPath: uses][key] = use
         return use
     }
 

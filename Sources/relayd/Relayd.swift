@@ -20,7 +20,7 @@ struct Relayd: AsyncParsableCommand {
     /// As ArgumentParser's own, but for the exit codes: 2 for what was asked wrongly, 1 for anything else.
     static func main() async {
         #if os(Linux)
-        // Who answers many waits behind none of its own threads for long. All threads that come take after this one.
+        // A thread that is woken should not wait for the end of another's turn. All threads that come take after this one.
         clinux_take_short_turns()
         #endif
         do {

@@ -12,7 +12,7 @@ import Musl
 #endif
 
 /// A thread that copies bytes between the sockets of paired tunnels, with one `epoll_wait`, one `recv` and one `send` for what comes:
-/// a NIO channel costs half as much again, and what passes through a tunnel should wait for nothing else.
+/// a NIO channel takes up to twice as much of the processor, and what passes through a tunnel should wait for nothing else.
 final class SpliceLoop: Sendable {
     /// One for each processor, for as long as the process lives.
     private static let all = (0..<EventLoops.count).compactMap { _ in SpliceLoop() }

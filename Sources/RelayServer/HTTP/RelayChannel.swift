@@ -7,7 +7,6 @@ package import NIOCore
 import NIOHTTP1
 import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
-import NIOSSL
 import RelayProtocol
 
 /// One accepted connection: TLS if there is any, HTTP, and what its first request makes of it. Hummingbird's own channel
@@ -66,7 +65,7 @@ package struct RelayChannel: HTTPChannelHandler {
         let pipeline = channel.pipeline.syncOperations
         let reads = StrangerReads(among: strangers)
         try pipeline.addHandler(reads)
-        if let tls { try pipeline.addHandlers([NIOSSLServerHandler(context: tls.current), PlaintextHandler()]) }
+        if let tls { try pipeline.addTLS(tls.current, on: channel) }
         let encoder = HTTPResponseEncoder()
         var decoderLimits = NIOHTTPDecoderLimitConfiguration()
         decoderLimits.maxHeaderFieldSize = 16 << 10

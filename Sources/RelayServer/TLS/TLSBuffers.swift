@@ -2,9 +2,44 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 // `NIOSSLHandler` keeps two buffers for as long as its connection lives: 32 KiB for what it decrypts, 16 KiB for what it
-// encrypts. Only what was touched of them is resident; these two handlers keep that small.
+// encrypts. Only what was touched of them is resident; all of this keeps that small.
 
-import NIOCore
+@_spi(CustomByteBufferAllocator) import NIOCore
+import NIOSSL
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
+extension ChannelPipeline.SynchronousOperations {
+    /// Adds TLS, whose buffers begin where a page of memory does: the little that is nearly always in them lies in one page then, not in two.
+    func addTLS(_ context: NIOSSLContext, on channel: any Channel) throws {
+        let options = channel.syncOptions
+        let usual = channel.allocator
+        try options?.setOption(.allocator, value: .pageAligned)
+        // The handler takes the allocator with it; nobody else needs it.
+        defer { try? options?.setOption(.allocator, value: usual) }
+        try addHandlers([NIOSSLServerHandler(context: context), PlaintextHandler()])
+    }
+}
+
+extension ByteBufferAllocator {
+    /// Lets large buffers begin with a page.
+    fileprivate static let pageAligned = ByteBufferAllocator(
+        allocate: { size in
+            guard size >= 16 << 10 else { return malloc(size) }
+            var memory: UnsafeMutableRawPointer?
+            return posix_memalign(&memory, 4_096, size) == 0 ? memory : nil
+        },
+        reallocate: { memory, _, size in realloc(memory, size) },
+        deallocate: { free($0) },
+        copy: { $0.copyMemory(from: $1, byteCount: $2) }
+    )
+}
 
 /// Hands on a copy of what was decrypted, as large as that is. While somebody still holds a part of the last read, the next one
 /// would copy the whole buffer and so touch all of it.

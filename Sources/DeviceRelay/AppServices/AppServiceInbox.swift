@@ -9,7 +9,7 @@ import Synchronization
 ///
 /// It holds what its carrier puts in, which bounds it.
 package final class AppServiceInbox: Sendable {
-    private typealias Waiter = SingleContinuation<(any AppServiceExchange)?>
+    typealias Waiter = SingleContinuation<(any AppServiceExchange)?>
 
     private struct State {
         var requests = CircularBuffer<any AppServiceExchange>()
@@ -35,6 +35,9 @@ package final class AppServiceInbox: Sendable {
         }
         waiter?.resume(returning: exchange)
     }
+
+    /// Somebody who waits for a request, and is to be resumed with one; nobody if none waits.
+    func takeWaiter() -> Waiter? { state.withLock { $0.waiters.popLast()?.waiter } }
 
     /// A request has been cancelled. Those that the app has not taken leave when they may be as many as the others, so that who asks and
     /// cancels fills nothing.

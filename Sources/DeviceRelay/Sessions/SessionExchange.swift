@@ -10,7 +10,8 @@ final class SessionExchange: AppServiceExchange {
     let request: SessionRequestID
     let deadline: ContinuousClock.Instant?
     let cancellation = RequestCancellation()
-    let receipt: SessionReceipt
+    /// To be said when the message is taken, if it has not been.
+    let receipt: SessionReceipt?
     private let link: SessionLink
     private let message: Mutex<ByteBuffer?>
 
@@ -18,7 +19,7 @@ final class SessionExchange: AppServiceExchange {
         _ request: SessionRequestID,
         message: ByteBuffer,
         deadline: ContinuousClock.Instant?,
-        receipt: SessionReceipt,
+        receipt: SessionReceipt?,
         link: SessionLink
     ) {
         self.request = request
@@ -39,7 +40,7 @@ final class SessionExchange: AppServiceExchange {
     func take() throws(ValueSetError) -> ValueSet? {
         guard let bytes = takeBytes() else { return nil }
         // Whatever becomes of it, the next message may come then.
-        defer { link.enqueue(.consumed(receipt)) }
+        defer { if let receipt { link.enqueue(.consumed(receipt)) } }
         return try ValueSet(decoding: bytes)
     }
 

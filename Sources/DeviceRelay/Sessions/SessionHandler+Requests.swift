@@ -42,14 +42,23 @@ extension SessionHandler {
             return consumed(receipt)
         }
         let deadline = timeLeft.map { instant + $0 }
-        let exchange = SessionExchange(request, message: message, deadline: deadline, receipt: receipt, link: link)
+        // Who waits for it takes it, which then need not be said. What lies in the budget is held until it is decoded.
+        let waiter = receipt.assemblyBytes == 0 ? inbox.takeWaiter() : nil
+        if waiter != nil { consumed(receipt) }
+        let exchange = SessionExchange(
+            request,
+            message: message,
+            deadline: deadline,
+            receipt: waiter == nil ? receipt : nil,
+            link: link
+        )
         exchanges[request] = exchange
-        inbox.deliver(exchange)
+        if let waiter { waiter.resume(returning: exchange) } else { inbox.deliver(exchange) }
     }
 
     func cancelled(_ request: SessionRequestID) {
         guard let exchange = exchanges.removeValue(forKey: request) else { return }
-        if exchange.takeBytes() != nil { consumed(exchange.receipt) }
+        if exchange.takeBytes() != nil, let receipt = exchange.receipt { consumed(receipt) }
         exchange.cancellation.cancel()
         inboxes[request.connection]?.requestWasCancelled()
     }

@@ -3,23 +3,27 @@
 
 import NIOCore
 
-/// Sets a few connections up at a time, and then leaves those who are there already some time: to set a connection up costs more than to
-/// ask for it, and more so while there are many strangers already. The others wait in a line, and behind it in the system's queue, from which
-/// one that finds no room comes again only after seconds. Who has gone from the queue is not set up at all.
+/// Accepts and sets up a few connections at a time, and then leaves those who are there already some time: to set a connection up costs more
+/// than to ask for it, and more so while there are many strangers already. The others wait in a line, and behind it in the system's queue,
+/// from which one that finds no room comes again only after seconds. Who has gone from the queue is not set up at all.
 final class AcceptTurns: ChannelDuplexHandler {
     typealias InboundIn = any Channel
     typealias InboundOut = any Channel
     typealias OutboundIn = Never
 
     /// How many are set up in a turn.
-    private static let turn = 4
+    static let turn = 4
     /// So that it is 2,000 in a second at most.
-    private static let othersTurn = TimeAmount.milliseconds(2)
+    static let othersTurn = TimeAmount.milliseconds(2)
     /// While there are many strangers, 1,000.
-    private static let longTurn = TimeAmount.milliseconds(4)
+    static let longTurn = TimeAmount.milliseconds(4)
+    /// How many are accepted until the next turn: more than are set up, so that the system's queue does not overflow when everyone comes at
+    /// once, and not as many as can be opened and closed.
+    static let accepted = 8
 
     private let strangers: StrangerCount
     private var line = CircularBuffer<any Channel>()
+    private var acceptedSinceTurn = 0
     private var isOthersTurn = false
     private var isReadWanted = false
 
@@ -27,17 +31,19 @@ final class AcceptTurns: ChannelDuplexHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let channel = Self.unwrapInboundIn(data)
+        acceptedSinceTurn += 1
         // The system knows no address of a peer that has reset the connection.
         guard channel.remoteAddress != nil else { return channel.close(promise: nil) }
         line.append(channel)
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
-        if !isOthersTurn { setUp(context) }
+        if !isOthersTurn { takeTurn(context) }
     }
 
-    private func setUp(_ context: ChannelHandlerContext) {
-        guard !line.isEmpty else { return }
+    private func takeTurn(_ context: ChannelHandlerContext) {
+        guard acceptedSinceTurn > 0 || !line.isEmpty else { return }
+        acceptedSinceTurn = 0
         for _ in 0..<Self.turn {
             guard let channel = line.popFirst() else { break }
             context.fireChannelRead(Self.wrapInboundOut(channel))
@@ -47,15 +53,15 @@ final class AcceptTurns: ChannelDuplexHandler {
         let pause = strangers.areMany ? Self.longTurn : Self.othersTurn
         context.eventLoop.assumeIsolated().scheduleTask(in: pause) {
             self.isOthersTurn = false
-            self.setUp(context)
+            self.takeTurn(context)
             guard self.isReadWanted else { return }
             self.isReadWanted = false
-            context.read()
+            self.read(context: context)
         }
     }
 
     func read(context: ChannelHandlerContext) {
-        if line.count < RelayService.backlog { context.read() } else { isReadWanted = true }
+        if line.count < RelayService.backlog, acceptedSinceTurn < Self.accepted { context.read() } else { isReadWanted = true }
     }
 
     func channelInactive(context: ChannelHandlerContext) {

@@ -3,9 +3,18 @@
 
 import NIOCore
 
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#elseif canImport(Darwin)
+import Darwin
+#endif
+
 /// While there are many strangers, reads what one of them sends in small pieces less and less often: a few as they come, which is all that
 /// an endpoint needs until it is known, then what has gathered every now and then. Each piece is a turn of the loop, however little is in
-/// it, and others wait for theirs.
+/// it, and others wait for theirs. After each the processor is offered to other threads, which the system may else let wait until its clock
+/// ticks: 4 ms, where a tunnel needs 0.05.
 final class StrangerReads: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
@@ -13,7 +22,7 @@ final class StrangerReads: ChannelDuplexHandler, RemovableChannelHandler {
     /// How many pieces are read as they come: one more than TLS, a request and a `hello` are.
     static let pieces = 5
     /// How long the next is left to gather after that.
-    static let rest = TimeAmount.milliseconds(500)
+    static let rest = TimeAmount.seconds(1)
 
     private let strangers: StrangerCount
     private var piecesLeft = pieces
@@ -24,6 +33,17 @@ final class StrangerReads: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Something complete has come, such as a request: what comes next counts anew.
     func renew() { piecesLeft = Self.pieces }
+
+    func handlerAdded(context: ChannelHandlerContext) { letOthersRun() }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        context.fireChannelReadComplete()
+        letOthersRun()
+    }
+
+    private func letOthersRun() {
+        if strangers.areMany { sched_yield() }
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         // A full read is what more of would come at once.

@@ -108,6 +108,90 @@ import Testing
         #expect(counter.count == 0)
     }
 
+    /// A listening socket whose connections come by hand.
+    private struct Listener {
+        let channel = EmbeddedChannel()
+        let counter = ReadCounter()
+        private(set) var accepted = 0
+        private(set) var setUp = 0
+
+        init() throws {
+            try channel.pipeline.syncOperations.addHandlers(counter, AcceptTurns(among: StrangerCount(allowed: 100)))
+        }
+
+        /// Asks to accept; what comes then are so many.
+        /// - Returns: Whether the socket was asked.
+        mutating func accept(_ count: Int) throws -> Bool {
+            let before = counter.count
+            channel.read()
+            guard counter.count > before else { return false }
+            try come(count)
+            return true
+        }
+
+        mutating func come(_ count: Int, isThere: Bool = true) throws {
+            for _ in 0..<count {
+                let connection = EmbeddedChannel()
+                if isThere { connection.remoteAddress = try SocketAddress(ipAddress: "127.0.0.1", port: 1) }
+                channel.pipeline.fireChannelRead(connection as any Channel)
+            }
+            channel.pipeline.fireChannelReadComplete()
+            accepted += count
+            try look()
+        }
+
+        mutating func passTurn() throws {
+            channel.embeddedEventLoop.advanceTime(by: AcceptTurns.othersTurn)
+            try look()
+        }
+
+        private mutating func look() throws {
+            while try channel.readInbound(as: (any Channel).self) != nil { setUp += 1 }
+        }
+    }
+
+    @Test func aFewAreAcceptedAndFewerSetUpInATurn() throws {
+        var listener = try Listener()
+        #expect(try listener.accept(1))
+        #expect(listener.setUp == 1)
+        for _ in 0..<AcceptTurns.accepted { #expect(try listener.accept(1)) }
+        #expect(try !listener.accept(1))
+        #expect(listener.setUp == 1)
+        let reads = listener.counter.count
+        try listener.passTurn()
+        #expect(listener.setUp == 1 + AcceptTurns.turn)
+        // What was asked meanwhile, once.
+        #expect(listener.counter.count == reads + 1)
+    }
+
+    @Test func whoHasGoneCountsAsAccepted() throws {
+        var listener = try Listener()
+        try listener.come(1, isThere: false)
+        for _ in 0..<AcceptTurns.accepted {
+            #expect(try listener.accept(0))
+            try listener.come(1, isThere: false)
+        }
+        #expect(try !listener.accept(0))
+        try listener.passTurn()
+        #expect(try listener.accept(0))
+        #expect(listener.setUp == 0)
+    }
+
+    @Test func theLineIsBoundedAndAllHaveTheirTurn() throws {
+        var listener = try Listener()
+        var isFull = false
+        for _ in 0..<2 * RelayService.backlog {
+            while try listener.accept(1) {}
+            let waiting = listener.accepted - listener.setUp
+            #expect(waiting <= RelayService.backlog)
+            isFull = isFull || waiting == RelayService.backlog
+            try listener.passTurn()
+        }
+        #expect(isFull)
+        for _ in 0...RelayService.backlog / AcceptTurns.turn { try listener.passTurn() }
+        #expect(listener.setUp == listener.accepted)
+    }
+
     /// A listening socket that accepts by turns on a loop of its own, and how many connections it has set up.
     private static func accepting(
         _ body: (any EventLoop, SocketAddress, @escaping @Sendable () -> Int) async throws -> Void

@@ -97,21 +97,55 @@ final class RawSocket {
     }
 }
 
+/// When the system runs a thread of one who would be on another machine.
+enum Urgency {
+    case usual
+    /// Only while nobody else would run (`SCHED_IDLE`): an attacker elsewhere takes nothing of the relay's processor but what his packets
+    /// cost.
+    case least
+    /// At once (`SCHED_FIFO`), if this user may: who is elsewhere does not wait for the relay's processor.
+    case most
+
+    /// Of the calling thread.
+    func take() throws {
+        var parameters = sched_param(sched_priority: self == .most ? 1 : 0)
+        let policy: Int32 =
+            switch self {
+            case .usual: 0
+            case .most: 1
+            case .least: 5
+            }
+        // Zero is the calling thread.
+        guard sched_setscheduler(0, policy, &parameters) == 0 || self == .most else {
+            throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EPERM)
+        }
+    }
+}
+
 /// Runs on a thread of its own: what blocks must not keep tasks from running.
-/// - Parameter isHumble: whether it runs only while nobody else would (`SCHED_IDLE`): an attacker on another machine takes nothing of the
-///   relay's processor but what its packets cost.
-func onThread<Result: Sendable>(isHumble: Bool = false, _ work: @escaping @Sendable () throws -> Result) async throws -> Result {
+func onThread<Result: Sendable>(
+    urgency: Urgency = .usual,
+    _ work: @escaping @Sendable () throws -> Result
+) async throws -> Result {
     try await withCheckedThrowingContinuation { continuation in
         Thread.detachNewThread {
-            if isHumble {
-                var parameters = sched_param()
-                let idlePolicy: Int32 = 5
-                // Zero is the calling thread.
-                guard sched_setscheduler(0, idlePolicy, &parameters) == 0 else {
-                    return continuation.resume(throwing: POSIXError(POSIXErrorCode(rawValue: errno) ?? .EPERM))
+            continuation.resume(
+                with: Swift.Result {
+                    try urgency.take()
+                    return try work()
                 }
-            }
-            continuation.resume(with: Swift.Result(catching: work))
+            )
+        }
+    }
+}
+
+/// Keeps the processors from sleeping, and takes nothing from who has work for them. Those of a virtual machine may be woken milliseconds
+/// late, which is many times what an answer needs in calm, and which an attack prevents.
+func keepProcessorsAwake(until isEnough: @escaping @Sendable () -> Bool) {
+    for _ in 0..<ProcessInfo.processInfo.activeProcessorCount {
+        Thread.detachNewThread {
+            guard (try? Urgency.least.take()) != nil else { return }
+            while !isEnough() {}
         }
     }
 }

@@ -224,6 +224,17 @@ actor Drive {
 
     // MARK: What is told
 
+    /// The ledger's lines on commands for whom a promise is broken, and on who was killed when: the first ones.
+    func history() throws -> [Substring] {
+        let words = ledger.broken.flatMap { entry in
+            [#""issue":\#(entry.issue.number),"#, #""issue":\#(entry.issue.number)}"#] + (entry.command.map { [#""\#($0)""#] } ?? [])
+        }
+        guard !words.isEmpty else { return [] }
+        return try String(contentsOf: directory.appending(path: "ledger.jsonl"), encoding: .utf8).split(separator: "\n")
+            .filter { line in (words + [#""what":"kill""#, #""what":"start""#]).contains { line.contains($0) } }
+            .prefix(100).map(\.self)
+    }
+
     private func write(_ what: String, _ value: some Encodable) {
         do {
             try file.write(contentsOf: Line.encode(LedgerLine(at: wallTime(), what: what, value: value)))

@@ -92,6 +92,9 @@ struct Ledger: Sendable {
         return violations
     }
 
+    /// Those of whom not all is as was promised.
+    var broken: [Entry] { entries.filter { !Self.violations(of: $0, deaths).isEmpty } }
+
     private static func violations(of entry: Entry, _ deaths: [Party: Int]) -> [String] {
         var found: [String] = []
         func demand(_ holds: Bool, _ text: @autoclosure () -> String) { if !holds { found.append(text()) } }

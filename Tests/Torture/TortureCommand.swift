@@ -62,6 +62,7 @@ import Foundation
                 print(String(decoding: try encoder.encode(summary), as: UTF8.self))
             } else {
                 for violation in summary.violations.prefix(40) { print(violation) }
+                for line in try await drive.history() { print(line) }
                 print(summary)
             }
             if summary.isKept, directory == nil {

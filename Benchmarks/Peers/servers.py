@@ -238,6 +238,11 @@ class Relay(Server):
             process.wait()
 
 
+def check_microseconds(products):
+    """What a core needs just now to check a P-256 signature."""
+    return json.loads(subprocess.check_output(["taskset", "-c", CLIENT_CORE, products / "RelayBenchmarks", "speed"]))["checkMicroseconds"]
+
+
 def load(server, products, **options):
     """The C load, against a server: pairs that ask and answer."""
     words = [products / "load", server.protocol, server.port + (server.protocol == "tunnel"), "--server", server.pid]

@@ -27,13 +27,7 @@ struct SentCommands {
     /// There is a new connection, and this is what is stored without an end.
     mutating func connected(_ stored: [SentCommand]) -> [Step] {
         let known = rows
-        rows = Dictionary(
-            stored.map { row in
-                // What has not left is known here alone.
-                let own = known[row.command.id].flatMap { $0.state == .queued && $0.stored == row ? $0 : nil }
-                return (row.command.id, own ?? row)
-            }
-        ) { first, _ in first }
+        rows = Dictionary(stored.map { ($0.command.id, known[$0.command.id]?.read(again: $0) ?? $0) }) { first, _ in first }
         var sending = CommandSending(commands: stored.map(\.command))
         let first = sending.start()
         self.sending = sending
@@ -73,10 +67,12 @@ struct SentCommands {
         return input(command.id) { $0.signedAnew(command, sending: isCurrent) }
     }
 
+    /// The app was told the end of a command.
+    mutating func remove(_ id: CommandID) { rows[id] = nil }
+
     /// The relay has answered, or the command has ended, and that is stored.
     mutating func answered(_ id: CommandID) -> [Step] {
         guard let row = rows[id] else { return [] }
-        if row.isEnded { rows[id] = nil }
         guard let next = sending?.answered(row.command) else { return [] }
         return input(next) { $0.connected() }
     }

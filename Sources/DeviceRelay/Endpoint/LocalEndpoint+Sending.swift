@@ -14,6 +14,9 @@ import Foundation
 enum SentWork {
     /// There is a new connection: begin with what is stored.
     case connected(attempt: Int)
+    /// A command was stored.
+    /// - Parameter others: Those before it in its lane that the relay has not answered yet.
+    case added(SentCommand, behind: [CommandID])
     case step(SentCommands.Step, attempt: Int)
     /// The relay said how far a command is.
     case status(RelayMessage.CommandStatus)
@@ -21,6 +24,8 @@ enum SentWork {
     case storeNoted
     /// Somebody waits until all before this is stored.
     case tell(CheckedContinuation<Result<Void, any Error>, Never>)
+    /// Somebody wants all that are kept. Here nothing ends between reading how they are and watching them.
+    case list(CheckedContinuation<Result<[RemoteCommand], any Error>, Never>)
 }
 
 // Commands that this endpoint sends.
@@ -37,12 +42,17 @@ extension LocalEndpoint {
 
     func workOnSent() {
         guard sentWork.begin() else { return }
-        sentTask = spawn { await $0.runSentWork() }
-        if sentTask == nil { dropSentWork(CommandTrouble.shutDown) }
+        if spawn({ await $0.runSentWork() }) == nil { dropSentWork(CommandTrouble.shutDown) }
     }
 
     private func dropSentWork(_ error: any Error, _ begun: ArraySlice<SentWork> = []) {
-        for case .tell(let continuation) in begun + sentWork.fail() { continuation.resume(returning: .failure(error)) }
+        for work in begun + sentWork.fail() {
+            switch work {
+            case .tell(let continuation): continuation.resume(returning: .failure(error))
+            case .list(let continuation): continuation.resume(returning: .failure(error))
+            case .connected, .added, .step, .status, .storeNoted: break
+            }
+        }
     }
 
     private func runSentWork() async {
@@ -53,18 +63,21 @@ extension LocalEndpoint {
                 while let work = left.first {
                     switch work {
                     case .connected(let attempt): try await connectedAsSender(attempt)
+                    case .added(let row, let others): perform(sent.add(row, behind: try await unknown(of: others)))
                     case .step(let step, let attempt): try await perform(step, attempt)
                     case .status(let status): try await take(status)
                     case .storeNoted: break
                     case .tell(let continuation): continuation.resume(returning: .success(()))
+                    case .list(let continuation): continuation.resume(returning: .success(try await list()))
                     }
                     left.removeFirst()
                 }
             } catch {
                 dropSentWork(error, left)
-                // The relay tells it again.
+                // What is stored counts; the relay tells the rest again.
                 _ = noted.takeAll()
-                sent.disconnected()
+                resigned = [:]
+                sent = SentCommands()
                 return storageFailed(error)
             }
         }
@@ -103,6 +116,7 @@ extension LocalEndpoint {
             sent.replace(row)
             report(row)
             perform(sent.answered(row.command.id))
+            sent.remove(row.command.id)
         }
     }
 
@@ -132,7 +146,11 @@ extension LocalEndpoint {
         case .signAnew: try await signAnew(step.id)
         case .retryLater: if isCurrent { retryLater(step.id) }
         case .answered: perform(sent.answered(step.id))
-        case .report: if let row = sent[step.id] { report(row) }
+        case .report(let news):
+            // Of what has ended since, the end is told when that is stored.
+            guard let row = sent[step.id], row.isEnded == news.isEnd else { break }
+            report(row)
+            if row.isEnded { sent.remove(step.id) }
         case .reject:
             logger.warning("the relay told an outcome that is not proved; it is not believed")
         }
@@ -186,7 +204,7 @@ extension LocalEndpoint {
         let id = message.id
         if sent[id] == nil {
             // Perhaps another process's, which need not be there any more.
-            guard let row = try await journal.write({ try $0.sent(id) }) else {
+            guard let row = try await journal.write({ try $0.sent(id) }), !row.isEnded else {
                 if message.isFinal { say(.commandAcknowledge(.init(id: id))) }
                 return
             }
@@ -277,12 +295,8 @@ extension LocalEndpoint {
             throw CommandTrouble(storing: error)
         }
         blobs.keep(stored.blob, for: id, bytes: stored.blob.count)
-        do {
-            perform(sent.add(stored.row, behind: try await unknown(of: stored.others)))
-        } catch {
-            // It is stored, and goes on when that can be read.
-            storageFailed(error)
-        }
+        sentWork.append(.added(stored.row, behind: stored.others))
+        workOnSent()
         return RemoteCommand(
             id: id,
             expiresAt: Date(timeIntervalSince1970: Double(header.expires) / 1_000),
@@ -318,11 +332,17 @@ extension LocalEndpoint {
 
     /// The commands that are kept: those that have not ended, and the latest that have.
     func commands() async throws -> [RemoteCommand] {
-        // What the relay has said of them before counts.
-        await sentTask?.value
-        return try await journal.write { try $0.sentCommands() }.map { row in
+        try await withCheckedContinuation { continuation in
+            sentWork.append(.list(continuation))
+            workOnSent()
+        }.get()
+    }
+
+    private func list() async throws -> [RemoteCommand] {
+        try await journal.write { try $0.sentCommands() }.map { row in
             let state = sentStates[row.command.id] ?? Observed(row.state)
-            if row.isEnded { state.finish() } else { sentStates[row.command.id] = state }
+            sentStates[row.command.id] = state
+            if row.isEnded { report(row) }
             return RemoteCommand(
                 id: row.command.id,
                 expiresAt: Date(timeIntervalSince1970: Double(row.command.expires) / 1_000),

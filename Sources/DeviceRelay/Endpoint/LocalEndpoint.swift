@@ -84,8 +84,6 @@ actor LocalEndpoint {
     var noted = Lingering<CommandID, SentCommand>()
     /// The blobs of those that have not left.
     var blobs = RecentlyStored<CommandID, [UInt8]>()
-    /// Works on it.
-    var sentTask: Task<Void, Never>?
     var commandIDs = CommandIDGenerator()
     var retryAfter: [CommandID: Int64] = [:]
     /// Signed anew, and not stored yet.

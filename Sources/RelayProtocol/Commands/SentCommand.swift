@@ -52,7 +52,7 @@ package struct SentCommand: Hashable, Sendable {
         case retryLater
         /// To the owner's `CommandSending`: the next command of the lane may be sent.
         case answered
-        /// Tell the app.
+        /// Tell the app; of a command that has ended, only its end, which it is told last.
         case report(Report)
         /// The relay said what it may not say. Log it.
         case reject
@@ -61,6 +61,13 @@ package struct SentCommand: Hashable, Sendable {
         case status(CommandStatus)
         case withdrawn
         case refused(CommandRefusal)
+
+        package var isEnd: Bool {
+            switch self {
+            case .status(.final), .withdrawn, .refused: true
+            case .status: false
+            }
+        }
     }
 
     /// How often the relay may ask for a new signature before its refusal is passed on.
@@ -92,6 +99,18 @@ package struct SentCommand: Hashable, Sendable {
         guard case .queued = state else { return self }
         var row = self
         row.state = .sent
+        return row
+    }
+
+    /// What it is when the stored row is read on a new connection: other processes may have gone on with it, and what this one knows may
+    /// be on its way to the store still.
+    package func read(again stored: SentCommand) -> SentCommand {
+        // The relay may forget it as soon as the end is stored, and tells it no more.
+        if isEnded { return self }
+        // What has not left is known here alone.
+        if case .queued = state, self.stored == stored { return self }
+        var row = stored
+        row.cancelRequested = stored.cancelRequested || cancelRequested
         return row
     }
 
@@ -149,7 +168,7 @@ package struct SentCommand: Hashable, Sendable {
             return [.persist(self), .signAnew]
         case (.sent, _) where !refusal.mayHaveRun:
             state = .refused(refusal)
-            return [.persist(self), .report(.refused(refusal)), .answered]
+            return [.persist(self), .answered, .report(.refused(refusal))]
         case (.sent, .expired), (.sent, .targetUnknown), (.sent, .idConflict),
             (.accepted, .expired), (.accepted, .targetUnknown), (.accepted, .idConflict):
             // It will not be accepted any more, but it may have been, and have run.
@@ -177,7 +196,7 @@ package struct SentCommand: Hashable, Sendable {
         switch state {
         case .prepared, .queued:
             state = .withdrawn
-            return [.persist(self), .report(.withdrawn), .answered]
+            return [.persist(self), .answered, .report(.withdrawn)]
         case .sent where !cancelRequested, .accepted where !cancelRequested:
             cancelRequested = true
             return [.persist(self), .cancel]
@@ -208,6 +227,6 @@ package struct SentCommand: Hashable, Sendable {
 
     private mutating func end(_ final: CommandFinal) -> [Action] {
         state = .final(final)
-        return [.persist(self), .report(.status(final.status)), .answered]
+        return [.persist(self), .answered, .report(.status(final.status))]
     }
 }

@@ -41,7 +41,7 @@ import Testing
         #expect(row.ended(done, receiptIsValid: true) == [.reject])
         #expect(row.progressed(.delivered) == [])
         #expect(row.refused(certain(.expired)) == [])
-        #expect(row.cancel() == [.persist(row), .report(.withdrawn), .answered])
+        #expect(row.cancel() == [.persist(row), .answered, .report(.withdrawn)])
         #expect(row.state == .withdrawn)
     }
 
@@ -72,7 +72,7 @@ import Testing
         var row = accepted()
         let actions = row.ended(done, receiptIsValid: true)
         #expect(row.state == .final(done))
-        #expect(actions == [.persist(row), .report(.status(.final(.succeeded, attestedBy: .target))), .answered, .acknowledge])
+        #expect(actions == [.persist(row), .answered, .report(.status(.final(.succeeded, attestedBy: .target))), .acknowledge])
     }
 
     @Test func secondFinalIsAcknowledgedAndIgnored() {
@@ -108,7 +108,7 @@ import Testing
     @Test func certainRefusalIsPassedOn() {
         var row = sent()
         let refusal = certain(.limit(LimitExceeded(limit: .mailboxCommands, allowed: 1, requested: 2)))
-        #expect(row.refused(refusal) == [.persist(row), .report(.refused(refusal)), .answered])
+        #expect(row.refused(refusal) == [.persist(row), .answered, .report(.refused(refusal))])
         #expect(row.state == .refused(refusal))
         #expect(row.accepted() == [.answered])
         #expect(row.state == .refused(refusal))
@@ -133,7 +133,7 @@ import Testing
     @Test func passedNumberIsNotSignedAnew() {
         var row = sent()
         let refusal = certain(.numberPassed)
-        #expect(row.refused(refusal) == [.persist(row), .report(.refused(refusal)), .answered])
+        #expect(row.refused(refusal) == [.persist(row), .answered, .report(.refused(refusal))])
     }
 
     @Test func relayThatHasDeliveredCannotSayThatItNeverRan() {
@@ -176,7 +176,7 @@ import Testing
 
     @Test func cancelBeforeTheFirstSendWithdraws() {
         var (row, _) = SentCommand.prepare(command, isConnected: false)
-        #expect(row.cancel() == [.persist(row), .report(.withdrawn), .answered])
+        #expect(row.cancel() == [.persist(row), .answered, .report(.withdrawn)])
         #expect(row.connected() == [.answered])
     }
 

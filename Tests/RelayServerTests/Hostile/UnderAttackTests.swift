@@ -74,7 +74,8 @@ import Testing
         // Only what is measured needs a machine for each; beside other tests whoever has to wait for all of them gets nothing done.
         let (asking, attacking): (Urgency, Urgency) = measured == nil ? (.usual, .usual) : (.most, .least)
         func calm() async throws -> [Double] {
-            measured == nil ? [.infinity, .infinity] : Self.p99(try await onThread(urgency: asking) { try victim.ask(count, pause: pause) })
+            guard measured != nil else { return [.infinity, .infinity] }
+            return Self.p99(try await onThread(urgency: asking) { try victim.ask(count, pause: pause) })
         }
         func row(_ attack: Attack, tries: Int, before: [Double]) async throws -> Row {
             vitals.forgetPeak()

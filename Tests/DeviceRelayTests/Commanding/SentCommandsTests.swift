@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Testing
+
+@testable import DeviceRelay
+
+/// What this process knows of its commands and has not stored yet, when a new connection has it read what is stored.
+@Suite struct SentCommandsTests {
+    private static let lane = CommandLane(
+        sender: EndpointID(P256SigningKey().publicKey),
+        target: EndpointID(P256SigningKey().publicKey),
+        appID: "player"
+    )
+    private let first = Self.command(1)
+    private let second = Self.command(2)
+
+    private static func command(_ number: UInt64) -> SentCommand {
+        var random = SystemRandomNumberGenerator()
+        var ids = CommandIDGenerator()
+        let descriptor = CommandDescriptor(
+            id: ids.next(now: number, using: &random),
+            lane: lane,
+            number: number,
+            created: 5,
+            expires: 50,
+            digest: .zero,
+            size: 3
+        )
+        return SentCommand(restoring: descriptor, state: .sent, cancelRequested: false, signings: 1)
+    }
+
+    private func actions(_ steps: [SentCommands.Step], of row: SentCommand) -> [SentCommand.Action] {
+        steps.filter { $0.id == row.command.id }.map(\.action)
+    }
+
+    @Test func anEndThatIsNotStoredYetIsNotForgotten() {
+        var commands = SentCommands()
+        _ = commands.connected([first, second])
+        let end = commands.input(first.command.id) { $0.ended(CommandFinal(attestedByRelay: .cancelled), receiptIsValid: false) }
+        #expect(actions(end, of: first).count == 4)
+        commands.disconnected()
+        // The relay may have forgotten it by then, so nothing is asked.
+        #expect(actions(commands.connected([first, second]), of: first) == [.answered])
+        // Whoever reports it finds the end.
+        #expect(commands[first.command.id]?.isEnded == true)
+        let next = commands.answered(first.command.id)
+        #expect(actions(next, of: second) == [.send(again: true)])
+    }
+
+    @Test func anEndIsKeptUntilItWasTold() {
+        var commands = SentCommands()
+        _ = commands.connected([first, second])
+        // The relay's answer to the send comes behind the end, or is looked at behind it.
+        #expect(actions(commands.input(first.command.id) { $0.accepted() }, of: first).last == .answered)
+        _ = commands.input(first.command.id) { $0.ended(CommandFinal(attestedByRelay: .cancelled), receiptIsValid: false) }
+        #expect(actions(commands.answered(first.command.id), of: second) == [.send(again: true)])
+        #expect(commands.answered(first.command.id).isEmpty)
+        #expect(commands[first.command.id]?.isEnded == true)
+        commands.remove(first.command.id)
+        #expect(commands[first.command.id] == nil)
+    }
+
+    @Test func aWishToCancelThatIsNotStoredYetIsSaidAgain() {
+        var commands = SentCommands()
+        _ = commands.connected([first])
+        #expect(commands.input(first.command.id) { $0.cancel() }.count == 2)
+        commands.disconnected()
+        #expect(actions(commands.connected([first]), of: first) == [.send(again: true), .cancel])
+    }
+
+    @Test func whatAnotherProcessHasStoredCounts() {
+        var commands = SentCommands()
+        _ = commands.connected([first, second])
+        var cancelled = first
+        _ = cancelled.cancel()
+        commands.disconnected()
+        // The other one has heard an end meanwhile.
+        #expect(actions(commands.connected([cancelled]), of: first) == [.send(again: true), .cancel])
+        #expect(commands[second.command.id] == nil)
+    }
+
+    @Test func whatHasNotLeftIsSentForTheFirstTime() {
+        var commands = SentCommands()
+        _ = commands.connected([first])
+        let queued = SentCommand.prepare(second.command, isConnected: true).0
+        #expect(commands.add(queued, behind: []).isEmpty)
+        commands.disconnected()
+        _ = commands.connected([first, queued.stored])
+        #expect(actions(commands.answered(first.command.id), of: second) == [.send(again: false)])
+    }
+}

@@ -105,6 +105,7 @@ struct Crowd: AsyncParsableCommand {
                 case .rejected(let rejected): "rejected: \(rejected.code.rawValue)"
                 case .dialFailed(.unreachable): "unreachable"
                 case .dialFailed(.notARelay(let status, _)): "status \(status)"
+                case .dialFailed(.protocolError(let what)): "dial failed: \(what)"
                 case .dialFailed: "dial failed"
                 case .closed(let code): "closed\(code.map { " \($0)" } ?? "")"
                 case .restarting: "restarting"

@@ -60,7 +60,7 @@ package struct ControlChannelClient: Sendable {
                     try addHTTP(to: channel, address, dial)
                 }
             }
-        bootstrap.connect(host: address.host, port: address.port).whenFailure { dial.fail(DialFailure(connecting: $0)) }
+        bootstrap.connect(toHost: address.host, port: address.port).whenFailure { dial.fail(DialFailure(connecting: $0)) }
         return dial
     }
 

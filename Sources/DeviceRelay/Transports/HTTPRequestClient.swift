@@ -65,7 +65,7 @@ package struct HTTPRequestClient: Sendable {
                     guard answer.whenEnded({ RelayTLS.hangUp(channel) }) else { throw ChannelError.alreadyClosed }
                 }
             }
-            .connect(host: address.host, port: address.port)
+            .connect(toHost: address.host, port: address.port)
             .whenComplete { result in
                 switch result {
                 // Only now: of several addresses that are tried at once, one gets the request.

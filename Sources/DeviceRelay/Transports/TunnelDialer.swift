@@ -68,7 +68,7 @@ struct TunnelDialer: Sendable {
                     try initialize(channel)
                 }
             }
-            .connect(host: host, port: port)
+            .connect(toHost: host, port: port)
             .whenComplete { result in
                 switch result {
                 case .success: attempt.connected()

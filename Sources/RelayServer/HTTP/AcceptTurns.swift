@@ -19,7 +19,10 @@ final class AcceptTurns: ChannelDuplexHandler {
     static let longTurn = TimeAmount.milliseconds(4)
     /// How many are accepted until the next turn: more than are set up, so that the system's queue does not overflow when everyone comes at
     /// once, and not as many as can be opened and closed.
-    static let accepted = 8
+    static let accepted = 16
+    /// How many wait accepted at most. The system's queue has room for `RelayService.backlog` more; who finds none there comes again only
+    /// after seconds, or is reset.
+    static let longestLine = 8_192
 
     private let strangers: StrangerCount
     private var line = CircularBuffer<any Channel>()
@@ -61,7 +64,7 @@ final class AcceptTurns: ChannelDuplexHandler {
     }
 
     func read(context: ChannelHandlerContext) {
-        if line.count < RelayService.backlog, acceptedSinceTurn < Self.accepted { context.read() } else { isReadWanted = true }
+        if line.count < Self.longestLine, acceptedSinceTurn < Self.accepted { context.read() } else { isReadWanted = true }
     }
 
     func channelInactive(context: ChannelHandlerContext) {

@@ -368,10 +368,11 @@ import Musl
         _ descriptor: Int32,
         _ name: (Int32, UnsafeMutablePointer<sockaddr>?, UnsafeMutablePointer<socklen_t>?) -> Int32
     ) -> Int? {
-        var address = sockaddr_in()
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let result = withUnsafeMutableBytes(of: &address) { name(descriptor, $0.bindMemory(to: sockaddr.self).baseAddress, &length) }
-        guard result == 0, address.sin_family == sa_family_t(AF_INET) else { return nil }
-        return Int(UInt16(bigEndian: address.sin_port))
+        var address = [UInt8](repeating: 0, count: 128)
+        var length = socklen_t(address.count)
+        let result = address.withUnsafeMutableBytes { name(descriptor, $0.bindMemory(to: sockaddr.self).baseAddress, &length) }
+        // One of IPv4, whose port is behind the family.
+        guard result == 0, length == 16 else { return nil }
+        return Int(address[2]) << 8 | Int(address[3])
     }
 }

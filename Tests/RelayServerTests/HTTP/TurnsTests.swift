@@ -180,15 +180,15 @@ import Testing
     @Test func theLineIsBoundedAndAllHaveTheirTurn() throws {
         var listener = try Listener()
         var isFull = false
-        for _ in 0..<2 * RelayService.backlog {
+        for _ in 0..<2 * AcceptTurns.longestLine {
             while try listener.accept(1) {}
             let waiting = listener.accepted - listener.setUp
-            #expect(waiting <= RelayService.backlog)
-            isFull = isFull || waiting == RelayService.backlog
+            #expect(waiting <= AcceptTurns.longestLine)
+            isFull = isFull || waiting == AcceptTurns.longestLine
             try listener.passTurn()
         }
         #expect(isFull)
-        for _ in 0...RelayService.backlog / AcceptTurns.turn { try listener.passTurn() }
+        for _ in 0...AcceptTurns.longestLine / AcceptTurns.turn { try listener.passTurn() }
         #expect(listener.setUp == listener.accepted)
     }
 

@@ -14,9 +14,6 @@ import Foundation
 enum SentWork {
     /// There is a new connection: begin with what is stored.
     case connected(attempt: Int)
-    /// A command was stored.
-    /// - Parameter others: Those before it in its lane that the relay has not answered yet.
-    case added(SentCommand, behind: [CommandID])
     case step(SentCommands.Step, attempt: Int)
     /// The relay said how far a command is.
     case status(RelayMessage.CommandStatus)
@@ -50,7 +47,7 @@ extension LocalEndpoint {
             switch work {
             case .tell(let continuation): continuation.resume(returning: .failure(error))
             case .list(let continuation): continuation.resume(returning: .failure(error))
-            case .connected, .added, .step, .status, .storeNoted: break
+            case .connected, .step, .status, .storeNoted: break
             }
         }
     }
@@ -63,7 +60,6 @@ extension LocalEndpoint {
                 while let work = left.first {
                     switch work {
                     case .connected(let attempt): try await connectedAsSender(attempt)
-                    case .added(let row, let others): perform(sent.add(row, behind: try await unknown(of: others)))
                     case .step(let step, let attempt): try await perform(step, attempt)
                     case .status(let status): try await take(status)
                     case .storeNoted: break
@@ -295,8 +291,12 @@ extension LocalEndpoint {
             throw CommandTrouble(storing: error)
         }
         blobs.keep(stored.blob, for: id, bytes: stored.blob.count)
-        sentWork.append(.added(stored.row, behind: stored.others))
-        workOnSent()
+        do {
+            perform(sent.add(stored.row, behind: try await unknown(of: stored.others)))
+        } catch {
+            // It is stored, and goes on when that can be read.
+            storageFailed(error)
+        }
         return RemoteCommand(
             id: id,
             expiresAt: Date(timeIntervalSince1970: Double(header.expires) / 1_000),

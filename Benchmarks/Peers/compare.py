@@ -189,7 +189,7 @@ class Bench:
         count = count or self.crowd_size
         with relay.benchmark("crowd", "--count", count) as crowd:
             up = json.loads(crowd.stdout.readline())
-            progress(f"{count} endpoints are up after {up['seconds']:.1f} s {up['ends'] or ''}")
+            progress(f"{count} endpoints are up after {up['seconds']:.1f} s {up['errors'] or ''}")
             yield crowd
 
     def idle(self):
@@ -262,17 +262,17 @@ class Bench:
                 # What lasts for less than half a minute an endpoint does not take for a success.
                 time.sleep(2 if self.quick else 32)
                 self.checks.append(check_microseconds(self.products))
+                print("away", file=crowd.stdin, flush=True)
                 relay.kill()
                 time.sleep(2.5)
                 relay.launch()
                 ready = time.monotonic()
+                print("there", file=crowd.stdin, flush=True)
                 up = json.loads(crowd.stdout.readline())
                 seconds.append(time.monotonic() - ready)
-                progress(f"all back after {seconds[-1]:.1f} s {up['ends']}")
-                for reason, count in up["ends"].items():
-                    # Lost, and nobody there: that is the storm itself.
-                    if not reason.startswith("closed") and reason != "unreachable":
-                        errors[reason] = errors.get(reason, 0) + count
+                progress(f"all back after {seconds[-1]:.1f} s {up['ends']}, errors: {up['errors']}")
+                for reason, count in up["errors"].items():
+                    errors[reason] = errors.get(reason, 0) + count
             time.sleep(2)
             after = resident_kib(relay.pid)
         self.absolute(f"{self.crowd_size:,} endpoints come back", max(seconds), "s", 15, "storm.seconds")

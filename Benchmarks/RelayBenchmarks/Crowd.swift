@@ -9,7 +9,8 @@ import NIOPosix
 import RelayProtocol
 
 /// Endpoints that are connected, published and watching, and otherwise do nothing. Prints a line each time all of them are so, with the
-/// seconds that it took, what ended connections, and how many were refused; stays until standard input ends.
+/// seconds that it took, what ended connections and attempts, and which of that were errors: refused, or begun while the relay was there, which it
+/// is unless standard input says `away`, until that says `there`. Stays until standard input ends.
 struct Crowd: AsyncParsableCommand {
     @OptionGroup var setting: Setting
     @Option var count = 1_000
@@ -32,7 +33,10 @@ struct Crowd: AsyncParsableCommand {
             endpoint.assumeIsolated { $0.start(state.delegate(of: number)) }
         }
         loop.execute { state.begin() }
-        while readLine() != nil {}
+        while let line = readLine() {
+            let there: NIODeadline? = line == "there" ? .now() : nil
+            loop.execute { state.thereSince = there }
+        }
     }
 
     /// Used on one loop.
@@ -44,7 +48,10 @@ struct Crowd: AsyncParsableCommand {
         private var made = 0
         private var up: Set<Int> = []
         private var since = NIODeadline.now()
+        /// The relay.
+        var thereSince: NIODeadline? = .now()
         private var ends: [String: Int] = [:]
+        private var errors: [String: Int] = [:]
 
         init(count: Int, pace: Int) { (self.count, self.pace) = (count, pace) }
 
@@ -84,7 +91,7 @@ struct Crowd: AsyncParsableCommand {
         }
 
         private func check(_ answer: ControlAnswer) {
-            if case .failure(let failure) = answer { ends["refused: \(failure.code.rawValue)", default: 0] += 1 }
+            if case .failure(let failure) = answer { errors["refused: \(failure.code.rawValue)", default: 0] += 1 }
         }
 
         private func came(_ number: Int) {
@@ -92,9 +99,12 @@ struct Crowd: AsyncParsableCommand {
             next()
             guard up.count == count else { return }
             let took = Double((NIODeadline.now() - since).nanoseconds) / 1e9
-            let ends = ends.sorted { $0.key < $1.key }.map { "\"\($0)\": \($1)" }.joined(separator: ", ")
-            say("{\"up\": \(count), \"seconds\": \(took), \"ends\": {\(ends)}}")
-            self.ends = [:]
+            say("{\"up\": \(count), \"seconds\": \(took), \"ends\": \(Self.json(ends)), \"errors\": \(Self.json(errors))}")
+            (ends, errors) = ([:], [:])
+        }
+
+        private static func json(_ counts: [String: Int]) -> String {
+            "{" + counts.sorted { $0.key < $1.key }.map { "\"\($0)\": \($1)" }.joined(separator: ", ") + "}"
         }
 
         private func down(_ number: Int, _ reason: DisconnectReason) {
@@ -103,7 +113,7 @@ struct Crowd: AsyncParsableCommand {
             let text =
                 switch reason {
                 case .rejected(let rejected): "rejected: \(rejected.code.rawValue)"
-                case .dialFailed(.unreachable): "unreachable"
+                case .dialFailed(.unreachable(let why)): "unreachable: \(why)"
                 case .dialFailed(.notARelay(let status, _)): "status \(status)"
                 case .dialFailed(.protocolError(let what)): "dial failed: \(what)"
                 case .dialFailed: "dial failed"
@@ -114,6 +124,7 @@ struct Crowd: AsyncParsableCommand {
                 default: "other"
                 }
             ends[text, default: 0] += 1
+            if let thereSince, all[number].assumeIsolated({ $0.dialled }) > thereSince { errors[text, default: 0] += 1 }
         }
     }
 }

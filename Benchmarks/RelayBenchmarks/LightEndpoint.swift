@@ -35,6 +35,7 @@ actor LightEndpoint {
     private var registration: Signed<AppRegistration>?
     private var channel: ControlChannelStateMachine
     private var socket: ControlConnection?
+    private(set) var dialled = NIODeadline.now()
     private var timer: (deadline: Int64, task: Scheduled<Void>)?
     private var answers: [RequestRef: Answer] = [:]
     private var delegate = Delegate()
@@ -168,6 +169,7 @@ actor LightEndpoint {
         case .requestToken(let attempt):
             loop.execute { self.assumeIsolated { $0.perform($0.channel.tokenReady(attempt: attempt, $0.token, now: $0.now)) } }
         case .dial(let attempt, _):
+            dialled = .now()
             ControlChannelClient(group: loop).dial(target.address, trust: RelayTrust(relay: relay)) { [weak self] event in
                 self?.assumeIsolated { $0.take(event, of: attempt) }
             }

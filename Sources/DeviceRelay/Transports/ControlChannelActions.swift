@@ -6,7 +6,7 @@ package import RelayProtocol
 
 /// Why a relay could not be dialled.
 package enum DialFailure: Error, Hashable, Sendable {
-    /// No such host, no network, nobody listens.
+    /// No such host, no network, nobody listens, or whoever did has gone before it answered.
     case unreachable(String)
     case timedOut
     /// Whoever answered could not prove to be the relay.
@@ -15,6 +15,9 @@ package enum DialFailure: Error, Hashable, Sendable {
     case notARelay(status: Int, retryAfter: Int64?)
     /// What was said is no HTTP or no TLS.
     case protocolError(String)
+
+    /// A relay that dies or restarts does this to those who dial it just then.
+    package static let hungUp = Self.unreachable("the connection was closed before an answer")
 }
 
 /// Why there is no connection to the relay.

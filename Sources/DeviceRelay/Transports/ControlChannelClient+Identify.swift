@@ -23,7 +23,7 @@ extension ControlChannelClient {
                     return answer.end(.failure(.failed(.protocolError("the relay did not say which one it is"))))
                 }
                 answer.end(.success(challenge.relay))
-            case .closed: answer.end(.failure(.failed(.protocolError("the relay closed before it said which one it is"))))
+            case .closed: answer.end(.failure(.failed(.hungUp)))
             case .heard, .written: break
             }
         }

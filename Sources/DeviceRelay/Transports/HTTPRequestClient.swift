@@ -134,7 +134,7 @@ private final class AnswerHandler: ChannelInboundHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        fail(.protocolError("the connection was closed before the answer's end"))
+        fail(.hungUp)
         context.fireChannelInactive()
     }
 

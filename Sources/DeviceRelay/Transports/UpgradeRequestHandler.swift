@@ -40,7 +40,7 @@ final class UpgradeRequestHandler: ChannelInboundHandler, RemovableChannelHandle
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        failed(.protocolError("the connection was closed before it was a WebSocket"))
+        failed(.hungUp)
         context.fireChannelInactive()
     }
 

@@ -196,6 +196,14 @@ import Musl
         #expect(try await Self.failure(server) == .unreachable("nothing answers there"))
     }
 
+    /// A relay that is killed does so to those who dial just then: that is no reason to say that there is no relay at its address.
+    @Test(arguments: TestRelayServer.HangUp.allCases) func whoeverHangsUpIsNotTakenForAnother(_ hangUp: TestRelayServer.HangUp) async throws
+    {
+        #expect(try await Self.failure(try await TestRelayServer(.plain, .hangsUp(hangUp))) == .hungUp)
+        let server = try await TestRelayServer(.plain, .hangsUp(hangUp))
+        #expect(try await Self.failure(server, scheme: "https", relay: MachineBench.relay) == .hungUp)
+    }
+
     @Test func aCancelledDialSaysNothing() async throws {
         let server = try await TestRelayServer(.plain, .silent)
         let dialled = try Self.dial("http://127.0.0.1:\(server.port)", timeout: 300)

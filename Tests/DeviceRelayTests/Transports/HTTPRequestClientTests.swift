@@ -71,7 +71,6 @@ import X509
         ("HTTP/1.1 200 OK\r\n\r\n" + String(repeating: "a", count: 65_537), "the answer is too long"),
         ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", "the answer is no HTTP"),
         ("220 mail.example ESMTP\r\n", "the answer is no HTTP"),
-        ("", "the connection was closed before the answer's end"),
         ("HTTP/1.1 200 OK\r\nX: " + String(repeating: "a", count: 100_000), "the answer is no HTTP"),
     ]) func whatIsNoAnswerIsAFailure(_ text: String, _ what: String) async throws {
         #expect(try await Self.failure(of: text) == .failed(.protocolError(what)))
@@ -96,6 +95,11 @@ import X509
         let server = try await TestRelayServer(.plain, .silent)
         await server.stop()
         #expect(Self.failure(try await Self.result(server)) == .failed(.unreachable("nothing answers there")))
+    }
+
+    @Test(arguments: TestRelayServer.HangUp.allCases) func whoeverHangsUpIsNotTakenForAnother(_ hangUp: TestRelayServer.HangUp) async throws
+    {
+        #expect(Self.failure(try await Self.result(try await TestRelayServer(.plain, .hangsUp(hangUp)))) == .failed(.hungUp))
     }
 
     @Test func cancellingClosesTheConnection() async throws {

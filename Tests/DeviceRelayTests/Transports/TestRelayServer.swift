@@ -35,6 +35,12 @@ final class TestRelayServer: Sendable {
         case answers(@Sendable (String) -> String?)
         /// Accepts, and says nothing.
         case silent
+        /// Goes as soon as something is asked, without an answer.
+        case hangsUp(HangUp)
+    }
+
+    enum HangUp: CaseIterable {
+        case close, reset
     }
 
     let port: Int
@@ -96,6 +102,7 @@ final class TestRelayServer: Sendable {
     private static func add(_ behaviour: Behaviour, to channel: any Channel) throws {
         switch behaviour {
         case .silent: break
+        case .hangsUp(let hangUp): try channel.pipeline.syncOperations.addHandler(HangUpHandler(hangUp: hangUp))
         case .answers(let answer): try channel.pipeline.syncOperations.addHandler(AnswerToHead(answer: answer))
         case .raw(let text): try channel.pipeline.syncOperations.addHandler(RawAnswer(text: text))
         case .webSocket(let subprotocol, let onOpen, let onFrame):
@@ -161,6 +168,18 @@ private final class RawAnswer: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: text)), promise: nil)
+        context.close(promise: nil)
+    }
+}
+
+private final class HangUpHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    private let hangUp: TestRelayServer.HangUp
+
+    init(hangUp: TestRelayServer.HangUp) { self.hangUp = hangUp }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if hangUp == .reset { _ = (context.channel as? any SocketOptionProvider)?.setSoLinger(linger(l_onoff: 1, l_linger: 0)) }
         context.close(promise: nil)
     }
 }

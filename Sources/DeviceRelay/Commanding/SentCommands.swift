@@ -16,6 +16,8 @@ struct SentCommands {
     private var rows: [CommandID: SentCommand] = [:]
     /// `nil` without a connection, and until what is stored was read for a new one.
     private var sending: CommandSending?
+    /// Those that came while what is stored was read, and that it may not hold.
+    private var addedMeanwhile: [CommandID] = []
 
     subscript(id: CommandID) -> SentCommand? { rows[id] }
 
@@ -24,11 +26,16 @@ struct SentCommands {
     /// Whether a command that is added gets its turn on the present connection.
     var isConnected: Bool { sending != nil }
 
+    /// What is stored is about to be read for a new connection.
+    mutating func reads() { addedMeanwhile = [] }
+
     /// There is a new connection, and this is what is stored without an end.
     mutating func connected(_ stored: [SentCommand]) -> [Step] {
         let known = rows
         rows = Dictionary(stored.map { ($0.command.id, known[$0.command.id]?.read(again: $0) ?? $0) }) { first, _ in first }
-        var sending = CommandSending(commands: stored.map(\.command))
+        for id in addedMeanwhile where rows[id] == nil { rows[id] = known[id] }
+        addedMeanwhile = []
+        var sending = CommandSending(commands: rows.values.map(\.command))
         let first = sending.start()
         self.sending = sending
         return first.flatMap { input($0) { $0.connected() } }
@@ -40,6 +47,7 @@ struct SentCommands {
         (others + [command]).flatMap { command -> [Step] in
             guard rows[command.command.id] == nil else { return [] }
             rows[command.command.id] = command
+            if sending == nil { addedMeanwhile.append(command.command.id) }
             guard sending?.add(command.command) ?? false else { return [] }
             return input(command.command.id) { $0.connected() }
         }

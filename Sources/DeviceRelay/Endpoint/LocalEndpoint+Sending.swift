@@ -120,6 +120,7 @@ extension LocalEndpoint {
     private func connectedAsSender(_ attempt: Int) async throws {
         guard attempt == channel.attempt else { return }
         let (ids, rows) = (Array(sentStates.keys), noted.takeAll())
+        sent.reads()
         let (open, known) = try await journal.write { transaction in
             for row in rows { try transaction.update(row) }
             return (try transaction.openCommands(), try ids.compactMap { try transaction.sent($0) })

@@ -90,4 +90,21 @@ import Testing
         _ = commands.connected([first, queued.stored])
         #expect(actions(commands.answered(first.command.id), of: second) == [.send(again: false)])
     }
+
+    /// One that is stored just behind the reading, and added before what was read.
+    @Test func whatIsAddedWhileWhatIsStoredIsReadGetsItsTurn() {
+        var commands = SentCommands()
+        commands.reads()
+        #expect(commands.add(second, behind: []).isEmpty)
+        #expect(actions(commands.connected([first]), of: first) == [.send(again: true)])
+        #expect(actions(commands.answered(first.command.id), of: second) == [.send(again: true)])
+    }
+
+    @Test func whatWasAddedBeforeIsOnlyWhatIsStored() {
+        var commands = SentCommands()
+        _ = commands.add(first, behind: [])
+        commands.reads()
+        #expect(commands.connected([]).isEmpty)
+        #expect(commands[first.command.id] == nil)
+    }
 }

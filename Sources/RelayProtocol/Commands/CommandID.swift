@@ -50,7 +50,26 @@ public struct CommandID: TextIdentifier {
     }
 
     /// The text form of RFC 9562, in lower case.
-    public var description: String { uuid.uuidString.lowercased() }
+    public var description: String {
+        withUnsafeBytes(of: uuid.uuid) { bytes in
+            String(unsafeUninitializedCapacity: 36) { text in
+                var (index, place) = (0, 0)
+                for group in Self.groups {
+                    if place > 0 {
+                        text[place] = UInt8(ascii: "-")
+                        place += 1
+                    }
+                    for byte in bytes[index..<index + group] {
+                        text[place] = Hexadecimal.digit(byte >> 4)
+                        text[place + 1] = Hexadecimal.digit(byte & 0xF)
+                        place += 2
+                    }
+                    index += group
+                }
+                return place
+            }
+        }
+    }
 
     /// By the bytes: earlier ids first.
     public static func < (left: Self, right: Self) -> Bool {

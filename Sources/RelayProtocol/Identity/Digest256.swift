@@ -30,7 +30,7 @@ public struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible
         bytes.reserveCapacity(32)
         var bits: UInt32 = 0
         var bitCount: UInt32 = 0
-        for (offset, character) in text.utf8.enumerated() {
+        for (offset, character) in Array(text.utf8).enumerated() {
             guard let value = Base32.value(of: character) else { throw IdentifierError(.invalidCharacter(offset: offset)) }
             bits = bits << 5 & 0xFFFF | UInt32(value)
             bitCount += 5

@@ -11,4 +11,9 @@ package enum Hexadecimal {
         default: nil
         }
     }
+
+    /// The digit for 0 to 15, in lower case.
+    package static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+    }
 }

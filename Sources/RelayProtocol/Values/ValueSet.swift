@@ -80,11 +80,21 @@ public struct ValueSet: Hashable, Sendable {
     static func precedes(_ left: String, _ right: String) -> Bool {
         let (leftCount, rightCount) = (left.utf8.count, right.utf8.count)
         guard leftCount == rightCount else { return leftCount < rightCount }
-        return left.utf8.lexicographicallyPrecedes(right.utf8)
+        return withBytes(of: left, right) { $0.lexicographicallyPrecedes($1) }
     }
 
     static func areSame(_ left: String, _ right: String) -> Bool {
-        left.utf8.count == right.utf8.count && left.utf8.elementsEqual(right.utf8)
+        left.utf8.count == right.utf8.count && withBytes(of: left, right) { $0.elementsEqual($1) }
+    }
+
+    /// Several times as fast as to go through the views of both.
+    private static func withBytes<Result>(
+        of left: String,
+        _ right: String,
+        _ body: (UnsafeBufferPointer<UInt8>, UnsafeBufferPointer<UInt8>) -> Result
+    ) -> Result {
+        var (left, right) = (left, right)
+        return left.withUTF8 { left in right.withUTF8 { body(left, $0) } }
     }
 }
 

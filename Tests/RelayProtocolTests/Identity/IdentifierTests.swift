@@ -74,6 +74,7 @@ import Testing
             let id = generator.next(now: now, using: &random)
             if let last { #expect(last < id) }
             #expect(CommandID(uuid: id.uuid) == id)
+            #expect(id.description == id.uuid.uuidString.lowercased())
             #expect(CommandID(id.description) == id)
             #expect(CommandID(id.uuid.uuidString) == id)
             last = id

@@ -68,12 +68,13 @@ class Bench:
         self.is_busy = self.is_busy or share >= 0.1
         return result
 
-    def in_turns(self, what, measures, servers=()):
-        """Medians of what each of the measurements says, which take turns."""
+    def in_turns(self, what, measures, servers=(), turns=1):
+        """Medians of what each of the measurements says, which take turns; of short ones more than one in a round."""
         rounds = {name: [] for name in measures}
-        for number in range(self.rounds):
+        count = self.rounds * turns
+        for number in range(count):
             for name, measure in measures.items():
-                progress(f"{what}: {name}, round {number + 1} of {self.rounds}")
+                progress(f"{what}: {name}, round {number + 1} of {count}")
                 rounds[name].append(self.undisturbed(f"{what}, {name}", measure, servers))
         return {
             name: {key: statistics.median(result[key] for result in results) for key in results[0]} for name, results in rounds.items()
@@ -285,14 +286,14 @@ class Bench:
 
         def share():
             begin, before = time.monotonic(), cpu_seconds(relay.pid)
-            time.sleep(1 if self.quick else 4)
+            time.sleep(1 if self.quick else 2)
             return (cpu_seconds(relay.pid) - before) / (time.monotonic() - begin)
 
         before = share()
         return measure(lambda: (before + share()) / 2)
 
     def growth(self):
-        """A relay for each size of the crowd, and all of them in turns: a machine's speed drifts."""
+        """A relay for each size of the crowd, and all of them in many short turns: a machine's speed drifts."""
         sizes = [10, 100, 200] if self.quick else [10, 1_000, 10_000]
         with contextlib.ExitStack() as stack:
             relays, crowds = {}, []
@@ -302,18 +303,16 @@ class Bench:
             time.sleep(1 if self.quick else 5)
 
             def message(relay, rest):
-                result = load(relay, self.products, seconds=self.seconds, size=128, inflight=256)
+                result = load(relay, self.products, seconds=self.seconds / 3, size=128, inflight=256)
                 return {"cost": result["cpuSecondsPerMillionMessages"] - rest() * 1e6 / result["messagesPerSecond"]}
 
             def launch(relay, rest):
-                begin, before = time.monotonic(), cpu_seconds(relay.pid)
-                result = relay.measure("relay-launches", "--count", 20 if self.quick else 200)
-                spent, seconds = cpu_seconds(relay.pid) - before, time.monotonic() - begin
-                return {"cost": (spent - rest() * seconds) / result["launches"] * 1e6}
+                result = relay.measure("relay-launches", "--server", relay.pid, "--count", 20 if self.quick else 100)
+                return {"cost": (result["serverSeconds"] - rest() * result["seconds"]) / result["launches"] * 1e6}
 
             def beside_crowds(measure):
                 measures = {size: lambda relay=relay: self.beside(relay, lambda rest: measure(relay, rest)) for size, relay in relays.items()}
-                costs = self.in_turns(f"{measure.__name__} beside others", measures, [*relays.values(), *crowds])
+                costs = self.in_turns(f"{measure.__name__} beside others", measures, [*relays.values(), *crowds], turns=1 if self.quick else 3)
                 return {size: cost["cost"] for size, cost in costs.items()}
 
             costs = {"message": beside_crowds(message), "launch": beside_crowds(launch)}

@@ -17,6 +17,7 @@ struct RelayLaunches: AsyncParsableCommand {
     @Option var senders = 8
     @Option var targets = 8
     @Option(help: "For each pair.") var count = 200
+    @Option(help: "The relay's process, whose processor time is told then.") var server: Int32?
 
     func run() async throws {
         let (target, person) = (try setting.target(), try setting.thePerson())
@@ -31,16 +32,30 @@ struct RelayLaunches: AsyncParsableCommand {
         let began = ContinuousClock.now
         try await race.seal(count)
         let sealing = ContinuousClock.now - began
+        let before = try server.map(Self.processorSeconds)
         await race.run()
+        let spent = try server.map(Self.processorSeconds)
         let took = race.duration
         let launches = Double(count * senders.count * targets.count)
         report([
             "launches": launches,
+            "seconds": took,
+            "serverSeconds": (spent ?? .nan) - (before ?? .nan),
             "perSecond": launches / took,
             "p50Milliseconds": race.samples.percentile(0.5) * 1e3,
             "p99Milliseconds": race.samples.percentile(0.99) * 1e3,
             "sealMicroseconds": sealing.inSeconds / launches * 1e6,
         ])
+    }
+
+    /// By Linux's proc(5), in whose file the program's name may hold anything but is in parentheses.
+    private static func processorSeconds(of process: Int32) throws -> Double {
+        let line = try String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8)
+        let fields = line[(line.lastIndex(of: ")") ?? line.startIndex)...].split(separator: " ")
+        guard fields.count > 13, let user = Double(fields[12]), let system = Double(fields[13]) else {
+            throw ValidationError("/proc/\(process)/stat is odd")
+        }
+        return (user + system) / Double(sysconf(Int32(_SC_CLK_TCK)))
     }
 
     /// Used on one loop, but for what is made before it starts.

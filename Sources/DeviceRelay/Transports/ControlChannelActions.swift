@@ -6,7 +6,7 @@ package import RelayProtocol
 
 /// Why a relay could not be dialled.
 package enum DialFailure: Error, Hashable, Sendable {
-    /// No such host, no network, nobody listens, or whoever did has gone before it answered.
+    /// No such host, no network, nobody listens, or whoever did has gone before it had answered.
     case unreachable(String)
     case timedOut
     /// Whoever answered could not prove to be the relay.
@@ -17,7 +17,7 @@ package enum DialFailure: Error, Hashable, Sendable {
     case protocolError(String)
 
     /// A relay that dies or restarts does this to those who dial it just then.
-    package static let hungUp = Self.unreachable("the connection was closed before an answer")
+    package static let hungUp = Self.unreachable("the connection was closed before there was a whole answer")
 }
 
 /// Why there is no connection to the relay.

@@ -86,7 +86,9 @@ extension DialFailure {
     init(onChannel error: any Error) {
         self =
             switch error {
-            case is IOError, NIOSSLError.handshakeFailed(.sslError([.eofDuringHandshake])), NIOSSLError.uncleanShutdown: .hungUp
+            case is IOError, HTTPParserError.invalidEOFState, NIOSSLError.handshakeFailed(.sslError([.eofDuringHandshake])),
+                NIOSSLError.uncleanShutdown:
+                .hungUp
             case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: .protocolError("TLS failed")
             case is HTTPParserError: .protocolError("the answer is no HTTP")
             default: .protocolError("\(type(of: error))")

@@ -264,6 +264,7 @@ class Bench:
                 time.sleep(2 if self.quick else 32)
                 self.checks.append(check_microseconds(self.products))
                 print("away", file=crowd.stdin, flush=True)
+                time.sleep(0.1)
                 relay.kill()
                 time.sleep(2.5)
                 relay.launch()

@@ -21,7 +21,7 @@ SERVER_CORE = "0"
 CLIENT_CORE = "1"
 OPEN_FILES = 20_000
 # As many as one relay sees at most.
-MEASUREMENTS = 60
+MEASUREMENTS = 100
 TICKS = os.sysconf("SC_CLK_TCK")
 
 

@@ -9,8 +9,9 @@ import NIOPosix
 import RelayProtocol
 
 /// Endpoints that are connected, published and watching, and otherwise do nothing. Prints a line each time all of them are so, with the
-/// seconds that it took, what ended connections and attempts, and which of that were errors: refused, or begun while the relay was there, which it
-/// is unless standard input says `away`, until that says `there`. Stays until standard input ends.
+/// seconds that it took, what ended connections and attempts, and which of that were errors: all that befell an attempt that was begun while the relay was
+/// there, which it is from when standard input says `there` until it says `away`, and what an absence does not explain. Stays until standard input
+/// ends.
 struct Crowd: AsyncParsableCommand {
     @OptionGroup var setting: Setting
     @Option var count = 1_000
@@ -124,7 +125,10 @@ struct Crowd: AsyncParsableCommand {
                 default: "other"
                 }
             ends[text, default: 0] += 1
-            if let thereSince, all[number].assumeIsolated({ $0.dialled }) > thereSince { errors[text, default: 0] += 1 }
+            // A relay that is away is lost, or not reached, and nothing else.
+            let isAway = text.hasPrefix("closed") || text.hasPrefix("unreachable")
+            let wasThere = thereSince.map { $0 < all[number].assumeIsolated { $0.dialled } } ?? false
+            if wasThere || !isAway { errors[text, default: 0] += 1 }
         }
     }
 }

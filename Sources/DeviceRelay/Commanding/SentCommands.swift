@@ -16,25 +16,26 @@ struct SentCommands {
     private var rows: [CommandID: SentCommand] = [:]
     /// `nil` without a connection, and until what is stored was read for a new one.
     private var sending: CommandSending?
-    /// Those that came while what is stored was read, and that it may not hold.
-    private var addedMeanwhile: [CommandID] = []
+    /// Until then, those that have come since the connection did: what was read may not hold them.
+    private var added: [CommandID]?
 
     subscript(id: CommandID) -> SentCommand? { rows[id] }
 
-    mutating func disconnected() { sending = nil }
+    mutating func disconnected() { (sending, added) = (nil, nil) }
 
     /// Whether a command that is added gets its turn on the present connection.
     var isConnected: Bool { sending != nil }
 
-    /// What is stored is about to be read for a new connection.
-    mutating func reads() { addedMeanwhile = [] }
+    /// There is a new connection, for which what is stored will be read.
+    mutating func connected() { (sending, added) = (nil, []) }
 
-    /// There is a new connection, and this is what is stored without an end.
-    mutating func connected(_ stored: [SentCommand]) -> [Step] {
+    /// This is what is stored without an end. Nothing is done if the connection that it was read for is lost.
+    mutating func begin(_ stored: [SentCommand]) -> [Step] {
+        guard let added else { return [] }
+        self.added = nil
         let known = rows
         rows = Dictionary(stored.map { ($0.command.id, known[$0.command.id]?.read(again: $0) ?? $0) }) { first, _ in first }
-        for id in addedMeanwhile where rows[id] == nil { rows[id] = known[id] }
-        addedMeanwhile = []
+        for id in added where rows[id] == nil { rows[id] = known[id] }
         var sending = CommandSending(commands: rows.values.map(\.command))
         let first = sending.start()
         self.sending = sending
@@ -46,8 +47,7 @@ struct SentCommands {
     mutating func add(_ command: SentCommand, behind others: [SentCommand]) -> [Step] {
         (others + [command]).flatMap { command -> [Step] in
             guard rows[command.command.id] == nil else { return [] }
-            rows[command.command.id] = command
-            if sending == nil { addedMeanwhile.append(command.command.id) }
+            keep(command)
             guard sending?.add(command.command) ?? false else { return [] }
             return input(command.command.id) { $0.connected() }
         }
@@ -55,7 +55,12 @@ struct SentCommands {
 
     /// A command that another process has sent, and that something is heard of.
     mutating func adopt(_ command: SentCommand) {
-        if rows[command.command.id] == nil { rows[command.command.id] = command }
+        if rows[command.command.id] == nil { keep(command) }
+    }
+
+    private mutating func keep(_ command: SentCommand) {
+        rows[command.command.id] = command
+        added?.append(command.command.id)
     }
 
     /// What is stored of a command is not what this process knew.

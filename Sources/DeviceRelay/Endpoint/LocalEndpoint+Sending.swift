@@ -28,6 +28,7 @@ enum SentWork {
 // Commands that this endpoint sends.
 extension LocalEndpoint {
     func connectedAsSender() {
+        sent.connected()
         sentWork.append(.connected(attempt: channel.attempt))
         workOnSent()
     }
@@ -120,16 +121,18 @@ extension LocalEndpoint {
     private func connectedAsSender(_ attempt: Int) async throws {
         guard attempt == channel.attempt else { return }
         let (ids, rows) = (Array(sentStates.keys), noted.takeAll())
-        sent.reads()
         let (open, known) = try await journal.write { transaction in
             for row in rows { try transaction.update(row) }
             return (try transaction.openCommands(), try ids.compactMap { try transaction.sent($0) })
         }
-        for row in known where row.isEnded { report(row) }
+        for row in known where row.isEnded {
+            report(row)
+            sent.remove(row.command.id)
+        }
         guard attempt == channel.attempt else { return }
         // Another process may have signed anew.
         blobs = RecentlyStored()
-        perform(sent.connected(open))
+        perform(sent.begin(open))
     }
 
     private func perform(_ step: SentCommands.Step, _ attempt: Int) async throws {

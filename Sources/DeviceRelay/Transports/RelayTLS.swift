@@ -86,7 +86,8 @@ extension DialFailure {
     init(onChannel error: any Error) {
         self =
             switch error {
-            case is IOError, HTTPParserError.invalidEOFState, NIOSSLError.handshakeFailed(.sslError([.eofDuringHandshake])),
+            case is IOError, is ChannelError, HTTPParserError.invalidEOFState,
+                NIOSSLError.handshakeFailed(.sslError([.eofDuringHandshake])),
                 NIOSSLError.uncleanShutdown:
                 .hungUp
             case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: .protocolError("TLS failed")

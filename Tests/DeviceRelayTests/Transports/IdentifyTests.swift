@@ -52,7 +52,7 @@ import Testing
         #expect(try await Self.result(try await Self.saying(text)) == .failure(failure))
     }
 
-    @Test func whoClosesOrSaysNothingIsNoRelay() async throws {
+    @Test func whoClosesOrSaysNothingIsOutOfReach() async throws {
         let closing = try await TestRelayServer(.plain, .bytes([0x88, 0x02, 0x03, 0xE8]))
         #expect(try await Self.result(closing) == .failure(.failed(.hungUp)))
         #expect(try await Self.result(try await TestRelayServer(.plain, .echo), timeout: 300) == .failure(.failed(.timedOut)))

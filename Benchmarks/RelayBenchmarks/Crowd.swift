@@ -49,7 +49,7 @@ struct Crowd: AsyncParsableCommand {
         private var made = 0
         private var up: Set<Int> = []
         private var since = NIODeadline.now()
-        /// The relay.
+        /// Since when the relay is there; `nil` while it is away.
         var thereSince: NIODeadline? = .now()
         private var ends: [String: Int] = [:]
         private var errors: [String: Int] = [:]

@@ -112,6 +112,7 @@ import Testing
         #expect(commands.begin([]).isEmpty)
         #expect(commands[first.command.id] == nil)
     }
+
     @Test func whatWasReadForAConnectionThatIsLostBeginsNothing() {
         var commands = SentCommands()
         commands.connected()

@@ -110,7 +110,7 @@ enum SQLiteSchema {
 
     /// All of a command is in one row with few indexes: each table and each index is a page to write for each step of each command. What
     /// changes while a blob is there takes no more room than before, so that a blob of many pages stays where it is. `state` is 0 stored,
-    /// 1 offered, 2 final.
+    /// 1 offered, 2 final; without `IN`, behind which SQLite makes a table of more than two values, for each statement anew.
     private static let second = """
         CREATE TABLE commands_2 (
             sequence INTEGER PRIMARY KEY NOT NULL,
@@ -124,7 +124,7 @@ enum SQLiteSchema {
             expires INTEGER NOT NULL,
             digest BLOB NOT NULL,
             size INTEGER NOT NULL,
-            state INTEGER NOT NULL CHECK (state IN (0, 1, 2)),
+            state INTEGER NOT NULL CHECK (state BETWEEN 0 AND 2),
             cancel_requested INTEGER NOT NULL,
             ended INTEGER,
             outcome TEXT,

@@ -101,6 +101,11 @@ extension SQLiteTransaction {
         var receipt: Data?
         var reply: Data?
 
+        /// Nearly all end so.
+        private static let succeeded = Result { try json(.succeeded) }
+
+        private static func json(_ outcome: CommandOutcome) throws -> String { try ValueSetEncoder().encode(outcome).json() }
+
         init(_ command: MailboxCommand) throws {
             switch command.state {
             case .stored: state = .stored
@@ -110,7 +115,7 @@ extension SQLiteTransaction {
             case .final(let final, let since):
                 state = .final
                 ended = since
-                outcome = try ValueSetEncoder().encode(final.outcome).json()
+                outcome = final.outcome == .succeeded ? try Self.succeeded.get() : try Self.json(final.outcome)
                 receipt = final.receipt.map { Data($0) }
                 reply = final.reply.map { Data($0) }
             }

@@ -15,12 +15,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let piece = start[0] & 4 == 0 ? input.readableBytes : 1 + Int(start[0] >> 3)
     while let bytes = input.readSlice(length: min(piece, input.readableBytes)), bytes.readableBytes > 0 {
         decoder.append(bytes)
-        do throws(SessionError) {
-            while let frame = try decoder.next() { app.receive(frame) }
-        } catch {
-            app.receive(error)
-            break
-        }
+        app.receive(from: &decoder)
     }
     app.finish()
     return 0
@@ -50,16 +45,18 @@ private struct App {
         openOurs = 1
     }
 
-    mutating func receive(_ frame: SessionFrame) {
-        now += .milliseconds(7)
-        run { [now] machine, actions in machine.receive(frame, at: now, into: &actions) }
-        if !isSlow { consumeAll() }
-        guard machine.heldBytes <= 8 * 256 * 1024 + 1 << 20 else { fatalError("holds \(machine.heldBytes) bytes") }
-        guard machine.connectionCount <= 8 else { fatalError("holds \(machine.connectionCount) connections") }
-    }
-
-    mutating func receive(_ error: SessionError) {
-        run { machine, actions in machine.receive(error, into: &actions) }
+    /// Frame by frame, or all that came together before anything is done for them.
+    mutating func receive(from decoder: inout SessionFrameDecoder) {
+        var count = 0
+        repeat {
+            now += .milliseconds(7)
+            run { [now, isSlow] machine, actions in
+                count = machine.receive(from: &decoder, mostFrames: isSlow ? .max : 1, at: now, into: &actions)
+            }
+            if !isSlow { consumeAll() }
+            guard machine.heldBytes <= 8 * 256 * 1024 + 1 << 20 else { fatalError("holds \(machine.heldBytes) bytes") }
+            guard machine.connectionCount <= 8 else { fatalError("holds \(machine.connectionCount) connections") }
+        } while count > 0
     }
 
     mutating func finish() {

@@ -46,6 +46,7 @@ final class SessionHandler: ChannelInboundHandler {
     private(set) var peer: EndpointID?
     private var decoder = SessionFrameDecoder()
     private var actions: [SessionAction] = []
+    private var performed: [SessionAction] = []
     private var isPerforming = false
     private var start = Start.handshaking
     private(set) var context: ChannelHandlerContext?
@@ -140,14 +141,15 @@ final class SessionHandler: ChannelInboundHandler {
         guard machine.end == nil, start != .handshaking else { return }
         machine.heard(at: now)
         decoder.append(unwrapInboundIn(data))
-        do throws(SessionError) {
-            while machine.end == nil, let frame = try decoder.next() {
-                change { $0.receive(frame, at: $1, into: &$2) }
-                if start == .greeting, machine.end == nil { succeedStart() }
-            }
-        } catch {
-            change { $0.receive(error, into: &$2) }
-        }
+        // All of them before anything is done for them: the peer could not know of that before it sent them.
+        if start == .greeting, receive(mostFrames: 1) > 0, machine.end == nil { succeedStart() }
+        _ = receive(mostFrames: .max)
+    }
+
+    private func receive(mostFrames: Int) -> Int {
+        var count = 0
+        change { count = $0.receive(from: &decoder, mostFrames: mostFrames, at: $1, into: &$2) }
+        return count
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
@@ -199,13 +201,12 @@ final class SessionHandler: ChannelInboundHandler {
         body(&machine, now, &actions)
         guard !isPerforming else { return }
         isPerforming = true
-        var index = 0
         // What is done may feed the machine again.
-        while index < actions.count {
-            perform(actions[index])
-            index += 1
+        while !actions.isEmpty {
+            swap(&actions, &performed)
+            for action in performed { perform(action) }
+            performed.removeAll(keepingCapacity: true)
         }
-        actions.removeAll(keepingCapacity: true)
         isPerforming = false
     }
 

@@ -16,9 +16,26 @@ extension SessionStateMachine {
         }
     }
 
-    /// The stream does not decode; pass on what the decoder threw.
-    package mutating func receive(_ error: SessionError, into actions: inout [SessionAction]) {
-        fail(error, into: &actions)
+    /// Takes the peer's frames that have come. If they do not decode, the session ends, too.
+    /// - Parameter mostFrames: How many it takes; the decoder keeps the others.
+    /// - Returns: How many it took.
+    @discardableResult
+    package mutating func receive(
+        from decoder: inout SessionFrameDecoder,
+        mostFrames: Int = .max,
+        at now: Duration,
+        into actions: inout [SessionAction]
+    ) -> Int {
+        var count = 0
+        do throws(SessionError) {
+            while count < mostFrames, end == nil, let frame = try decoder.next() {
+                receive(frame, at: now, into: &actions)
+                count += 1
+            }
+        } catch {
+            fail(error, into: &actions)
+        }
+        return count
     }
 
     private mutating func take(_ frame: SessionFrame, at now: Duration, into actions: inout [SessionAction]) throws(SessionError) {

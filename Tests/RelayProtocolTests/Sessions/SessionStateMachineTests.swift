@@ -502,7 +502,51 @@ private let echo = SessionOpening(
 
     @Test func aStreamThatDoesNotDecodeEndsTheSession() {
         var side = SessionSide.withOpenConnection()
-        #expect(side.run { $0.receive(.frameTooLarge, into: &$1) }.brokenRule == .frameTooLarge)
+        var decoder = SessionFrameDecoder()
+        decoder.append(pings(1...2))
+        // A length that no frame has.
+        decoder.append(ByteBuffer(bytes: [0xFF, 0xFF, 0xFF, 0xFF, SessionFrameType.ping.rawValue] + [UInt8](repeating: 0, count: 9)))
+        let actions = side.run { $0.receive(from: &decoder, at: .zero, into: &$1) }
+        #expect(actions.prefix(2) == [.send(SessionFrame(.pong(1))), .send(SessionFrame(.pong(2)))])
+        #expect(actions.brokenRule == .frameTooLarge)
+        #expect(side.run { $0.receive(from: &decoder, at: .zero, into: &$1) }.isEmpty, "there was a last word")
+    }
+
+    @Test func framesThatCameTogetherAreTakenTogetherOrAsManyAsAreWanted() {
+        var side = SessionSide.withOpenConnection()
+        var decoder = SessionFrameDecoder()
+        decoder.append(pings(1...5))
+        var counts: [Int] = []
+        var pongs: [[SessionAction]] = []
+        for most in [1, 2, .max, .max] {
+            var count = 0
+            pongs.append(side.run { count = $0.receive(from: &decoder, mostFrames: most, at: .zero, into: &$1) })
+            counts.append(count)
+        }
+        #expect(counts == [1, 2, 2, 0])
+        #expect(pongs == [[1], [2, 3], [4, 5], []].map { $0.map { .send(SessionFrame(.pong($0))) } })
+    }
+
+    @Test func afterAFrameThatBreaksARuleNoneIsTaken() {
+        var side = SessionSide.withOpenConnection()
+        var decoder = SessionFrameDecoder()
+        var bytes = encoded(SessionFrame(.settings(SessionSettings(limits: Limits()))))
+        bytes.writeImmutableBuffer(pings(1...1))
+        decoder.append(bytes)
+        var count = 0
+        let actions = side.run { count = $0.receive(from: &decoder, at: .zero, into: &$1) }
+        #expect(count == 1)
+        #expect(actions.brokenRule == .settingsExpected)
+    }
+
+    private func encoded(_ frame: SessionFrame) -> ByteBuffer {
+        var bytes = ByteBuffer()
+        SessionFrameEncoder.write(frame, to: &bytes)
+        return bytes
+    }
+
+    private func pings(_ values: ClosedRange<UInt64>) -> ByteBuffer {
+        ByteBuffer(bytes: values.flatMap { Array(encoded(SessionFrame(.ping($0))).readableBytesView) })
     }
 
     @Test func everyErrorHasItsNumber() {

@@ -5,6 +5,7 @@ import Logging
 import NIOCore
 import NIOPosix
 import RelayProtocol
+import Synchronization
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -131,7 +132,7 @@ actor LocalEndpoint {
         self.accessTokens = accessTokens
         self.directories = directories
         self.invitationProof = invitationProof
-        self.loop = MultiThreadedEventLoopGroup.singleton.next()
+        self.loop = Self.nextLoop()
         self.address = try RelayAddress(settings.relay, allowsPlaintext: settings.allowsPlainHTTP)
         self.dialled = address
         self.relay = storage.scope.relay
@@ -171,6 +172,14 @@ actor LocalEndpoint {
         var state = ConnectionState(phase: .stopped, problem: nil)
         /// Whether everything there was to be found has been told on this connection.
         var isEnumerated = false
+    }
+
+    private static let loops = Array(MultiThreadedEventLoopGroup.singleton.makeIterator())
+    private static let endpointCount = Atomic(0)
+
+    /// The loops in turn. Taken from the group, all endpoints could get the same, since others take theirs in between.
+    static func nextLoop() -> any EventLoop {
+        loops[endpointCount.wrappingAdd(1, ordering: .relaxed).oldValue % loops.count]
     }
 
     // MARK: Time

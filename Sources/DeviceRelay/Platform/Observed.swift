@@ -13,7 +13,13 @@ package final class Observed<Value: Sendable>: Sendable {
         var revision: UInt64 = 1
         var isFinished = false
         var lastWaiter: UInt64 = 0
-        var waiting: [UInt64: CheckedContinuation<Void, Never>] = [:]
+        var waiting: [UInt64: Waiter] = [:]
+    }
+
+    private struct Waiter {
+        /// For which values it is woken, if it is not over.
+        let isMet: @Sendable (Value) -> Bool
+        let continuation: CheckedContinuation<Void, Never>
     }
 
     private let state: Mutex<State>
@@ -24,33 +30,41 @@ package final class Observed<Value: Sendable>: Sendable {
 
     var value: Value { state.withLock { $0.value } }
 
-    /// Changes the value, and wakes whoever waits.
+    /// Changes the value, and wakes whoever waits for that.
     func update(_ body: (inout Value) -> Void) {
-        wake { state in
+        let met = state.withLock { state in
             body(&state.value)
             state.revision &+= 1
+            let met = state.waiting.filter { $0.value.isMet(state.value) }
+            for waiter in met.keys { state.waiting[waiter] = nil }
+            return met
         }
+        for waiter in met.values { waiter.continuation.resume() }
     }
 
     /// The value is final.
     func finish() {
-        wake { $0.isFinished = true }
+        state.withLock { $0.isFinished = true }
+        wake()
     }
 
-    private func wake(_ body: (inout State) -> Void) {
+    private func wake() {
         let waiting = state.withLock { state in
-            body(&state)
             defer { state.waiting = [:] }
             return state.waiting
         }
-        for continuation in waiting.values { continuation.resume() }
+        for waiter in waiting.values { waiter.continuation.resume() }
     }
 
     /// The value, once it is newer than the revision that was seen last; 0 stands for none.
     /// - Returns: `nil` once the final value was seen, or the task is cancelled.
-    func next(after seen: UInt64) async -> (value: Value, revision: UInt64)? { await next(after: seen, within: nil) }
+    func next(after seen: UInt64) async -> (value: Value, revision: UInt64)? { await next(after: seen, within: nil) { _ in true } }
 
-    private func next(after seen: UInt64, within limit: TimeLimit?) async -> (value: Value, revision: UInt64)? {
+    private func next(
+        after seen: UInt64,
+        within limit: TimeLimit?,
+        where isMet: @escaping @Sendable (Value) -> Bool
+    ) async -> (value: Value, revision: UInt64)? {
         let waiter = state.withLock { state in
             state.lastWaiter &+= 1
             return state.lastWaiter
@@ -65,26 +79,26 @@ package final class Observed<Value: Sendable>: Sendable {
                 await withCheckedContinuation { continuation in
                     let isOver = state.withLock { state in
                         guard state.revision <= seen, !state.isFinished, !Task.isCancelled, limit?.isOver != true else { return true }
-                        state.waiting[waiter] = continuation
+                        state.waiting[waiter] = Waiter(isMet: isMet, continuation: continuation)
                         return false
                     }
                     if isOver { continuation.resume() }
                 }
             } onCancel: {
-                state.withLock { $0.waiting.removeValue(forKey: waiter) }?.resume()
+                state.withLock { $0.waiting.removeValue(forKey: waiter) }?.continuation.resume()
             }
         }
         return nil
     }
 
     /// The same, for no longer than a duration.
-    func first(within duration: Duration, where isMet: (Value) -> Bool) async -> Value? {
+    func first(within duration: Duration, where isMet: @escaping @Sendable (Value) -> Bool) async -> Value? {
         let limit = TimeLimit()
         // A loop's timer costs less than a task that sleeps. Nobody waits for longer than some thirty years.
         let delay = TimeAmount.milliseconds(min(max(0, duration.milliseconds), 1 << 40))
         let timer = MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: delay) {
             limit.end()
-            self.wake { _ in }
+            self.wake()
         }
         defer { timer.cancel() }
         return await first(within: limit, where: isMet)
@@ -92,11 +106,11 @@ package final class Observed<Value: Sendable>: Sendable {
 
     /// Waits until the value fulfils a condition.
     /// - Returns: The value; `nil` if it is final without that, or the task is cancelled.
-    package func first(where isMet: (Value) -> Bool) async -> Value? { await first(within: nil, where: isMet) }
+    package func first(where isMet: @escaping @Sendable (Value) -> Bool) async -> Value? { await first(within: nil, where: isMet) }
 
-    private func first(within limit: TimeLimit?, where isMet: (Value) -> Bool) async -> Value? {
+    private func first(within limit: TimeLimit?, where isMet: @escaping @Sendable (Value) -> Bool) async -> Value? {
         var seen: UInt64 = 0
-        while let (value, revision) = await next(after: seen, within: limit) {
+        while let (value, revision) = await next(after: seen, within: limit, where: isMet) {
             if isMet(value) { return value }
             seen = revision
         }

@@ -22,12 +22,14 @@ struct Calls: AsyncParsableCommand {
                 for _ in 0..<inflight {
                     group.addTask {
                         var samples = Samples()
-                        while true {
-                            let start = ContinuousClock.now
-                            guard start < end else { return samples }
+                        var start = ContinuousClock.now
+                        while start < end {
                             _ = try await connection.send(message)
-                            if start >= begin { samples.add(ContinuousClock.now - start) }
+                            let now = ContinuousClock.now
+                            if start >= begin { samples.add(now - start) }
+                            start = now
                         }
+                        return samples
                     }
                 }
                 return try await group.reduce(into: Samples()) { $0.add($1) }

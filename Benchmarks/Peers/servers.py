@@ -243,6 +243,11 @@ def check_microseconds(products):
     return json.loads(subprocess.check_output(["taskset", "-c", CLIENT_CORE, products / "RelayBenchmarks", "speed"]))["checkMicroseconds"]
 
 
+def public_key_work(products, seconds):
+    """How many launches both cores could do if a launch were its public-key work and nothing else."""
+    return json.loads(subprocess.check_output([products / "RelayBenchmarks", "public-key-work", "--seconds", str(seconds)]))
+
+
 def load(server, products, **options):
     """The C load, against a server: pairs that ask and answer."""
     words = [products / "load", server.protocol, server.port + (server.protocol == "tunnel"), "--server", server.pid]

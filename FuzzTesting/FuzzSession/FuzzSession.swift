@@ -10,7 +10,7 @@ import RelayProtocol
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     guard count > 1 else { return 0 }
     var input = ByteBuffer(bytes: UnsafeBufferPointer(start: start + 1, count: count - 1))
-    var app = App(role: start[0] & 1 == 0 ? .server : .client, isSlow: start[0] & 2 != 0)
+    var app = App(role: start[0] & 1 == 0 ? .server : .client, isSlow: start[0] & 2 != 0, framesAtOnce: start[0] & 8 == 0 ? 1 : 64)
     var decoder = SessionFrameDecoder()
     let piece = start[0] & 4 == 0 ? input.readableBytes : 1 + Int(start[0] >> 3)
     while let bytes = input.readSlice(length: min(piece, input.readableBytes)), bytes.readableBytes > 0 {
@@ -25,19 +25,21 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
 private struct App {
     private var machine: SessionStateMachine
     private let isSlow: Bool
+    private let framesAtOnce: Int
     private var now = Duration.zero
     private var receipts: [SessionReceipt] = []
     private var open: Set<SessionConnectionID> = []
     private var openOurs = 0
     private var awaited: Set<SessionRequestID> = []
 
-    init(role: SessionStateMachine.Role, isSlow: Bool) {
+    init(role: SessionStateMachine.Role, isSlow: Bool, framesAtOnce: Int) {
         var limits = Limits()
         limits[.assemblyBytesPerSession] = 1 << 20
         limits[.connectionsPerSession] = 8
         limits[.requestsPerConnection] = 16
         self.machine = SessionStateMachine(role: role, limits: limits)
         self.isSlow = isSlow
+        self.framesAtOnce = framesAtOnce
         run { machine, actions in machine.start(at: .zero, into: &actions) }
         run { machine, actions in
             _ = try? machine.openConnection(SessionOpening(serviceName: "echo"), into: &actions)
@@ -45,13 +47,12 @@ private struct App {
         openOurs = 1
     }
 
-    /// Frame by frame, or all that came together before anything is done for them.
     mutating func receive(from decoder: inout SessionFrameDecoder) {
         var count = 0
         repeat {
             now += .milliseconds(7)
-            run { [now, isSlow] machine, actions in
-                count = machine.receive(from: &decoder, mostFrames: isSlow ? .max : 1, at: now, into: &actions)
+            run { [now, framesAtOnce] machine, actions in
+                count = machine.receive(from: &decoder, mostFrames: framesAtOnce, at: now, into: &actions)
             }
             if !isSlow { consumeAll() }
             guard machine.heldBytes <= 8 * 256 * 1024 + 1 << 20 else { fatalError("holds \(machine.heldBytes) bytes") }

@@ -27,6 +27,8 @@ final class SessionHandler: ChannelInboundHandler {
         let startTimeout: TimeAmount
     }
 
+    private static let framesAtOnce = 64
+
     private enum Start {
         case handshaking
         case greeting
@@ -141,9 +143,10 @@ final class SessionHandler: ChannelInboundHandler {
         guard machine.end == nil, start != .handshaking else { return }
         machine.heard(at: now)
         decoder.append(unwrapInboundIn(data))
-        // All of them before anything is done for them: the peer could not know of that before it sent them.
         if start == .greeting, receive(mostFrames: 1) > 0, machine.end == nil { succeedStart() }
-        _ = receive(mostFrames: .max)
+        // Many before anything is done for them: the peer could not know of that before it sent them. Not all, so that what is to be done
+        // for them does not take much memory.
+        while receive(mostFrames: Self.framesAtOnce) > 0 {}
     }
 
     private func receive(mostFrames: Int) -> Int {

@@ -152,7 +152,10 @@ import Testing
             return HostilePeer(channel: channel, session: try await accepted)
         }
 
-        func say(_ frames: SessionFrame...) {
+        func say(_ frames: SessionFrame...) { say(frames) }
+
+        /// In one write.
+        func say(_ frames: [SessionFrame]) {
             var bytes = ByteBuffer()
             for frame in frames { SessionFrameEncoder.write(frame, to: &bytes) }
             channel.writeAndFlush(bytes, promise: nil)
@@ -199,6 +202,49 @@ import Testing
                     peer.say(Self.randomFrame(using: &random))
                 }
             }
+            try? await peer.channel.close().get()
+            #expect(await peer.session.ended() != nil)
+            #expect(await Inventory.settled(peer.session).isEmpty)
+        }
+        #expect(target.budget.freeBytes == 128 << 20)
+        await relay.stop()
+    }
+
+    /// What follows from the first frames is done when the last have been taken.
+    @Test func whatComesInOneReadMayTakeItselfBack() async throws {
+        let relay = try await TestTunnelRelay()
+        let target = try SessionSide(services: [.echo()])
+        func open(_ name: String, _ id: UInt32) -> SessionFrame {
+            SessionFrame(.open(SessionOpening(serviceName: name, packageID: "com.example.app")), connection: SessionConnectionID(id))
+        }
+        func on(_ id: UInt32, _ number: UInt32, _ payload: SessionFrame.Payload) -> SessionFrame {
+            SessionFrame(payload, connection: SessionConnectionID(id), number: number)
+        }
+        let message = SessionFrame.Payload.request(.inline(ByteBuffer(bytes: [0xA0])), timeLeft: .seconds(5))
+        let large = SessionFrame.Payload.request(.announced(40_000), timeLeft: nil)
+        let close = SessionFrame.Payload.close(SessionClosure(.completed))
+        let readings: [[SessionFrame]] = [
+            [open("test", 1), on(1, 0, close)],
+            [open("none", 1), on(1, 0, close), open("test", 3), on(3, 0, close)],
+            [open("test", 1), on(1, 1, message), on(1, 1, .cancel), on(1, 0, close)],
+            [open("test", 1), on(1, 1, message), on(1, 2, message), on(1, 1, .cancel)],
+            [open("test", 1), on(1, 1, large), on(1, 1, .cancel), on(1, 2, large), on(1, 0, close)],
+            [open("test", 1), on(1, 1, large), SessionFrame(.goaway(SessionGoAway(lastConnection: .session)))],
+            [open("test", 1), on(1, 1, message), SessionFrame(.ping(1)), on(7, 0, .opened)],
+        ]
+        for frames in readings {
+            let peer = try await HostilePeer.connect(relay, to: target)
+            // Many more of them in one read than are taken at once.
+            peer.say(frames + (1...200).map { SessionFrame(.ping($0)) })
+            peer.say(SessionFrame(.ping(0)))
+            try? await peer.channel.close().get()
+            #expect(await peer.session.ended() != nil)
+            #expect(await Inventory.settled(peer.session).isEmpty)
+        }
+        var random = SeededGenerator(seed: 2027)
+        for _ in 0..<100 {
+            let peer = try await HostilePeer.connect(relay, to: target)
+            peer.say([open("test", 1)] + (0..<Int.random(in: 1...200, using: &random)).map { _ in Self.randomFrame(using: &random) })
             try? await peer.channel.close().get()
             #expect(await peer.session.ended() != nil)
             #expect(await Inventory.settled(peer.session).isEmpty)

@@ -30,6 +30,9 @@ package final class Observed<Value: Sendable>: Sendable {
 
     var value: Value { state.withLock { $0.value } }
 
+    /// Those whom the next change may wake: for tests.
+    var waiterCount: Int { state.withLock { $0.waiting.count } }
+
     /// Changes the value, and wakes whoever waits for that.
     func update(_ body: (inout Value) -> Void) {
         let met = state.withLock { state in

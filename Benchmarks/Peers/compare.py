@@ -52,36 +52,38 @@ class Bench:
 
     # MARK: Measuring
 
-    def undisturbed(self, what, measure, servers, is_alone):
-        """Runs a measurement again, up to three times, as long as others take more than a tenth of a core meanwhile, and keeps the one
-        that was disturbed least. When that was in vain once, it is for the rest of the group, but for what has no peer beside it that is
-        disturbed as much."""
-        attempts = 1 if self.quick or self.is_busy and not is_alone else 4
+    def undisturbed(self, what, measure, servers, attempts):
+        """Runs a measurement again as long as others take more than a tenth of a core meanwhile, and keeps the one that was disturbed
+        least."""
         results = []
         for attempt in range(attempts):
-            self.checks.append(check_microseconds(self.products))
+            check = check_microseconds(self.products)
             begin, busy, own = time.monotonic(), busy_seconds(), own_seconds(servers)
             result = measure()
             others = (busy_seconds() - busy) - (own_seconds(servers) - own)
             share = others / (time.monotonic() - begin)
-            results.append((share, result))
+            results.append((share, check, result))
             if share < 0.1:
                 break
             progress(f"{what}: others took {share:.0%} of a core{'; again' if attempt < attempts - 1 else ''}")
-        share, result = min(results, key=lambda result: result[0])
+        share, check, result = min(results, key=lambda result: result[0])
+        self.checks.append(check)
         if share >= 0.1:
             progress(f"{what}: kept although others took {share:.0%}")
         self.is_busy = self.is_busy or share >= 0.1
         return result
 
     def in_turns(self, what, measures, servers=(), turns=1):
-        """Medians of what each of the measurements says, which take turns; of short ones more than one in a round."""
+        """Medians of what each of the measurements says, which take turns; of short ones more than one in a round. What others disturb is
+        measured again, three times at most; when that was in vain once, neighbours, which are disturbed alike, are for the rest of the
+        group not."""
         rounds = {name: [] for name in measures}
         count = self.rounds * turns
         for number in range(count):
+            attempts = 1 if self.quick or self.is_busy and len(measures) > 1 else 4
             for name, measure in measures.items():
                 progress(f"{what}: {name}, round {number + 1} of {count}")
-                rounds[name].append(self.undisturbed(f"{what}, {name}", measure, servers, len(measures) == 1))
+                rounds[name].append(self.undisturbed(f"{what}, {name}", measure, servers, attempts))
         return {
             name: {key: statistics.median(result[key] for result in results) for key in results[0]} for name, results in rounds.items()
         }
@@ -183,8 +185,8 @@ class Bench:
             spread = ["--senders", 4, "--targets", 4, "--inflight", 64]
             # The devices on both cores: a launch is their work rather than the relay's, which needs little of its own.
             many = self.in_turns("launches, 64 in flight", {"sdk": lambda: relay.measure("launches", *spread, *seconds, core=None)}, [relay])
-            keys = self.in_turns("their public-key work", {"both cores": lambda: public_key_work(self.products, self.seconds)})
-            floor = {"public-key work alone": keys["both cores"]["perSecond"]}
+            keys = self.in_turns("their public-key work", {"all cores": lambda: public_key_work(self.products, self.seconds)})
+            floor = {"public-key work alone": keys["all cores"]["perSecond"]}
             self.absolute("launches, 64 in flight", many["sdk"]["perSecond"], "/s", 1_500, "launch.perSecond", floor)
             count = ["--count", 20 if self.quick else 150]
             alone = self.in_turns("the relay's part", {"relay": lambda: relay.measure("relay-launches", *count)}, [relay])

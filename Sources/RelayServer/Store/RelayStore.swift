@@ -4,17 +4,51 @@
 /// Everything the relay must not forget. A transaction is one closure over rows; transactions run one after another in the
 /// order in which they were submitted, and several may be committed together.
 package protocol RelayStore: Sendable {
-    /// Runs the body and makes what it wrote durable. Never blocks, so event loops may call it. A body that throws undoes its
-    /// own writes only. It may be run more than once, all that it has written before being undone.
-    /// - Parameter completion: Called once, after the commit is on disk or has failed, from any thread but never from within
-    ///   `submit`, in the order of submission. After `StoreError.unavailable` the writes may be there or not.
-    func submit<Value: Sendable>(
+    /// Runs the work and makes what it wrote durable. Never blocks, so event loops may call it. Work that fails undoes its own writes
+    /// only. It may be run more than once, all that it has written before being undone; and is told once, after the commit is on disk or
+    /// has failed, from any thread but never from within `submit`, in the order of submission.
+    func submit(_ work: StoreWork)
+}
+
+/// One submitted transaction. Two closures made where the type of the result is known, and no generic class: nothing has to be looked up
+/// while they run.
+package struct StoreWork: Sendable {
+    /// Returns why it failed.
+    let run: @Sendable (any StoreTransaction) -> (any Error)?
+    /// Told why its commit is not known to be on disk: what was written may be there or not.
+    let report: @Sendable (StoreError?) -> Void
+
+    /// - Parameter completion: Told what the body returned or threw, or `StoreError.unavailable`.
+    @inline(__always)
+    init<Value: Sendable>(
         _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
         completion: @escaping @Sendable (Result<Value, any Error>) -> Void
-    )
+    ) {
+        // The result waits for the commit; nobody but the store touches it meanwhile.
+        nonisolated(unsafe) var result: Result<Value, any Error> = .failure(StoreError.unavailable("it was not tried"))
+        run = { transaction in
+            do {
+                result = .success(try body(transaction))
+                return nil
+            } catch {
+                let failure = transaction.failure(error)
+                result = .failure(failure)
+                return failure
+            }
+        }
+        report = { failure in completion(failure.map { .failure($0) } ?? result) }
+    }
 }
 
 extension RelayStore {
+    @inline(__always)
+    package func submit<Value: Sendable>(
+        _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
+        completion: @escaping @Sendable (Result<Value, any Error>) -> Void
+    ) {
+        submit(StoreWork(body, completion: completion))
+    }
+
     /// `submit` for those who can wait.
     package func transact<Value: Sendable>(_ body: @escaping @Sendable (any StoreTransaction) throws -> Value) async throws -> Value {
         try await withCheckedThrowingContinuation { continuation in

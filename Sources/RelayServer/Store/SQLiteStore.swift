@@ -17,10 +17,10 @@ import Musl
 /// the next: a disk flushes some hundred times in a second, a relay has to answer more often.
 package final class SQLiteStore: RelayStore {
     private struct Queue {
-        var work: [any StoreWork] = []
+        var work: [StoreWork] = []
         var isWorking = false
 
-        mutating func take(_ most: Int) -> [any StoreWork] {
+        mutating func take(_ most: Int) -> [StoreWork] {
             defer { work.removeFirst(min(most, work.count)) }
             return Array(work.prefix(most))
         }
@@ -96,11 +96,7 @@ package final class SQLiteStore: RelayStore {
         try database.inDatabase { try Int.fetchOne($0, sql: "PRAGMA synchronous") }
     }
 
-    package func submit<Value: Sendable>(
-        _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
-        completion: @escaping @Sendable (Result<Value, any Error>) -> Void
-    ) {
-        let work = Work(body, completion)
+    package func submit(_ work: StoreWork) {
         let wasWorking = queue.withLock { queue in
             queue.work.append(work)
             defer { queue.isWorking = true }
@@ -122,7 +118,7 @@ package final class SQLiteStore: RelayStore {
     }
 
     /// Why the group, with what joined it, is not on disk; `nil` if it is.
-    private func commit(_ group: inout [any StoreWork]) -> StoreError? {
+    private func commit(_ group: inout [StoreWork]) -> StoreError? {
         database.inDatabase { database in
             do {
                 do {
@@ -156,7 +152,7 @@ package final class SQLiteStore: RelayStore {
         if database.isInsideTransaction { try? database.execute(sql: "ROLLBACK") }
     }
 
-    private func run(_ group: [any StoreWork], in database: Database, inSavepoints: Bool) throws {
+    private func run(_ group: [StoreWork], in database: Database, inSavepoints: Bool) throws {
         for work in group {
             if inSavepoints { try database.cachedStatement(sql: "SAVEPOINT work").execute() }
             let before = database.totalChangesCount
@@ -177,7 +173,7 @@ package final class SQLiteStore: RelayStore {
     /// A body has thrown after it had written.
     private struct HalfWritten: Error {}
 
-    fileprivate static func unavailable(_ error: (any Error)?) -> StoreError {
+    static func unavailable(_ error: (any Error)?) -> StoreError {
         if let error = error as? StoreError { return error }
         guard let error = error as? DatabaseError else { return .unavailable("a write failed") }
         return switch error.resultCode {
@@ -197,43 +193,5 @@ package final class SQLiteStore: RelayStore {
         case (_, .SQLITE_BUSY?), (_, .SQLITE_LOCKED?): .inUse(path)
         default: unavailable(error)
         }
-    }
-}
-
-/// One submitted transaction.
-private protocol StoreWork: Sendable {
-    /// Returns why it failed. It may be run again, when all that was written is undone.
-    func run(_ transaction: SQLiteTransaction) -> (any Error)?
-    /// - Parameter failure: Why the group it belongs to is not on disk.
-    func report(_ failure: StoreError?)
-}
-
-/// Its result waits for the commit; only the store's thread touches it.
-private final class Work<Value: Sendable>: StoreWork, @unchecked Sendable {
-    private let body: @Sendable (any StoreTransaction) throws -> Value
-    private let completion: @Sendable (Result<Value, any Error>) -> Void
-    private var result: Result<Value, any Error> = .failure(StoreError.unavailable("it was not tried"))
-
-    init(
-        _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
-        _ completion: @escaping @Sendable (Result<Value, any Error>) -> Void
-    ) {
-        self.body = body
-        self.completion = completion
-    }
-
-    func run(_ transaction: SQLiteTransaction) -> (any Error)? {
-        do {
-            result = .success(try body(transaction))
-            return nil
-        } catch {
-            let failure = error is DatabaseError ? SQLiteStore.unavailable(error) : error
-            result = .failure(failure)
-            return failure
-        }
-    }
-
-    func report(_ failure: StoreError?) {
-        completion(failure.map { .failure($0) } ?? result)
     }
 }

@@ -15,6 +15,8 @@ struct SQLiteTransaction: StoreTransaction {
     let database: Database
     let cache: StoreCache
 
+    func failure(_ error: any Error) -> any Error { error is DatabaseError ? SQLiteStore.unavailable(error) : error }
+
     func probe() throws { try database.execute(sql: "PRAGMA user_version = 0") }
 
     func databaseBegan() throws -> Int64? {

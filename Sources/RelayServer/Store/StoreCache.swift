@@ -24,11 +24,16 @@ final class StoreCache {
     struct Box: Hashable {
         var account: AccountID
         var endpoint: EndpointID
+
+        /// An endpoint is of one account.
+        func hash(into hasher: inout Hasher) { hasher.combine(endpoint) }
     }
 
     struct Lane: Hashable {
         var account: AccountID
         var lane: CommandLane
+
+        func hash(into hasher: inout Hasher) { hasher.combine(lane) }
     }
 
     /// The commands stored in a lane.
@@ -77,47 +82,49 @@ final class StoreCache {
 
     /// A command is what it was not before; without it, it is gone.
     func changed(_ key: StoredCommandKey, from old: MailboxCommand?, to new: Command?) {
-        guard let lane = (new?.row ?? old)?.command.lane else { return }
-        let (target, sender) = (Box(account: key.account, endpoint: lane.target), Box(account: key.account, endpoint: lane.sender))
-        for (row, sign) in [(old, -1), (new?.row, 1)] {
-            guard let row else { continue }
-            if row.isFinal {
-                outcomes[sender]?.add(sign, bytes: row.resultSize)
-            } else {
-                mailboxes[target]?.add(sign, bytes: row.command.size)
-            }
-        }
-        if let new, old == nil {
-            lanes[.init(account: key.account, lane: lane)]?.add(new.row.command.number)
-        } else if let old, new == nil {
-            let lane = Lane(account: key.account, lane: lane)
+        if let old { add(old, -1, in: key.account) }
+        if let new {
+            add(new.row, 1, in: key.account)
+            if old == nil { lanes[Lane(account: key.account, lane: new.row.command.lane)]?.add(new.row.command.number) }
+            keep(new, as: key)
+        } else if let old {
+            let lane = Lane(account: key.account, lane: old.command.lane)
             // Which is the highest now is for the database to say, unless there is none.
             if lanes[lane]?.remove(old.command.number) == false { lanes[lane] = nil }
+            commands[key] = nil
         }
-        if let new { keep(new, as: key) } else { commands[key] = nil }
+    }
+
+    private func add(_ row: MailboxCommand, _ sign: Int, in account: AccountID) {
+        let lane = row.command.lane
+        if row.isFinal {
+            outcomes[Box(account: account, endpoint: lane.sender)]?.add(sign, bytes: row.resultSize)
+        } else {
+            mailboxes[Box(account: account, endpoint: lane.target)]?.add(sign, bytes: row.command.size)
+        }
     }
 
     func laneUse(_ lane: Lane, otherwise read: () throws -> LaneUse) rethrows -> LaneUse {
-        try known(\.lanes, lane, otherwise: read)
+        if let known = lanes[lane] { return known }
+        let use = try read()
+        count(0)
+        lanes[lane] = use
+        return use
     }
 
     func mailboxUse(_ box: Box, otherwise read: () throws -> MailboxUse) rethrows -> MailboxUse {
-        try known(\.mailboxes, box, otherwise: read)
+        if let known = mailboxes[box] { return known }
+        let use = try read()
+        count(0)
+        mailboxes[box] = use
+        return use
     }
 
     func outcomesUse(_ box: Box, otherwise read: () throws -> MailboxUse) rethrows -> MailboxUse {
-        try known(\.outcomes, box, otherwise: read)
-    }
-
-    private func known<Key, Use>(
-        _ uses: ReferenceWritableKeyPath<StoreCache, [Key: Use]>,
-        _ key: Key,
-        otherwise read: () throws -> Use
-    ) rethrows -> Use {
-        if let known = self[keyPath: uses][key] { return known }
+        if let known = outcomes[box] { return known }
         let use = try read()
         count(0)
-        self[keyPath: uses][key] = use
+        outcomes[box] = use
         return use
     }
 

@@ -82,10 +82,16 @@ package struct StoredCommandKey: Hashable, Sendable {
         self.account = account
         self.command = command
     }
+
+    /// Its sender is of one account.
+    package func hash(into hasher: inout Hasher) { hasher.combine(command) }
 }
 
 /// The rows, within one transaction. What names an account sees that account's rows only.
 package protocol StoreTransaction {
+    /// What a body threw, as whoever submitted it shall know it: an error of the database is a `StoreError`.
+    func failure(_ error: any Error) -> any Error
+
     /// Writes something, whatever it is: where that fails, nothing can be stored.
     func probe() throws
 

@@ -34,18 +34,15 @@ final class TestStore: RelayStore {
 
     func failAlways(_ fails: Bool) { state.withLock { $0.failsAlways = fails } }
 
-    func submit<Value: Sendable>(
-        _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
-        completion: @escaping @Sendable (Result<Value, any Error>) -> Void
-    ) {
+    func submit(_ work: StoreWork) {
         let fault: Fault? = state.withLock { state in
             defer { state.submitted += 1 }
             return state.failsAlways ? .before : state.faults.removeValue(forKey: state.submitted)
         }
         switch fault {
-        case nil: beneath.submit(body, completion: completion)
-        case .before: beneath.submit({ _ in }, completion: { _ in completion(.failure(StoreError.unavailable("test"))) })
-        case .after: beneath.submit(body, completion: { _ in completion(.failure(StoreError.unavailable("test"))) })
+        case nil: beneath.submit(work)
+        case .before: beneath.submit({ _ in }, completion: { _ in work.report(.unavailable("test")) })
+        case .after: beneath.submit({ if let error = work.run($0) { throw error } }, completion: { _ in work.report(.unavailable("test")) })
         }
     }
 }

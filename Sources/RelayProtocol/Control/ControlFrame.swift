@@ -54,16 +54,16 @@ enum ControlFrame {
     static func index(of frame: ByteBuffer, limits: Limits, isWelcome: Bool) throws(ControlFrameError) -> JSONIndex {
         do {
             try limits.check(isWelcome ? .controlFrameBytes : .controlFrameBytesBeforeWelcome, frame.readableBytes)
-            let bytes = frame.readableBytesView
-            // All of it, also in strings that nobody reads: so two readers of a frame are of one mind.
+            let bytes = Array(frame.readableBytesView)
             guard bytes.first(where: { !isJSONSpace($0) }) == UInt8(ascii: "{") else {
                 throw ControlFrameError.malformed("not a JSON object")
             }
-            guard !bytes.contains(0), String(validating: bytes, as: UTF8.self) != nil else {
+            // All of it, also in strings that nobody reads: so two readers of a frame are of one mind.
+            guard bytes.withUnsafeBytes(\.isASCII) || String(validating: bytes, as: UTF8.self) != nil else {
                 throw ControlFrameError.malformed("not valid UTF-8")
             }
             do throws(JSONIndex.Malformed) {
-                return try JSONIndex(Array(bytes))
+                return try JSONIndex(bytes)
             } catch {
                 throw ControlFrameError.malformed(ControlFrameError.notJSON)
             }

@@ -26,22 +26,29 @@ public struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible
 
     init(parsing text: String) throws(IdentifierError) {
         guard text.utf8.count == 52 else { throw IdentifierError(.wrongLength(expected: 52, found: text.utf8.count)) }
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(32)
-        var bits: UInt32 = 0
-        var bitCount: UInt32 = 0
-        for (offset, character) in Array(text.utf8).enumerated() {
-            guard let value = Base32.value(of: character) else { throw IdentifierError(.invalidCharacter(offset: offset)) }
-            bits = bits << 5 & 0xFFFF | UInt32(value)
-            bitCount += 5
-            if bitCount >= 8 {
-                bitCount -= 8
-                bytes.append(UInt8(truncatingIfNeeded: bits >> bitCount))
+        var text = text
+        // In one buffer: as a sequence of a string's characters it would take three times as long.
+        let words = text.withUTF8 { characters -> Result<(UInt64, UInt64, UInt64, UInt64), IdentifierError> in
+            var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+            var last: UInt64 = 0
+            for offset in characters.indices {
+                guard let value = Base32.value(of: characters[offset]) else {
+                    return .failure(IdentifierError(.invalidCharacter(offset: offset)))
+                }
+                last = UInt64(value)
+                if offset == 51 { break }
+                words.0 = words.0 << 5 | words.1 >> 59
+                words.1 = words.1 << 5 | words.2 >> 59
+                words.2 = words.2 << 5 | words.3 >> 59
+                words.3 = words.3 << 5 | last
             }
+            // 52 characters are 260 bits; were the last four free, one identifier would have sixteen texts.
+            guard last & 0xF == 0 else { return .failure(IdentifierError(.invalidCharacter(offset: 51))) }
+            return .success(
+                (words.0 << 1 | words.1 >> 63, words.1 << 1 | words.2 >> 63, words.2 << 1 | words.3 >> 63, words.3 << 1 | last >> 4)
+            )
         }
-        // 52 characters are 260 bits; were the last four free, one identifier would have sixteen texts.
-        guard bits & 0xF == 0 else { throw IdentifierError(.invalidCharacter(offset: 51)) }
-        self = bytes.withUnsafeBytes { Digest256($0) }
+        self.words = try words.get()
     }
 
     /// The 32 bytes.

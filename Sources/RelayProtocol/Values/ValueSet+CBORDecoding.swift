@@ -243,7 +243,7 @@ private struct CBORReader {
 
 extension UnsafeRawBufferPointer {
     /// Whether no byte has its highest bit set.
-    fileprivate var isASCII: Bool {
+    var isASCII: Bool {
         var all: UInt64 = 0
         var offset = 0
         while offset + 8 <= count {

@@ -46,16 +46,15 @@ public struct ValueSet: Hashable, Sendable {
     /// The value of a key; `nil` when there is none. Setting `nil` removes the key.
     public subscript(key: String) -> Value? {
         get {
-            let index = position(of: key)
-            return index < entries.count && ValueSet.areSame(entries[index].key, key) ? entries[index].value : nil
+            let place = place(of: key)
+            return place.isThere ? entries[place.index].value : nil
         }
         set {
-            let index = position(of: key)
-            let exists = index < entries.count && ValueSet.areSame(entries[index].key, key)
-            switch (newValue, exists) {
-            case (let value?, true): entries[index].value = value
-            case (let value?, false): entries.insert(Entry(key: key, value: value), at: index)
-            case (nil, true): entries.remove(at: index)
+            let place = place(of: key)
+            switch (newValue, place.isThere) {
+            case (let value?, true): entries[place.index].value = value
+            case (let value?, false): entries.insert(Entry(key: key, value: value), at: place.index)
+            case (nil, true): entries.remove(at: place.index)
             case (nil, false): break
             }
         }
@@ -65,36 +64,36 @@ public struct ValueSet: Hashable, Sendable {
     public var keys: [String] { entries.map(\.key) }
 
     /// Where the key stands, or would stand.
-    private func position(of key: String) -> Int {
-        if let last = entries.last, ValueSet.precedes(last.key, key) { return entries.count }
-        var low = 0
-        var high = entries.count
-        while low < high {
-            let middle = low + (high - low) / 2
-            if ValueSet.precedes(entries[middle].key, key) { low = middle + 1 } else { high = middle }
+    private func place(of key: String) -> (index: Int, isThere: Bool) {
+        entries.withUnsafeBufferPointer { entries in
+            var low = 0
+            var high = entries.count
+            while low < high {
+                let middle = low + (high - low) / 2
+                let order = ValueSet.order(entries[middle].key, key)
+                if order == 0 { return (middle, true) }
+                if order < 0 { low = middle + 1 } else { high = middle }
+            }
+            return (low, false)
         }
-        return low
     }
 
-    /// Wire order of text strings in deterministic CBOR: by encoded bytes, which begin with the length.
-    static func precedes(_ left: String, _ right: String) -> Bool {
+    static func precedes(_ left: String, _ right: String) -> Bool { order(left, right) < 0 }
+
+    static func areSame(_ left: String, _ right: String) -> Bool { order(left, right) == 0 }
+
+    /// Wire order of text strings in deterministic CBOR: by encoded bytes, which begin with the length. Below, at or above zero. Several
+    /// times as fast as what goes through the views of both.
+    private static func order(_ left: String, _ right: String) -> Int {
         let (leftCount, rightCount) = (left.utf8.count, right.utf8.count)
-        guard leftCount == rightCount else { return leftCount < rightCount }
-        return withBytes(of: left, right) { $0.lexicographicallyPrecedes($1) }
-    }
-
-    static func areSame(_ left: String, _ right: String) -> Bool {
-        left.utf8.count == right.utf8.count && withBytes(of: left, right) { $0.elementsEqual($1) }
-    }
-
-    /// Several times as fast as to go through the views of both.
-    private static func withBytes<Result>(
-        of left: String,
-        _ right: String,
-        _ body: (UnsafeBufferPointer<UInt8>, UnsafeBufferPointer<UInt8>) -> Result
-    ) -> Result {
+        guard leftCount == rightCount else { return leftCount < rightCount ? -1 : 1 }
         var (left, right) = (left, right)
-        return left.withUTF8 { left in right.withUTF8 { body(left, $0) } }
+        return left.withUTF8 { left in
+            right.withUTF8 { right in
+                for index in left.indices where left[index] != right[index] { return left[index] < right[index] ? -1 : 1 }
+                return 0
+            }
+        }
     }
 }
 

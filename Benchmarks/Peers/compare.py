@@ -4,6 +4,7 @@
 A round in which something else used the machine is repeated."""
 
 import argparse
+import collections
 import contextlib
 import json
 import os
@@ -270,11 +271,11 @@ class Bench:
         with self.relay(self.crowd_size // 10) as relay, self.crowd(relay) as crowd:
             time.sleep(2)
             before = resident_kib(relay.pid)
-            seconds, errors = [], {}
-            for _ in range(1 if self.quick else self.rounds):
+            errors = collections.Counter()
+
+            def storm():
                 # What lasts for less than half a minute an endpoint does not take for a success.
                 time.sleep(2 if self.quick else 32)
-                self.checks.append(check_microseconds(self.products))
                 print("away", file=crowd.stdin, flush=True)
                 time.sleep(0.1)
                 relay.kill()
@@ -283,14 +284,20 @@ class Bench:
                 ready = time.monotonic()
                 print("there", file=crowd.stdin, flush=True)
                 up = json.loads(crowd.stdout.readline())
-                seconds.append(time.monotonic() - ready)
-                progress(f"all back after {seconds[-1]:.1f} s {up['ends']}, errors: {up['errors']}")
-                for reason, count in up["errors"].items():
-                    errors[reason] = errors.get(reason, 0) + count
+                seconds = time.monotonic() - ready
+                progress(f"all back after {seconds:.1f} s {up['ends']}, errors: {up['errors']}")
+                # Of those too that are not kept.
+                errors.update(up["errors"])
+                return seconds
+
+            count = 1 if self.quick else self.rounds
+            seconds = [
+                self.undisturbed(f"storm {number + 1} of {count}", storm, [relay, crowd], 1 if self.quick else 3) for number in range(count)
+            ]
             time.sleep(2)
             after = resident_kib(relay.pid)
         self.absolute(f"{self.crowd_size:,} endpoints come back", max(seconds), "s", 15, "storm.seconds")
-        self.row("— refused or given up meanwhile", sum(errors.values()), {}, "", "0", met=not errors)
+        self.row("— refused or given up meanwhile", errors.total(), {}, "", "0", met=not errors)
         self.row("— memory after, against before", after / 1024, {"before": before / 1024}, "MiB", "as before", met=after <= 1.1 * before)
 
     def beside(self, relay, measure):

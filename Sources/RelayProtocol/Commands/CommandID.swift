@@ -21,32 +21,28 @@ public struct CommandID: TextIdentifier {
     /// Reads the text form of RFC 9562, in either case; `nil` if it is none or not of version 7.
     public init?(_ description: String) {
         // Foundation's own takes several times as long, and an id is in every frame about a command.
-        guard let bytes = Self.bytes(of: Array(description.utf8)) else { return nil }
-        self.init(uuid: bytes.withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) })
+        var text = description
+        guard let words = text.withUTF8(Self.words) else { return nil }
+        self.init(uuid: withUnsafeBytes(of: (words.0.bigEndian, words.1.bigEndian)) { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) })
     }
 
     /// How many bytes are between the hyphens of the text form.
     private static let groups = [4, 2, 2, 2, 6]
 
-    private static func bytes(of text: [UInt8]) -> [UInt8]? {
+    /// The two halves, the first byte being the most significant.
+    private static func words(of text: UnsafeBufferPointer<UInt8>) -> (UInt64, UInt64)? {
         guard text.count == 36 else { return nil }
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(16)
-        var place = 0
-        for group in groups {
-            if place > 0 {
+        var words: (UInt64, UInt64) = (0, 0)
+        for place in text.indices {
+            switch place {
+            case 8, 13, 18, 23:
                 guard text[place] == UInt8(ascii: "-") else { return nil }
-                place += 1
-            }
-            for _ in 0..<group {
-                guard let upper = Hexadecimal.value(ofDigit: text[place]),
-                    let lower = Hexadecimal.value(ofDigit: text[place + 1])
-                else { return nil }
-                bytes.append(upper << 4 | lower)
-                place += 2
+            default:
+                guard let digit = Hexadecimal.value(ofDigit: text[place]) else { return nil }
+                words = (words.0 << 4 | words.1 >> 60, words.1 << 4 | UInt64(digit))
             }
         }
-        return bytes
+        return words
     }
 
     /// The text form of RFC 9562, in lower case.

@@ -25,7 +25,7 @@ package struct StoreWork: Sendable {
         completion: @escaping @Sendable (Result<Value, any Error>) -> Void
     ) {
         // The result waits for the commit; nobody but the store touches it meanwhile.
-        nonisolated(unsafe) var result: Result<Value, any Error> = .failure(StoreError.unavailable("it was not tried"))
+        nonisolated(unsafe) var result: Result<Value, any Error>?
         run = { transaction in
             do {
                 result = .success(try body(transaction))
@@ -36,7 +36,9 @@ package struct StoreWork: Sendable {
                 return failure
             }
         }
-        report = { failure in completion(failure.map { .failure($0) } ?? result) }
+        report = { failure in
+            completion(failure.map { .failure($0) } ?? result ?? .failure(StoreError.unavailable("it was not tried")))
+        }
     }
 }
 

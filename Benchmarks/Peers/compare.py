@@ -53,11 +53,12 @@ class Bench:
 
     # MARK: Measuring
 
-    def undisturbed(self, what, measure, servers, attempts):
+    def undisturbed(self, what, measure, servers, attempts, rest=0):
         """Runs a measurement again as long as others take more than a tenth of a core meanwhile, and keeps the one that was disturbed
-        least."""
+        least. Before each try it rests for so many seconds."""
         results = []
         for attempt in range(attempts):
+            time.sleep(rest)
             check = check_microseconds(self.products)
             begin, busy, own = time.monotonic(), busy_seconds(), own_seconds(servers)
             result = measure()
@@ -274,8 +275,6 @@ class Bench:
             errors = collections.Counter()
 
             def storm():
-                # What lasts for less than half a minute an endpoint does not take for a success.
-                time.sleep(2 if self.quick else 32)
                 print("away", file=crowd.stdin, flush=True)
                 time.sleep(0.1)
                 relay.kill()
@@ -290,9 +289,10 @@ class Bench:
                 errors.update(up["errors"])
                 return seconds
 
-            count = 1 if self.quick else self.rounds
+            # What lasts for less than half a minute an endpoint does not take for a success.
+            count, attempts, rest = (1, 1, 2) if self.quick else (self.rounds, 3, 32)
             seconds = [
-                self.undisturbed(f"storm {number + 1} of {count}", storm, [relay, crowd], 1 if self.quick else 3) for number in range(count)
+                self.undisturbed(f"storm {number + 1} of {count}", storm, [relay, crowd], attempts, rest) for number in range(count)
             ]
             time.sleep(2)
             after = resident_kib(relay.pid)

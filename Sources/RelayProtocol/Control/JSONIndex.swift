@@ -209,7 +209,7 @@ private struct Reader {
         let (ones, highs): (UInt64, UInt64) = (0x0101_0101_0101_0101, 0x8080_8080_8080_8080)
         while bytes.count - position >= 8 {
             let word = UnsafeRawBufferPointer(bytes).loadUnaligned(fromByteOffset: position, as: UInt64.self)
-            // A byte's high bit is set where it is less than what is subtracted; a borrow may set one too many, which costs time only.
+            // The high bit of a byte is set that is less than what is subtracted; a borrow may set another's too, behind one that is.
             let (quotes, backslashes) = (word ^ 0x22 &* ones, word ^ 0x5C &* ones)
             let found = (word &- 0x20 &* ones) & ~word | (quotes &- ones) & ~quotes | (backslashes &- ones) & ~backslashes
             guard found & highs == 0 else { return }

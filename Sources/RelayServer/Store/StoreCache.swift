@@ -25,7 +25,7 @@ final class StoreCache {
         var account: AccountID
         var endpoint: EndpointID
 
-        /// An endpoint is of one account.
+        /// An endpoint is of one account, as good as always.
         func hash(into hasher: inout Hasher) { hasher.combine(endpoint) }
     }
 

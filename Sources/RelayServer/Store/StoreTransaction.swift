@@ -83,7 +83,7 @@ package struct StoredCommandKey: Hashable, Sendable {
         self.command = command
     }
 
-    /// Its sender is of one account.
+    /// Its sender is of one account, as good as always.
     package func hash(into hasher: inout Hasher) { hasher.combine(command) }
 }
 

@@ -20,6 +20,8 @@ FEW, MANY = 3, 13
 
 
 class CountedRelay(Relay):
+    patience = 60
+
     def __init__(self, products, profile):
         super().__init__(products)
         self.profile = profile

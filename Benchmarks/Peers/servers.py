@@ -75,6 +75,8 @@ class Server:
     """A process on a port, in a directory that is gone when it ends."""
 
     core = SERVER_CORE
+    # How long it may take to start, in seconds.
+    patience = 10
 
     def __init__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="bench-peers-"))
@@ -92,7 +94,7 @@ class Server:
     def launch(self):
         log = open(self.directory / "log", "a")
         self.process = start(self.command(), self.core, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        for _ in range(500):
+        for _ in range(50 * self.patience):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 return
             if self.process.poll() is not None:
@@ -172,7 +174,7 @@ class Relay(Server):
 
     def launch(self):
         super().launch()
-        for _ in range(500):
+        for _ in range(50 * self.patience):
             text = (self.directory / "log").read_text()
             if " ready at " in text:
                 self.id = text[text.index("relayd ") :].split()[1]

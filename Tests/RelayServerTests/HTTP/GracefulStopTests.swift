@@ -45,7 +45,11 @@ import Testing
     @Test func aPortInUseSaysWhatToDo() async throws {
         try await TestRelay.with { relay in
             let error = await #expect(throws: ListenError.self) {
-                try await TestRelay.with(configure: { $0.listen = [ListenAddress(host: "127.0.0.1", port: relay.port)] }) { _ in }
+                try await TestRelay.with(configure: {
+                    $0.listen = [ListenAddress(host: "127.0.0.1", port: relay.port)]
+                    // Not the next port, which may be somebody's too.
+                    $0.tunnelListen = [ListenAddress(host: "127.0.0.1", port: 0)]
+                }) { _ in }
             }
             #expect(error?.description.contains("--listen") == true)
         }

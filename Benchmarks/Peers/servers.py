@@ -84,7 +84,11 @@ class Server:
         self.process = None
 
     def __enter__(self):
-        self.launch()
+        try:
+            self.launch()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):

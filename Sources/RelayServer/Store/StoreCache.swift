@@ -25,7 +25,7 @@ final class StoreCache {
         var account: AccountID
         var endpoint: EndpointID
 
-        /// An endpoint is of one account, as good as always.
+        /// Hardly ever is an endpoint of two accounts, so the account would tell no more.
         func hash(into hasher: inout Hasher) { hasher.combine(endpoint) }
     }
 
@@ -103,6 +103,8 @@ final class StoreCache {
             mailboxes[Box(account: account, endpoint: lane.target)]?.add(sign, bytes: row.command.size)
         }
     }
+
+    // Each written out: key paths are looked up while they run.
 
     func laneUse(_ lane: Lane, otherwise read: () throws -> LaneUse) rethrows -> LaneUse {
         if let known = lanes[lane] { return known }

@@ -83,7 +83,7 @@ package struct StoredCommandKey: Hashable, Sendable {
         self.command = command
     }
 
-    /// Its sender is of one account, as good as always.
+    /// Hardly ever is a sender of two accounts, so the account would tell no more.
     package func hash(into hasher: inout Hasher) { hasher.combine(command) }
 }
 

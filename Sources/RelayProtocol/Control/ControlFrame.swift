@@ -129,7 +129,7 @@ extension ControlFrameError {
         }
     }
 
-    fileprivate static let notJSON = "not JSON, or nested too deep"
+    static let notJSON = "not JSON, nested too deep, or of too many values"
 
     /// Only our own field names: a text of Foundation's may quote the frame.
     private static func reason(_ error: DecodingError) -> String {

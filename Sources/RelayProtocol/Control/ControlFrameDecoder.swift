@@ -10,7 +10,7 @@ struct ControlFrameDecoder {
         do {
             index = try JSONIndex(bytes)
         } catch {
-            throw DecodingError.dataCorrupted(.init(codingPath: [], debugDescription: "not JSON, or nested too deep"))
+            throw DecodingError.dataCorrupted(.init(codingPath: [], debugDescription: ControlFrameError.notJSON))
         }
         return try decode(type, from: index)
     }
@@ -57,7 +57,7 @@ private struct Place: Decoder, SingleValueDecodingContainer {
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
         try expect(.object, [String: Any].self)
-        return KeyedDecodingContainer(Members<Key>(self))
+        return KeyedDecodingContainer(Members<Key>(object: self))
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
@@ -143,32 +143,17 @@ private struct Entries: Sequence, IteratorProtocol {
 }
 
 private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
-    private let object: Place
-    /// Of the keys, where there are many; else it is quicker to look at each.
-    private let places: [String: Int]?
-
-    private static var few: Int { 16 }
-
-    init(_ object: Place) {
-        self.object = object
-        let index = object.document.index
-        let isLarge = object.entries.dropFirst(Self.few).contains { _ in true }
-        places = isLarge ? Dictionary(object.entries.map { (index.text(index.nodes[$0]), $0) }) { first, _ in first } : nil
-    }
+    let object: Place
 
     var codingPath: [any CodingKey] { object.codingPath }
 
     var allKeys: [Key] {
         let index = object.document.index
-        let names = places.map { Array($0.keys) } ?? object.entries.map { index.text(index.nodes[$0]) }
-        return names.compactMap { Key(stringValue: $0) }
+        return object.entries.compactMap { Key(stringValue: index.text(index.nodes[$0])) }
     }
 
     private func find(_ key: any CodingKey) -> Place? {
-        let (name, index) = (key.stringValue, object.document.index)
-        let found = places.map { $0[name] } ?? object.entries.first { index.isText(index.nodes[$0], name) }
-        // The value stands behind its key.
-        return found.map { Place(document: object.document, index: $0 + 1) }
+        object.document.index.member(key.stringValue, of: object.index).map { Place(document: object.document, index: $0) }
     }
 
     private func place(_ key: any CodingKey) throws -> Place {

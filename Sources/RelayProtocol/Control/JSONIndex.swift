@@ -22,6 +22,9 @@ struct JSONIndex {
     struct Malformed: Error {}
 
     static let mostLevels = 512
+    /// Of values, nested ones and the keys of objects counted. No message has nearly as many, and each of them costs its reader more than
+    /// its writer.
+    static let mostValues = 4_096
 
     /// UTF-8, which the caller has checked.
     let bytes: [UInt8]
@@ -42,18 +45,30 @@ struct JSONIndex {
 
     /// The text of a string.
     func text(_ node: Node) -> String {
-        guard node.hasEscapes else { return String(decoding: bytes[node.start..<node.end], as: UTF8.self) }
-        var text = ""
-        var position = node.start
-        while position < node.end {
-            let run = bytes[position..<node.end].prefix { $0 != UInt8(ascii: "\\") }
-            text += String(decoding: run, as: UTF8.self)
-            position = run.endIndex
-            guard position < node.end, let (scalar, count) = Self.escaped(bytes[position..<node.end]) else { break }
-            text.unicodeScalars.append(scalar)
-            position += count
+        bytes.withUnsafeBufferPointer { bytes in
+            let raw = bytes[node.start..<node.end]
+            guard node.hasEscapes else { return String(decoding: raw, as: UTF8.self) }
+            // No escape is shorter than what it stands for.
+            return String(unsafeUninitializedCapacity: raw.count) { Self.unescape(bytes, raw.indices, into: $0) }
         }
-        return text
+    }
+
+    private static func unescape(_ bytes: UnsafeBufferPointer<UInt8>, _ range: Range<Int>, into text: UnsafeMutableBufferPointer<UInt8>) -> Int {
+        var (position, count) = (range.lowerBound, 0)
+        while position < range.upperBound {
+            if bytes[position] == UInt8(ascii: "\\"), let escaped = escaped(bytes, at: position) {
+                for byte in UTF8.encode(escaped.scalar) ?? UTF8.encodedReplacementCharacter {
+                    text[count] = byte
+                    count += 1
+                }
+                position += escaped.count
+            } else {
+                text[count] = bytes[position]
+                count += 1
+                position += 1
+            }
+        }
+        return count
     }
 
     /// Which node is the value of a member of an object, if it is one.
@@ -69,8 +84,10 @@ struct JSONIndex {
 
     /// Whether a string is this text.
     func isText(_ node: Node, _ text: String) -> Bool {
+        // An escape has six bytes at most for one of the text's: a longer string is none, whatever it holds.
+        let (count, expected) = (node.end - node.start, text.utf8.count)
+        guard count == expected || node.hasEscapes && (expected...6 * expected).contains(count) else { return false }
         if node.hasEscapes { return self.text(node) == text }
-        guard text.utf8.count == node.end - node.start else { return false }
         return bytes.withUnsafeBufferPointer { bytes in
             var text = text
             return text.withUTF8 { $0.elementsEqual(bytes[node.start..<node.end]) }
@@ -78,18 +95,9 @@ struct JSONIndex {
     }
 
     /// What an escape stands for, and how long it is. Half a surrogate pair is none.
-    fileprivate static func escaped(_ bytes: some RandomAccessCollection<UInt8>) -> (Unicode.Scalar, count: Int)? {
-        func unit(at offset: Int) -> UInt32? {
-            let digits = bytes.dropFirst(offset).prefix(6)
-            guard digits.count == 6, digits.starts(with: [UInt8(ascii: "\\"), UInt8(ascii: "u")]) else { return nil }
-            var unit: UInt32 = 0
-            for digit in digits.dropFirst(2) {
-                guard let value = Hexadecimal.value(ofDigit: digit) else { return nil }
-                unit = unit << 4 | UInt32(value)
-            }
-            return unit
-        }
-        switch bytes.dropFirst().first {
+    fileprivate static func escaped(_ bytes: UnsafeBufferPointer<UInt8>, at position: Int) -> (scalar: Unicode.Scalar, count: Int)? {
+        guard position + 1 < bytes.count else { return nil }
+        switch bytes[position + 1] {
         case UInt8(ascii: "\""): return ("\"", 2)
         case UInt8(ascii: "\\"): return ("\\", 2)
         case UInt8(ascii: "/"): return ("/", 2)
@@ -99,12 +107,23 @@ struct JSONIndex {
         case UInt8(ascii: "r"): return ("\r", 2)
         case UInt8(ascii: "t"): return ("\t", 2)
         case UInt8(ascii: "u"):
-            guard let first = unit(at: 0) else { return nil }
+            guard let first = codeUnit(bytes, at: position) else { return nil }
             if let scalar = Unicode.Scalar(first) { return (scalar, 6) }
-            guard first < 0xDC00, let second = unit(at: 6), (0xDC00..<0xE000).contains(second) else { return nil }
+            guard first < 0xDC00, let second = codeUnit(bytes, at: position + 6), (0xDC00..<0xE000).contains(second) else { return nil }
             return Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00)).map { ($0, 12) }
         default: return nil
         }
+    }
+
+    /// Of UTF-16, as `\u` and four digits.
+    private static func codeUnit(_ bytes: UnsafeBufferPointer<UInt8>, at position: Int) -> UInt32? {
+        guard bytes.count - position >= 6, bytes[position] == UInt8(ascii: "\\"), bytes[position + 1] == UInt8(ascii: "u") else { return nil }
+        var unit: UInt32 = 0
+        for place in position + 2..<position + 6 {
+            guard let value = Hexadecimal.value(ofDigit: bytes[place]) else { return nil }
+            unit = unit << 4 | UInt32(value)
+        }
+        return unit
     }
 }
 
@@ -132,7 +151,8 @@ private struct Reader {
     }
 
     mutating func value(depth: Int) -> Bool {
-        switch next {
+        guard nodes.count < JSONIndex.mostValues else { return false }
+        return switch next {
         case UInt8(ascii: "{"): object(depth: depth)
         case UInt8(ascii: "["): array(depth: depth)
         case UInt8(ascii: "\""): string()
@@ -192,7 +212,7 @@ private struct Reader {
                 position += 1
                 return true
             case UInt8(ascii: "\\"):
-                guard let escaped = JSONIndex.escaped(bytes[position...]) else { return false }
+                guard let escaped = JSONIndex.escaped(bytes, at: position) else { return false }
                 hasEscapes = true
                 position += escaped.count
             case 0..<0x20: return false

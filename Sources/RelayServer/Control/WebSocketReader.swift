@@ -23,6 +23,9 @@ package struct WebSocketReader {
     /// The largest message, all its fragments together.
     package var maximumMessageBytes: Int
     private var unread = ByteBuffer()
+    /// A message's frame that has not all come, without its mask: a long one is read as it comes, so that its end costs no more than
+    /// any other piece.
+    private var partial: (header: WebSocketHeader, payload: ByteBuffer)?
     /// The fragments so far of a message that has not ended.
     private var fragments: ByteBuffer?
 
@@ -59,11 +62,31 @@ package struct WebSocketReader {
     }
 
     private mutating func nextFrame() throws(Violation) -> (WebSocketHeader, ByteBuffer)? {
+        guard partial == nil else { return restOfPartial() }
         var bytes = unread
-        guard let header = try readHeader(&bytes), var payload = bytes.readSlice(length: header.length) else { return nil }
+        guard let header = try readHeader(&bytes) else { return nil }
+        guard var payload = bytes.readSlice(length: header.length) else {
+            guard !header.opcode.isControl else { return nil }
+            unread = bytes
+            partial = (header, ByteBuffer())
+            return restOfPartial()
+        }
         unread = bytes
         if unread.readableBytes == 0 { unread = ByteBuffer() }
         payload.unmask(header.mask)
+        return (header, payload)
+    }
+
+    private mutating func restOfPartial() -> (WebSocketHeader, ByteBuffer)? {
+        // Nobody else may hold the payload, or it would be copied.
+        guard case (let header, var payload)? = partial.take() else { return nil }
+        let count = payload.readableBytes
+        payload.writeUnmasked(&unread, count: header.length - count, mask: header.mask, offset: count)
+        if unread.readableBytes == 0 { unread = ByteBuffer() }
+        guard payload.readableBytes == header.length else {
+            partial = (header, payload)
+            return nil
+        }
         return (header, payload)
     }
 

@@ -38,4 +38,28 @@ import Testing
             }
         }
     }
+
+    @Test func anIndexHasItsMostValuesAndNoMore() throws {
+        func values(_ count: Int) -> [UInt8] { Array(("[" + Array(repeating: "0", count: count - 1).joined(separator: ",") + "]").utf8) }
+        func members(_ count: Int) -> [UInt8] {
+            Array(("{" + Array(repeating: #""a":0"#, count: count / 2).joined(separator: ",") + "}").utf8)
+        }
+        #expect(try JSONIndex(values(JSONIndex.mostValues)).nodes.count == JSONIndex.mostValues)
+        #expect(throws: JSONIndex.Malformed.self) { try JSONIndex(values(JSONIndex.mostValues + 1)) }
+        #expect(try JSONIndex(members(JSONIndex.mostValues - 1)).nodes.count == JSONIndex.mostValues - 1)
+        #expect(throws: JSONIndex.Malformed.self) { try JSONIndex(members(JSONIndex.mostValues)) }
+    }
+
+    @Test func aKeyIsFoundHoweverItIsWritten() throws {
+        func value(of key: String, in json: String) throws -> String? {
+            let index = try JSONIndex(Array(json.utf8))
+            return index.member(key, of: 0).map { index.text(index.nodes[$0]) }
+        }
+        #expect(try value(of: "type", in: #"{"t\u0079pe":"a"}"#) == "a")
+        #expect(try value(of: "type", in: #"{"\u0074\u0079\u0070\u0065":"a"}"#) == "a")
+        #expect(try value(of: "é🎬", in: #"{"\u00e9\ud83c\udfac":"a"}"#) == "a")
+        #expect(try value(of: "a/b", in: #"{"a\/c":"a","a\/b":"b"}"#) == "b")
+        #expect(try value(of: "type", in: #"{"\u0074\u0079\u0070\u0065\u0065":"a"}"#) == nil)
+        #expect(try value(of: "", in: #"{"\u0074":"a","":"b"}"#) == "b")
+    }
 }

@@ -25,6 +25,7 @@ enum JSONBombs {
             ("a number like a float's end", #""version":1.7976931348623157e308,"ref":-9223372036854775809}"#),
             ("many numbers", #""x":["# + repeated("0,", count) + "0]}"),
             ("many escapes", #""x":""# + repeated(#"\u0041"#, count) + "\"}"),
+            ("an escaped key", #"""# + repeated(#"\u0041"#, count) + #"":0}"#),
             ("half surrogates", #""x":""# + repeated(#"\ud800"#, count) + "\"}"),
             ("a string that does not end", #""x":""# + repeated("a", count)),
             ("spaces", repeated(" ", count) + "}"),

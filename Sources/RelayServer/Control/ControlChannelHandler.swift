@@ -15,8 +15,10 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private static let closingTime = TimeAmount.seconds(2)
     /// What a frame that waits counts beyond its bytes, so that many small ones are not taken for little.
     private static let frameOverhead = 512
-    /// How many messages are read in one go, however many came: then the loop's other channels have their turn.
+    /// How much is read in one go, however much came: then the loop's other channels have their turn, and the system's other threads, which
+    /// it may else let wait until its clock ticks.
     private static let messagesPerTurn = 32
+    private static let bytesPerTurn = 128 << 10
     /// That long at least: a loop looks for what arrived only when no task is due, so the next turn must not be due at once.
     private static let othersTurn = TimeAmount.microseconds(500)
 
@@ -29,6 +31,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private var hasPeerClosed = false
     /// Messages wait for this channel's next turn; until then nothing more is read.
     private var isWaitingForTurn = false
+    private var bytesInTurn = 0
     private var isReadWanted = false
     private var isInputClosed = false
     private var isCounted = false
@@ -76,11 +79,15 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     }
 
     package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard !isReaderBroken else { return }
+        let bytes = Self.unwrapInboundIn(data)
         isHoldingFlush = true
-        machine.bytesArrived(now)
-        reader.append(Self.unwrapInboundIn(data))
-        if !isWaitingForTurn { readMessages(context: context) }
+        bytesInTurn += bytes.readableBytes
+        if !isReaderBroken {
+            machine.bytesArrived(now)
+            reader.append(bytes)
+            if !isWaitingForTurn { readMessages(context: context) }
+        }
+        if bytesInTurn >= Self.bytesPerTurn { endTurn(context: context) }
     }
 
     private func readMessages(context: ChannelHandlerContext) {
@@ -93,6 +100,11 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
             isReaderBroken = true
             return run(machine.violated(error))
         }
+        endTurn(context: context)
+    }
+
+    private func endTurn(context: ChannelHandlerContext) {
+        guard !isWaitingForTurn else { return }
         isWaitingForTurn = true
         context.eventLoop.assumeIsolated().scheduleTask(in: Self.othersTurn) { self.takeTurn() }
     }
@@ -100,8 +112,9 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private func takeTurn() {
         guard let context else { return }
         isWaitingForTurn = false
+        bytesInTurn = 0
         isHoldingFlush = true
-        readMessages(context: context)
+        if !isReaderBroken { readMessages(context: context) }
         isHoldingFlush = false
         flushIfNeeded()
         guard !isWaitingForTurn else { return }

@@ -112,11 +112,18 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
 
 /// The limits in force: the defaults, with those that were set otherwise.
 public struct Limits: Hashable, Sendable {
-    private var overrides: [Limit: Int]
+    private struct Override: Hashable, Sendable {
+        let limit: Limit
+        let value: Int
+    }
+
+    /// In the order of their names. They are few, and asked for several times for each message: looked through, they are found sooner than
+    /// by a hash of the name.
+    private var overrides: [Override]
 
     /// The defaults.
     public init() {
-        self.overrides = [:]
+        self.overrides = []
     }
 
     /// The highest value a limit can have. Some come from a relay: sums and multiples of them must not overflow.
@@ -124,11 +131,14 @@ public struct Limits: Hashable, Sendable {
 
     /// A limit's value, from 1 to 2^30; what is set beyond is taken as the nearest.
     public subscript(limit: Limit) -> Int {
-        get { overrides[limit] ?? limit.defaultValue }
+        get { overrides.first { $0.limit == limit }?.value ?? limit.defaultValue }
         set {
             let value = min(max(1, newValue), Self.ceiling)
+            overrides.removeAll { $0.limit == limit }
             // Only what differs is kept, so that equal limits are equal values.
-            overrides[limit] = value == limit.defaultValue ? nil : value
+            guard value != limit.defaultValue else { return }
+            let place = overrides.firstIndex { $0.limit.rawValue > limit.rawValue } ?? overrides.endIndex
+            overrides.insert(Override(limit: limit, value: value), at: place)
         }
     }
 

@@ -61,30 +61,31 @@ package struct CommandHeader: Codable, Hashable, Sendable {
 
     /// Reads a header as `ValueSetDecoder` would, and cheaper: the relay reads one for each command.
     init(decoding set: ValueSet) throws(CommandError) {
-        func text(_ key: String) -> String? { set[key]?.string }
-        guard let suite = set["suite"]?.int,
-            let id = text("id").flatMap({ CommandID($0) }),
-            let account = text("account"),
-            let relay = text("relay").flatMap({ RelayID($0) }),
-            let sender = text("sender").flatMap({ EndpointID($0) }),
-            let target = text("target").flatMap({ EndpointID($0) }),
-            set["senderApp"] == nil || text("senderApp") != nil,
-            let targetApp = text("targetApp"),
-            let keyID = set["keyID"]?.data,
-            let kind = text("kind").flatMap({ Kind(rawValue: $0) }),
-            let number = set["number"]?.uint64,
-            let created = set["created"]?.int64,
-            let expires = set["expires"]?.int64
+        var fields = ValueSet.Fields(set)
+        // In the order in which they stand there.
+        guard let id = fields.take("id")?.string.flatMap({ CommandID($0) }),
+            let kind = fields.take("kind")?.string.flatMap({ Kind(rawValue: $0) }),
+            let keyID = fields.take("keyID")?.data,
+            let relay = fields.take("relay")?.string.flatMap({ RelayID($0) }),
+            let suite = fields.take("suite")?.int,
+            let number = fields.take("number")?.uint64,
+            let sender = fields.take("sender")?.string.flatMap({ EndpointID($0) }),
+            let target = fields.take("target")?.string.flatMap({ EndpointID($0) }),
+            let account = fields.take("account")?.string,
+            let created = fields.take("created")?.int64,
+            let expires = fields.take("expires")?.int64
         else {
             throw .malformed
         }
+        let senderApp = fields.take("senderApp")
+        guard senderApp == nil || senderApp?.string != nil, let targetApp = fields.take("targetApp")?.string else { throw .malformed }
         self.init(
             id: id,
             account: account,
             relay: relay,
             sender: sender,
             target: target,
-            senderApp: text("senderApp"),
+            senderApp: senderApp?.string,
             targetApp: targetApp,
             keyID: keyID,
             kind: kind,

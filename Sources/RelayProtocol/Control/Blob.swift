@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 /// Bytes that the control channel carries as base64 and does not look into. The kind says what they are and how many
 /// there may be, so that one cannot stand where another is meant.
 package struct Blob<Kind: BlobKind>: Hashable, Sendable {
@@ -60,7 +54,7 @@ extension Blob: Codable {
     /// Standard base64 with padding (RFC 4648 §4). The size is judged by the text, before anything is decoded.
     package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
-        let text = try container.decode(String.self)
+        var text = try container.decode(String.self)
         let count = Self.count(of: text.utf8)
         switch Kind.bound {
         case .limit(let limit): try decoder.limits.check(limit, count)
@@ -69,11 +63,10 @@ extension Blob: Codable {
                 throw DecodingError.dataCorruptedError(in: container, debugDescription: "\(count) bytes are not what belongs here")
             }
         }
-        // Foundation also takes padding where none belongs; then the count above was not the true one.
-        guard let data = Data(base64Encoded: text), data.count == count else {
+        guard let bytes = text.withUTF8(Base64.standard.decode) else {
             throw DecodingError.dataCorruptedError(in: container, debugDescription: "not base64")
         }
-        self.bytes = [UInt8](data)
+        self.bytes = bytes
     }
 
     /// How many bytes a text stands for, if it is base64.
@@ -88,13 +81,13 @@ extension Blob: Codable {
         case .limit(let limit): guard count <= limits[limit] else { return nil }
         case .bytes(let range): guard range.contains(count) else { return nil }
         }
-        guard let data = Data(base64Encoded: Data(text)), data.count == count else { return nil }
-        self.bytes = [UInt8](data)
+        guard let bytes = text.withUnsafeBufferPointer(Base64.standard.decode) else { return nil }
+        self.bytes = bytes
     }
 
     package func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
-        try container.encode(Data(bytes).base64EncodedString())
+        try container.encode(Base64.standard.encode(bytes))
     }
 }
 

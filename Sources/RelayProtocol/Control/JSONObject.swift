@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 /// A JSON object as it is written, member by member. For what is said so often that `Codable` would be most of the work.
 struct JSONObject {
     private(set) var bytes: [UInt8] = []
@@ -73,7 +67,7 @@ struct JSONObject {
 
     private mutating func append<Kind>(_ blob: Blob<Kind>) {
         bytes.append(UInt8(ascii: "\""))
-        bytes.append(contentsOf: Data(blob.bytes).base64EncodedData())
+        Base64.standard.append(blob.bytes, to: &bytes)
         bytes.append(UInt8(ascii: "\""))
     }
 }

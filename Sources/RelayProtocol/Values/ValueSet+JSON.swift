@@ -73,8 +73,8 @@ enum JSONTag: String {
     }
 
     private static func data(_ text: String) -> ValueSet.Value? {
-        guard let data = Data(base64Encoded: text), data.base64EncodedString() == text else { return nil }
-        return .data([UInt8](data))
+        var text = text
+        return text.withUTF8(Base64.standard.decode).map { .data($0) }
     }
 
     /// Whether a key, as it is written, is that of a tag and not of a set.
@@ -111,7 +111,7 @@ private struct JSONWriter {
         case .double(let value): tag(.double) { $0.text(value.isNaN ? "NaN" : value < 0 ? "-Infinity" : "Infinity") }
         case .date(let value): tag(.date) { $0.bytes.append(contentsOf: "\(value.timeIntervalSince1970)".utf8) }
         case .uuid(let value): tag(.uuid) { $0.text(value.uuidString.lowercased()) }
-        case .data(let value): tag(.data) { $0.text(Data(value).base64EncodedString()) }
+        case .data(let value): tag(.data) { $0.text(Base64.standard.encode(value)) }
         case .array(let values):
             bytes.append(UInt8(ascii: "["))
             for (index, value) in values.enumerated() {

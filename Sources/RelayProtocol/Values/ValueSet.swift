@@ -60,6 +60,23 @@ public struct ValueSet: Hashable, Sendable {
         }
     }
 
+    /// For who reads several keys: those that are asked for in wire order are found without a search.
+    struct Fields {
+        private let set: ValueSet
+        /// Behind the one that was found last.
+        private var next = 0
+
+        init(_ set: ValueSet) { self.set = set }
+
+        mutating func take(_ key: String) -> Value? {
+            let isNext = next < set.entries.count && ValueSet.areSame(set.entries[next].key, key)
+            let place = isNext ? (index: next, isThere: true) : set.place(of: key)
+            guard place.isThere else { return nil }
+            next = place.index + 1
+            return set.entries[place.index].value
+        }
+    }
+
     /// The keys in wire order.
     public var keys: [String] { entries.map(\.key) }
 

@@ -82,10 +82,18 @@ import Testing
     }
 
     @Test func manyAndRepeatedKeysDoNoHarm() throws {
-        let many = "{" + (0..<30_000).map { #""k\#($0)":1,"# }.joined() + #""type":"watch","ref":1}"#
-        #expect(try EndpointMessage.decode(from: controlFrame(many), limits: Limits()) == .message(.watch(.init(ref: .first))))
-        let repeated = "{" + String(repeating: #""k":1,"#, count: 60_000) + #""type":"watch","ref":1}"#
-        #expect(try EndpointMessage.decode(from: controlFrame(repeated), limits: Limits()) == .message(.watch(.init(ref: .first))))
+        func many(_ count: Int) -> String { "{" + (0..<count).map { #""k\#($0)":1,"# }.joined() + #""type":"watch","ref":1}"# }
+        func repeated(_ count: Int) -> String { "{" + String(repeating: #""k":1,"#, count: count) + #""type":"watch","ref":1}"# }
+        for text in [many(2_045), repeated(2_045)] {
+            #expect(try EndpointMessage.decode(from: controlFrame(text), limits: Limits()) == .message(.watch(.init(ref: .first))))
+        }
+        // A message has few; more only keep their reader.
+        for text in [many(2_046), repeated(2_046), many(30_000), repeated(60_000)] {
+            let error = #expect(throws: ControlFrameError.self) {
+                try EndpointMessage.decode(from: controlFrame(text), limits: Limits())
+            }
+            #expect(error?.closeCode == 1007)
+        }
         // Which of two counts is not defined; that it is one of them is.
         let twice = try EndpointMessage.decode(from: controlFrame(#"{"type":"watch","type":"unwatch","ref":1,"ref":1}"#), limits: Limits())
         #expect([.message(.watch(.init(ref: .first))), .message(.unwatch(.init(ref: .first)))].contains(twice))

@@ -135,17 +135,3 @@ import Foundation
         #expect(try check(other).id != first.id)
     }
 }
-
-@Suite struct Base64URLTests {
-    @Test func everyLengthComesBack() {
-        for count in 0..<70 {
-            let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ count) }
-            #expect(Base64URL.decode(Base64URL.encode(bytes)) == bytes)
-        }
-    }
-
-    @Test(arguments: ["A", "AB=", "AA==", "A+AA", "A/AA", "A A", "AB", "AAB", "\u{E9}AAA", "AAAA\n"])
-    func otherFormsAreRefused(text: String) {
-        #expect(Base64URL.decode(text) == nil)
-    }
-}

@@ -73,10 +73,10 @@ extension SQLiteTransaction {
         try run(
             Self.insertCommand,
             [
-                account.rawValue, descriptor.lane.sender.data, descriptor.id.data, descriptor.lane.target.data, descriptor.lane.appID,
-                Self.signed(descriptor.number), descriptor.created, descriptor.expires, Data(descriptor.digest.bytes), descriptor.size,
+                account.rawValue, descriptor.lane.sender.blob, descriptor.id.blob, descriptor.lane.target.blob, descriptor.lane.appID,
+                Self.signed(descriptor.number), descriptor.created, descriptor.expires, SQLiteBlob(descriptor.digest.bytes), descriptor.size,
                 columns.state.rawValue, columns.cancelRequested, columns.ended, columns.outcome, command.nextDeadline, columns.receipt,
-                columns.reply, command.isFinal ? nil : Data(blob),
+                columns.reply, command.isFinal ? nil : SQLiteBlob(blob),
             ]
         )
         guard database.changesCount == 1 else { return false }
@@ -98,8 +98,8 @@ extension SQLiteTransaction {
         var cancelRequested = false
         var ended: Int64?
         var outcome: String?
-        var receipt: Data?
-        var reply: Data?
+        var receipt: SQLiteBlob?
+        var reply: SQLiteBlob?
 
         /// Nearly all end so.
         private static let succeeded = Result { try json(.succeeded) }
@@ -116,8 +116,8 @@ extension SQLiteTransaction {
                 state = .final
                 ended = since
                 outcome = final.outcome == .succeeded ? try Self.succeeded.get() : try Self.json(final.outcome)
-                receipt = final.receipt.map { Data($0) }
-                reply = final.reply.map { Data($0) }
+                receipt = final.receipt.map { SQLiteBlob($0) }
+                reply = final.reply.map { SQLiteBlob($0) }
             }
         }
     }
@@ -239,4 +239,5 @@ extension SQLiteTransaction {
 
 extension CommandID {
     fileprivate var data: Data { withUnsafeBytes(of: uuid.uuid) { Data($0) } }
+    fileprivate var blob: SQLiteBlob { withUnsafeBytes(of: uuid.uuid) { SQLiteBlob([UInt8]($0)) } }
 }

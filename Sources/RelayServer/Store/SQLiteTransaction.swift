@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import GRDB
+import GRDBSQLite
 import RelayProtocol
 
 #if canImport(FoundationEssentials)
@@ -125,7 +126,7 @@ struct SQLiteTransaction: StoreTransaction {
                 WHERE account = excluded.account
             """,
             [
-                endpoint.id.data, endpoint.account.rawValue, Self.signed(endpoint.version), Data(endpoint.record),
+                endpoint.id.blob, endpoint.account.rawValue, Self.signed(endpoint.version), SQLiteBlob(endpoint.record),
                 endpoint.hasHosted, endpoint.departure?.reason.rawValue, endpoint.departure?.time,
             ]
         )
@@ -135,7 +136,7 @@ struct SQLiteTransaction: StoreTransaction {
     }
 
     func removeEndpoint(_ id: EndpointID, of account: AccountID) throws {
-        try run("DELETE FROM endpoints WHERE id = ? AND account = ?", [id.data, account.rawValue])
+        try run("DELETE FROM endpoints WHERE id = ? AND account = ?", [id.blob, account.rawValue])
         // What it has said for others goes with it.
         cache.forgetEndpoints()
         cache.forgetDirectory(of: account)
@@ -144,7 +145,7 @@ struct SQLiteTransaction: StoreTransaction {
     func revoke(_ id: EndpointID, of account: AccountID, time: Int64) throws {
         try run(
             "INSERT INTO revoked (id, account, time) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING",
-            [id.data, account.rawValue, time]
+            [id.blob, account.rawValue, time]
         )
     }
 
@@ -167,13 +168,13 @@ struct SQLiteTransaction: StoreTransaction {
             INSERT INTO registrations (endpoint, app, version, registration) VALUES (?, ?, ?, ?)
             ON CONFLICT (endpoint, app) DO UPDATE SET version = excluded.version, registration = excluded.registration
             """,
-            [endpoint.data, registration.appID, Self.signed(registration.version), Data(registration.registration)]
+            [endpoint.blob, registration.appID, Self.signed(registration.version), SQLiteBlob(registration.registration)]
         )
         try forgetDirectory(with: endpoint)
     }
 
     func removeRegistration(_ appID: String, of endpoint: EndpointID) throws {
-        try run("DELETE FROM registrations WHERE endpoint = ? AND app = ?", [endpoint.data, appID])
+        try run("DELETE FROM registrations WHERE endpoint = ? AND app = ?", [endpoint.blob, appID])
         try forgetDirectory(with: endpoint)
     }
 
@@ -197,7 +198,7 @@ struct SQLiteTransaction: StoreTransaction {
             INSERT INTO vouchers (account, endpoint, giver, voucher) VALUES (?, ?, ?, ?)
             ON CONFLICT (endpoint, giver) DO UPDATE SET voucher = excluded.voucher
             """,
-            [account.rawValue, endpoint.data, other.data, Data(voucher)]
+            [account.rawValue, endpoint.blob, other.blob, SQLiteBlob(voucher)]
         )
         cache.forget(endpoint)
         cache.forgetDirectory(of: account)
@@ -213,8 +214,26 @@ struct SQLiteTransaction: StoreTransaction {
 
     func statement(_ sql: String) throws -> Statement { try database.cachedStatement(sql: sql) }
 
-    func run(_ sql: String, _ arguments: StatementArguments) throws {
-        try statement(sql).execute(arguments: arguments)
+    /// Runs a statement that writes. GRDB's own way would cost a launch a twelfth of the relay's time: it makes values of the arguments, and
+    /// `Data` of bytes, before it binds them.
+    func run(_ sql: String, _ arguments: [(any StatementBinding)?]) throws {
+        let statement = try statement(sql).sqliteStatement
+        defer {
+            sqlite3_reset(statement)
+            // What was bound, such as a large blob, is kept no longer.
+            sqlite3_clear_bindings(statement)
+        }
+        func check(_ code: CInt, is expected: CInt) throws {
+            guard code == expected else {
+                throw DatabaseError(resultCode: ResultCode(rawValue: code), message: database.lastErrorMessage, sql: sql)
+            }
+        }
+        try check(sqlite3_bind_parameter_count(statement) == arguments.count ? SQLITE_OK : SQLITE_MISUSE, is: SQLITE_OK)
+        for (index, argument) in arguments.enumerated() {
+            // What nothing is bound to is NULL.
+            if let argument { try check(argument.bind(to: statement, at: CInt(index + 1)), is: SQLITE_OK) }
+        }
+        try check(sqlite3_step(statement), is: SQLITE_DONE)
     }
 
     static func signed(_ number: UInt64) -> Int64 { Int64(bitPattern: number ^ 1 << 63) }
@@ -237,6 +256,25 @@ struct SQLiteTransaction: StoreTransaction {
     }
 }
 
+/// Bytes to be bound to a statement.
+struct SQLiteBlob: StatementBinding {
+    let bytes: [UInt8]
+
+    init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    func bind(to statement: SQLiteStatement, at index: CInt) -> CInt {
+        bytes.withUnsafeBytes { bytes in
+            // Without an address it would be NULL.
+            guard let start = bytes.baseAddress, !bytes.isEmpty else { return sqlite3_bind_zeroblob(statement, index, 0) }
+            return sqlite3_bind_blob64(statement, index, start, UInt64(bytes.count), Self.transient)
+        }
+    }
+
+    /// Has SQLite make its own copy.
+    private static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+}
+
 extension EndpointID {
     var data: Data { Data(digest.bytes) }
+    var blob: SQLiteBlob { SQLiteBlob(digest.bytes) }
 }

@@ -57,7 +57,7 @@ private struct Place: Decoder, SingleValueDecodingContainer {
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
         try expect(.object, [String: Any].self)
-        return KeyedDecodingContainer(Members<Key>(object: self))
+        return KeyedDecodingContainer(Members<Key>(self))
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
@@ -143,17 +143,32 @@ private struct Entries: Sequence, IteratorProtocol {
 }
 
 private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
-    let object: Place
+    private let object: Place
+    /// Of the keys, where there are many; else it is quicker to look at each.
+    private let places: [String: Int]?
+
+    private static var few: Int { 16 }
+
+    init(_ object: Place) {
+        self.object = object
+        let index = object.document.index
+        let isLarge = object.entries.dropFirst(Self.few).contains { _ in true }
+        places = isLarge ? Dictionary(object.entries.map { (index.text(index.nodes[$0]), $0) }) { first, _ in first } : nil
+    }
 
     var codingPath: [any CodingKey] { object.codingPath }
 
     var allKeys: [Key] {
         let index = object.document.index
-        return object.entries.compactMap { Key(stringValue: index.text(index.nodes[$0])) }
+        let names = places.map { Array($0.keys) } ?? object.entries.map { index.text(index.nodes[$0]) }
+        return names.compactMap { Key(stringValue: $0) }
     }
 
     private func find(_ key: any CodingKey) -> Place? {
-        object.document.index.member(key.stringValue, of: object.index).map { Place(document: object.document, index: $0) }
+        let (name, index) = (key.stringValue, object.document.index)
+        let found = places.map { $0[name] } ?? object.entries.first { index.isText(index.nodes[$0], name) }
+        // The value stands behind its key.
+        return found.map { Place(document: object.document, index: $0 + 1) }
     }
 
     private func place(_ key: any CodingKey) throws -> Place {

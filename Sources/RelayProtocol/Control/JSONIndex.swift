@@ -22,8 +22,8 @@ struct JSONIndex {
     struct Malformed: Error {}
 
     static let mostLevels = 512
-    /// Of values, nested ones and the keys of objects counted. No message has nearly as many, and each of them costs its reader more than
-    /// its writer.
+    /// Of values, nested ones and the keys of objects counted. With the default limits no message has nearly as many, and each of
+    /// them costs its reader more than its writer.
     static let mostValues = 4_096
 
     /// UTF-8, which the caller has checked.
@@ -87,7 +87,7 @@ struct JSONIndex {
         // An escape has six bytes at most for one of the text's: a longer string is none, whatever it holds.
         let (count, expected) = (node.end - node.start, text.utf8.count)
         guard count == expected || node.hasEscapes && (expected...6 * expected).contains(count) else { return false }
-        if node.hasEscapes { return self.text(node) == text }
+        if node.hasEscapes { return self.text(node).utf8.elementsEqual(text.utf8) }
         return bytes.withUnsafeBufferPointer { bytes in
             var text = text
             return text.withUTF8 { $0.elementsEqual(bytes[node.start..<node.end]) }

@@ -15,9 +15,9 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private static let closingTime = TimeAmount.seconds(2)
     /// What a frame that waits counts beyond its bytes, so that many small ones are not taken for little.
     private static let frameOverhead = 512
-    /// How much is read in one go, however much came: then the loop's other channels have their turn, and the system's other threads, which
-    /// it may else let wait until its clock ticks.
-    private static let messagesPerTurn = 32
+    /// After how many frames, and bytes, the loop's other channels have their turn, and the system's other threads, which it may else let wait
+    /// until its clock ticks.
+    private static let framesPerTurn = 32
     private static let bytesPerTurn = 128 << 10
     /// That long at least: a loop looks for what arrived only when no task is due, so the next turn must not be due at once.
     private static let othersTurn = TimeAmount.microseconds(500)
@@ -29,8 +29,9 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     /// The client's bytes make no sense any more.
     private var isReaderBroken = false
     private var hasPeerClosed = false
-    /// Messages wait for this channel's next turn; until then nothing more is read.
+    /// This channel's next turn is scheduled; until then nothing more is read.
     private var isWaitingForTurn = false
+    /// What has come since then.
     private var bytesInTurn = 0
     private var isReadWanted = false
     private var isInputClosed = false
@@ -82,7 +83,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         let bytes = Self.unwrapInboundIn(data)
         isHoldingFlush = true
         bytesInTurn += bytes.readableBytes
-        if !isReaderBroken {
+        if !isReaderBroken, !hasPeerClosed {
             machine.bytesArrived(now)
             reader.append(bytes)
             if !isWaitingForTurn { readMessages(context: context) }
@@ -92,9 +93,11 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
 
     private func readMessages(context: ChannelHandlerContext) {
         do throws(WebSocketReader.Violation) {
-            for _ in 0..<Self.messagesPerTurn {
+            var bytes = 0
+            for _ in 0..<Self.framesPerTurn where bytes < Self.bytesPerTurn {
                 guard !hasPeerClosed, let event = try reader.next() else { return }
                 received(event)
+                if case .text(let frame) = event { bytes += frame.readableBytes }
             }
         } catch {
             isReaderBroken = true
@@ -179,7 +182,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         case .ping(let payload):
             pong(payload)
             flushIfNeeded()
-        case .pong:
+        case .pong, .fragment:
             break
         case .close(let code):
             hasPeerClosed = true

@@ -8,6 +8,8 @@ package import NIOCore
 package struct WebSocketReader {
     package enum Event: Hashable, Sendable {
         case text(ByteBuffer)
+        /// Part of a text that has not ended.
+        case fragment
         case ping(ByteBuffer)
         case pong
         /// `code` is `nil` where the client gave none.
@@ -41,24 +43,21 @@ package struct WebSocketReader {
 
     /// The next thing that is complete.
     package mutating func next() throws(Violation) -> Event? {
-        while let (header, payload) = try nextFrame() {
-            switch header.opcode {
-            case .ping: return .ping(payload)
-            case .pong: return .pong
-            case .close: return .close(code: try Self.closeCode(payload))
-            case .text, .binary, .continuation:
-                var message = fragments ?? ByteBuffer()
-                var payload = payload
-                if message.readableBytes == 0 { message = payload } else { message.writeBuffer(&payload) }
-                guard header.isFinal else {
-                    fragments = message
-                    continue
-                }
-                fragments = nil
-                return .text(message)
+        guard case (let header, var payload)? = try nextFrame() else { return nil }
+        switch header.opcode {
+        case .ping: return .ping(payload)
+        case .pong: return .pong
+        case .close: return .close(code: try Self.closeCode(payload))
+        case .text, .binary, .continuation:
+            // Nobody else may hold the fragments, or each more would copy them all.
+            var message = fragments.take() ?? ByteBuffer()
+            if message.readableBytes == 0 { message = payload } else { message.writeBuffer(&payload) }
+            guard header.isFinal else {
+                fragments = message
+                return .fragment
             }
+            return .text(message)
         }
-        return nil
     }
 
     private mutating func nextFrame() throws(Violation) -> (WebSocketHeader, ByteBuffer)? {

@@ -228,7 +228,9 @@ struct SQLiteTransaction: StoreTransaction {
                 throw DatabaseError(resultCode: ResultCode(rawValue: code), message: database.lastErrorMessage, sql: sql)
             }
         }
-        try check(sqlite3_bind_parameter_count(statement) == arguments.count ? SQLITE_OK : SQLITE_MISUSE, is: SQLITE_OK)
+        guard sqlite3_bind_parameter_count(statement) == arguments.count else {
+            throw DatabaseError(resultCode: .SQLITE_MISUSE, message: "a statement has as many arguments as it asks for", sql: sql)
+        }
         for (index, argument) in arguments.enumerated() {
             // What nothing is bound to is NULL.
             if let argument { try check(argument.bind(to: statement, at: CInt(index + 1)), is: SQLITE_OK) }

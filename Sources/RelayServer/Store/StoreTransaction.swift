@@ -83,8 +83,8 @@ package struct StoredCommandKey: Hashable, Sendable {
         self.command = command
     }
 
-    /// Ids are random, so account and sender would tell no more.
-    package func hash(into hasher: inout Hasher) { hasher.combine(command.id) }
+    /// Hardly ever is a sender of two accounts, so the account would tell no more.
+    package func hash(into hasher: inout Hasher) { hasher.combine(command) }
 }
 
 /// The rows, within one transaction. What names an account sees that account's rows only.

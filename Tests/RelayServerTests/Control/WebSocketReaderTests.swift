@@ -14,7 +14,7 @@ import Testing
             + TestWebSocket.frame(opcode: 1, Array(message.prefix(300)), isFinal: false) + TestWebSocket.frame(opcode: 10, [])
             + TestWebSocket.frame(opcode: 0, Array(message.dropFirst(300))) + TestWebSocket.frame(opcode: 8, [0x03, 0xE8])
         let expected: [WebSocketReader.Event] = [
-            .text(ByteBuffer(string: "one")), .ping(ByteBuffer(bytes: [1, 2])), .pong, .text(ByteBuffer(bytes: message)),
+            .text(ByteBuffer(string: "one")), .ping(ByteBuffer(bytes: [1, 2])), .fragment, .pong, .text(ByteBuffer(bytes: message)),
             .close(code: 1000),
         ]
         for seed in UInt64(1)...50 {
@@ -52,6 +52,23 @@ import Testing
                 #expect(error.reason.utf8.count <= 123)
             }
         }
+    }
+
+    /// Were all that came before copied for each, it would be a terabyte.
+    @Test(.timeLimit(.minutes(1))) func emptyFragmentsCostNoMoreThanTheyAre() throws {
+        var reader = WebSocketReader(maximumMessageBytes: 1 << 20)
+        let message = Array(repeating: UInt8(ascii: "x"), count: 1_000_000)
+        reader.append(ByteBuffer(bytes: TestWebSocket.frame(opcode: 1, message, isFinal: false)))
+        let empty = Array(repeatElement(TestWebSocket.frame(opcode: 0, [], isFinal: false), count: 10_000).joined())
+        var fragments = 0
+        for _ in 0..<100 {
+            reader.append(ByteBuffer(bytes: empty))
+            while case .fragment? = try reader.next() { fragments += 1 }
+        }
+        #expect(fragments == 1 + 100 * 10_000)
+        reader.append(ByteBuffer(bytes: TestWebSocket.frame(opcode: 0, Array("y".utf8))))
+        #expect(try reader.next() == .text(ByteBuffer(bytes: message + Array("y".utf8))))
+        #expect(try reader.next() == nil)
     }
 
     @Test func aLengthIsJudgedBeforeItsBytesCome() {

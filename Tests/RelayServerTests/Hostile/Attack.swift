@@ -137,6 +137,20 @@ struct Attack: Sendable {
             }
             return count
         },
+        Attack(name: "a message of 500 KiB with pieces that have nothing and no end, of an account") { field, isEnough in
+            let beginning = TestWebSocket.frame(opcode: 1, repeated("a", 500 << 10), isFinal: false)
+            let pieces = Array(repeatElement(TestWebSocket.frame(opcode: 0, [], isFinal: false), count: 10_000).joined())
+            var (count, socket, isBegun) = (0, try field.welcomed(), false)
+            while !isEnough() {
+                count += 1
+                if isBegun ? socket.socket.send(pieces) : socket.socket.send(beginning) {
+                    isBegun = true
+                } else {
+                    (socket, isBegun) = (try field.welcomed(), false)
+                }
+            }
+            return count
+        },
         Attack(name: "a tunnel that is not read") { field, isEnough in
             let (one, other) = (try field.welcomed(.host), try RawWebSocket(port: field.port, from: Field.address(1)))
             try other.greet(as: field.otherEve)

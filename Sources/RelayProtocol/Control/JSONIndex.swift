@@ -53,7 +53,9 @@ struct JSONIndex {
         }
     }
 
-    private static func unescape(_ bytes: UnsafeBufferPointer<UInt8>, _ range: Range<Int>, into text: UnsafeMutableBufferPointer<UInt8>) -> Int {
+    private static func unescape(_ bytes: UnsafeBufferPointer<UInt8>, _ range: Range<Int>, into text: UnsafeMutableBufferPointer<UInt8>)
+        -> Int
+    {
         var (position, count) = (range.lowerBound, 0)
         while position < range.upperBound {
             if bytes[position] == UInt8(ascii: "\\"), let escaped = escaped(bytes, at: position) {
@@ -117,7 +119,9 @@ struct JSONIndex {
 
     /// Of UTF-16, as `\u` and four digits.
     private static func codeUnit(_ bytes: UnsafeBufferPointer<UInt8>, at position: Int) -> UInt32? {
-        guard bytes.count - position >= 6, bytes[position] == UInt8(ascii: "\\"), bytes[position + 1] == UInt8(ascii: "u") else { return nil }
+        guard bytes.count - position >= 6, bytes[position] == UInt8(ascii: "\\"), bytes[position + 1] == UInt8(ascii: "u") else {
+            return nil
+        }
         var unit: UInt32 = 0
         for place in position + 2..<position + 6 {
             guard let value = Hexadecimal.value(ofDigit: bytes[place]) else { return nil }

@@ -74,7 +74,8 @@ extension SQLiteTransaction {
             Self.insertCommand,
             [
                 account.rawValue, descriptor.lane.sender.blob, descriptor.id.blob, descriptor.lane.target.blob, descriptor.lane.appID,
-                Self.signed(descriptor.number), descriptor.created, descriptor.expires, SQLiteBlob(descriptor.digest.bytes), descriptor.size,
+                Self.signed(descriptor.number), descriptor.created, descriptor.expires, SQLiteBlob(descriptor.digest.bytes),
+                descriptor.size,
                 columns.state.rawValue, columns.cancelRequested, columns.ended, columns.outcome, command.nextDeadline, columns.receipt,
                 columns.reply, command.isFinal ? nil : SQLiteBlob(blob),
             ]

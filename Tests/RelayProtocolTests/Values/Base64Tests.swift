@@ -62,7 +62,9 @@ import Testing
         }
     }
 
-    @Test(arguments: ["A", "AB=", "AA=", "A===", "====", "AB==", "AAB=", "AA==AAAA", "AAAA=", "AAAA====", "AA-A", "AA_A", "AAAA\n", "\u{E9}AA"])
+    @Test(arguments: [
+        "A", "AB=", "AA=", "A===", "====", "AB==", "AAB=", "AA==AAAA", "AAAA=", "AAAA====", "AA-A", "AA_A", "AAAA\n", "\u{E9}AA",
+    ])
     func otherFormsAreRefused(text: String) {
         #expect(decode(text) == nil)
     }

@@ -4,7 +4,7 @@
 /// Bytes as text of 64 characters (RFC 4648). Of all texts only the one is read that these bytes have: with the padding that belongs there and
 /// no other, and without bits that belong to no byte.
 ///
-/// Foundation's takes twice as long, most of it to get the bytes in and out of it, and several of them are in each frame about a command.
+/// Foundation's works on `Data`: the bytes would be copied into it and out again, several times for each frame about a command.
 struct Base64: Sendable {
     /// The standard alphabet, with padding (§4).
     static let standard = Base64("+/", isPadded: true)

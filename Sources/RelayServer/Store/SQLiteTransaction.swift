@@ -214,8 +214,8 @@ struct SQLiteTransaction: StoreTransaction {
 
     func statement(_ sql: String) throws -> Statement { try database.cachedStatement(sql: sql) }
 
-    /// Runs a statement that writes. GRDB's own way would cost a launch a twelfth of the relay's time: it makes values of the arguments, and
-    /// `Data` of bytes, before it binds them.
+    /// Runs a statement that writes. GRDB's own way takes 6 % more of all the relay's instructions for a launch: it makes values of the
+    /// arguments, and `Data` of bytes, before it binds them.
     func run(_ sql: String, _ arguments: [(any StatementBinding)?]) throws {
         let statement = try statement(sql).sqliteStatement
         defer {

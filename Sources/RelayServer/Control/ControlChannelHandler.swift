@@ -15,10 +15,10 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private static let closingTime = TimeAmount.seconds(2)
     /// What a frame that waits counts beyond its bytes, so that many small ones are not taken for little.
     private static let frameOverhead = 512
-    /// After how many frames, and bytes, the loop's other channels have their turn, and the system's other threads, which it may else let wait
-    /// until its clock ticks.
-    private static let framesPerTurn = 32
+    /// After how many bytes the loop's other channels have their turn, and the system's other threads, which it may else let wait until its
+    /// clock ticks. Every message counts as some KiB at least, for what it makes the relay do, and every other frame as its overhead.
     private static let bytesPerTurn = 128 << 10
+    private static let messageInTurn = 4 << 10
     /// That long at least: a loop looks for what arrived only when no task is due, so the next turn must not be due at once.
     private static let othersTurn = TimeAmount.microseconds(500)
 
@@ -94,10 +94,14 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private func readMessages(context: ChannelHandlerContext) {
         do throws(WebSocketReader.Violation) {
             var bytes = 0
-            for _ in 0..<Self.framesPerTurn where bytes < Self.bytesPerTurn {
+            while bytes < Self.bytesPerTurn {
                 guard !hasPeerClosed, let event = try reader.next() else { return }
                 received(event)
-                if case .text(let frame) = event { bytes += frame.readableBytes }
+                if case .text(let frame) = event {
+                    bytes += max(frame.readableBytes, Self.messageInTurn)
+                } else {
+                    bytes += Self.frameOverhead
+                }
             }
         } catch {
             isReaderBroken = true

@@ -22,6 +22,9 @@ package struct WebSocketReader {
         package var reason: String
     }
 
+    /// How many fragments one message may come in: some clients send each KiB as one, and none needs more for the longest.
+    package static let mostFragments = 1_024
+
     /// The largest message, all its fragments together.
     package var maximumMessageBytes: Int
     private var unread = ByteBuffer()
@@ -30,6 +33,7 @@ package struct WebSocketReader {
     private var partial: (header: WebSocketHeader, payload: ByteBuffer)?
     /// The fragments so far of a message that has not ended.
     private var fragments: ByteBuffer?
+    private var fragmentCount = 0
 
     package init(maximumMessageBytes: Int) { self.maximumMessageBytes = maximumMessageBytes }
 
@@ -54,8 +58,13 @@ package struct WebSocketReader {
             if message.readableBytes == 0 { message = payload } else { message.writeBuffer(&payload) }
             guard header.isFinal else {
                 fragments = message
+                fragmentCount += 1
+                guard fragmentCount < Self.mostFragments else {
+                    throw Violation(code: 1008, reason: "a message has at most \(Self.mostFragments) fragments here")
+                }
                 return .fragment
             }
+            fragmentCount = 0
             return .text(message)
         }
     }

@@ -54,21 +54,39 @@ import Testing
         }
     }
 
-    /// Were all that came before copied for each, it would be a terabyte.
+    /// Were all that came before copied for each, it would be a gigabyte a message.
     @Test(.timeLimit(.minutes(1))) func emptyFragmentsCostNoMoreThanTheyAre() throws {
         var reader = WebSocketReader(maximumMessageBytes: 1 << 20)
         let message = Array(repeating: UInt8(ascii: "x"), count: 1_000_000)
-        reader.append(ByteBuffer(bytes: TestWebSocket.frame(opcode: 1, message, isFinal: false)))
-        let empty = Array(repeatElement(TestWebSocket.frame(opcode: 0, [], isFinal: false), count: 10_000).joined())
-        var fragments = 0
-        for _ in 0..<100 {
-            reader.append(ByteBuffer(bytes: empty))
-            while case .fragment? = try reader.next() { fragments += 1 }
+        let empty = TestWebSocket.frame(opcode: 0, [], isFinal: false)
+        // All that a message may have, and the next one has as many again.
+        for _ in 0..<5 {
+            let begun = TestWebSocket.frame(opcode: 1, message, isFinal: false)
+            let pieces = repeatElement(empty, count: WebSocketReader.mostFragments - 2).joined()
+            reader.append(ByteBuffer(bytes: begun + pieces + TestWebSocket.frame(opcode: 0, Array("y".utf8))))
+            var fragments = 0
+            var last: WebSocketReader.Event?
+            while let event = try reader.next() {
+                if case .fragment = event { fragments += 1 } else { last = event }
+            }
+            #expect(fragments == WebSocketReader.mostFragments - 1)
+            #expect(last == .text(ByteBuffer(bytes: message + Array("y".utf8))))
         }
-        #expect(fragments == 1 + 100 * 10_000)
-        reader.append(ByteBuffer(bytes: TestWebSocket.frame(opcode: 0, Array("y".utf8))))
-        #expect(try reader.next() == .text(ByteBuffer(bytes: message + Array("y".utf8))))
-        #expect(try reader.next() == nil)
+    }
+
+    /// Else whoever begins a message could keep the relay reading at no cost.
+    @Test func fragmentsAreCounted() throws {
+        var reader = WebSocketReader(maximumMessageBytes: 100)
+        let empty = TestWebSocket.frame(opcode: 0, [], isFinal: false)
+        reader.append(ByteBuffer(bytes: TestWebSocket.frame(opcode: 1, [], isFinal: false)))
+        for _ in 1..<WebSocketReader.mostFragments {
+            #expect(try reader.next() == .fragment)
+            reader.append(ByteBuffer(bytes: TestWebSocket.frame(opcode: 9, []) + empty))
+            #expect(try reader.next() == .ping(ByteBuffer()))
+        }
+        let violation = #expect(throws: WebSocketReader.Violation.self) { try reader.next() }
+        #expect(violation?.code == 1008)
+        #expect(violation?.reason == "a message has at most 1024 fragments here")
     }
 
     @Test func aLengthIsJudgedBeforeItsBytesCome() {

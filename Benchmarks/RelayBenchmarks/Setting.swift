@@ -121,17 +121,18 @@ final class Once: Sendable {
 
 /// How long things took.
 struct Samples {
-    private var seconds: [Double] = []
+    private var durations: [Duration] = []
 
-    mutating func add(_ duration: Duration) { seconds.append(duration.inSeconds) }
-    mutating func add(_ others: Samples) { seconds += others.seconds }
-    var count: Int { seconds.count }
+    mutating func add(_ duration: Duration) { durations.append(duration) }
+    mutating func add(_ others: Samples) { durations += others.durations }
+    var count: Int { durations.count }
 
+    /// In seconds.
     /// - Parameter part: 0.5 for the median.
     func percentile(_ part: Double) -> Double {
-        let sorted = seconds.sorted()
+        let sorted = durations.sorted()
         guard !sorted.isEmpty else { return .nan }
-        return sorted[Int(Double(sorted.count - 1) * part)]
+        return sorted[Int(Double(sorted.count - 1) * part)].inSeconds
     }
 }
 

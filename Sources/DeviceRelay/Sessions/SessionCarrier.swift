@@ -104,32 +104,3 @@ extension SessionLink {
         return try result.get()
     }
 }
-
-/// What a task waits for: a connection, or a response.
-struct SessionAsk {
-    typealias Continuation<Value> = SingleContinuation<Result<Value, AppServiceError>>
-
-    struct Response: Sendable {
-        let message: ByteBuffer
-        /// What it occupies until it is decoded.
-        let receipt: SessionReceipt?
-    }
-
-    enum Waiter {
-        case connection(AppServiceInfo, Continuation<AppServiceConnection>)
-        case response(Continuation<Response>)
-    }
-
-    let token: UInt64
-    let waiter: Waiter
-    /// Why it is no longer wanted.
-    var reason: AppServiceError.Code?
-
-    func fail(_ error: AppServiceError) {
-        let error = reason.map { AppServiceError($0) } ?? error
-        switch waiter {
-        case .connection(_, let continuation): continuation.resume(returning: .failure(error))
-        case .response(let continuation): continuation.resume(returning: .failure(error))
-        }
-    }
-}

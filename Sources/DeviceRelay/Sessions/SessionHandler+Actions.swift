@@ -4,13 +4,16 @@
 import RelayProtocol
 
 extension SessionHandler {
+    /// What the machine says to many calls is done at once; everything else finds what was before it done.
     func perform(_ command: SessionLink.Command) {
         switch command {
         case .request(let message, let id, let token, let timeout, let continuation):
             sendRequest(message, on: id, token, timeout: timeout, continuation)
         case .respond(let request, let message, let continuation): respond(to: request, message, continuation)
         case .consumed(let receipt): consumed(receipt)
-        case .other(let body): body(self)
+        case .other(let body):
+            performActions()
+            body(self)
         }
     }
 
@@ -20,7 +23,7 @@ extension SessionHandler {
 
         case .openReceived(let id, let opening): opened(id, opening)
         case .openSucceeded(let id): openSucceeded(id)
-        case .openFailed(let id, let failure): finishAsk(Self.key(of: id))?.fail(AppServiceError(open: failure))
+        case .openFailed(let id, let failure): asks.remove(Self.key(of: id))?.fail(AppServiceError(open: failure))
         case .connectionClosed(let id, let end): connectionClosed(id, end)
 
         case .requestReceived(let request, let message, let timeLeft, let receipt):
@@ -30,7 +33,7 @@ extension SessionHandler {
             responses.removeValue(forKey: request)?.finish(wasSent ? .success(()) : .failure(AppServiceError(.cancelled)), link)
 
         case .responseReceived(let request, let message, let receipt): responded(request, message, receipt)
-        case .requestFailed(let request, let failure): finishAsk(request)?.fail(AppServiceError(request: failure))
+        case .requestFailed(let request, let failure): asks.remove(request)?.fail(AppServiceError(request: failure))
 
         case .reserve(let bytes): reserve(bytes)
         case .release(let bytes): environment.budget.release(bytes)
@@ -65,16 +68,16 @@ extension SessionHandler {
     func shutDown() {
         for task in serving.values { task.cancel() }
         change { $0.drain(into: &$2) }
-        for key in asks.keys where key.number == 0 { change { $0.closeConnection(key.connection, at: $1, into: &$2) } }
+        for key in asks.requests where key.number == 0 { change { $0.closeConnection(key.connection, at: $1, into: &$2) } }
         for id in inboxes.keys.sorted() { close(id, SessionClosure(.cancelled, "the app is going away")) }
         closeSoon()
     }
 
     var inventory: [String: Int] {
         let counts = [
-            "asks": asks.count, "tokens": keys.count, "connections": inboxes.count + machine.connectionCount, "exchanges": exchanges.count,
-            "responses": responses.count, "services": serving.count, "bytes": machine.heldBytes, "claims": claim == nil ? 0 : 1,
-            "unsent": link?.unsentBytes ?? 0,
+            "asks": asks.count, "tokens": asks.tokenCount, "connections": inboxes.count + machine.connectionCount,
+            "exchanges": exchanges.count, "responses": responses.count, "services": serving.count, "bytes": machine.heldBytes,
+            "claims": claim == nil ? 0 : 1, "unsent": link?.unsentBytes ?? 0,
         ]
         return counts.filter { $0.value > 0 }
     }
@@ -88,22 +91,12 @@ extension SessionHandler {
     static func key(of id: SessionConnectionID) -> SessionRequestID { SessionRequestID(connection: id, number: 0) }
 
     func addAsk(_ key: SessionRequestID, _ ask: SessionAsk, timeout: Duration) {
-        asks[key] = ask
-        keys[ask.token] = key
-        deadlines.add(ask.token, at: now + min(max(timeout, .zero), Self.longestWait))
-    }
-
-    func finishAsk(_ key: SessionRequestID) -> SessionAsk? {
-        guard let ask = asks.removeValue(forKey: key) else { return nil }
-        keys[ask.token] = nil
-        deadlines.prune(liveCount: keys.count) { keys[$0] != nil }
-        return ask
+        asks.insert(ask, for: key, until: now + min(max(timeout, .zero), Self.longestWait))
     }
 
     /// The task that asked does not wait any longer.
     func giveUp(_ token: UInt64, _ reason: AppServiceError.Code) {
-        guard let key = keys[token] else { return }
-        asks[key]?.reason = reason
+        guard let key = asks.giveUp(token, reason) else { return }
         if key.number == 0 {
             change { $0.closeConnection(key.connection, at: $1, into: &$2) }
         } else {

@@ -27,7 +27,7 @@ extension SessionHandler {
     }
 
     func openSucceeded(_ id: SessionConnectionID) {
-        guard let link, case .connection(let info, let continuation) = finishAsk(Self.key(of: id))?.waiter else { return }
+        guard let link, case .connection(let info, let continuation) = asks.remove(Self.key(of: id))?.waiter else { return }
         let inbox = AppServiceInbox()
         inboxes[id] = inbox
         let carrier = SessionCarrier(id, link: link, inbox: inbox, isOffered: false)

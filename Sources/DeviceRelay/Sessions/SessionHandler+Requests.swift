@@ -15,7 +15,7 @@ extension SessionHandler {
         _ continuation: SessionAsk.Continuation<SessionAsk.Response>
     ) {
         var failure: SessionSendError?
-        change { machine, _, actions in
+        feed { machine, actions in
             do throws(SessionSendError) {
                 let request = try machine.sendRequest(message, on: id, timeLeft: timeout, into: &actions)
                 addAsk(request, SessionAsk(token: token, waiter: .response(continuation)), timeout: timeout)
@@ -27,7 +27,7 @@ extension SessionHandler {
     }
 
     func responded(_ request: SessionRequestID, _ message: ByteBuffer, _ receipt: SessionReceipt) {
-        guard case .response(let continuation) = finishAsk(request)?.waiter else { return consumed(receipt) }
+        guard case .response(let continuation) = asks.remove(request)?.waiter else { return consumed(receipt) }
         // Somebody waits for it, so it is taken. What lies in the budget is held until it is decoded.
         let isLarge = receipt.assemblyBytes > 0
         if !isLarge { consumed(receipt) }
@@ -70,7 +70,7 @@ extension SessionHandler {
     ) {
         let answer = SentAnswer(bytes: message.readableBytes, continuation: continuation)
         var result = Result<SessionResponseProgress, AppServiceError>.success(.dropped)
-        change { machine, _, actions in
+        feed { machine, actions in
             do throws(SessionSendError) {
                 let progress = try machine.respond(to: request, message, into: &actions)
                 result = .success(progress)
@@ -102,7 +102,7 @@ extension SessionHandler {
     // MARK: Both
 
     func consumed(_ receipt: SessionReceipt) {
-        change { machine, _, actions in machine.consumed(receipt, into: &actions) }
+        feed { machine, actions in machine.consumed(receipt, into: &actions) }
     }
 }
 

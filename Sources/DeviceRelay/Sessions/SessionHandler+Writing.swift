@@ -94,7 +94,7 @@ extension SessionHandler {
             timer = nil
             return
         }
-        let next = min(due, deadlines.next ?? due)
+        let next = min(due, asks.nextDeadline ?? due)
         // One that comes too early looks again.
         if let timer, timer.at <= next { return }
         timer?.scheduled.cancel()
@@ -105,7 +105,7 @@ extension SessionHandler {
     private func timeCame() {
         timer = nil
         let now = now
-        while let token = deadlines.popDue(at: now) { giveUp(token, .timedOut) }
+        while let token = asks.popDue(at: now) { giveUp(token, .timedOut) }
         if let due = machine.nextDeadline, now >= due { change { $0.timePassed(at: $1, into: &$2) } }
         settle()
     }

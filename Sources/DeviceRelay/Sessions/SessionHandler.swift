@@ -56,9 +56,7 @@ final class SessionHandler: ChannelInboundHandler {
     private var currentTurn: Turn?
 
     // Of the tasks that wait here.
-    var asks: [SessionRequestID: SessionAsk] = [:]
-    var keys: [UInt64: SessionRequestID] = [:]
-    var deadlines = DeadlineQueue()
+    var asks = SessionAskTable()
     var inboxes: [SessionConnectionID: AppServiceInbox] = [:]
     var exchanges: [SessionRequestID: SessionExchange] = [:]
     var responses: [SessionRequestID: SentAnswer] = [:]
@@ -202,6 +200,13 @@ final class SessionHandler: ChannelInboundHandler {
     /// Feeds the machine and does what it says.
     func change(_ body: (inout SessionStateMachine, Duration, inout [SessionAction]) -> Void) {
         body(&machine, now, &actions)
+        performActions()
+    }
+
+    /// Feeds the machine what needs no time. What it says is done with what it says to other things: by `performActions`, which comes after.
+    func feed(_ body: (inout SessionStateMachine, inout [SessionAction]) -> Void) { body(&machine, &actions) }
+
+    func performActions() {
         guard !isPerforming else { return }
         isPerforming = true
         // What is done may feed the machine again.

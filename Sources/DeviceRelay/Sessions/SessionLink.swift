@@ -96,6 +96,7 @@ final class SessionLink: Sendable {
             // Taken out one by one, they are not copied, and the memory stays.
             commands.reverse()
             while let command = commands.popLast() { handler.perform(command) }
+            handler.performActions()
             handler.settle()
             if commands.capacity <= Self.keptCommands { state.withLock { $0.spare = commands } }
         }

@@ -25,6 +25,9 @@ package struct SessionRequestID: Hashable, Sendable {
         self.connection = connection
         self.number = number
     }
+
+    /// Both numbers as one: it is looked up several times for each message.
+    package func hash(into hasher: inout Hasher) { hasher.combine(UInt64(connection.rawValue) << 32 | UInt64(number)) }
 }
 
 /// One frame of a session.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-// Pairs of a requester and a responder that talk through a relay's tunnels, through NATS or through MQTT, all in one event loop.
-// What differs between the three is only how a message is put on the wire; the loop, the buffers and the clock are the same.
+// Pairs of a requester and a responder that talk through a relay's tunnels, through NATS or through MQTT, all in one event loop. To `splice`,
+// the floor, they speak as through tunnels that need not be entered. What differs is only how a message is put on the wire; the loop, the buffers and the clock are the same.
 //
-// load tunnel|nats|mqtt PORT [--pairs N] [--inflight N] [--size BYTES] [--reply BYTES] [--seconds S] [--server PID]
+// load tunnel|splice|nats|mqtt PORT [--pairs N] [--inflight N] [--size BYTES] [--reply BYTES] [--seconds S] [--server PID]
 //
 // For `tunnel`, standard input has a line for each pair, each of the three in hexadecimal: tunnel id, token of one side, token of the other.
 // Prints one JSON object. Messages are counted as the server sees them: a request and its reply are two.
@@ -48,6 +48,7 @@ struct pair {
 };
 
 static enum protocol protocol;
+static bool is_bare;
 static int port, pair_count = 1, in_flight = 1, server;
 static size_t request_size = 128, reply_size = 0;
 static double seconds = 2;
@@ -382,6 +383,10 @@ static void enter_mqtt(struct connection *connection) {
 }
 
 static void enter(struct pair *pair) {
+    if (is_bare) {
+        for (int side = 0; side < 2; side++) pair->ends[side].fd = dial();
+        return;
+    }
     if (protocol == TUNNEL) {
         enter_tunnel(pair);
         return;
@@ -452,11 +457,12 @@ static double percentile(double part) {
 }
 
 int main(int count, char **words) {
-    if (count < 3) fail("usage: load tunnel|nats|mqtt PORT [--pairs N] [--inflight N] [--size BYTES] [--reply BYTES] [--seconds S] [--server PID]");
-    if (!strcmp(words[1], "tunnel")) protocol = TUNNEL;
+    if (count < 3) fail("usage: load tunnel|splice|nats|mqtt PORT [--pairs N] [--inflight N] [--size BYTES] [--reply BYTES] [--seconds S] [--server PID]");
+    is_bare = !strcmp(words[1], "splice");
+    if (is_bare || !strcmp(words[1], "tunnel")) protocol = TUNNEL;
     else if (!strcmp(words[1], "nats")) protocol = NATS;
     else if (!strcmp(words[1], "mqtt")) protocol = MQTT;
-    else fail("%s is not tunnel, nats or mqtt", words[1]);
+    else fail("%s is not tunnel, splice, nats or mqtt", words[1]);
     port = atoi(words[2]);
     for (int index = 3; index + 1 < count; index += 2) {
         const char *name = words[index], *value = words[index + 1];

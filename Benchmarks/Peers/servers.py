@@ -153,6 +153,19 @@ class Mosquitto(Server):
         return ["mosquitto", "-c", self.directory / "configuration"]
 
 
+class Splice(Server):
+    """What a relay cannot do without, and nothing else."""
+
+    protocol = "splice"
+
+    def __init__(self, products):
+        super().__init__()
+        self.products = products
+
+    def command(self):
+        return [self.products / "splice", self.port]
+
+
 class Relay(Server):
     protocol = "tunnel"
 

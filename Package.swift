@@ -380,11 +380,11 @@ if ProcessInfo.processInfo.environment["DEVICE_RELAY_BENCHMARKS"] != nil {
 }
 
 if ProcessInfo.processInfo.environment["DEVICE_RELAY_FUZZING"] != nil {
-    for name in ["FuzzCBOR", "FuzzControl", "FuzzJSON", "FuzzSealed", "FuzzSession"] {
+    for name in ["FuzzCBOR", "FuzzControl", "FuzzJSON", "FuzzSealed", "FuzzSession", "FuzzWebSocket"] {
         package.targets.append(
             .executableTarget(
                 name: name,
-                dependencies: ["RelayProtocol", .product(name: "NIOCore", package: "swift-nio")],
+                dependencies: [name == "FuzzWebSocket" ? "RelayServer" : "RelayProtocol", .product(name: "NIOCore", package: "swift-nio")],
                 path: "FuzzTesting/\(name)",
                 swiftSettings: settings
             )

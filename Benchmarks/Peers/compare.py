@@ -130,7 +130,7 @@ class Bench:
 
     def tunnel(self):
         with self.relay() as relay, NATS() as nats, Mosquitto() as mosquitto, Splice(self.products) as splice:
-            # The last is the floor.
+            # The last shows what is left to gain.
             servers = {"relayd": relay, "nats-server": nats, "mosquitto": mosquitto, "system calls alone": splice}
 
             def compare(what, turns=1, **options):

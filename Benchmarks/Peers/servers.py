@@ -21,7 +21,7 @@ SERVER_CORE = "0"
 CLIENT_CORE = "1"
 OPEN_FILES = 20_000
 # As many as one relay sees at most.
-MEASUREMENTS = 200
+MEASUREMENTS = 300
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -154,7 +154,7 @@ class Mosquitto(Server):
 
 
 class Splice(Server):
-    """What a relay cannot do without, and nothing else."""
+    """The system calls of a relay, and nothing else."""
 
     protocol = "splice"
 

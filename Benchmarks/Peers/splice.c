@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-// The floor of what a relay costs and how long it takes: copies between each two connections that come, with one epoll_wait, one recv and
-// one send for what arrives, and nothing else.
+// What the system calls of a relay cost alone: copies between each two connections that come, with one epoll_wait, one recv and one send for
+// what arrives, and nothing else.
 //
 // splice PORT
 

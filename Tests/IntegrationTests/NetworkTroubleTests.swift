@@ -124,7 +124,7 @@ import Testing
         try await withThrowingTaskGroup(of: Void.self) { group in
             for phone in world.phones {
                 group.addTask { [platform = phone.platform] in
-                    let connection = try await platform.open("echo", on: pc)
+                    let connection = try await platform.openUntilInTime("echo", on: pc)
                     let message = try Talk.message(encodedBytes: 100_000)
                     #expect(try await connection.send(message) == message)
                 }
@@ -132,7 +132,7 @@ import Testing
             try await group.waitForAll()
         }
         for network in world.networks { #expect(try await network.heard(.toRelay).contains("GET /v1/tunnels/")) }
-        #expect(try await world.networks[2].tunnels == 1)
+        #expect(try await world.networks[2].tunnels > 0)
         try await world.stop()
     }
 

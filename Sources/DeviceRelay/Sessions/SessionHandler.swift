@@ -28,6 +28,8 @@ final class SessionHandler: ChannelInboundHandler {
     }
 
     private static let framesAtOnce = 64
+    /// Memory for so many actions is kept.
+    private static let keptActions = 1_024
 
     private enum Start {
         case handshaking
@@ -213,7 +215,7 @@ final class SessionHandler: ChannelInboundHandler {
         while !actions.isEmpty {
             swap(&actions, &performed)
             for action in performed { perform(action) }
-            performed.removeAll(keepingCapacity: true)
+            performed.removeAll(keepingCapacity: performed.capacity <= Self.keptActions)
         }
         isPerforming = false
     }

@@ -46,7 +46,7 @@ struct SealingPrivateKey: HPKEDiffieHellmanPrivateKeyGeneration {
     }
 
     /// A new random key, as a sender makes one for each message. swift-crypto's own signs something with a new key and checks it (the
-    /// pairwise test of FIPS 140), which takes longer than all else that sealing does; a key that lives for one agreement needs none.
+    /// pairwise test of FIPS 140), which takes almost as long as the rest of HPKE; a key that lives for one agreement needs none.
     init() {
         // As a key of another kind, since that is wiped when it is let go.
         self.init(scalars: { SymmetricKey(size: .bits256) })
@@ -54,11 +54,13 @@ struct SealingPrivateKey: HPKEDiffieHellmanPrivateKeyGeneration {
 
     /// Takes the first of these that is from 1 up to the curve's order (FIPS 186-5 §A.2.2): all but one of 2^32 are.
     init(scalars next: () -> some ContiguousBytes) {
-        while true {
+        // As swift-crypto does: what yields no key so often is no random numbers, and nothing may be sealed with them.
+        for _ in 0..<100 {
             guard let key = try? P256.KeyAgreement.PrivateKey(rawRepresentation: next()) else { continue }
             self.init(key)
             return
         }
+        fatalError("the system has no random numbers")
     }
 
     func sharedSecretFromKeyAgreement(with publicKeyShare: SealingPublicKey) throws -> SharedSecret {

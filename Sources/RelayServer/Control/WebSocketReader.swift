@@ -22,11 +22,11 @@ package struct WebSocketReader {
         package var reason: String
     }
 
-    /// How many fragments one message may come in: some clients send each KiB as one, and none needs more for the longest.
-    package static let mostFragments = 1_024
-
     /// The largest message, all its fragments together.
     package var maximumMessageBytes: Int
+    /// How many fragments one message may come in. There are clients that send each token as one, which are four for each value that a
+    /// message may have, and clients that send each KiB as one.
+    package var mostFragments: Int { 4 * 4_096 + maximumMessageBytes / 1_024 }
     private var unread = ByteBuffer()
     /// A message's frame that has not all come, without its mask: a long one is read as it comes, so that its end costs no more than
     /// any other piece.
@@ -59,8 +59,8 @@ package struct WebSocketReader {
             guard header.isFinal else {
                 fragments = message
                 fragmentCount += 1
-                guard fragmentCount < Self.mostFragments else {
-                    throw Violation(code: 1008, reason: "a message has at most \(Self.mostFragments) fragments here")
+                guard fragmentCount < mostFragments else {
+                    throw Violation(code: 1008, reason: "a message has at most \(mostFragments) fragments here")
                 }
                 return .fragment
             }

@@ -42,6 +42,50 @@ import Testing
         }
     }
 
+    /// What tasks want at once is done in one turn of the loop: requests, some of them taken back at once, and answers, some of them too large.
+    @Test func whatManyWantAtOnceIsDoneForEach() async throws {
+        var limits = Limits()
+        limits[.messageBytes] = 1_000
+        let service = Service("test") { connection, _ in
+            try await connection.respond(concurrently: 64) { request in
+                guard case .int(let number) = request.message["Number"], number % 5 == 0 else { return request.message }
+                return ["Data": .data(Array(repeating: 1, count: 2_000))]
+            }
+        }
+        try await SessionWorld.with(limits: limits, services: [service]) { world in
+            let connection = try await world.open()
+            for _ in 0..<5 {
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    for number in 0..<200 {
+                        let message: ValueSet = ["Number": .int(Int64(number))]
+                        let asking = Task { () async -> Result<ValueSet, AppServiceError> in
+                            do throws(AppServiceError) {
+                                return .success(try await connection.send(message))
+                            } catch {
+                                return .failure(error)
+                            }
+                        }
+                        if number % 3 == 0 { asking.cancel() }
+                        group.addTask {
+                            switch await asking.value {
+                            case .success(let answer):
+                                #expect(answer == message)
+                                #expect(number % 5 != 0)
+                            case .failure(let error):
+                                let wasCancelled = number % 3 == 0 && error.code == .cancelled
+                                #expect(wasCancelled || number % 5 == 0 && error.code == .messageTooLarge, "\(number): \(error)")
+                            }
+                        }
+                    }
+                    try await group.waitForAll()
+                }
+            }
+            connection.close()
+            #expect(await Inventory.settled(world.session).isEmpty)
+            #expect(await Inventory.settled(world.targetSession).isEmpty)
+        }
+    }
+
     @Test func anAnswerIsNotTooLargeEither() async throws {
         let tooLarge = try Self.message(encodedBytes: (16 << 20) + 1)
         let service = Service("test") { connection, _ in try await connection.respond { _ in tooLarge } }

@@ -80,6 +80,17 @@ extension ConnectedDevicesPlatform {
         )
     }
 
+    /// Opens a connection over ways that take seconds to give up, which on a busy machine can outlast the other side's patience.
+    func openUntilInTime(_ service: String, on pc: EndpointID) async throws(AppServiceError) -> AppServiceConnection {
+        while true {
+            do throws(AppServiceError) {
+                return try await open(service, on: pc)
+            } catch {
+                guard error.code == .remoteSystemUnavailable || error.code == .timedOut else { throw error }
+            }
+        }
+    }
+
     /// Opens a connection once the relay is reached again.
     func openAgain(_ service: String, on pc: EndpointID) async throws(AppServiceError) -> AppServiceConnection {
         while true {

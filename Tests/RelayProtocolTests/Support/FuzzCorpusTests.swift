@@ -57,7 +57,7 @@ import Testing
         #expect(inputs.contains { (try? Signed<EndpointRecord>(verifying: $0)) != nil })
     }
 
-    /// Writes the seeds anew, when their form has changed: `DEVICE_RELAY_WRITE_CORPUS=1 swift test --filter FuzzCorpusTests`.
+    /// Writes the seeds anew, when their form has changed: `DEVICE_RELAY_WRITE_CORPUS=1 swift test --filter RelayProtocolTests.FuzzCorpusTests`.
     @Test(.enabled(if: ProcessInfo.processInfo.environment["DEVICE_RELAY_WRITE_CORPUS"] != nil, "only when the seeds are wanted anew"))
     func writeSeeds() throws {
         for seed in 0..<12 as Range<UInt64> {

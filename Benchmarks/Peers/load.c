@@ -2,7 +2,8 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 // Pairs of a requester and a responder that talk through a relay's tunnels, through NATS or through MQTT, all in one event loop. To `splice`
-// they speak as through tunnels that need not be entered. What differs is only how a message is put on the wire; the loop, the buffers and the clock are the same.
+// they speak as through tunnels that need not be entered. What differs is only how a message is put on the wire; the loop, the buffers and the
+// clock are the same.
 //
 // load tunnel|splice|nats|mqtt PORT [--pairs N] [--inflight N] [--size BYTES] [--reply BYTES] [--seconds S] [--server PID]
 //

@@ -121,18 +121,20 @@ import Testing
     @Test func withoutTheTunnelPortThereIsTheWebSocket() async throws {
         let world = try await World([.refused, .blackHole, .silent], watches: true)
         let pc = try world.pc.id
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for phone in world.phones {
+        let attempts = try await withThrowingTaskGroup(of: (Int, Int).self) { group in
+            for (index, phone) in world.phones.enumerated() {
                 group.addTask { [platform = phone.platform] in
-                    let connection = try await platform.openUntilInTime("echo", on: pc)
+                    let (connection, attempts) = try await platform.openUntilInTime("echo", on: pc)
                     let message = try Talk.message(encodedBytes: 100_000)
                     #expect(try await connection.send(message) == message)
+                    return (index, attempts)
                 }
             }
-            try await group.waitForAll()
+            return try await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
         }
         for network in world.networks { #expect(try await network.heard(.toRelay).contains("GET /v1/tunnels/")) }
-        #expect(try await world.networks[2].tunnels > 0)
+        // Once for each attempt that got as far as its ways.
+        #expect((1...(attempts[2] ?? 1)).contains(try await world.networks[2].tunnels))
         try await world.stop()
     }
 

@@ -81,10 +81,12 @@ extension ConnectedDevicesPlatform {
     }
 
     /// Opens a connection over ways that take seconds to give up, which on a busy machine can outlast the other side's patience.
-    func openUntilInTime(_ service: String, on pc: EndpointID) async throws(AppServiceError) -> AppServiceConnection {
+    func openUntilInTime(_ service: String, on pc: EndpointID) async throws(AppServiceError) -> (AppServiceConnection, attempts: Int) {
+        var attempts = 0
         while true {
+            attempts += 1
             do throws(AppServiceError) {
-                return try await open(service, on: pc)
+                return (try await open(service, on: pc), attempts)
             } catch {
                 guard error.code == .remoteSystemUnavailable || error.code == .timedOut else { throw error }
             }

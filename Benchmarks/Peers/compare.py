@@ -83,7 +83,9 @@ class Bench:
         count = self.rounds * turns
         for number in range(count):
             attempts = 1 if self.quick or self.is_busy and len(measures) > 1 else 4
-            for name, measure in measures.items():
+            # Each is first as often as the others.
+            first = number % len(measures)
+            for name, measure in [*measures.items()][first:] + [*measures.items()][:first]:
                 progress(f"{what}: {name}, round {number + 1} of {count}")
                 rounds[name].append(self.undisturbed(f"{what}, {name}", measure, servers, attempts))
         return {
@@ -317,9 +319,8 @@ class Bench:
         before = share()
         return measure(lambda: (before + share()) / 2)
 
-    def growth(self):
-        """A relay for each size of the crowd, and all of them in many short turns: a machine's speed drifts."""
-        sizes = [10, 100, 200] if self.quick else [10, 1_000, 10_000]
+    def beside_crowds(self, sizes):
+        """What a message and a launch cost a relay, by how many others there are."""
         with contextlib.ExitStack() as stack:
             relays, crowds = {}, []
             for size in sizes:
@@ -335,12 +336,21 @@ class Bench:
                 result = relay.measure("relay-launches", "--server", relay.pid, "--count", 20 if self.quick else 100)
                 return {"cost": (result["serverSeconds"] - rest() * result["seconds"]) / result["launches"] * 1e6}
 
-            def beside_crowds(measure):
+            def costs(measure):
                 measures = {size: lambda relay=relay: self.beside(relay, lambda rest: measure(relay, rest)) for size, relay in relays.items()}
-                costs = self.in_turns(f"{measure.__name__} beside others", measures, [*relays.values(), *crowds], turns=1 if self.quick else 3)
-                return {size: cost["cost"] for size, cost in costs.items()}
+                results = self.in_turns(f"{measure.__name__} beside others", measures, [*relays.values(), *crowds])
+                return {size: result["cost"] for size, result in results.items()}
 
-            costs = {"message": beside_crowds(message), "launch": beside_crowds(launch)}
+            return {"message": costs(message), "launch": costs(launch)}
+
+    def growth(self):
+        """Medians over several sets of relays, one for each size of the crowd: two processes of one program differ by up to a tenth, each
+        for as long as it lives. Those of a set take turns, since a machine's speed drifts."""
+        sizes = [10, 100, 200] if self.quick else [10, 1_000, 10_000]
+        sets = [self.beside_crowds(sizes) for _ in range(1 if self.quick else 5)]
+        costs = {
+            what: {size: statistics.median(each[what][size] for each in sets) for size in sizes} for what in ("message", "launch")
+        }
         ratios = {}
         for what, unit in (("message", "s per million"), ("launch", "µs")):
             *few, last = costs[what].values()

@@ -52,6 +52,19 @@ import Testing
         #expect(try await desk.relay("launch", "TV", "x-film:42").status == 4)
     }
 
+    @Test func aURIThatIsNoneIsSaidToBeSo() async throws {
+        let account = try await TestAccount()
+        let desk = try await account.device(named: "Desk")
+        for (words, text) in [
+            (["TV", "films.example/42"], "begins with a scheme"), (["TV", "https://films.example/ 42"], "position 23"),
+            (["https://films.example/42", "TV"], "the device comes first"),
+        ] {
+            let output = try await desk.run(["launch"] + words)
+            #expect(output.status == 2)
+            #expect(output.errorText.contains(text))
+        }
+    }
+
     @Test func whatIsNotThereIsNotFound() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))

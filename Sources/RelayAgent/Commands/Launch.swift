@@ -54,6 +54,9 @@ package struct Launch: Sendable {
     }
 
     package func run(_ context: AgentContext) async throws -> Result {
+        if (try? LaunchURI(uri)) == nil, target.contains("://"), (try? LaunchURI(target)) != nil {
+            throw AgentError("invalidURI", "the device comes first, and then the URI", .usage)
+        }
         let uri = try Self.checked(uri, "the URI")
         let fallback = try fallback.map { try Self.checked($0, "the fallback URI") }
         var options = RemoteLauncherOptions(fallbackURI: fallback, preferredAppIDs: preferred, timeout: wait)

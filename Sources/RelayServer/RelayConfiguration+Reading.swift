@@ -43,13 +43,12 @@ extension RelayConfiguration {
     package init(reading reader: ConfigReader, defaultDataDirectory: String) throws(ConfigurationError) {
         self.init(dataDirectory: defaultDataDirectory)
         let values = Values(reader: reader)
-        if let texts = values.list(.listen) {
+        if let texts = try values.list(.listen) {
             listen = try texts.map { text throws(ConfigurationError) in
                 try Self.address(text, .listen, defaultPort: Self.defaultPort)
             }
-            guard !listen.isEmpty else { throw ConfigurationError("listen: at least one address is needed") }
         }
-        if let texts = values.list(.tunnelListen) {
+        if let texts = try values.list(.tunnelListen) {
             tunnelListen =
                 texts == ["off"] ? [] : try texts.map { text throws(ConfigurationError) in try Self.address(text, .tunnelListen) }
         }
@@ -58,7 +57,7 @@ extension RelayConfiguration {
             guard address.port != 0 else { throw ConfigurationError("metricsListen: it needs a port that can be known, not 0") }
             metricsListen = address
         }
-        if let texts = values.list(.urls) {
+        if let texts = try values.list(.urls) {
             urls = try texts.map { text throws(ConfigurationError) in
                 guard let url = WebOrigin(text) else {
                     throw ConfigurationError("urls: '\(text)' is not scheme, host and port, such as https://relay.example")
@@ -85,7 +84,7 @@ extension RelayConfiguration {
             logLevel = level
         }
         for limit in Limit.allCases {
-            if let value = try values.number(RelaySetting.key(of: limit), 1...1 << 40) { limits[limit] = value }
+            if let value = try values.number(RelaySetting.key(of: limit), 1...Limits.ceiling) { limits[limit] = value }
         }
         for address in listen { _ = try security(of: address) }
     }
@@ -108,12 +107,18 @@ extension RelayConfiguration {
 
         func text(_ setting: RelaySetting) throws(ConfigurationError) -> String? {
             let text = reader.string(forKey: setting.key) ?? reader.bool(forKey: setting.key).map { String($0) }
-            guard text != "" else { throw ConfigurationError("\(setting.rawValue): this is empty; leave it out to have the default") }
+            guard text != "" else { throw empty(setting) }
             return text
         }
 
-        func list(_ setting: RelaySetting) -> [String]? {
-            reader.stringArray(forKey: setting.key) ?? reader.string(forKey: setting.key).map { [$0] }
+        func list(_ setting: RelaySetting) throws(ConfigurationError) -> [String]? {
+            let texts = reader.stringArray(forKey: setting.key) ?? reader.string(forKey: setting.key).map { [$0] }
+            guard texts != [] else { throw empty(setting) }
+            return texts
+        }
+
+        private func empty(_ setting: RelaySetting) -> ConfigurationError {
+            ConfigurationError("\(setting.rawValue): this is empty; leave it out to have the default")
         }
 
         func number(_ setting: RelaySetting, _ range: ClosedRange<Int>) throws(ConfigurationError) -> Int? {

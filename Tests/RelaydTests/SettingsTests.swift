@@ -90,7 +90,8 @@ import Testing
         (#"{"limits": {"commandByte": 1}}"#, "limits.commandByte:"), (#"{"limits.commandBytes": 1}"#, "limits.commandBytes:"),
         (#"{"limits": 1}"#, "limits:"), (#"{"limits": {"commandBytes": "many"}}"#, "limits.commandBytes:"),
         (#"{"limits": {"commandBytes": 0}}"#, "limits.commandBytes:"), (#"{"idleSeconds": 0}"#, "idleSeconds:"),
-        (#"{"listen": []}"#, "listen:"), (#"{"dataDirectory": ""}"#, "dataDirectory:"),
+        (#"{"limits": {"commandBytes": 1073741825}}"#, "limits.commandBytes:"), (#"{"dataDirectory": ""}"#, "dataDirectory:"),
+        (#"{"listen": []}"#, "listen:"), (#"{"tunnelListen": []}"#, "tunnelListen:"), (#"{"urls": []}"#, "urls:"),
     ])
     func whatCannotStandInTheFileIsNamed(file: String, name: String) throws {
         let error = try #require(throws: ConfigurationError.self) { try Self.read(file: file) }

@@ -101,7 +101,8 @@ final class RawSocket {
 enum Urgency {
     case usual
     /// Only while nobody else would run (`SCHED_IDLE`): an attacker elsewhere takes nothing of the relay's processor but what his packets
-    /// cost.
+    /// cost. A thread that has just run may find itself behind such a one until the clock ticks, 4 ms later (Linux's EEVDF has it wait for
+    /// its share), so these offer the processor again and again (`sched_yield`).
     case least
     /// At once (`SCHED_FIFO`), if this user may: who is elsewhere does not wait for the relay's processor.
     case most
@@ -145,7 +146,7 @@ func keepProcessorsAwake(until isEnough: @escaping @Sendable () -> Bool) {
     for _ in 0..<ProcessInfo.processInfo.activeProcessorCount {
         Thread.detachNewThread {
             guard (try? Urgency.least.take()) != nil else { return }
-            while !isEnough() {}
+            while !isEnough() { sched_yield() }
         }
     }
 }

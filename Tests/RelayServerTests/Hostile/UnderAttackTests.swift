@@ -89,6 +89,7 @@ import Testing
                 var asked = 0
                 return try attack.run(field) {
                     asked += 1
+                    if attacking == .least { sched_yield() }
                     return isOver.isRaised && asked > 3
                 }
             }

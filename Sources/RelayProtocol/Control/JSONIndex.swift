@@ -3,7 +3,7 @@
 
 /// Where the values of one JSON text (RFC 8259) are: its syntax is checked once, in one pass, and nothing is copied until somebody asks for
 /// it. Most of a frame is asked for never or once.
-struct JSONIndex {
+package struct JSONIndex {
     enum Kind: UInt8 {
         case string, number, yes, no, null, object, array
     }
@@ -24,7 +24,7 @@ struct JSONIndex {
     static let mostLevels = 512
     /// Of values, nested ones and the keys of objects counted. With the default limits no message has nearly as many, and each of
     /// them costs its reader more than its writer.
-    static let mostValues = 4_096
+    package static let mostValues = 4_096
 
     /// UTF-8, which the caller has checked.
     let bytes: [UInt8]

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 package import NIOCore
+import RelayProtocol
 
 /// Reads what a WebSocket client sends (RFC 6455 §5). A message is judged by its announced length, before its bytes are
 /// kept, so that a stranger cannot make the relay hold more than the limit of the moment.
@@ -26,7 +27,7 @@ package struct WebSocketReader {
     package var maximumMessageBytes: Int
     /// How many fragments one message may come in. There are clients that send each token as one, which are four for each value that a
     /// message may have, and clients that send each KiB as one.
-    package var mostFragments: Int { 4 * 4_096 + maximumMessageBytes / 1_024 }
+    package var mostFragments: Int { 4 * JSONIndex.mostValues + maximumMessageBytes / 1_024 }
     private var unread = ByteBuffer()
     /// A message's frame that has not all come, without its mask: a long one is read as it comes, so that its end costs no more than
     /// any other piece.

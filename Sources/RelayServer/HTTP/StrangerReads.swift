@@ -3,18 +3,9 @@
 
 import NIOCore
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#elseif canImport(Darwin)
-import Darwin
-#endif
-
 /// While there are many strangers, reads what one of them sends in small pieces less and less often: a few as they come, which is all that
 /// an endpoint needs until it is known, then what has gathered every now and then. Each piece is a turn of the loop, however little is in
-/// it, and others wait for theirs. After each the processor is offered to other threads, which the system may else let wait until its clock
-/// ticks: 4 ms, where a tunnel needs 0.05.
+/// it, and others wait for theirs.
 final class StrangerReads: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
@@ -33,17 +24,6 @@ final class StrangerReads: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Something complete has come, such as a request: what comes next counts anew.
     func renew() { piecesLeft = Self.pieces }
-
-    func handlerAdded(context: ChannelHandlerContext) { letOthersRun() }
-
-    func channelReadComplete(context: ChannelHandlerContext) {
-        context.fireChannelReadComplete()
-        letOthersRun()
-    }
-
-    private func letOthersRun() {
-        if strangers.areMany { sched_yield() }
-    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         // A full read is what more of would come at once.

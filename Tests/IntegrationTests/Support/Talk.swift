@@ -82,25 +82,27 @@ extension ConnectedDevicesPlatform {
 
     /// Opens a connection over ways that take seconds to give up, which on a busy machine can outlast the other side's patience.
     func openUntilInTime(_ service: String, on pc: EndpointID) async throws(AppServiceError) -> (AppServiceConnection, attempts: Int) {
+        try await open(service, on: pc, despite: [.remoteSystemUnavailable, .timedOut])
+    }
+
+    /// Opens a connection once the relay is reached again: it may not have noticed yet that its connection to it is gone.
+    func openAgain(_ service: String, on pc: EndpointID) async throws(AppServiceError) -> AppServiceConnection {
+        try await open(service, on: pc, despite: [.networkNotAvailable]).0
+    }
+
+    /// Tries again for as long as it fails in one of these ways.
+    private func open(
+        _ service: String,
+        on pc: EndpointID,
+        despite codes: Set<AppServiceError.Code>
+    ) async throws(AppServiceError) -> (AppServiceConnection, attempts: Int) {
         var attempts = 0
         while true {
             attempts += 1
             do throws(AppServiceError) {
                 return (try await open(service, on: pc), attempts)
             } catch {
-                guard error.code == .remoteSystemUnavailable || error.code == .timedOut else { throw error }
-            }
-        }
-    }
-
-    /// Opens a connection once the relay is reached again.
-    func openAgain(_ service: String, on pc: EndpointID) async throws(AppServiceError) -> AppServiceConnection {
-        while true {
-            do throws(AppServiceError) {
-                return try await open(service, on: pc)
-            } catch {
-                // It may not have noticed yet that its connection to the relay is gone.
-                guard error.code == .networkNotAvailable else { throw error }
+                guard codes.contains(error.code) else { throw error }
                 await Task.yield()
             }
         }

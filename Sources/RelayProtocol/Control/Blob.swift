@@ -30,6 +30,8 @@ package enum BlobKinds {
     package enum AppRegistration: BlobKind { package static let bound = BlobBound.limit(.appRegistrationBytes) }
     /// One endpoint's signature over another's record.
     package enum Voucher: BlobKind { package static let bound = BlobBound.bytes(1...1 << 10) }
+    /// One endpoint's statement that another one is revoked.
+    package enum Revocation: BlobKind { package static let bound = BlobBound.bytes(1...1 << 10) }
     /// A command: header and sealed body.
     package enum Command: BlobKind { package static let bound = BlobBound.limit(.commandBytes) }
     /// The target's signed word on a command's outcome.

@@ -71,10 +71,13 @@ extension EndpointMessage {
         package static let type = "endpoint.revoke"
         package var ref: RequestRef
         package var endpoint: EndpointID
+        /// Signed by the endpoint whose channel this is.
+        package var revocation: Blob<BlobKinds.Revocation>?
 
-        package init(ref: RequestRef, endpoint: EndpointID) {
+        package init(ref: RequestRef, endpoint: EndpointID, revocation: Blob<BlobKinds.Revocation>? = nil) {
             self.ref = ref
             self.endpoint = endpoint
+            self.revocation = revocation
         }
     }
 

@@ -50,17 +50,21 @@ extension RelayMessage {
         package var introduction: Introduction
         package var registrations: [Blob<BlobKinds.AppRegistration>]
         package var presence: Presence
+        /// The endpoint whose invitation it joined by. The relay's word; absent for an invitation of the operator, or another way in.
+        package var invitedBy: EndpointID?
 
         package init(
             endpoint: EndpointID,
             introduction: Introduction,
             registrations: [Blob<BlobKinds.AppRegistration>],
-            presence: Presence
+            presence: Presence,
+            invitedBy: EndpointID? = nil
         ) {
             self.endpoint = endpoint
             self.introduction = introduction
             self.registrations = registrations
             self.presence = presence
+            self.invitedBy = invitedBy
         }
 
         package init(from decoder: any Decoder) throws {
@@ -69,11 +73,12 @@ extension RelayMessage {
             self.introduction = try container.decode(Introduction.self, forKey: .introduction)
             self.registrations = try container.decode([Blob<BlobKinds.AppRegistration>].self, forKey: .registrations)
             self.presence = try container.decode(Presence.self, forKey: .presence)
+            self.invitedBy = try container.decodeIfPresent(EndpointID.self, forKey: .invitedBy)
             try decoder.limits.check(registrations)
         }
 
         private enum CodingKeys: String, CodingKey {
-            case endpoint, introduction, registrations, presence
+            case endpoint, introduction, registrations, presence, invitedBy
         }
     }
 
@@ -116,16 +121,20 @@ extension RelayMessage {
     package struct EndpointRemoved: ControlMessage {
         package static let type = "endpoint.removed"
         package var endpoint: EndpointID
-        /// It was shut out for ever; without it, it left by itself.
+        /// It was revoked for ever; without it, it left by itself.
         package var isRevoked: Bool
+        /// The signed statement that it was revoked. Absent where it is the relay's word alone: the account's owner revoked the endpoint
+        /// at the relay.
+        package var revocation: Blob<BlobKinds.Revocation>?
 
-        package init(endpoint: EndpointID, isRevoked: Bool) {
+        package init(endpoint: EndpointID, isRevoked: Bool, revocation: Blob<BlobKinds.Revocation>? = nil) {
             self.endpoint = endpoint
             self.isRevoked = isRevoked
+            self.revocation = revocation
         }
 
         private enum CodingKeys: String, CodingKey {
-            case endpoint
+            case endpoint, revocation
             case isRevoked = "revoked"
         }
     }

@@ -14,6 +14,8 @@ public struct JoinLink: Hashable, Sendable {
     package let invite: Secret<String>
     /// What the inviting endpoint will know the newcomer by; the relay never sees it.
     package let proof: Secret<String>?
+    /// The endpoint that made the invitation. Only beside `proof`: the newcomer and the inviter then know each other.
+    package let by: EndpointID?
 
     /// The longest link that is read: 2048 bytes.
     public static let maximumBytes = 2_048
@@ -25,6 +27,7 @@ public struct JoinLink: Hashable, Sendable {
         relay: RelayID,
         invite: Secret<String>,
         proof: Secret<String>? = nil,
+        by: EndpointID? = nil,
         plainHTTP: PlainHTTP = .refused
     ) throws(JoinLinkError) {
         let authority: Substring
@@ -41,10 +44,12 @@ public struct JoinLink: Hashable, Sendable {
         if let proof {
             guard JoinLink.isSecret(proof.exposed) else { throw .member("proof") }
         }
+        guard by == nil || proof != nil else { throw .missing("proof") }
         self.origin = origin
         self.relay = relay
         self.invite = invite
         self.proof = proof
+        self.by = by
     }
 
     /// Whether a link may lead to plain HTTP.
@@ -74,11 +79,16 @@ public struct JoinLink: Hashable, Sendable {
         guard let relayText = members["relay"] else { throw .missing("relay") }
         guard let invite = members["invite"] else { throw .missing("invite") }
         guard let relay = RelayID(String(relayText)) else { throw .member("relay") }
+        let by = try members["by"].map { (text) throws(JoinLinkError) in
+            guard let by = EndpointID(String(text)) else { throw .member("by") }
+            return by
+        }
         try self.init(
             origin: String(address.hasSuffix("/") ? address.dropLast() : address),
             relay: relay,
             invite: Secret(String(invite)),
             proof: members["proof"].map { Secret(String($0)) },
+            by: by,
             plainHTTP: plainHTTP
         )
     }
@@ -89,7 +99,7 @@ public struct JoinLink: Hashable, Sendable {
     /// The link itself: a secret, for whoever reads it can join the account until it was used or ten minutes have passed. Show it,
     /// as text or QR code, to nobody but the person who asked for it, and keep it out of logs.
     public var text: String {
-        "\(origin)/#relay=\(relay),invite=\(invite.exposed)" + (proof.map { ",proof=\($0.exposed)" } ?? "")
+        "\(origin)/#relay=\(relay),invite=\(invite.exposed)" + (proof.map { ",proof=\($0.exposed)" } ?? "") + (by.map { ",by=\($0)" } ?? "")
     }
 
     /// A host, perhaps with a port, and nothing else: no user, path, query, space or character outside of ASCII.

@@ -16,6 +16,7 @@ package enum Purpose: String, CaseIterable, Sendable {
     case systemMembership = "device-relay/1 system membership"
     case appRegistration = "device-relay/1 app registration"
     case voucher = "device-relay/1 voucher"
+    case revocation = "device-relay/1 revocation"
     case hello = "device-relay/1 hello"
     case command = "device-relay/1 command"
     case receipt = "device-relay/1 receipt"

@@ -17,16 +17,27 @@ package struct Voucher: SignedPayload {
     package let recordVersion: UInt64
     /// The digest of that record.
     package let record: Digest256
+    /// How the signer knows the endpoint.
+    package let knowledge: Knowledge
     /// Milliseconds since 1970, in relay time.
     package let time: Int64
 
-    package init(by voucher: EndpointID, for record: Signed<EndpointRecord>, time: Int64) {
+    /// How an endpoint knows another one. Along a chain of vouchers the weakest counts.
+    package enum Knowledge: String, Codable, Sendable {
+        /// By the proof of an invitation, or because people compared words.
+        case verified
+        /// It was listed when the signer joined; nobody compared anything.
+        case firstSeen
+    }
+
+    package init(by voucher: EndpointID, for record: Signed<EndpointRecord>, knowledge: Knowledge = .verified, time: Int64) {
         self.account = record.payload.account
         self.voucher = voucher
         self.endpoint = record.payload.endpointID
         self.system = record.payload.systemID
         self.recordVersion = record.payload.version
         self.record = Digest256(hashing: record.encoded)
+        self.knowledge = knowledge
         self.time = time
     }
 

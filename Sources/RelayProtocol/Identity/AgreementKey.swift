@@ -25,10 +25,10 @@ public protocol AgreementKey: Sendable {
 
 /// An agreement key in memory.
 public struct P256AgreementKey: AgreementKey {
-    private let key: SealingPrivateKey
+    private let key: P256.KeyAgreement.PrivateKey
 
     /// Its public half.
-    public var publicKey: AgreementPublicKey { AgreementPublicKey(key.publicKey) }
+    public let publicKey: AgreementPublicKey
 
     /// A new random key.
     public init() { self.init(P256.KeyAgreement.PrivateKey()) }
@@ -38,10 +38,13 @@ public struct P256AgreementKey: AgreementKey {
         self.init(try P256.KeyAgreement.PrivateKey(rawRepresentation: rawRepresentation))
     }
 
-    private init(_ key: P256.KeyAgreement.PrivateKey) { self.key = SealingPrivateKey(key) }
+    private init(_ key: P256.KeyAgreement.PrivateKey) {
+        self.key = key
+        self.publicKey = AgreementPublicKey(key.publicKey)
+    }
 
     /// The 32 secret bytes.
-    public var rawRepresentation: [UInt8] { [UInt8](key.key.rawRepresentation) }
+    public var rawRepresentation: [UInt8] { [UInt8](key.rawRepresentation) }
 
     /// See `AgreementKey`.
     public func open(_ ciphertext: [UInt8], encapsulatedKey: [UInt8], info: [UInt8], associatedData: [UInt8]) throws -> [UInt8] {
@@ -57,22 +60,24 @@ public struct P256AgreementKey: AgreementKey {
 
 /// A public P-256 key to seal for.
 public struct AgreementPublicKey: Sendable, Hashable, Codable {
-    private let key: SealingPublicKey
+    private let key: P256.KeyAgreement.PublicKey
 
     /// The uncompressed point (SEC 1 §2.3.3): 65 bytes.
-    public var bytes: [UInt8] { key.bytes }
-
-    fileprivate init(_ key: SealingPublicKey) { self.key = key }
+    public let bytes: [UInt8]
 
     /// From a key of the Crypto library.
-    public init(_ key: P256.KeyAgreement.PublicKey) { self.key = SealingPublicKey(key) }
+    public init(_ key: P256.KeyAgreement.PublicKey) {
+        self.key = key
+        self.bytes = [UInt8](key.x963Representation)
+    }
 
     /// From the uncompressed point.
     package init(bytes: [UInt8]) throws(KeyError) {
-        guard bytes.count == 65, let key = try? SealingPublicKey(bytes, kem: .P256_HKDF_SHA256) else {
+        guard bytes.count == 65, let key = try? P256.KeyAgreement.PublicKey(x963Representation: bytes) else {
             throw KeyError.malformedPublicKey
         }
         self.key = key
+        self.bytes = bytes
     }
 
     /// Names the key in what was sealed for it, so that its holder finds it after a rotation: the first 16 bytes of

@@ -7,8 +7,8 @@ import Testing
 
 @testable import RelayProtocol
 
-/// The keys that HPKE is given, beside the Crypto library's own.
-@Suite struct SealingKeysTests {
+/// Sealing with agreement keys, beside the Crypto library's own HPKE.
+@Suite struct AgreementKeyTests {
     private static let suite = HPKE.Ciphersuite.P256_SHA256_AES_GCM_256
     private let info = Array("info".utf8)
     private let associated = Array("header".utf8)
@@ -61,18 +61,5 @@ import Testing
         let target = P256AgreementKey().publicKey
         let keys = try (0..<200).map { _ in try target.seal(plain, info: info, associatedData: []).encapsulatedKey }
         #expect(Set(keys).count == keys.count)
-    }
-
-    @Test func aScalarThatIsNoKeyIsDrawnAgain() {
-        let order: [UInt8] = [
-            0xFF, 0xFF, 0xFF, 0xFF, 0x00, 0x00, 0x00, 0x00, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF,
-            0xBC, 0xE6, 0xFA, 0xAD, 0xA7, 0x17, 0x9E, 0x84, 0xF3, 0xB9, 0xCA, 0xC2, 0xFC, 0x63, 0x25, 0x51,
-        ]
-        let last = Array(order.dropLast() + [0x50])
-        var drawn: [[UInt8]] = [Array(repeating: 0, count: 32), Array(repeating: 0xFF, count: 32), order, last]
-        let key = SealingPrivateKey(scalars: { drawn.removeFirst() })
-        #expect(drawn.isEmpty)
-        #expect([UInt8](key.key.rawRepresentation) == last)
-        #expect(key.publicKey.bytes == [UInt8](key.key.publicKey.x963Representation))
     }
 }

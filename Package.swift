@@ -13,6 +13,10 @@ let settings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
+/// The commit that `--version` names, as the scripts set it. SwiftPM keeps a manifest's result while the environment stays the same, so
+/// that the manifest cannot ask git itself.
+let commit = Context.environment["DEVICE_RELAY_COMMIT"]?.filter { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-") }
+
 /// A product that only the service needs.
 func server(_ name: String, _ package: String) -> Target.Dependency {
     .product(name: name, package: package, condition: .when(traits: ["Server"]))
@@ -102,6 +106,7 @@ let package = Package(
         .executableTarget(
             name: "relay",
             dependencies: [
+                "BuildVersion",
                 "RelayAgent",
                 server("ArgumentParser", "swift-argument-parser"),
             ],
@@ -120,6 +125,8 @@ let package = Package(
             swiftSettings: settings
         ),
         .target(name: "CLinux"),
+        .target(name: "CVersion", cSettings: commit.map { [.define("DEVICE_RELAY_COMMIT", to: "\"\($0)\"")] } ?? []),
+        .target(name: "BuildVersion", dependencies: ["CVersion", "RelayProtocol"], swiftSettings: settings),
         .target(
             name: "RelayServer",
             dependencies: [
@@ -163,6 +170,7 @@ let package = Package(
         .executableTarget(
             name: "relayd",
             dependencies: [
+                "BuildVersion",
                 "CLinux",
                 "RelayComposition",
                 "RelayIssuer",

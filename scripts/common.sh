@@ -34,6 +34,14 @@ need_tools() {
 release_build=(swift build -c release)
 [ "$(uname)" = Darwin ] || release_build+=(--static-swift-stdlib)
 
+# `--version` names the commit; `-modified` behind it says that the sources are no commit's.
+name_commit() {
+    local commit
+    commit=$(git rev-parse --short=12 HEAD 2>/dev/null) || return 0
+    [ -z "$(git status --porcelain --untracked-files=no 2>/dev/null)" ] || commit+=-modified
+    export DEVICE_RELAY_COMMIT=$commit
+}
+
 # Runs a build step, and says how long it took.
 timed() {
     local title=$1 begin=$SECONDS

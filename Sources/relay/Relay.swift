@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import BuildVersion
 import RelayAgent
 
 #if canImport(FoundationEssentials)
@@ -20,6 +21,7 @@ struct Relay: AsyncParsableCommand {
             Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not signed in, 4 not found, 5 relay unreachable, 6 declined, 7 expired, 8 pending.
             `relay completions bash` (zsh, fish) prints completions for a shell.
             """,
+        version: "relay \(BuildVersion.text)",
         subcommands: [
             JoinCommand.self, LeaveCommand.self, InviteCommand.self, WhoAmICommand.self, DevicesCommand.self, WatchCommand.self,
             LaunchCommand.self, CommandsCommand.self, CancelCommand.self, CallCommand.self, PingCommand.self, FetchCommand.self,

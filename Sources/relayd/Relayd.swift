@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
+import BuildVersion
 import RelayServer
 
 #if os(Linux)
@@ -13,6 +14,7 @@ struct Relayd: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "relayd",
         abstract: "The relay service of Device Relay.",
+        version: "relayd \(BuildVersion.text)",
         subcommands: [ServeCommand.self, AccountCommand.self, InviteCommand.self, LimitsCommand.self, DemoCommand.self],
         defaultSubcommand: ServeCommand.self
     )

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayTesting
 import Testing
 
 @testable import RelayAgent
@@ -39,6 +40,14 @@ import Testing
             ]
         )
         #expect(list?["Label"] as? String == "org.device-relay.agent")
+    }
+
+    @Test func bothProgramsSayWhichBuildTheyAre() async throws {
+        let version = #/(relayd?) [0-9]+\.[0-9]+\.[0-9]+ \(commit [0-9a-z-]+, protocol [0-9]+\)/#
+        let relay = try await TestDevice().run(["--version"], withHome: false)
+        #expect(relay.status == 0)
+        #expect(relay.text.trimmingCharacters(in: .newlines).wholeMatch(of: version)?.1 == "relay")
+        #expect(try await TestAccount().relay.run("--version").wholeMatch(of: version)?.1 == "relayd")
     }
 
     #if os(Linux)

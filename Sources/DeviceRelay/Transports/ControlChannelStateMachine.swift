@@ -31,7 +31,7 @@ package struct ControlChannelStateMachine: Hashable, Sendable {
     static let probeTime: Int64 = 5_000
     /// Until a token is asked for again that could not be had.
     static let refreshPause: Int64 = 10_000
-    static let version = 1
+    static let version = ProtocolVersion.current
     /// No relay raises the size of its frames above this.
     package static let largestFrame = 4 << 20
 

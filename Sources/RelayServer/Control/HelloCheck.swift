@@ -5,7 +5,7 @@ package import RelayProtocol
 
 /// Checks in a `hello` what needs no token. That the record is in order is for the core to check: it knows which it has checked before.
 package struct HelloCheck: Sendable {
-    package static let versions = [1]
+    package static let versions = [ProtocolVersion.current]
 
     package var relay: RelayID
 

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import CVersion
+import RelayProtocol
+
+/// Which build a program is, as `--version` prints it.
+package enum BuildVersion {
+    /// Nothing was released yet.
+    package static let release = "0.0.0"
+
+    /// Such as `0.0.0 (commit 8d9401d4a6f0, protocol 1)`. `scripts/install` and `scripts/demo` tell the build its commit; a plain
+    /// `swift build` knows none.
+    package static var text: String {
+        let commit = String(cString: cversion_commit())
+        return "\(release) (\(commit.isEmpty ? "commit unknown" : "commit \(commit)"), protocol \(ProtocolVersion.current))"
+    }
+}

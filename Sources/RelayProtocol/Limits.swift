@@ -49,6 +49,8 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
     case commandsPerSecond
     /// App registrations an endpoint may publish in a second; ten times that in a burst.
     case publishesPerSecond
+    /// How often an endpoint may begin discovery in a second; ten times that in a burst. Each command of a command line does once.
+    case watchesPerSecond
     /// Tunnels an endpoint may open in a second; ten times that in a burst.
     case tunnelOpensPerSecond
     /// How long a connection may stay without saying hello.
@@ -91,7 +93,7 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
         case .requestsPerConnection: 1_024
         case .commandsPerSecond: 50
         case .publishesPerSecond: 1
-        case .tunnelOpensPerSecond: 10
+        case .watchesPerSecond, .tunnelOpensPerSecond: 10
         case .helloSeconds: 10
         }
     }
@@ -103,7 +105,7 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
             .connectionsPerSession, .requestsPerConnection:
             .count
         case .displayNameCharacters: .characters
-        case .commandsPerSecond, .publishesPerSecond, .tunnelOpensPerSecond: .perSecond
+        case .commandsPerSecond, .publishesPerSecond, .watchesPerSecond, .tunnelOpensPerSecond: .perSecond
         case .helloSeconds: .seconds
         default: .bytes
         }

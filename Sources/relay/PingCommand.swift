@@ -26,6 +26,7 @@ struct PingCommand: AsyncParsableCommand {
     func validate() throws {
         if let count, count < 1 { throw ValidationError("--count must be 1 or more.") }
         if !(0...86_400).contains(interval) { throw ValidationError("--interval must be 0 to 86400 seconds.") }
+        if interval < 0.01, count == nil { throw ValidationError("--interval below 0.01 needs a --count.") }
         if !(0.001...86_400).contains(timeout) { throw ValidationError("--timeout must be above 0, and 86400 seconds at most.") }
     }
 

@@ -57,6 +57,60 @@ import Testing
         #expect(try await other.relay("join", link, "--name", "Other").status == 0)
     }
 
+    @Test func aRelayThatMovedIsFoundByANewLink() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let before = try await desk.relay("whoami", "--json").json
+        _ = try await account.relay.stop()
+        let moved = try await RelaydProcess(directory: account.relay.directory)
+        _ = try await moved.start()
+        #expect(try await desk.relay("devices").status == 5)
+        let link = try await moved.run("invite", "Anna")
+        let joined = try await desk.relay("join", link, "--json")
+        #expect(joined.status == 0, "\(joined.errorText)")
+        #expect(try joined.json["moved"] as? Bool == true)
+        #expect(try joined.json["relay"] as? String == moved.origin)
+        let after = try await desk.relay("whoami", "--json").json
+        #expect(after["endpoint"] as? String == before["endpoint"] as? String)
+        #expect(try await desk.relay("devices").text.contains("TV"))
+        // The link is still good for another device.
+        let other = try TestDevice()
+        #expect(try await other.relay("join", link, "--name", "Other").status == 0)
+        // Another relay at a link's address is not taken for the one that moved.
+        let elsewhere = try await TestAccount()
+        #expect(try await tv.relay("join", try await elsewhere.link()).status == 1)
+        #expect(try await moved.stop() == 0)
+    }
+
+    @Test func aRelayThatMovesToAnAddressItHasToldIsFoundWithoutALink() async throws {
+        let ports = (try await RelaydProcess().port, try await RelaydProcess().port)
+        let urls = [ports.0, ports.1].flatMap { ["--url", "http://127.0.0.1:\($0)"] }
+        let old = try await RelaydProcess(port: ports.0, arguments: urls)
+        _ = try await old.start()
+        _ = try await old.run("account", "add", "Anna")
+        let device = try TestDevice()
+        #expect(try await device.relay("join", try await old.run("invite", "Anna"), "--name", "Desk").status == 0)
+        _ = try await old.stop()
+        let new = try await RelaydProcess(port: ports.1, directory: old.directory, arguments: urls)
+        _ = try await new.start()
+        #expect(try await device.relay("devices").status == 0)
+        #expect(try await new.stop() == 0)
+    }
+
+    @Test func aFileOfAuthoritiesThatHoldsNoneIsSaidBeforeTheLinkIsUsed() async throws {
+        let account = try await TestAccount()
+        let device = try TestDevice()
+        let link = try await account.link()
+        let file = device.directory.appending(path: "ca.pem")
+        try Data("nothing".utf8).write(to: file)
+        for path in [file.path, "/nowhere/ca.pem"] {
+            let refused = try await device.relay("join", link, "--ca-file", path)
+            #expect(refused.status == 2)
+            #expect(refused.errorText.contains(path))
+        }
+        #expect(try await device.relay("join", link, "--name", "Desk").status == 0)
+    }
+
     @Test func joiningAnotherRelayIsRefused() async throws {
         let (account, elsewhere) = (try await TestAccount(), try await TestAccount())
         let device = try await account.device(named: "Desk")

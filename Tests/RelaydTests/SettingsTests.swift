@@ -52,7 +52,7 @@ import Testing
         let lines = help.split(separator: "\n").map { $0.drop { $0 == " " } }
         let named = Set(lines.filter { $0.hasPrefix("-") }.compactMap { line in line.split(separator: " ").first { $0.hasPrefix("--") } })
         let settings = RelaySetting.allCases.compactMap { SettingSample(of: $0).flags.first }
-        #expect(named == Set((settings + ["--limit", "--config", "--help"]).map { Substring($0) }))
+        #expect(named == Set((settings + ["--limit", "--config", "--help", "--version"]).map { Substring($0) }))
         for variable in RelaySetting.allCases.map(\.variable) + [RelaySetting.fileVariable] {
             #expect(help.contains("\(variable))") || help.contains("\(variable)=true)"))
         }

@@ -41,7 +41,10 @@ extension DialFailure {
         case .timedOut: "the relay did not answer in time; check the network and whether the relay runs"
         case .untrusted(.otherKey(let relay)):
             "whoever answers at the relay's address has another key (\(relay.label)…); check the address, and ask for a new link if the relay was set up anew"
-        case .untrusted: "whoever answers at the relay's address cannot prove to be it; check the address and its certificate"
+        case .untrusted(.authoritiesUnreadable):
+            "the file of certificate authorities cannot be read, or holds no certificate in PEM form"
+        case .untrusted:
+            "the certificate at the relay's address is not trusted: its authority is unknown, it has expired, or it is for another name"
         case .notARelay(let status, _): "what answers at the relay's address is no relay (HTTP status \(status)); check the address"
         case .protocolError(let what): "what answers at the relay's address is no relay (\(what)); check the address"
         }

@@ -120,7 +120,10 @@ extension LocalEndpoint {
     private func dial(_ attempt: Int, _ url: String?) {
         var target = address
         if let url {
-            guard let other = URL(string: url).flatMap({ try? RelayAddress($0, allowsPlaintext: settings.allowsPlainHTTP) }) else {
+            guard let other = URL(string: url).flatMap({ try? RelayAddress($0, allowsPlaintext: settings.allowsPlainHTTP) }),
+                // Without TLS nothing proves that it is the relay, and this device's own loopback is not the relay's.
+                other.isEncrypted || !address.isEncrypted
+            else {
                 return dialFailed(attempt, .protocolError("the relay named an address that cannot be dialled"))
             }
             target = other
@@ -221,10 +224,21 @@ extension LocalEndpoint {
         logger.info("connected to the relay")
         problem = nil
         outdatedRecords = 0
+        remember(channel.urls)
         connectedAsSender()
         connectedAsTarget()
         watch()
         publishAll()
+    }
+
+    private func remember(_ urls: [String]) {
+        guard urls != relayURLs else { return }
+        relayURLs = urls
+        // A failure costs nothing that the next connection does not bring again.
+        journal.write {
+            try $0.setRelayURLs(urls)
+        } completion: { _ in
+        }
     }
 
     private func disconnected(_ reason: DisconnectReason) {

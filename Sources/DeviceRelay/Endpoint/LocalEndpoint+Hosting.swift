@@ -42,6 +42,7 @@ extension LocalEndpoint {
         var host = ControlChannelStateMachine(role: .host, relay: relay)
         // What comes late of the old connection must not be taken for the new one's.
         host.attempt = attempt
+        host.urls = channel.urls
         channel = host
         guard hasStarted else { return }
         startTarget()

@@ -64,6 +64,8 @@ actor LocalEndpoint {
     var isShutDown = false
     /// How far the relay's clock is ahead of the own one.
     var relayOffset: Int64
+    /// Where the relay said to come back to; stored, so that a relay that moved is found after a restart too.
+    var relayURLs: [String]
     /// The account's id at the relay, as records name it.
     var relayAccount: String?
     /// The relay may tell another one than before.
@@ -145,11 +147,13 @@ actor LocalEndpoint {
         let (own, pins, offset, target) = try journal.read { transaction in
             (try transaction.ownEndpoint(), try transaction.pins(), try transaction.relayOffset(), try transaction.target())
         }
+        self.relayURLs = try journal.read { try $0.relayURLs() }
         self.relayAccount = own.account
         self.record = own.record.flatMap { try? Signed<EndpointRecord>(verifying: $0) }
         self.relayOffset = offset ?? 0
         self.received = target
         self.channel = ControlChannelStateMachine(role: .client, relay: storage.scope.relay)
+        self.channel.urls = relayURLs
         self.peers = PeerBook(
             own: id,
             directoryName: account.id,

@@ -33,6 +33,7 @@ enum JournalSchema {
             relay_offset INTEGER,
             account TEXT,
             record BLOB,
+            relay_urls TEXT NOT NULL DEFAULT '',
             enumerated INTEGER NOT NULL DEFAULT 0 CHECK (enumerated IN (0, 1))
         );
 

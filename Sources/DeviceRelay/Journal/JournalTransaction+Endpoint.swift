@@ -45,6 +45,16 @@ extension JournalTransaction {
         try run("UPDATE meta SET record = ?", [Data(record)])
     }
 
+    /// Where the relay said to come back to, best first.
+    package func relayURLs() throws -> [String] {
+        let text: String? = try Row.fetchOne(statement("SELECT relay_urls FROM meta"))?.value("relay_urls")
+        return (text ?? "").utf8.split(separator: UInt8(ascii: "\n")).compactMap { String($0) }
+    }
+
+    package func setRelayURLs(_ urls: [String]) throws {
+        try run("UPDATE meta SET relay_urls = ?", [urls.joined(separator: "\n")])
+    }
+
     /// An app's registration, as it was signed last.
     package func registration(of appID: String) throws -> [UInt8]? {
         try Row.fetchOne(statement("SELECT registration FROM registrations WHERE app = ?"), arguments: [appID])?.bytes("registration")

@@ -3,7 +3,6 @@
 
 public import Logging
 public import RelayProtocol
-package import X509
 
 #if canImport(FoundationEssentials)
 public import FoundationEssentials
@@ -25,14 +24,20 @@ public struct ConnectedDevicesPlatformSettings: Sendable {
     public var device: DeviceDescription
     /// Whether a relay on another machine may be talked to without TLS. Off by default: then anybody on the way learns the access token.
     public var allowsPlainHTTP = false
+    /// A PEM file of the authorities that the relay's certificate is checked with, in place of the system's: for a relay behind a private
+    /// authority. Not needed where the relay's key is pinned, as by a join link. By default the system's; on Linux those of the file that
+    /// the environment names in `SSL_CERT_FILE`, if it does.
+    public var certificateAuthorities: URL? {
+        get { if case .file(let url) = authorities { url } else { nil } }
+        set { authorities = newValue.map { .file($0) } ?? .system }
+    }
     /// Where the platform logs. It never logs tokens, URIs or messages. By default nothing is logged.
     public var logger = Logger(label: "device-relay", factory: { _ in SwiftLogNoOpLogHandler() })
 
     package var clock = PlatformClock.system
     package var sessionTiming = SessionTiming()
     package var systemKey = SystemKeyFile.shared
-    /// `nil` stands for the system's.
-    package var authorities: [Certificate]?
+    package var authorities = TrustRoots.system
 
     /// Settings for a relay at a URL.
     public init(relay: URL, relayID: RelayID? = nil, storageDirectory: URL, device: DeviceDescription = .thisDevice) {

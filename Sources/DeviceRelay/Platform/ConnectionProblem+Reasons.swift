@@ -40,7 +40,12 @@ extension ConnectionProblem {
         case .untrusted(.otherKey(let relay)):
             self.init(.relayNotTrusted, "another relay (\(relay.label)…) answers at this address; join it anew if that is right")
         case .untrusted(.notTrusted):
-            self.init(.relayNotTrusted, "the relay's certificate is not trusted here; use a join link, which knows the relay's key")
+            self.init(
+                .relayNotTrusted,
+                "the relay's certificate is not trusted here: its authority is unknown, it has expired, or it is for another name"
+            )
+        case .untrusted(.authoritiesUnreadable):
+            self.init(.relayNotTrusted, "the file of certificate authorities cannot be read, or holds no certificate in PEM form")
         case .notARelay(let status, _): self.init(.notARelay, "what answers at this address is no relay (HTTP \(status)); check the URL")
         case .protocolError(let what): self.init(.notARelay, "what answers at this address is no relay (\(what)); check the URL")
         }

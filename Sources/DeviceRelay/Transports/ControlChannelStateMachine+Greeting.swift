@@ -35,7 +35,7 @@ extension ControlChannelStateMachine {
     mutating func open(_ welcome: RelayMessage.Welcome, now: Int64) -> [Action] {
         limits = welcome.limits
         limits[.controlFrameBytes] = min(limits[.controlFrameBytes], Self.largestFrame)
-        urls = Array(welcome.urls.prefix(8))
+        urls = Array(welcome.urls.lazy.filter(Self.isURL).prefix(Self.mostURLs))
         urlIndex = 0
         token = nil
         // What a relay says must neither make the endpoint busy nor deaf.
@@ -43,6 +43,16 @@ extension ControlChannelStateMachine {
         let dead = min(max(welcome.intervals.dead.count, 2 * ping), 1_800_000)
         state = .open(Connection(since: now, heard: now, pinged: now, pingInterval: ping, deadInterval: dead))
         return [.connected(welcome)]
+    }
+}
+
+extension ControlChannelStateMachine {
+    /// Of a relay's addresses, so many are remembered.
+    static let mostURLs = 8
+
+    /// One line of visible ASCII, as the journal keeps it.
+    fileprivate static func isURL(_ text: String) -> Bool {
+        (1...512).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }
 }
 

@@ -29,13 +29,18 @@ package struct RelayProbe: Sendable {
     private let trust: RelayTrust
 
     /// - Parameter relayID: The relay that is meant; any if `nil`.
-    package init(_ relay: URL, relayID: RelayID?, allowsPlainHTTP: Bool) throws(ConnectionProblem) {
+    package init(
+        _ relay: URL,
+        relayID: RelayID?,
+        allowsPlainHTTP: Bool,
+        authorities: TrustRoots = .system
+    ) throws(ConnectionProblem) {
         do throws(RelayAddress.Problem) {
             address = try RelayAddress(relay, allowsPlaintext: allowsPlainHTTP)
         } catch {
             throw ConnectionProblem(.notARelay, "the relay's URL cannot be used; join it anew")
         }
-        trust = RelayTrust(relay: relayID)
+        trust = RelayTrust(relay: relayID, authorities: authorities)
     }
 
     /// - Parameter path: Below the relay's URL.

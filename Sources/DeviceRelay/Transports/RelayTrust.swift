@@ -5,7 +5,7 @@ import NIOCore
 import NIOSSL
 package import RelayProtocol
 import SwiftASN1
-package import X509
+import X509
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -24,16 +24,17 @@ package enum RelayTrustProblem: Hashable, Sendable {
     case otherKey(RelayID)
     /// Ordinary web trust does not hold, or its name is another.
     case notTrusted
+    /// The file that names the authorities cannot be read, or holds none.
+    case authoritiesUnreadable
 }
 
 /// Whom to take for the relay: whoever has the pinned key, whatever name and dates its certificate shows; or else whoever the
 /// public authorities, or those given here, know by the name that was dialled.
 package struct RelayTrust: Sendable {
     private let relay: RelayID?
-    /// `nil` stands for the system's.
-    private let authorities: [Certificate]?
+    private let authorities: TrustRoots
 
-    package init(relay: RelayID?, authorities: [Certificate]? = nil) {
+    package init(relay: RelayID?, authorities: TrustRoots = .system) {
         self.relay = relay
         self.authorities = authorities
     }
@@ -54,7 +55,9 @@ package struct RelayTrust: Sendable {
 
     /// What web trust decides.
     func verdict(byAuthoritiesOf chain: [NIOSSLCertificate], host: String) async -> Verdict {
-        if await isTrusted(chain, host: host) { return .trusted }
+        let roots: CertificateStore?
+        do { roots = try authorities.store() } catch { return .refused(.authoritiesUnreadable) }
+        if await isTrusted(chain, host: host, roots: roots) { return .trusted }
         guard relay != nil, let leaf = chain.first, let certificate = Self.certificate(leaf), certificate.issuer == certificate.subject,
             let key = Self.key(of: leaf)
         else { return .refused(.notTrusted) }
@@ -69,14 +72,18 @@ package struct RelayTrust: Sendable {
         (try? certificate.toDERBytes()).flatMap { try? Certificate(derEncoded: $0) }
     }
 
-    private func isTrusted(_ chain: [NIOSSLCertificate], host: String) async -> Bool {
-        #if canImport(Security)
-        if authorities == nil { return await Self.isTrustedBySystem(chain, host: host) }
-        #endif
+    private func isTrusted(_ chain: [NIOSSLCertificate], host: String, roots: CertificateStore?) async -> Bool {
+        guard let roots else {
+            #if canImport(Security)
+            return await Self.isTrustedBySystem(chain, host: host)
+            #else
+            return false
+            #endif
+        }
         let certificates = chain.compactMap(Self.certificate)
         guard let leaf = certificates.first, certificates.count == chain.count else { return false }
         let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
-        var verifier = Verifier(rootCertificates: authorities.map { CertificateStore($0) } ?? .systemTrustRoots) {
+        var verifier = Verifier(rootCertificates: roots) {
             RFC5280Policy()
             ServerIdentityPolicy(serverHostname: isAddress ? nil : host, serverIP: isAddress ? host : nil)
         }

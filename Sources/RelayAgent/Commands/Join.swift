@@ -15,11 +15,18 @@ package struct Join: Sendable {
     var link: String
     var name: String?
     var insecure: Bool
+    var caFile: String?
 
-    package init(link: String, name: String?, insecure: Bool) {
+    /// - Parameters:
+    ///   - link: The join link.
+    ///   - name: What other devices show; `nil` for the host's name.
+    ///   - insecure: Whether a link to plain HTTP on another machine is taken.
+    ///   - caFile: A PEM file of the authorities that the relay's certificate is checked with; `nil` for the system's.
+    package init(link: String, name: String?, insecure: Bool, caFile: String? = nil) {
         self.link = link
         self.name = name
         self.insecure = insecure
+        self.caFile = caFile.map { URL(filePath: $0).standardizedFileURL.path }
     }
 
     package struct Result: AgentResult {
@@ -30,9 +37,17 @@ package struct Join: Sendable {
         package var endpoint: String
         /// The relay has let this device in by now.
         package var connected: Bool
+        /// This device had joined before; it has learnt the relay's new address, and the link was not used.
+        package var moved = false
 
         package func lines(_ style: Style) -> [String] {
-            ["joined \(relay) as \(style.show(name, .strong)) (device \(device.prefix(8)))"]
+            if moved {
+                return [
+                    "\(style.show(name, .strong)) now reaches its relay at \(relay); keys and approvals stay, and the link is unused",
+                    "restart `relay agent` or `relay host` if one runs",
+                ]
+            }
+            return ["joined \(relay) as \(style.show(name, .strong)) (device \(device.prefix(8)))"]
         }
     }
 
@@ -48,19 +63,37 @@ package struct Join: Sendable {
                 .failed
             )
         }
+        if let caFile, (try? TrustRoots.certificates(in: URL(filePath: caFile))) == nil {
+            throw AgentError("caFileUnreadable", "'\(caFile)' cannot be read, or holds no certificate in PEM form", .usage)
+        }
         let device = DeviceDescription.thisDevice
         let membership = Membership(
             relay: link.origin,
             relayID: link.relay,
             name: try Membership.checked(name ?? known?.name ?? device.name),
             kind: known?.kind ?? device.kind,
-            insecure: insecure
+            insecure: insecure,
+            caFile: caFile ?? known?.caFile
         )
         // Before the link is used up, so that nothing is left over that no command finds.
         if known == nil { try context.home.store(membership) }
         do {
             return try await context.withSession(membership) { session in
-                if session.isJoined { try await checkLoginIsOver(session) }
+                if session.isJoined {
+                    guard try await isLoginOver(session) else {
+                        guard let known, known.relay != membership.relay || known.caFile != membership.caFile else {
+                            throw AgentError(
+                                "alreadyJoined",
+                                "this device has joined already, and is signed in; to join anew, run `relay leave` first",
+                                .failed
+                            )
+                        }
+                        try context.home.store(membership)
+                        var result = try await result(session)
+                        result.moved = true
+                        return result
+                    }
+                }
                 try await session.platform.accounts.add(session.account, joining: link)
                 try context.home.store(membership)
                 // Who is there now is known from the start; who comes later is new. Without the relay that waits for the next command.
@@ -87,18 +120,15 @@ package struct Join: Sendable {
         }
     }
 
-    /// A login that lasts need not be made again, and a link not be used for it.
-    private func checkLoginIsOver(_ session: Session) async throws {
+    /// Whether the relay at the link's address, which has proved to be the known one, takes this device's login no more. A login that lasts
+    /// need not be made again, and a link not be used for it.
+    private func isLoginOver(_ session: Session) async throws -> Bool {
         do {
             try await session.waitForDirectory()
+            return false
         } catch let problem as ConnectionProblem where problem.code == .authenticationError {
-            return
+            return true
         }
-        throw AgentError(
-            "alreadyJoined",
-            "this device has joined already, and is signed in; to join anew, run `relay leave` first",
-            .failed
-        )
     }
 
     private func result(_ session: Session) async throws -> Result {

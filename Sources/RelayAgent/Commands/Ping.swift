@@ -93,6 +93,14 @@ package struct Ping: Sendable {
     private func ping(_ session: Session) async throws {
         try await session.waitForDirectory()
         let (system, app) = try session.pinged(target)
+        // Known at once, before anything is waited for.
+        if app.presence.state == .unavailable {
+            throw AgentError(
+                "remoteSystemUnavailable",
+                "\(DisplayText.sanitized(system.displayName)) is off (\(PresenceText.reason(app.presence)))",
+                .unreachable
+            )
+        }
         var line = Line(session: session, app: app)
         defer { line.close() }
         var times = TransitTimes()

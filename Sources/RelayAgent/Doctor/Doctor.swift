@@ -94,7 +94,12 @@ package struct Doctor: Sendable {
         var checks = [Check(.account, .ok, "this device is '\(membership.name)' at \(membership.relay)")]
         do throws(ConnectionProblem) {
             guard let url = URL(string: membership.relay) else { throw ConnectionProblem(.notARelay, "the relay's URL is none") }
-            let probe = try RelayProbe(url, relayID: membership.relayID, allowsPlainHTTP: membership.insecure)
+            let probe = try RelayProbe(
+                url,
+                relayID: membership.relayID,
+                allowsPlainHTTP: membership.insecure,
+                authorities: membership.authorities
+            )
             checks += await RelayChecks(probe: probe, membership: membership).run()
         } catch {
             checks.append(Check(.relay, failed: error))

@@ -19,6 +19,10 @@ struct Membership: Codable, Hashable {
     var kind: RemoteSystemKind
     /// Plain HTTP to another machine is allowed.
     var insecure = false
+    /// A PEM file of the authorities that the relay's certificate is checked with; `nil` for the system's.
+    var caFile: String?
+
+    var authorities: TrustRoots { caFile.map { .file(URL(filePath: $0)) } ?? .system }
 
     /// The one account of a home.
     static let account = ConnectedDevicesAccount(id: "default")
@@ -43,6 +47,7 @@ struct Membership: Codable, Hashable {
             device: device
         )
         settings.allowsPlainHTTP = insecure
+        settings.certificateAuthorities = caFile.map { URL(filePath: $0) }
         return ConnectedDevicesPlatform(settings: settings, accessTokens: JoinLinkAccessTokenProvider(clientID: Self.clientID))
     }
 

@@ -42,6 +42,41 @@ package struct Introduction: Codable, Hashable, Sendable {
     }
 }
 
+/// How an endpoint came into its account. The relay's word: for people who decide whether to approve it, never a proof.
+package struct Joining: Codable, Hashable, Sendable {
+    /// When the relay first saw it, in milliseconds since 1970.
+    package var time: Milliseconds
+    /// The endpoint whose invitation it joined by; absent for an invitation of the operator, or a sign-in.
+    package var invitedBy: EndpointID?
+    /// The network address that it came from then: an IPv4 or IPv6 address.
+    package var address: String?
+
+    package init(time: Milliseconds, invitedBy: EndpointID? = nil, address: String? = nil) {
+        self.time = time
+        self.invitedBy = invitedBy
+        self.address = address
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.time = try container.decode(Milliseconds.self, forKey: .time)
+        self.invitedBy = try container.decodeIfPresent(EndpointID.self, forKey: .invitedBy)
+        self.address = try container.decodeIfPresent(String.self, forKey: .address)
+        guard address.map(Self.isAddress) ?? true else {
+            throw DecodingError.dataCorruptedError(forKey: .address, in: container, debugDescription: "not a network address")
+        }
+    }
+
+    /// The characters of an IP address, at most as many as one with a zone has.
+    private static func isAddress(_ text: String) -> Bool {
+        (2...64).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case time, invitedBy, address
+    }
+}
+
 extension RelayMessage {
     /// An endpoint of the account: one that is there, or that came.
     package struct EndpointAdded: ControlMessage {
@@ -50,21 +85,21 @@ extension RelayMessage {
         package var introduction: Introduction
         package var registrations: [Blob<BlobKinds.AppRegistration>]
         package var presence: Presence
-        /// The endpoint whose invitation it joined by. The relay's word; absent for an invitation of the operator, or another way in.
-        package var invitedBy: EndpointID?
+        /// How it came into the account, where the relay knows.
+        package var joining: Joining?
 
         package init(
             endpoint: EndpointID,
             introduction: Introduction,
             registrations: [Blob<BlobKinds.AppRegistration>],
             presence: Presence,
-            invitedBy: EndpointID? = nil
+            joining: Joining? = nil
         ) {
             self.endpoint = endpoint
             self.introduction = introduction
             self.registrations = registrations
             self.presence = presence
-            self.invitedBy = invitedBy
+            self.joining = joining
         }
 
         package init(from decoder: any Decoder) throws {
@@ -73,12 +108,12 @@ extension RelayMessage {
             self.introduction = try container.decode(Introduction.self, forKey: .introduction)
             self.registrations = try container.decode([Blob<BlobKinds.AppRegistration>].self, forKey: .registrations)
             self.presence = try container.decode(Presence.self, forKey: .presence)
-            self.invitedBy = try container.decodeIfPresent(EndpointID.self, forKey: .invitedBy)
+            self.joining = try container.decodeIfPresent(Joining.self, forKey: .joining)
             try decoder.limits.check(registrations)
         }
 
         private enum CodingKeys: String, CodingKey {
-            case endpoint, introduction, registrations, presence, invitedBy
+            case endpoint, introduction, registrations, presence, joining
         }
     }
 

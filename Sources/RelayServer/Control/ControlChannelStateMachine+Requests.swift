@@ -66,12 +66,12 @@ extension ControlChannelStateMachine {
 }
 
 extension EndpointMessage {
-    /// What bounds how often it is asked. Everything that watchers hear of, or that makes the relay tell all it knows, counts
-    /// as publishing.
+    /// The limit that bounds how often it is asked. Everything that watchers hear of counts as publishing.
     var rate: Limit? {
         switch self {
         case .commandSend, .commandCancel: .commandsPerSecond
-        case .publish, .unpublish, .endpointUpdate, .endpointApprove, .endpointRevoke, .notificationsRegister, .watch: .publishesPerSecond
+        case .publish, .unpublish, .endpointUpdate, .endpointApprove, .endpointRevoke, .notificationsRegister: .publishesPerSecond
+        case .watch: .watchesPerSecond
         case .tunnelOpen: .tunnelOpensPerSecond
         case .hello, .leaving, .unwatch, .commandReceived, .commandResult, .commandAcknowledge, .tunnelDecline, .authRefresh: nil
         }

@@ -36,7 +36,7 @@ final class JoiningBench {
             tokens: try tokens("\(endpoints)"),
             relay: relay,
             address: try RelayAddress(try #require(URL(string: relayd.origin))),
-            trust: RelayTrust(relay: relay, authorities: []),
+            trust: RelayTrust(relay: relay, authorities: .certificates([])),
             now: now
         )
     }

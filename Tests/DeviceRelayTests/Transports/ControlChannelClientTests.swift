@@ -7,6 +7,7 @@ import Foundation
 import NIOCore
 import NIOWebSocket
 import RelayProtocol
+import SwiftASN1
 import Testing
 import X509
 
@@ -34,8 +35,23 @@ import Musl
         timeout: Int64 = 10_000,
         maximumFrameBytes: Int = 64 << 10
     ) throws -> Dialled {
+        Self.dial(
+            try RelayAddress(try #require(URL(string: url))),
+            relay: relay,
+            .certificates(authorities),
+            timeout: timeout,
+            maximumFrameBytes: maximumFrameBytes
+        )
+    }
+
+    static func dial(
+        _ address: RelayAddress,
+        relay: RelayID? = nil,
+        _ authorities: TrustRoots,
+        timeout: Int64 = 10_000,
+        maximumFrameBytes: Int = 64 << 10
+    ) -> Dialled {
         let (events, continuation) = AsyncStream.makeStream(of: Event.self)
-        let address = try RelayAddress(try #require(URL(string: url)))
         let dial = ControlChannelClient(maximumFrameBytes: maximumFrameBytes)
             .dial(address, trust: RelayTrust(relay: relay, authorities: authorities), timeout: timeout) { event in
                 continuation.yield(event)
@@ -136,6 +152,32 @@ import Musl
             #expect(await Self.talk(dialled) == log)
             await server.stop()
         }
+    }
+
+    @Test func theFileOfAPrivateAuthorityIsEnough() async throws {
+        let authority = try TestCertificate(name: "authority", isAuthority: true)
+        let server = try await TestRelayServer(try TestCertificate(address: [127, 0, 0, 1], issuer: authority).security, .echo)
+        let file = FileManager.default.temporaryDirectory.appending(path: "ca-\(UUID().uuidString).pem")
+        defer { try? FileManager.default.removeItem(at: file) }
+        try Data(try authority.certificate.serializeAsPEM().pemString.utf8).write(to: file)
+        let address = try RelayAddress(try #require(URL(string: "https://127.0.0.1:\(server.port)")))
+        func answer(_ roots: TrustRoots) async -> Result<RelayID, RequestFailure> {
+            do throws(RequestFailure) {
+                return .success(try await ControlChannelClient().identify(address, trust: RelayTrust(relay: nil, authorities: roots)))
+            } catch {
+                return .failure(error)
+            }
+        }
+        // The server is trusted, and only then answers what is no challenge.
+        guard case .failure(.failed(.untrusted(.authoritiesUnreadable))) = await answer(.file(file.appending(path: "none"))),
+            case .failure(.failed(.untrusted(.notTrusted))) = await answer(.system)
+        else {
+            Issue.record("trusted without the authority")
+            return
+        }
+        let dial = Self.dial(address, .file(file))
+        #expect(await Self.talk(dial) == ["opened", "hello", "closed 1000"])
+        await server.stop()
     }
 
     // MARK: Whoever answers

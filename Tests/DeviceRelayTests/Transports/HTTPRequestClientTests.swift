@@ -22,7 +22,9 @@ import X509
         let result: Result<HTTPAnswer, RequestFailure>
         do throws(RequestFailure) {
             let client = HTTPRequestClient(timeout: timeout)
-            result = .success(try await client.send(request, to: address, trust: RelayTrust(relay: relay, authorities: authorities)))
+            result = .success(
+                try await client.send(request, to: address, trust: RelayTrust(relay: relay, authorities: .certificates(authorities)))
+            )
         } catch {
             result = .failure(error)
         }

@@ -280,7 +280,7 @@ import Testing
         _ = machine.received(try Self.frame(.unwatch(EndpointMessage.Unwatch(ref: try Self.ref(2)))), Self.at(1))
         let command = EndpointMessage.commandSend(EndpointMessage.CommandSend(ref: try Self.ref(3), command: Blob([1])))
         #expect(machine.received(try Self.frame(command), Self.at(1)) == [.forward(command, ChannelID(7))])
-        #expect(counted.withLock { $0 } == [.publishesPerSecond, .commandsPerSecond])
+        #expect(counted.withLock { $0 } == [.watchesPerSecond, .commandsPerSecond])
     }
 
     @Test func tooManyCommandsAreNotForwarded() throws {

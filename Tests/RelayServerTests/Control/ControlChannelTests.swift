@@ -103,7 +103,7 @@ import Testing
     }
 
     @Test func anEndpointsRateIsOneForAllItsChannels() async throws {
-        try await TestRelay.with(configure: { $0.limits[.publishesPerSecond] = 1 }) { relay in
+        try await TestRelay.with(configure: { $0.limits[.watchesPerSecond] = 1 }) { relay in
             let endpoint = TransportTestEndpoint()
             let first = try await TestWebSocket.welcomed(relay, endpoint: endpoint)
             let second = try await TestWebSocket.welcomed(relay, endpoint: endpoint)
@@ -115,7 +115,7 @@ import Testing
             try await first.send(try Self.watch(11))
             guard case .failure(let failure) = try await first.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
             #expect(failure.code == .tooManyRequests)
-            #expect(failure.limit?.name == "publishesPerSecond")
+            #expect(failure.limit?.name == "watchesPerSecond")
             #expect(failure.limit?.allowed == 1)
             #expect((failure.retryAfter ?? 0) > 0)
             #expect(relay.core.received.count == 10)

@@ -77,6 +77,7 @@ import Testing
             case .commandsPerSecond:
                 let id = phone.nextCommandID()
                 return try await repeated { .commandCancel(.init(ref: $0, id: id)) }
+            case .watchesPerSecond: return try await repeated { .watch(.init(ref: $0)) }
             case .publishesPerSecond: return try await repeated { .unpublish(.init(ref: $0, appID: "a")) }
             case .tunnelOpensPerSecond: return try await repeated { .tunnelOpen(.init(ref: $0, target: pc.id, timeout: 1)) }
             case .helloSeconds:
@@ -120,7 +121,8 @@ import Testing
             .controlFrameBytes: 20_000, .controlFrameBytesBeforeWelcome: 8_000, .commandBytes: 4_096, .replyBytes: 64,
             .mailboxCommands: 3, .mailboxBytes: 6_000, .endpointsPerAccount: 3, .appRegistrationBytes: 600,
             .appRegistrationsBytes: 900, .schemesPerApp: 1, .servicesPerApp: 1, .attributesPerApp: 1, .serviceNameBytes: 4,
-            .displayNameCharacters: 8, .commandsPerSecond: 2, .publishesPerSecond: 2, .tunnelOpensPerSecond: 2, .helloSeconds: 3,
+            .displayNameCharacters: 8, .commandsPerSecond: 2, .publishesPerSecond: 2, .watchesPerSecond: 2, .tunnelOpensPerSecond: 2,
+            .helloSeconds: 3,
         ]
         let relayd = try await RelaydProcess(arguments: small.flatMap { ["--limit", "\($0.rawValue)=\($1)"] })
         _ = try await relayd.start()

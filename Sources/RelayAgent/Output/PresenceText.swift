@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Why a device can or cannot be reached, for people.
+enum PresenceText {
+    /// Such as `shut down 3 min ago`.
+    static func reason(_ presence: Presence, now: Date = .now) -> String {
+        let reason =
+            switch presence.reason {
+            case .connected: "connected"
+            case .waking: "it was sent a wake"
+            case .suspended: "asleep"
+            case .signedOut: "signed out"
+            case .shutdown: "shut down"
+            case .lost: "its connection broke"
+            case .neverSeen: "it has not connected yet"
+            case .relayStarting: "the relay has just started"
+            case .relayUnreachable: "there is no connection to the relay"
+            default: DisplayText.sanitized(presence.reason.rawValue)
+            }
+        guard let since = presence.since else { return reason }
+        return "\(reason) \(Age.text(since: since, now: now)) ago"
+    }
+}

@@ -72,7 +72,7 @@ import Testing
         #expect(try joined.json["relay"] as? String == moved.origin)
         let after = try await desk.relay("whoami", "--json").json
         #expect(after["endpoint"] as? String == before["endpoint"] as? String)
-        #expect(try await desk.relay("devices").text.contains("TV"))
+        #expect(try await desk.relay("devices", "--all").text.contains("TV"))
         // The link is still good for another device.
         let other = try TestDevice()
         #expect(try await other.relay("join", link, "--name", "Other").status == 0)

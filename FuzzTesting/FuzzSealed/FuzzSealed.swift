@@ -3,7 +3,8 @@
 
 import RelayProtocol
 
-/// Whatever a relay or a peer hands over as a command, reply, receipt or record: no trap.
+/// What a relay or a peer hands over as a command, reply, receipt, record or other signed statement, and what a person pastes as a join link: no
+/// trap.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let bytes = Array(UnsafeBufferPointer(start: start, count: count))
@@ -16,6 +17,12 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var book = RecordBook(account: "account-1")
     if let record = try? book.add(endpointRecord: bytes) {
         _ = try? book.set(appRegistrations: [bytes], of: record.payload.endpointID)
+    }
+    _ = try? Unverified<CommandReceipt>(decoding: bytes)
+    _ = try? Unverified<Voucher>(decoding: bytes)
+    _ = try? Unverified<Revocation>(decoding: bytes)
+    if let link = try? JoinLink(parsing: String(decoding: bytes, as: UTF8.self), plainHTTP: .allowed) {
+        guard (try? JoinLink(parsing: link.text, plainHTTP: .allowed)) == link else { fatalError("a link that is not what it says") }
     }
     return 0
 }

@@ -29,4 +29,6 @@ package enum CommandError: Error, Hashable, Sendable {
     case malformedBody
     /// Its time is over.
     case expired
+    /// It would live longer than 28 days.
+    case livesTooLong
 }

@@ -30,6 +30,7 @@ package struct SealedCommand: Hashable, Sendable {
         limits: Limits = Limits()
     ) throws {
         try header.validate()
+        guard !header.livesTooLong else { throw CommandError.livesTooLong }
         guard header.kind == body.kind, header.sender == EndpointID(key.publicKey), header.keyID == target.keyID else {
             throw CommandError.malformed
         }
@@ -124,6 +125,8 @@ package struct SealedCommand: Hashable, Sendable {
         guard sender.identityKey.isValid(signature, over: headerBytes + encapsulatedKey + ciphertext, for: .command) else {
             throw .badSignature
         }
+        // A relay refuses such a command before it stores it.
+        guard !header.livesTooLong else { throw .livesTooLong }
         guard now < header.expires else { throw .expired }
     }
 

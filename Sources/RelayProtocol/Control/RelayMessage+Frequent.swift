@@ -35,6 +35,7 @@ extension RelayMessage {
                 object.put("introduction", added.introduction)
                 object.put("registrations", added.registrations)
                 object.put("presence", added.presence)
+                if let joining = added.joining { object.put("joining", joining) }
             }
         case .endpointUpdated(let updated):
             guard updated.introduction == nil, updated.registrations == nil else { return nil }
@@ -136,6 +137,14 @@ extension JSONObject {
             object.put("reason", presence.reason.rawValue)
             if let since = presence.sinceMilliseconds { object.put("since", since.count) }
             if let within = presence.expectedWithinMilliseconds { object.put("expectedWithin", within.count) }
+        }
+    }
+
+    fileprivate mutating func put(_ key: StaticString, _ joining: Joining) {
+        put(key) { object in
+            object.put("time", joining.time.count)
+            if let inviter = joining.invitedBy { object.put("invitedBy", inviter.description) }
+            if let address = joining.address { object.put("address", address) }
         }
     }
 }

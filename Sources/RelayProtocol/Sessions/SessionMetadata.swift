@@ -7,7 +7,7 @@ import NIOCore
 package struct SessionOpening: Hashable, Sendable {
     /// The app service's name.
     package var serviceName: String
-    /// The app it belongs to; empty means any.
+    /// The app it belongs to; empty where none was named, which no app fits.
     package var packageID: String
     /// The app that asks, as it calls itself; empty if it does not.
     package var callerAppID: String

@@ -138,7 +138,12 @@ import Testing
         let channel: any Channel
         let session: PeerSession
 
-        static func connect(_ relay: TestTunnelRelay, to target: SessionSide) async throws -> HostilePeer {
+        /// - Parameter frames: Where the frames go that it gets.
+        static func connect(
+            _ relay: TestTunnelRelay,
+            to target: SessionSide,
+            frames: AsyncStream<SessionFrame>.Continuation? = nil
+        ) async throws -> HostilePeer {
             var configuration = try TestCertificate().clientConfiguration()
             configuration.applicationProtocols = ["device-relay/1"]
             let context = try NIOSSLContext(configuration: configuration)
@@ -146,6 +151,7 @@ import Testing
             async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
             let channel = try await tunnel.opener.connect(timeout: .seconds(10)) { channel in
                 try channel.pipeline.syncOperations.addHandler(NIOSSLClientHandler(context: context, serverHostname: nil))
+                if let frames { try channel.pipeline.syncOperations.addHandler(FrameReader(frames)) }
                 try channel.pipeline.syncOperations.addHandler(QuietHandler())
             }
             channel.writeAndFlush(ByteBuffer(bytes: SessionTrustTests.settings), promise: nil)
@@ -160,6 +166,70 @@ import Testing
             for frame in frames { SessionFrameEncoder.write(frame, to: &bytes) }
             channel.writeAndFlush(bytes, promise: nil)
         }
+    }
+
+    /// Passes on the frames that are read.
+    final class FrameReader: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        private var decoder = SessionFrameDecoder()
+        private let frames: AsyncStream<SessionFrame>.Continuation
+
+        init(_ frames: AsyncStream<SessionFrame>.Continuation) { self.frames = frames }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            decoder.append(Self.unwrapInboundIn(data))
+            while let frame = try? decoder.next() { frames.yield(frame) }
+        }
+
+        func channelInactive(context: ChannelHandlerContext) {
+            frames.finish()
+            context.fireChannelInactive()
+        }
+    }
+
+    /// Each ends one request, and the connection goes on.
+    @Test func aMessageThatDoesNotDecodeOrHasBytesBehindItIsRefusedAlone() async throws {
+        let relay = try await TestTunnelRelay()
+        let target = try SessionSide(services: [.echo()])
+        let frames = AsyncStream.makeStream(of: SessionFrame.self)
+        let peer = try await HostilePeer.connect(relay, to: target, frames: frames.continuation)
+        let one = SessionConnectionID(1)
+        peer.say(SessionFrame(.open(SessionOpening(serviceName: "test", packageID: "com.example.app")), connection: one))
+        var iterator = frames.stream.makeAsyncIterator()
+        while let frame = await iterator.next(), frame.payload != .opened { #expect(frame.connection == .session) }
+        let messages: [[UInt8]] = [[0xA0, 0], [0xFF], [], [0xA0, 0xA0], [0xB8, 0], [0xA0]]
+        for (index, message) in messages.enumerated() {
+            let number = UInt32(truncatingIfNeeded: index + 1)
+            peer.say(SessionFrame(.request(.inline(ByteBuffer(bytes: message)), timeLeft: nil), connection: one, number: number))
+            guard let answer = await iterator.next() else { break }
+            #expect(answer.connection == one && answer.number == number)
+            switch answer.payload {
+            case .error(let failure): #expect(failure.code == .invalidMessage && index < messages.count - 1)
+            case .response(let answer): #expect(answer == .inline(ByteBuffer(bytes: [0xA0])) && index == messages.count - 1)
+            default: Issue.record("\(answer)")
+            }
+        }
+        #expect(!peer.session.hasEnded)
+        try? await peer.channel.close().get()
+        await relay.stop()
+    }
+
+    @Test func anOpenWithoutAPackageFitsNoApp() async throws {
+        let relay = try await TestTunnelRelay()
+        let target = try SessionSide(services: [.echo()])
+        let frames = AsyncStream.makeStream(of: SessionFrame.self)
+        let peer = try await HostilePeer.connect(relay, to: target, frames: frames.continuation)
+        peer.say(SessionFrame(.open(SessionOpening(serviceName: "test")), connection: SessionConnectionID(1)))
+        for await frame in frames.stream where frame.connection != .session {
+            guard case .refused(let refusal) = frame.payload else {
+                Issue.record("\(frame)")
+                break
+            }
+            #expect(refusal.code == .appNotInstalled)
+            break
+        }
+        try? await peer.channel.close().get()
+        await relay.stop()
     }
 
     static func randomFrame(using random: inout SeededGenerator) -> SessionFrame {

@@ -130,13 +130,43 @@ import Testing
         #expect(refusal { ($0.created, $0.expires) = (now - 1, now) } == .expired)
         #expect(refusal { $0.expires = now + 1 } == nil)
         #expect(refusal { $0.expires = $0.created } == .malformed)
-        #expect(refusal { $0.expires = $0.created + CommandPeriod.longestLife + 1 } == .malformed)
+        #expect(refusal { $0.expires = $0.created + CommandPeriod.longestLife } == nil)
+        #expect(refusal { $0.expires = $0.created + CommandPeriod.longestLife + 1 } == .livesTooLong)
         #expect(refusal { $0.created = .min } == .malformed)
         #expect(refusal { $0.number = 0 } == .malformed)
         #expect(refusal { $0.number = 1 << 53 } == .malformed)
         #expect(refusal { $0.suite = 2 } == .unknownSuite(2))
         #expect(refusal { $0.targetApp = "" } == .malformed)
         #expect(refusal { $0.senderApp = "a\u{1}" } == .malformed)
+    }
+
+    /// Such a command is well formed, so that the relay can read it and refuse it with a code of its own.
+    @Test func aCommandThatLivesTooLongCanBeReadAndIsRefused() throws {
+        let header = header { $0.expires = $0.created + CommandPeriod.longestLife + 1 }
+        let headerBytes = try ValueSetEncoder().encode(header).encodedBytes()
+        let (key, body) = try target.agreementKey.publicKey.seal(
+            try launch.encodedBytes(),
+            info: Purpose.command.bytes,
+            associatedData: headerBytes
+        )
+        let envelope: ValueSet = [
+            "header": .data(headerBytes), "key": .data(key), "body": .data(body),
+            "signature": .data(try sender.identityKey.sign(headerBytes + key + body, for: .command)),
+        ]
+        let command = try SealedCommand(decoding: try envelope.encodedBytes())
+        #expect(error(of: CommandError.self) { try command.verify(for: recipient, from: sender.record(), now: now) } == .livesTooLong)
+        let refusal = error(of: CommandRefusal.self) {
+            try CommandAdmission(databaseBegan: 0).check(
+                command.descriptor,
+                again: false,
+                now: now,
+                targetIsKnown: true,
+                highestNumber: nil,
+                mailbox: MailboxUse(),
+                repliesWaiting: MailboxUse()
+            )
+        }
+        #expect(refusal == CommandRefusal(.livesTooLong, mayHaveRun: false))
     }
 
     @Test func anotherSenderIsRefused() throws {
@@ -230,6 +260,20 @@ import Testing
                 _ = try changed.open(command, with: [sender.agreementKey])
             }
         }
+    }
+
+    /// The receipt holds the reply's digest, so its outcome is the target's word, whether the reply opens or not.
+    @Test func aReplyThatDoesNotOpenLeavesTheOutcome() throws {
+        let command = try seal()
+        // Sealed for a key that the sender does not have.
+        let reply = try SealedReply(["Answer": 42], to: command, sender: TestEndpoint().agreementKey.publicKey)
+        let receipt = try Signed(
+            CommandReceipt(for: command.descriptor, outcome: .succeeded, reply: reply.encoded, time: now),
+            key: target.identityKey
+        ).encoded
+        let final = CommandFinal(receipt: receipt, reply: reply.encoded, of: command.descriptor, from: try target.record())
+        #expect(final == CommandFinal(outcome: .succeeded, receipt: receipt, reply: reply.encoded))
+        #expect(error(of: CommandError.self) { try reply.open(command, with: [sender.agreementKey]) } == .unknownKey)
     }
 
     @Test func aReceiptThatDoesNotHoldSaysThatNobodyKnows() throws {

@@ -90,9 +90,19 @@ enum ControlSamples {
             .endpointAdded(
                 .init(endpoint: endpoint, introduction: introduction, registrations: [Blob([7]), Blob([8])], presence: presence)
             ),
+            .endpointAdded(
+                .init(
+                    endpoint: endpoint,
+                    introduction: introduction,
+                    registrations: [],
+                    presence: presence,
+                    joining: Joining(time: 1_700_000_000_000, invitedBy: endpoint, address: "2001:db8::1")
+                )
+            ),
             .endpointUpdated(.init(endpoint: endpoint, presence: Presence(.available, .connected))),
             .endpointUpdated(.init(endpoint: endpoint, introduction: introduction, registrations: [])),
             .endpointRemoved(.init(endpoint: endpoint, isRevoked: true)),
+            .endpointRemoved(.init(endpoint: endpoint, isRevoked: true, revocation: Blob([5]))),
             .enumerationCompleted(.init()),
             .notificationsState(.init(appID: "com.example.player", state: .expiring)),
             .command(.init(command: Blob(bytes(300)), sender: introduction)),

@@ -288,6 +288,20 @@ import Testing
         #expect(error(rawSessionFrame(15, [0, 0, 0, 1, 0, 0, 0xC0])) == .invalidFrame)
     }
 
+    @Test func anOpenWithoutAPackageNamesNoApp() throws {
+        func opening(_ map: ValueSet) throws -> SessionOpening? {
+            var decoder = SessionFrameDecoder()
+            let encoded = try map.encodedBytes()
+            decoder.append(rawSessionFrame(2, connection: 1, [0, UInt8(encoded.count)] + encoded))
+            guard case .open(let opening) = try decoder.next()?.payload else { return nil }
+            return opening
+        }
+        #expect(try opening(["service": "s"]) == SessionOpening(serviceName: "s"))
+        #expect(try opening(["service": "s", "package": ""]) == SessionOpening(serviceName: "s"))
+        // No app has the empty id, so a host refuses it with `appNotInstalled`.
+        #expect(!ProgramText.isValid(SessionOpening(serviceName: "s").packageID))
+    }
+
     @Test(arguments: 0..<300 as Range<UInt64>) func noiseNeverTraps(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var stream = encodedSession((0..<10).map { _ in sampleSessionFrames.randomElement(using: &random) ?? sampleSessionFrames[0] })

@@ -29,6 +29,16 @@ private let echo = SessionOpening(
         #expect(actions.brokenRule == .settingsExpected)
     }
 
+    @Test func aFrameThatIsSkippedCountsForNothingAlsoBeforeSettings() {
+        var machine = SessionStateMachine(role: .client)
+        var decoder = SessionFrameDecoder()
+        decoder.append(rawSessionFrame(0x80, flags: 0xFF, connection: 9, number: 9, [1, 2, 3]))
+        decoder.append(encodedSession([SessionFrame(.settings(SessionSettings())), SessionFrame(.ping(7))]))
+        var actions: [SessionAction] = []
+        machine.receive(from: &decoder, at: .zero, into: &actions)
+        #expect(actions == [sentFrame(.pong(7))])
+    }
+
     @Test func settingsComeOnce() {
         var side = SessionSide()
         #expect(side.receive(.settings(SessionSettings())).brokenRule == .settingsExpected)

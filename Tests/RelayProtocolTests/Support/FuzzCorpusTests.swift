@@ -55,6 +55,9 @@ import Testing
         #expect(inputs.contains { (try? SealedCommand(decoding: $0)) != nil })
         #expect(inputs.contains { (try? SealedReply(decoding: $0)) != nil })
         #expect(inputs.contains { (try? Signed<EndpointRecord>(verifying: $0)) != nil })
+        #expect(inputs.contains { (try? Unverified<Voucher>(decoding: $0)) != nil })
+        #expect(inputs.contains { (try? Unverified<Revocation>(decoding: $0)) != nil })
+        #expect(inputs.contains { (try? JoinLink(parsing: String(decoding: $0, as: UTF8.self))) != nil })
     }
 
     /// Writes the seeds anew, when their form has changed: `DEVICE_RELAY_WRITE_CORPUS=1 swift test --filter RelayProtocolTests.FuzzCorpusTests`.
@@ -107,6 +110,15 @@ import Testing
                 key: target.identityKey
             )
             try write(receipt.encoded, "FuzzSealed", "receipt-\(kind)")
+        }
+        for (index, vector) in try VectorFolder.read(IdentityVectors.self, "identity").valid.enumerated() {
+            try write(hex(vector.encoded), "FuzzSealed", "\(vector.kind)-\(index)")
+        }
+        for (index, vector) in try VectorFolder.read(InvitationVectors.self, "invitations").invitations.enumerated() {
+            try write(Array(vector.link.utf8), "FuzzSealed", "link-\(index)")
+        }
+        for (index, vector) in try VectorFolder.read(ControlVectors.self, "control").valid.enumerated() {
+            try write(Array(vector.frame.utf8), "FuzzControl", "vector-\(index)")
         }
         try write(try sender.signedRecord().encoded, "FuzzSealed", "record")
         try write(try Signed(sender.registration(), key: sender.identityKey).encoded, "FuzzSealed", "registration")

@@ -73,6 +73,22 @@ import Testing
         #expect(try await third.hear().map(\.offered) == [command.encoded])
     }
 
+    @Test func aCommandThatLivesTooLongIsRefusedWithACodeOfItsOwn() async throws {
+        let world = try await CoreWorld()
+        let near = try await world.open(sender)
+        _ = try await world.open(target)
+        let command = try await world.command(from: sender, to: target)
+        var header = command.header
+        header.expires = header.created + CommandPeriod.longestLife + 1
+        // The relay leaves the signature to the target.
+        var envelope = try ValueSet(decoding: command.encoded)
+        envelope["header"] = .data(try ValueSetEncoder().encode(header).encodedBytes())
+        let answer = try await near.say(.commandSend(.init(ref: testRef(), command: Blob(try envelope.encodedBytes()))))
+        guard case .failure(let failure)? = answer.first else { throw TestError("no error") }
+        #expect(failure.code == .livesTooLong && !failure.mayHaveRun)
+        #expect(try await world.row(command) == nil)
+    }
+
     @Test func theSameBytesGetTheSameAnswer() async throws {
         let world = try await CoreWorld()
         let (near, far) = (try await world.open(sender), try await world.open(target))

@@ -124,6 +124,16 @@ import Testing
         #expect(try await world.connect(devices[2].hello(account)).rejection == nil)
     }
 
+    @Test func aRecordForNoAccountIsToldTheAccount() async throws {
+        let world = try await CoreWorld()
+        let device = TestDevice(subject: "me")
+        let rejection = try #require(try await world.connect(device.hello("unknown")).rejection)
+        #expect(rejection.code == .wrongAccount && rejection.retry)
+        let account = try #require(rejection.account)
+        #expect(try await world.store.transact { try $0.endpoint(device.id) } == nil)
+        #expect(try await world.connect(device.hello(account, version: 2)).rejection == nil)
+    }
+
     @Test func aRecordNeverGoesBack() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
@@ -132,6 +142,10 @@ import Testing
         #expect(try await world.connect(first).rejection == nil)
         #expect(try await world.connect(first).rejection == nil)
         #expect(try await world.connect(device.hello(account, version: 2)).rejection?.code == .recordOutdated)
+        // The same body under another signature: the relay goes by the bytes.
+        var again = first
+        again.record = try Unverified(decoding: try Signed(first.record.payload, key: device.identityKey).encoded)
+        #expect(try await world.connect(again).rejection?.code == .recordOutdated)
         var renamed = device
         renamed.name = "Kitchen"
         #expect(try await world.connect(renamed.hello(account, version: 3)).rejection?.code == .recordOutdated)

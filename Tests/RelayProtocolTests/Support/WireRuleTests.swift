@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import Testing
+
+/// Rules of the wire that somebody who reads the page for an implementation of his own asks for: where each is written, and which test shows it.
+@Suite struct WireRuleTests {
+    struct Rule: CustomTestStringConvertible {
+        let page: String
+        /// The words of the page.
+        let words: String
+        let tests: [(file: String, name: String)]
+
+        var testDescription: String { words }
+    }
+
+    static let rules: [Rule] = [
+        Rule(
+            page: "protocol.md",
+            words: "a signature made anew over the same body included",
+            tests: [("RelayServerTests/Core/ConnectingTests", "aRecordNeverGoesBack")]
+        ),
+        Rule(
+            page: "protocol.md",
+            words: "the relay refuses it with `livesTooLong`",
+            tests: [
+                ("RelayProtocolTests/Commands/SealedCommandTests", "aCommandThatLivesTooLongCanBeReadAndIsRefused"),
+                ("RelayServerTests/Core/CommandFlowTests", "aCommandThatLivesTooLongIsRefusedWithACodeOfItsOwn"),
+            ]
+        ),
+        Rule(
+            page: "protocol.md",
+            words: "an `open` without `package` fits none",
+            tests: [
+                ("RelayProtocolTests/Sessions/SessionFrameTests", "anOpenWithoutAPackageNamesNoApp"),
+                ("DeviceRelayTests/Sessions/SessionTroubleTests", "anOpenWithoutAPackageFitsNoApp"),
+            ]
+        ),
+        Rule(
+            page: "protocol.md",
+            words: "The side that asks acts on its `deadline`",
+            tests: [("DeviceRelayTests/Sessions/SessionLifeTests", "theEndOfTheTimeIsTheSameForTheService")]
+        ),
+        Rule(
+            page: "protocol.md",
+            words: "A frame that is skipped may come at any time",
+            tests: [("RelayProtocolTests/Sessions/SessionStateMachineTests", "aFrameThatIsSkippedCountsForNothingAlsoBeforeSettings")]
+        ),
+        Rule(
+            page: "protocol.md",
+            words: "Bytes behind a map end the session with `invalidMetadata`",
+            tests: [
+                ("RelayProtocolTests/Sessions/SessionFrameTests", "bodiesAreChecked"),
+                ("DeviceRelayTests/Sessions/SessionTroubleTests", "aMessageThatDoesNotDecodeOrHasBytesBehindItIsRefusedAlone"),
+            ]
+        ),
+        Rule(
+            page: "protocol.md",
+            words: "puts `unknown` there, which is no account of any relay",
+            tests: [("RelayServerTests/Core/ConnectingTests", "aRecordForNoAccountIsToldTheAccount")]
+        ),
+        Rule(
+            page: "protocol.md",
+            words: "A device without any confirmed endpoint can be addressed like another",
+            tests: [("RelayProtocolTests/Directory/TargetResolutionTests", "aDeviceNobodyConfirmedCanBeAddressed")]
+        ),
+        Rule(
+            page: "protocol.md",
+            words: "the outcome stands and is acknowledged",
+            tests: [("RelayProtocolTests/Commands/SealedCommandTests", "aReplyThatDoesNotOpenLeavesTheOutcome")]
+        ),
+        Rule(
+            page: "protocol.md",
+            words: "HPKE's `info` is the purpose's text alone, without the zero byte",
+            tests: [
+                ("RelayProtocolTests/Vectors/VectorTests", "commandsAreTakenAndMadeAgain"),
+                ("RelayProtocolTests/Vectors/VectorTests", "invitationsAreProved"),
+            ]
+        ),
+        Rule(
+            page: "issuer.md",
+            words: "Fields: `token`, a refresh token; `client_id`",
+            tests: [("RelayIssuerTests/IssuerRouteTests", "anEndpointRefreshesAndRevokes")]
+        ),
+        Rule(
+            page: "relay.md",
+            words: "A head beyond them is answered with 400",
+            tests: [("RelayServerTests/Hostile/BoundaryTests", "headersOfHTTP")]
+        ),
+    ]
+
+    @Test(arguments: rules) func theRuleIsOnItsPageAndATestShowsIt(_ rule: Rule) throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..").standardizedFileURL
+        func words(_ path: String) throws -> String {
+            try String(contentsOf: root.appending(path: path), encoding: .utf8).split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        }
+        #expect(try words("docs/\(rule.page)").contains(rule.words))
+        for test in rule.tests {
+            #expect(try words("Tests/\(test.file).swift").contains("func \(test.name)("), "\(test.file) has no \(test.name)")
+        }
+    }
+}

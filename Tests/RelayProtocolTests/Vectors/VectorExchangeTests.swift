@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import Testing
+
+/// An implementation in Python, with other libraries for CBOR, signatures and encryption, takes and refuses the same vectors.
+@Suite struct VectorExchangeTests {
+    private static let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_PYTHON"]
+
+    @Test(.enabled(if: python != nil, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has cbor2 and cryptography"))
+    func anIndependentImplementationAgrees() throws {
+        let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../scripts/check-vectors.py")
+        let process = Process()
+        process.executableURL = URL(filePath: try #require(Self.python))
+        process.arguments = [script.standardizedFileURL.path, VectorFolder.url.path]
+        let (output, errors) = (Pipe(), Pipe())
+        process.standardOutput = output
+        process.standardError = errors
+        try process.run()
+        let checked = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        let failure = String(decoding: try errors.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0, "\(failure)")
+        #expect(Int(checked.trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0 > 300)
+    }
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+
+@testable import RelayProtocol
+
+/// `docs/vectors`: what another implementation of the protocol can be held against. `README.md` there says what the fields mean.
+enum VectorFolder {
+    static let url = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../docs/vectors").standardizedFileURL
+
+    static func read<File: Decodable>(_ type: File.Type, _ name: String) throws -> File {
+        try JSONDecoder().decode(type, from: Data(contentsOf: url.appending(path: "\(name).json")))
+    }
+
+    static func write(_ file: some Encodable, _ name: String) throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        try (encoder.encode(file) + Data("\n".utf8)).write(to: url.appending(path: "\(name).json"))
+    }
+
+    static func keys() throws -> KeyVectors { try read(KeyVectors.self, "keys") }
+}
+
+struct ValueVectors: Codable {
+    var valid: [Valid]
+    var refusedCBOR: [RefusedCBOR]
+    var refusedJSON: [RefusedJSON]
+
+    struct Valid: Codable {
+        var name: String
+        /// As a text, since it is compared byte by byte.
+        var json: String
+        var cbor: String
+    }
+
+    struct RefusedCBOR: Codable {
+        var name: String
+        var cbor: String
+        var error: String
+    }
+
+    struct RefusedJSON: Codable {
+        var name: String
+        var json: String
+        var error: String
+    }
+}
+
+struct IdentityVectors: Codable {
+    var account: String
+    var valid: [Valid]
+    var sequences: [Sequence]
+    var refused: [Refused]
+
+    enum Kind: String, Codable, CaseIterable {
+        case endpointRecord, appRegistration, voucher, revocation
+    }
+
+    struct Valid: Codable {
+        var name: String
+        var kind: Kind
+        var purpose: String
+        /// The key that signs.
+        var signer: String
+        var fields: JSONValue
+        var body: String
+        var signature: String
+        var encoded: String
+        /// Of an endpoint record: what the system key has signed, without the purpose.
+        var membership: String?
+        /// Of a voucher: the record that it is for.
+        var record: String?
+    }
+
+    /// Records of one endpoint, offered one after the other.
+    struct Sequence: Codable {
+        var name: String
+        var steps: [Step]
+
+        struct Step: Codable {
+            var encoded: String
+            var error: String?
+        }
+    }
+
+    struct Refused: Codable {
+        var name: String
+        var kind: Kind
+        /// The key that must have signed.
+        var signer: String
+        var encoded: String
+        var record: String?
+        var error: String
+    }
+
+    func record(of signer: String) -> [UInt8] {
+        hex(valid.first { $0.kind == .endpointRecord && $0.signer == signer }?.encoded ?? "")
+    }
+
+    func encoded(_ name: String) -> [UInt8] { hex(valid.first { $0.name == name }?.encoded ?? "") }
+}
+
+struct InvitationVectors: Codable {
+    var invitations: [Invitation]
+    var refusedProofs: [RefusedProof]
+    var refusedLinks: [RefusedLink]
+
+    struct Invitation: Codable {
+        var name: String
+        var secret: String
+        /// The newcomer.
+        var endpoint: String
+        /// What the HMAC is over.
+        var statement: String
+        var proof: String
+        var origin: String
+        var relay: String
+        var invite: String
+        var by: String
+        var link: String
+    }
+
+    struct RefusedProof: Codable {
+        var name: String
+        var secret: String
+        var endpoint: String
+        var proof: String
+    }
+
+    struct RefusedLink: Codable {
+        var name: String
+        var link: String
+        var error: String
+    }
+}
+
+struct HelloVectors: Codable {
+    var valid: [Hello]
+    var refused: [Hello]
+
+    struct Hello: Codable {
+        var name: String
+        var signer: String
+        var relay: String
+        var origin: String
+        var nonce: String
+        var token: String
+        var record: String
+        /// The statement: what is signed, without the purpose.
+        var statement: String
+        var signature: String
+    }
+}
+
+struct DPoPVectors: Codable {
+    var valid: [Valid]
+    var refused: [Refused]
+
+    struct Valid: Codable {
+        var name: String
+        var signer: String
+        /// RFC 7638, of the key: what `cnf.jkt` says.
+        var thumbprint: String
+        var method: String
+        var url: String
+        /// The checking side's clock, in milliseconds.
+        var time: Int64
+        var accessToken: String?
+        var header: String
+        var claims: String
+        var proof: String
+    }
+
+    struct Refused: Codable {
+        var name: String
+        var method: String
+        var url: String
+        var time: Int64
+        var accessToken: String?
+        var proof: String
+        var error: String
+    }
+}
+
+struct CommandVectors: Codable {
+    var account: String
+    var relay: String
+    /// The key of the sender, and that of the target.
+    var sender: String
+    var target: String
+    /// The relay's time at which the target looks at them.
+    var time: Int64
+    var commands: [Command]
+    var receipts: [Receipt]
+    var refused: [Refused]
+
+    struct Seal: Codable {
+        /// The agreement key that it is for.
+        var recipient: String
+        /// The sender's key for this seal alone.
+        var ephemeral: String
+        var info: String
+        var associatedData: String
+        var plain: String
+        var key: String
+        var ciphertext: String
+    }
+
+    struct Command: Codable {
+        var name: String
+        var header: JSONValue
+        var headerBytes: String
+        var body: JSONValue
+        var seal: Seal
+        var signature: String
+        var encoded: String
+        var digest: String
+    }
+
+    struct Receipt: Codable {
+        var name: String
+        var command: String
+        var fields: JSONValue
+        var body: String
+        var signature: String
+        var encoded: String
+        var reply: Reply?
+    }
+
+    struct Reply: Codable {
+        var message: JSONValue
+        var seal: Seal
+        var encoded: String
+        var digest: String
+    }
+
+    enum Kind: String, Codable {
+        case command, receipt, reply
+    }
+
+    struct Refused: Codable {
+        var name: String
+        var kind: Kind
+        /// Of a receipt or reply: the command that it came for.
+        var command: String?
+        var encoded: String
+        /// Of a receipt: the reply that came with it.
+        var reply: String?
+        var error: String
+    }
+}
+
+struct ControlVectors: Codable {
+    var valid: [Valid]
+    var refused: [Refused]
+
+    enum Side: String, Codable {
+        case endpoint, relay
+    }
+
+    struct Valid: Codable {
+        var name: String
+        var from: Side
+        var type: String
+        var frame: String
+    }
+
+    /// One of `closes`, `answers` and `isIgnored` is there.
+    struct Refused: Codable {
+        var name: String
+        var from: Side
+        /// In hexadecimal: it need not be text.
+        var frame: String
+        /// The WebSocket close code.
+        var closes: Int?
+        /// The code of the relay's `error`.
+        var answers: String?
+        var isIgnored: Bool?
+    }
+}
+
+struct SessionVectors: Codable {
+    var frames: [Frame]
+    var streams: [Stream]
+    var prefaces: [Preface]
+
+    struct Frame: Codable {
+        var name: String
+        var type: UInt8
+        var typeName: String
+        var flags: UInt8
+        var connection: UInt32
+        var request: UInt32
+        var metadata: JSONValue?
+        var message: String?
+        var code: UInt16?
+        var text: String?
+        var credit: UInt32?
+        /// Of `ping` and `pong`.
+        var value: String?
+        var lastConnection: UInt32?
+        var frame: String
+    }
+
+    /// What a side receives from the beginning of a session.
+    struct Stream: Codable {
+        var name: String
+        /// Who receives it: the TLS client.
+        var bytes: String
+        /// The code of the session error; absent where all of it is in order.
+        var error: UInt16?
+        var errorName: String?
+    }
+
+    struct Preface: Codable {
+        var tunnel: String
+        var token: String
+        var bytes: String
+    }
+}
+
+/// An error's name as the vectors have it: that of its case.
+func vectorName(of error: any Error) -> String {
+    switch error {
+    case let error as ValueSetError: return error.code.description
+    case let error as DPoPError:
+        return switch error {
+        case .malformed: "malformed"
+        case .algorithm: "algorithm"
+        case .signature: "signature"
+        case .method: "method"
+        case .url: "url"
+        case .time: "time"
+        case .accessToken: "accessToken"
+        }
+    case let error as JoinLinkError:
+        return switch error {
+        case .tooLong: "tooLong"
+        case .noFragment: "noFragment"
+        case .scheme: "scheme"
+        case .plainHTTP: "plainHTTP"
+        case .address: "address"
+        case .missing: "missing"
+        case .member: "member"
+        case .repeatedMember: "repeatedMember"
+        }
+    // Without what the case carries.
+    default: return String(String(describing: error).prefix { $0 != "(" })
+    }
+}
+
+func vectorError(from work: () throws -> Void) -> String? {
+    do {
+        try work()
+        return nil
+    } catch {
+        return vectorName(of: error)
+    }
+}

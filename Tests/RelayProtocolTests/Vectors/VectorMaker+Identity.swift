@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import Testing
+
+@testable import RelayProtocol
+
+extension VectorMaker {
+    var secret: [UInt8] { Digest256(hashing: Array("device-relay test secret".utf8)).bytes }
+
+    private func signed(
+        _ name: String,
+        _ kind: IdentityVectors.Kind,
+        _ payload: some SignedPayload,
+        by signer: String,
+        membership: String? = nil,
+        record: String? = nil
+    ) throws -> IdentityVectors.Valid {
+        let envelope = try ValueSet(decoding: try Signed(payload, key: try keys.signing(signer)).encoded)
+        return IdentityVectors.Valid(
+            name: name,
+            kind: kind,
+            purpose: type(of: payload).purpose.rawValue,
+            signer: signer,
+            fields: try JSONValue(encoding: payload),
+            body: hex(envelope["body"]?.data ?? []),
+            signature: hex(envelope["signature"]?.data ?? []),
+            encoded: hex(try envelope.encodedBytes()),
+            membership: membership,
+            record: record
+        )
+    }
+
+    func identities() throws -> IdentityVectors {
+        func membership(_ device: String) throws -> String {
+            hex(Array(account.utf8) + [0] + (try keys.endpoint("\(device).identity")).digest.bytes)
+        }
+        let (phone, pc) = (try keys.endpoint("phone.identity"), try keys.endpoint("pc.identity"))
+        let proof = InvitationProof.make(secret: secret, endpoint: phone)
+        let records = [
+            try signed("PC", .endpointRecord, try record("pc"), by: "pc.identity", membership: try membership("pc")),
+            try signed(
+                "phone with proof",
+                .endpointRecord,
+                try record("phone", proof: proof),
+                by: "phone.identity",
+                membership: try membership("phone")
+            ),
+        ]
+        let registration = AppRegistration(
+            version: 3,
+            account: account,
+            endpoint: pc,
+            appID: "com.example.player",
+            displayName: "Player ▶",
+            attributes: ["version": "3", "x": ""],
+            schemes: [.init(name: "https", isDefault: true), .init(name: "film")],
+            services: [.init(name: "remote-control", allowedApps: ["com.example.remote"]), .init(name: "open")],
+            acceptsUnencryptedCommands: false
+        )
+        let smallest = AppRegistration(version: 1, account: account, endpoint: phone, appID: "a", displayName: "")
+        let phoneRecord = hex(records[1].encoded)
+        let newcomer = try Signed<EndpointRecord>(verifying: phoneRecord)
+        let voucher = Voucher(by: pc, for: newcomer, knowledge: .verified, time: time)
+        let valid =
+            records + [
+                try signed("player", .appRegistration, registration, by: "pc.identity"),
+                try signed("smallest app", .appRegistration, smallest, by: "phone.identity"),
+                try signed("verified", .voucher, voucher, by: "pc.identity", record: hex(phoneRecord)),
+                try signed(
+                    "first seen",
+                    .voucher,
+                    Voucher(by: pc, for: newcomer, knowledge: .firstSeen, time: time),
+                    by: "pc.identity",
+                    record: hex(phoneRecord)
+                ),
+                try signed("of another one", .revocation, Revocation(of: phone, by: pc, account: account, time: time), by: "pc.identity"),
+                try signed("of itself", .revocation, Revocation(of: phone, by: phone, account: account, time: time), by: "phone.identity"),
+            ]
+        return IdentityVectors(
+            account: account,
+            valid: valid,
+            sequences: try sequences(),
+            refused: try refusedRecords() + refusedStatements(registration, voucher, phoneRecord)
+        )
+    }
+
+    private func sequences() throws -> [IdentityVectors.Sequence] {
+        func encoded(_ record: EndpointRecord) throws -> String { hex(try Signed(record, key: try keys.signing("pc.identity")).encoded) }
+        func encoded(_ version: UInt64, _ name: String) throws -> String { try encoded(record("pc", version: version, name: name)) }
+        let (oldest, second) = (try record("pc", name: "First"), try encoded(2, "Second"))
+        let first = try encoded(oldest)
+        return [
+            .init(
+                name: "versions only grow",
+                steps: [
+                    .init(encoded: first), .init(encoded: first), .init(encoded: second), .init(encoded: first, error: "outdated"),
+                    .init(encoded: try encoded(2, "Another"), error: "versionReused"), .init(encoded: try encoded(4, "Fourth")),
+                ]
+            ),
+            // The same body with a signature made anew.
+            .init(name: "signed anew", steps: [.init(encoded: first), .init(encoded: try encoded(oldest))]),
+        ]
+    }
+
+    private func refusedRecords() throws -> [IdentityVectors.Refused] {
+        let (key, body) = ("pc.identity", try body(try record("pc")))
+        let good = try envelope(body, by: key, for: .endpointRecord)
+        func changed(_ change: (inout ValueSet) throws -> Void) throws -> [UInt8] {
+            var set = try ValueSet(decoding: body)
+            try change(&set)
+            return try envelope(try set.encodedBytes(), by: key, for: .endpointRecord)
+        }
+        // `kind` is the first key of a body.
+        let kind: [UInt8] = try (["kind": "desktop"] as ValueSet).encodedBytes()
+        let twice: [UInt8] = [body[0] + 1] + Array(kind.dropFirst()) + Array(body.dropFirst())
+        let long: [UInt8] = [0xB8, body[0] & 0x1F] + Array(body.dropFirst())
+        let renamed = flipped(body, at: index(of: "study", in: body))
+        let cases: [(String, [UInt8])] = [
+            ("signed for another purpose", try envelope(body, by: key, for: .appRegistration)),
+            ("signed by another key", try envelope(body, by: "other.identity", for: .endpointRecord)),
+            ("a bit of the signature flipped", flipped(good, at: good.count - 1)),
+            (
+                "a bit of the name flipped",
+                try envelope(body, by: key, for: .endpointRecord) { $0["body"] = .data(renamed) }
+            ),
+            ("a byte behind it", good + [0]),
+            ("a byte behind the body", try envelope(body + [0], by: key, for: .endpointRecord)),
+            ("a further key in the envelope", try envelope(body, by: key, for: .endpointRecord) { $0["more"] = 1 }),
+            ("the same key twice", try envelope(twice, by: key, for: .endpointRecord)),
+            (
+                "a length that is not in its shortest form",
+                try envelope(long, by: key, for: .endpointRecord)
+            ),
+            ("no version", try changed { $0["version"] = nil }),
+            ("version 0", try changed { $0["version"] = 0 }),
+            ("version 2^53", try changed { $0["version"] = .int(1 << 53) }),
+            ("a system key that signed nothing", try changed { $0["systemKey"] = .data(try keys.signing("phone.system").publicKey.spki) }),
+            ("a system signature for another account", try changed { $0["account"] = "account-2" }),
+            ("a control character in the name", try changed { $0["name"] = "a\u{1B}[2J" }),
+            ("a bidirectional override in the name", try changed { $0["name"] = "a\u{202E}b" }),
+            ("an invisible name", try changed { $0["name"] = " \u{200D}" }),
+            ("a name of 65 characters", try changed { $0["name"] = .string(String(repeating: "n", count: 65)) }),
+            ("a space in the account", try changed { $0["account"] = "a b" }),
+            ("a proof of 31 bytes", try changed { $0["invitationProof"] = .data(Array(repeating: 1, count: 31)) }),
+        ]
+        return try cases.map { name, encoded in
+            let error = vectorError { _ = try Signed<EndpointRecord>(verifying: encoded) }
+            return .init(name: name, kind: .endpointRecord, signer: key, encoded: hex(encoded), error: try #require(error, "\(name)"))
+        }
+    }
+
+    private func refusedStatements(_ registration: AppRegistration, _ voucher: Voucher, _ record: [UInt8]) throws -> [IdentityVectors
+        .Refused]
+    {
+        let key = "pc.identity"
+        let (phone, pc) = (try keys.endpoint("phone.identity"), try keys.endpoint(key))
+        func changed(_ payload: some SignedPayload, _ change: (inout ValueSet) throws -> Void) throws -> [UInt8] {
+            var set = try ValueSetEncoder().encode(payload)
+            try change(&set)
+            return try envelope(try set.encodedBytes(), by: key, for: type(of: payload).purpose)
+        }
+        let revocation = Revocation(of: phone, by: pc, account: account, time: time)
+        let cases: [(String, IdentityVectors.Kind, [UInt8])] = [
+            ("an app of another endpoint", .appRegistration, try changed(registration) { $0["endpoint"] = .string(phone.description) }),
+            ("an app of another account", .appRegistration, try changed(registration) { $0["account"] = "account-2" }),
+            ("an app by another key", .appRegistration, try envelope(try body(registration), by: "phone.identity", for: .appRegistration)),
+            ("an app signed as a record", .appRegistration, try envelope(try body(registration), by: key, for: .endpointRecord)),
+            (
+                "a scheme in capitals", .appRegistration,
+                try changed(registration) { $0["schemes"] = .array([["name": "HTTPS", "isDefault": true]]) }
+            ),
+            (
+                "a scheme twice", .appRegistration,
+                try changed(registration) {
+                    $0["schemes"] = .array([["name": "a", "isDefault": true], ["name": "a", "isDefault": false]])
+                }
+            ),
+            (
+                "a service name of 129 bytes", .appRegistration,
+                try changed(registration) { $0["services"] = .array([["name": .string(String(repeating: "s", count: 129))]]) }
+            ),
+            ("a voucher by another key", .voucher, try envelope(try body(voucher), by: "other.identity", for: .voucher)),
+            (
+                "a voucher of another endpoint's", .voucher,
+                try changed(voucher) { $0["voucher"] = .string(try keys.endpoint("other.identity").description) }
+            ),
+            (
+                "a voucher for another endpoint", .voucher,
+                try changed(voucher) { $0["endpoint"] = .string(try keys.endpoint("other.identity").description) }
+            ),
+            ("a voucher for another account", .voucher, try changed(voucher) { $0["account"] = "account-2" }),
+            ("a voucher for another device", .voucher, try changed(voucher) { $0["system"] = .string(try keys.key("pc.system").id) }),
+            ("a voucher for a newer record", .voucher, try changed(voucher) { $0["recordVersion"] = 2 }),
+            (
+                "a voucher for another record of the version", .voucher,
+                try changed(voucher) { $0["record"] = .data(Digest256(hashing: [1]).bytes) }
+            ),
+            ("a voucher for itself", .voucher, try changed(voucher) { $0["endpoint"] = .string(pc.description) }),
+            ("a voucher of unknown knowledge", .voucher, try changed(voucher) { $0["knowledge"] = "heard" }),
+            ("a revocation by another key", .revocation, try envelope(try body(revocation), by: "other.identity", for: .revocation)),
+            ("a revocation signed as a voucher", .revocation, try envelope(try body(revocation), by: key, for: .voucher)),
+            ("a revocation in another's name", .revocation, try changed(revocation) { $0["revoker"] = .string(phone.description) }),
+            ("a revocation of another account", .revocation, try changed(revocation) { $0["account"] = "account-2" }),
+            ("a revocation with a byte behind it", .revocation, try envelope(try body(revocation), by: key, for: .revocation) + [0]),
+        ]
+        return try cases.map { name, kind, encoded in
+            let about: [UInt8]? = kind == .voucher ? record : nil
+            let error = vectorError {
+                try IdentityVectors.check(encoded, kind, by: try keys.signing(key).publicKey, account: account, record: about)
+            }
+            return .init(
+                name: name,
+                kind: kind,
+                signer: key,
+                encoded: hex(encoded),
+                record: about.map { hex($0) },
+                error: try #require(error, "\(name)")
+            )
+        }
+    }
+
+    private func index(of text: String, in bytes: [UInt8]) -> Int {
+        let text = Array(text.utf8)
+        return bytes.indices.first { bytes[$0...].starts(with: text) } ?? bytes.count - 1
+    }
+
+    // MARK: Invitations and hello
+
+    func invitations() throws -> InvitationVectors {
+        let phone = try keys.endpoint("phone.identity")
+        let (proof, invite) = (InvitationProof.make(secret: secret, endpoint: phone), "AAECAwQFBgcICQoLDA0ODw")
+        let by = try keys.endpoint("pc.identity")
+        let link = try JoinLink(
+            origin: "https://relay.example:8443",
+            relay: try relay,
+            invite: Secret(invite),
+            proof: Secret(Base64URL.encode(secret)),
+            by: by
+        )
+        func changed(_ from: String, _ to: String) -> String { link.text.replacingOccurrences(of: from, with: to) }
+        let links: [(String, String)] = [
+            ("without a fragment", "https://relay.example:8443/"), ("over plain HTTP", changed("https:", "http:")),
+            ("of another scheme", changed("https:", "ftp:")), ("with a path", changed(":8443/", ":8443/x/")),
+            ("with a user", changed("relay.example", "me@relay.example")), ("on port 0", changed("8443", "0")),
+            ("without the relay", changed("relay=", "r=")), ("without a code", changed("invite=", "i=")),
+            ("with a relay that is no id", changed(try relay.description, "short")),
+            ("with a code that is no base64url", changed(invite, "a+b")),
+            ("with a code twice", link.text + ",invite=x"), ("with an inviter and no proof", changed("proof=", "p=")),
+            ("with an inviter that is no id", changed(by.description, "short")),
+            ("of 2,049 bytes", link.text + ",x=" + String(repeating: "x", count: 2_049 - link.text.utf8.count - 3)),
+        ]
+        return InvitationVectors(
+            invitations: [
+                .init(
+                    name: "of the PC for the phone",
+                    secret: hex(secret),
+                    endpoint: phone.description,
+                    statement: hex(Purpose.invitation.statement(phone.digest.bytes)),
+                    proof: hex(proof),
+                    origin: link.origin,
+                    relay: try relay.description,
+                    invite: invite,
+                    by: by.description,
+                    link: link.text
+                )
+            ],
+            refusedProofs: [
+                .init(name: "of another endpoint", secret: hex(secret), endpoint: by.description, proof: hex(proof)),
+                .init(
+                    name: "of another secret",
+                    secret: hex(Digest256(hashing: secret).bytes),
+                    endpoint: phone.description,
+                    proof: hex(proof)
+                ),
+                .init(name: "with a bit flipped", secret: hex(secret), endpoint: phone.description, proof: hex(flipped(proof, at: 31))),
+                .init(name: "cut short", secret: hex(secret), endpoint: phone.description, proof: hex(proof.dropLast())),
+            ],
+            refusedLinks: try links.map { name, text in
+                .init(name: name, link: text, error: try #require(vectorError { _ = try JoinLink(parsing: text) }, "\(name)"))
+            }
+        )
+    }
+
+    func hellos(_ identities: IdentityVectors) throws -> HelloVectors {
+        func hello(
+            _ name: String,
+            _ statement: HelloStatement,
+            _ token: String,
+            _ record: [UInt8],
+            signed: HelloStatement? = nil,
+            purpose: Purpose = .hello,
+            by signer: String = "phone.identity"
+        ) throws -> HelloVectors.Hello {
+            let bytes = try ValueSetEncoder().encode(signed ?? statement).encodedBytes()
+            return .init(
+                name: name,
+                signer: "phone.identity",
+                relay: statement.relay.description,
+                origin: statement.origin,
+                nonce: hex(statement.nonce),
+                token: token,
+                record: hex(record),
+                statement: hex(try ValueSetEncoder().encode(statement).encodedBytes()),
+                signature: hex(try keys.signing(signer).sign(bytes, for: purpose))
+            )
+        }
+        let (token, record) = ("an.access.token", identities.record(of: "phone.identity"))
+        let nonce = Digest256(hashing: Array("nonce".utf8)).bytes
+        let good = HelloStatement(relay: try relay, origin: "https://relay.example:8443", nonce: nonce, token: token, record: record)
+        func other(_ change: (inout HelloStatement) throws -> Void) rethrows -> HelloStatement {
+            var other = good
+            try change(&other)
+            return other
+        }
+        return HelloVectors(
+            valid: [try hello("of the phone", good, token, record)],
+            refused: [
+                try hello(
+                    "for another relay",
+                    good,
+                    token,
+                    record,
+                    signed: try other { $0.relay = RelayID(try keys.signing("otherRelay").publicKey) }
+                ),
+                try hello("for another origin", good, token, record, signed: other { $0.origin = "https://relay.example" }),
+                try hello("for another nonce", good, token, record, signed: other { $0.nonce[0] ^= 1 }),
+                try hello("for another token", good, token, record, signed: other { $0.token = Digest256(hashing: []) }),
+                try hello("for another record", good, token, record, signed: other { $0.record = Digest256(hashing: []) }),
+                try hello("signed for another purpose", good, token, record, purpose: .endpointRecord),
+                try hello("signed by another key", good, token, record, by: "other.identity"),
+            ]
+        )
+    }
+}

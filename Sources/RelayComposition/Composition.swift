@@ -11,6 +11,9 @@ import Synchronization
 
 /// The core and the embedded issuer of a relay, put together over its store.
 package struct Composition {
+    /// Under what the embedded issuer's identities and logins are kept.
+    static let issuerKey = "embedded"
+
     package let issuer: Issuer
     package let parts: RelayService.Parts
 
@@ -26,29 +29,34 @@ package struct Composition {
         let withdrawals = Withdrawals()
         let issuer = try Issuer.open(configuration, relay: key.id, now: now, logger: logger) { withdrawals.add($0) }
         var trusted = TrustedIssuer(
-            key: "embedded",
+            key: Composition.issuerKey,
             urls: Set(issuer.urls),
             audience: .exactly("\(key.id)")
         ) { FetchedKeys(try await issuer.publishedKeys()) }
         trusted.autoProvision = true
+        trusted.namesInviters = true
         let tokens = TokenVerifier(issuers: [trusted], now: now, logger: logger)
         for login in try await issuer.revokedLogins() { tokens.withdraw(login) }
         withdrawals.begin { tokens.withdraw($0) }
         let readiness = Readiness(store: store, now: now)
+        let core = RelayCore(
+            store: store,
+            relay: key.id,
+            limits: configuration.limits,
+            now: now,
+            logger: logger,
+            logins: IssuerLogins(issuer: issuer),
+            tunnelMetrics: TunnelMetrics(factory: metrics)
+        )
+        let administration = RelayAdministration(core: core, issuer: issuer, logger: logger)
         self.issuer = issuer
         self.parts = RelayService.Parts(
-            core: RelayCore(
-                store: store,
-                relay: key.id,
-                limits: configuration.limits,
-                now: now,
-                logger: logger,
-                tunnelMetrics: TunnelMetrics(factory: metrics)
-            ),
+            core: core,
             tokens: tokens,
             issuers: issuer.urls,
             metrics: metrics,
             isReady: { await readiness.isReady },
+            administer: { await administration.answer($0) },
             addRoutes: { router in
                 issuer.addRoutes(to: router) { _, context in context.remoteAddress?.ipAddress ?? "" }
             }
@@ -88,7 +96,7 @@ private final class Withdrawals: Sendable {
 
 extension TokenVerifier {
     nonisolated func withdraw(_ login: Issuer.RevokedLogin) {
-        withdraw(session: login.session, of: "embedded", until: login.tokensEnd)
+        withdraw(session: login.session, of: Composition.issuerKey, until: login.tokensEnd)
     }
 }
 

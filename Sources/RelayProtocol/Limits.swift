@@ -17,8 +17,14 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
     case mailboxCommands
     /// Bytes of the same.
     case mailboxBytes
+    /// Commands of one sender in one endpoint's mailbox. All senders that are not established count as one.
+    case mailboxCommandsPerSender
+    /// Bytes of the same. One command always fits.
+    case mailboxBytesPerSender
     /// Endpoints of one account.
     case endpointsPerAccount
+    /// Endpoints of one account and its revocations, which are kept for ever.
+    case endpointsEverPerAccount
     /// A signed app registration.
     case appRegistrationBytes
     /// All app registrations of one endpoint.
@@ -37,6 +43,12 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
     case uriBytes
     /// Sessions of one endpoint.
     case sessionsPerEndpoint
+    /// Tunnels that one endpoint has open to another one.
+    case tunnelsPerPair
+    /// The same of an opener that is not established.
+    case tunnelsPerNewcomer
+    /// Tunnels to one endpoint of all openers that are not established.
+    case tunnelsOfNewcomers
     /// App service connections of one session, both directions together.
     case connectionsPerSession
     /// Bytes of large messages that one session may be assembling or holding for the app.
@@ -79,7 +91,10 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
         case .messageBytes: 16 << 20
         case .mailboxCommands: 1_000
         case .mailboxBytes: 64 << 20
+        case .mailboxCommandsPerSender: 250
+        case .mailboxBytesPerSender: 16 << 20
         case .endpointsPerAccount: 64
+        case .endpointsEverPerAccount: 1_024
         case .appRegistrationBytes: 16 << 10
         case .appRegistrationsBytes: 128 << 10
         case .schemesPerApp, .servicesPerApp, .attributesPerApp: 32
@@ -87,6 +102,8 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
         case .displayNameCharacters: 64
         case .uriBytes: 8 << 10
         case .sessionsPerEndpoint: 64
+        case .tunnelsPerPair, .tunnelsOfNewcomers: 8
+        case .tunnelsPerNewcomer: 2
         case .connectionsPerSession: 256
         case .assemblyBytesPerSession: 32 << 20
         case .assemblyBytesPerEndpoint: 128 << 20
@@ -101,7 +118,8 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
     /// What the value counts.
     public var unit: Unit {
         switch self {
-        case .mailboxCommands, .endpointsPerAccount, .schemesPerApp, .servicesPerApp, .attributesPerApp, .sessionsPerEndpoint,
+        case .mailboxCommands, .mailboxCommandsPerSender, .endpointsPerAccount, .endpointsEverPerAccount, .schemesPerApp,
+            .servicesPerApp, .attributesPerApp, .sessionsPerEndpoint, .tunnelsPerPair, .tunnelsPerNewcomer, .tunnelsOfNewcomers,
             .connectionsPerSession, .requestsPerConnection:
             .count
         case .displayNameCharacters: .characters

@@ -11,8 +11,10 @@ extension RelayCore {
         /// Its record is new, or has changed, and is to be verified first.
         case unverified
         case rejected(RelayMessage.Rejected)
-        /// - Parameter introduction: If it is new or has changed.
-        case admitted(AccountID, isNew: Bool, introduction: Introduction?, hasHosted: Bool, registrations: [Digest256])
+        /// - Parameters:
+        ///   - joining: If it is new.
+        ///   - introduction: If it is new or has changed.
+        case admitted(AccountID, joining: Joining?, introduction: Introduction?, hasHosted: Bool, registrations: [Digest256])
     }
 
     /// Takes an endpoint that has proved who it is. Calls back once, from any thread.
@@ -44,13 +46,19 @@ extension RelayCore {
         } then: { [self] state, result in
             switch result {
             case .success(.unverified): state.outgoing.append(.call { self.verify(hello, peer, completion) })
-            case .success(.admitted(let account, let isNew, let introduction, let hasHosted, let registrations)):
+            case .success(.admitted(let account, let joining, let introduction, let hasHosted, let registrations)):
                 open(hello, peer, in: account, registrations, &state, completion) { id, presence in
                     let endpoint = hello.record.payload.endpointID
-                    if isNew, let introduction {
+                    if let joining, let introduction {
                         let presence = presence ?? Presence(.unavailable, hasHosted ? .lost : .neverSeen)
                         return .endpointAdded(
-                            .init(endpoint: endpoint, introduction: introduction, registrations: [], presence: presence)
+                            .init(
+                                endpoint: endpoint,
+                                introduction: introduction,
+                                registrations: [],
+                                presence: presence,
+                                joining: joining
+                            )
                         )
                     }
                     guard introduction != nil || presence != nil else { return nil }
@@ -98,8 +106,8 @@ extension RelayCore {
         } else {
             return .rejected(.init(code: .accountUnknown, message: "there is no account for this identity here", retry: false))
         }
-        if try store.revoker(of: id) != nil {
-            return .rejected(.init(code: .endpointRevoked, message: "this endpoint was shut out", retry: false))
+        if try store.revocation(of: id) != nil {
+            return .rejected(.init(code: .endpointRevoked, message: "this endpoint was revoked", retry: false))
         }
         if let known, known.account != account {
             return .rejected(
@@ -112,25 +120,32 @@ extension RelayCore {
             )
         }
         guard var row = known else {
-            let (allowed, requested) = (limits[.endpointsPerAccount], try store.endpoints(of: account).count + 1)
-            if requested > allowed {
-                let exceeded = LimitExceeded(limit: .endpointsPerAccount, allowed: allowed, requested: requested)
-                return .rejected(
-                    .init(code: .limitExceeded, message: exceeded.description, retry: false, limit: ExceededLimit(exceeded))
-                )
+            let others = try store.endpoints(of: account)
+            let ever = others.count + (try store.revocationCount(of: account))
+            do throws(LimitExceeded) {
+                try limits.check(.endpointsPerAccount, others.count + 1)
+                try limits.check(.endpointsEverPerAccount, ever + 1)
+            } catch {
+                return .rejected(.init(code: .limitExceeded, message: error.description, retry: false, limit: ExceededLimit(error)))
             }
+            let joining = Joining(time: Milliseconds(clamping: time), invitedBy: hello.inviter, address: hello.address)
             try store.put(
                 EndpointRow(
                     id: id,
                     account: account,
                     version: record.version,
                     record: hello.record.encoded,
-                    hasHosted: hello.role == .host
+                    hasHosted: hello.role == .host,
+                    system: record.systemID,
+                    keyThumbprint: record.identityKey.jwkThumbprint,
+                    isEstablished: others.isEmpty || others.contains { $0.isEstablished && $0.system == record.systemID },
+                    joining: joining,
+                    login: hello.login
                 )
             )
             return .admitted(
                 account,
-                isNew: true,
+                joining: joining,
                 introduction: Introduction(record: Blob(hello.record.encoded)),
                 hasHosted: false,
                 registrations: []
@@ -142,6 +157,8 @@ extension RelayCore {
         }
         row.version = record.version
         row.record = hello.record.encoded
+        row.system = record.systemID
+        row.login = hello.login ?? row.login
         let hasHosted = row.hasHosted
         if hello.role == .host {
             row.hasHosted = true
@@ -152,7 +169,7 @@ extension RelayCore {
         let introduction = isSame ? nil : try store.introduction(of: row)
         return .admitted(
             account,
-            isNew: false,
+            joining: nil,
             introduction: introduction,
             hasHosted: hasHosted,
             registrations: try store.registrations(of: id).map { Digest256(hashing: $0.registration) }

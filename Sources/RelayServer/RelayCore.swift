@@ -79,6 +79,9 @@ package final class RelayCore: RelayCoreProtocol {
         var isDelivering = false
         var isExpiring = false
         var isStoreFailing = false
+        var loginsPass = LoginsPass.idle
+        /// When logins of revoked endpoints are ended that could not be ended before.
+        var nextLoginsPass: Int64 = 0
     }
 
     /// How long after the start an endpoint that was not heard of is `unknown`: the longest that a living one stays silent.
@@ -90,6 +93,8 @@ package final class RelayCore: RelayCoreProtocol {
     let limits: Limits
     let now: @Sendable () -> Milliseconds
     let logger: Logger
+    /// Without one there are no logins to end.
+    let logins: (any LoginEnding)?
     private let state: Mutex<State>
 
     package init(
@@ -98,6 +103,7 @@ package final class RelayCore: RelayCoreProtocol {
         limits: Limits,
         now: @escaping @Sendable () -> Milliseconds,
         logger: Logger,
+        logins: (any LoginEnding)? = nil,
         tunnelMetrics: TunnelMetrics = TunnelMetrics(factory: NOOPMetricsHandler.instance)
     ) {
         self.store = store
@@ -105,6 +111,7 @@ package final class RelayCore: RelayCoreProtocol {
         self.limits = limits
         self.now = now
         self.logger = logger
+        self.logins = logins
         self.state = Mutex(State(tunnels: TunnelTable(limits: limits), tunnelMetrics: tunnelMetrics))
     }
 
@@ -121,6 +128,7 @@ package final class RelayCore: RelayCoreProtocol {
             state.tunnelPorts = tunnelPorts
             state.admission = CommandAdmission(limits: limits, databaseBegan: began)
         }
+        endLogins()
     }
 
     /// Takes no more endpoints, and tells those that are here when to come back. The transport closes their channels then.
@@ -138,6 +146,7 @@ package final class RelayCore: RelayCoreProtocol {
     package func timePassed() {
         endCommands()
         endStarting()
+        endLoginsIfDue()
         changeTunnels { $0.expire(now: now()) }
     }
 

@@ -24,6 +24,8 @@ package struct RelayService: Service {
         package var metrics: PrometheusMetrics
         /// Whether requests can be served now.
         package var isReady: @Sendable () async -> Bool
+        /// Answers the operator's commands; without it they reach nobody.
+        package var administer: (@Sendable (AdminRequest) async -> AdminAnswer)?
         /// Adds routes, such as the issuer's; once for every listening address.
         package var addRoutes: @Sendable (Router<RelayRequestContext>) -> Void
 
@@ -33,6 +35,7 @@ package struct RelayService: Service {
             issuers: [String],
             metrics: PrometheusMetrics,
             isReady: @escaping @Sendable () async -> Bool,
+            administer: (@Sendable (AdminRequest) async -> AdminAnswer)? = nil,
             addRoutes: @escaping @Sendable (Router<RelayRequestContext>) -> Void = { _ in }
         ) {
             self.core = core
@@ -40,6 +43,7 @@ package struct RelayService: Service {
             self.issuers = issuers
             self.metrics = metrics
             self.isReady = isReady
+            self.administer = administer
             self.addRoutes = addRoutes
         }
     }
@@ -56,6 +60,7 @@ package struct RelayService: Service {
     private let contexts: [TLSContext]
     private let listeners: [Listener]
     private let tunnels: TunnelListener
+    private let admin: AdminSocket?
     /// How many connections of nobody known there are.
     package let strangers: StrangerCount
     /// All connections.
@@ -73,6 +78,9 @@ package struct RelayService: Service {
     ) throws {
         self.configuration = configuration
         self.core = parts.core
+        self.admin = parts.administer.map {
+            AdminSocket(path: AdminSocket.path(in: configuration.dataDirectory), answer: $0, logger: logger)
+        }
         self.logger = logger
         let metrics = TransportMetrics(factory: parts.metrics)
         let strangers = StrangerCount(allowed: configuration.strangersPerAddress)
@@ -196,6 +204,7 @@ package struct RelayService: Service {
             .init(service: ListenerService(listener: listener, connections: connections))
         }
         if !contexts.isEmpty { services.append(.init(service: CertificateReload(reload: { reloadCertificates() }))) }
+        if let admin { services.append(.init(service: admin)) }
         services.append(.init(service: FreedMemory(connections: connections)))
         services.append(.init(service: tunnels))
         services.append(.init(service: CoreService(core: core)))

@@ -15,7 +15,9 @@ struct Relayd: AsyncParsableCommand {
         commandName: "relayd",
         abstract: "The relay service of Device Relay.",
         version: "relayd \(BuildVersion.text)",
-        subcommands: [ServeCommand.self, AccountCommand.self, InviteCommand.self, LimitsCommand.self, DemoCommand.self],
+        subcommands: [
+            ServeCommand.self, AccountCommand.self, InviteCommand.self, EndpointCommand.self, LimitsCommand.self, DemoCommand.self,
+        ],
         defaultSubcommand: ServeCommand.self
     )
 

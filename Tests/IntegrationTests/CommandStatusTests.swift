@@ -15,8 +15,8 @@ import Testing
         let system = try await phone.sees("PC")
         await pc.platform.shutdown()
         let submitted = try await RemoteLauncher(phone.platform).submit(try url("https://films.example/42"), on: .init(system))
-        for await status in submitted.statuses where status == .waking { break }
-        #expect(submitted.status == .waking)
+        for await status in submitted.statuses where status == .accepted { break }
+        #expect(submitted.status == .accepted)
         #expect(!submitted.isEnded)
         await phone.platform.shutdown()
         // It ends while nobody of its sender is there.

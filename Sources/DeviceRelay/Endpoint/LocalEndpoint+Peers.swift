@@ -113,9 +113,13 @@ extension LocalEndpoint {
 
     /// Shuts an endpoint of the account out for ever.
     func revoke(_ endpoint: EndpointID) async -> ControlAnswer {
-        await withCheckedContinuation { continuation in
+        // Without an account at the relay there is no connection to say it on.
+        guard let relayAccount,
+            let signed = try? Signed(Revocation(of: endpoint, by: id, account: relayAccount, time: relayTime), key: identityKey)
+        else { return .connectionLost }
+        return await withCheckedContinuation { continuation in
             requestPatiently {
-                .endpointRevoke(.init(ref: $0, endpoint: endpoint))
+                .endpointRevoke(.init(ref: $0, endpoint: endpoint, revocation: Blob(signed.encoded)))
             } answer: {
                 continuation.resume(returning: $1)
             }

@@ -68,6 +68,14 @@ package struct MailboxUse: Hashable, Sendable {
         try limits.check(.mailboxBytes, overflow ? .max : sum)
     }
 
+    /// The same for what one sender has of a mailbox. One command always fits, however small the share is.
+    func checkShare(for size: Int, limits: Limits) throws(LimitExceeded) {
+        guard commands > 0 else { return }
+        try limits.check(.mailboxCommandsPerSender, commands &+ 1)
+        let (sum, overflow) = bytes.addingReportingOverflow(size)
+        try limits.check(.mailboxBytesPerSender, overflow ? .max : sum)
+    }
+
     fileprivate var half: MailboxUse { MailboxUse(commands: commands / 2, bytes: bytes / 2) }
 }
 
@@ -88,6 +96,7 @@ package struct CommandAdmission: Sendable {
     ///   - again: The sender says that these bytes may have been sent before. They are then older than a first send's.
     ///   - highestNumber: Of the commands stored in the lane; `nil` if there are none.
     ///   - mailbox: The target's.
+    ///   - share: What of it is the sender's; all senders that are not established are taken together.
     ///   - repliesWaiting: Final outcomes which the sender has not acknowledged. Without a bound on them a sender that
     ///     never acknowledges would fill the relay.
     package func check(
@@ -97,6 +106,7 @@ package struct CommandAdmission: Sendable {
         targetIsKnown: Bool,
         highestNumber: UInt64?,
         mailbox: MailboxUse,
+        share: MailboxUse = MailboxUse(),
         repliesWaiting: MailboxUse
     ) throws(CommandRefusal) -> Bool {
         let doubt = again && mayHaveBeenAccepted(command, now: now)
@@ -114,6 +124,7 @@ package struct CommandAdmission: Sendable {
             try limits.check(.commandBytes, command.size)
             // What a lost database had accepted has to find room beside what came since, or its lane's order is lost.
             try (doubt ? mailbox.half : mailbox).checkRoom(for: command.size, limits: limits)
+            try (doubt ? share.half : share).checkShare(for: command.size, limits: limits)
             try repliesWaiting.checkRoom(for: 0, limits: limits)
         } catch {
             throw refuse(.limit(error))

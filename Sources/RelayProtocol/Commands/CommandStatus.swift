@@ -5,7 +5,7 @@
 public enum CommandStatus: Hashable, Sendable {
     /// The relay has stored it: it is not lost any more.
     case accepted
-    /// Its target is not connected; the relay tries to wake it.
+    /// The relay has sent a wake to its target, which is not connected. A relay that sends no wakes never says so.
     case waking
     /// The target has stored it.
     case delivered

@@ -59,12 +59,12 @@ package struct MailboxCommand: Hashable, Sendable {
 
     /// A command that was admitted.
     /// - Parameter inDoubt: As `CommandAdmission.check` said.
-    package static func store(_ command: CommandDescriptor, inDoubt: Bool, targetIsConnected: Bool) -> (MailboxCommand, [Action]) {
+    package static func store(_ command: CommandDescriptor, inDoubt: Bool) -> (MailboxCommand, [Action]) {
         let row = MailboxCommand(
             restoring: command,
             state: inDoubt ? .offered(received: false, cancelRequested: false) : .stored
         )
-        return (row, [.persist(row), .accept] + (targetIsConnected ? [] : [.progress(.waking)]))
+        return (row, [.persist(row), .accept])
     }
 
     // MARK: The sender

@@ -22,8 +22,12 @@ extension ControlErrorCode {
     package static let tooManyRequests = Self(rawValue: "tooManyRequests")
     /// The endpoint, app, command or tunnel that was named does not exist in this account.
     package static let notFound = Self(rawValue: "notFound")
-    /// This channel's role, or the scopes of its token, do not allow it.
+    /// This channel's role does not allow it.
     package static let notAuthorized = Self(rawValue: "notAuthorized")
+    /// The token lacks a scope, which the message names.
+    package static let insufficientScope = Self(rawValue: "insufficientScope")
+    /// Only an established endpoint may do it: the account's first one, or one that an established endpoint has vouched for.
+    package static let notEstablished = Self(rawValue: "notEstablished")
     /// This relay does not do it, such as a push channel that it has no credentials for.
     package static let unsupported = Self(rawValue: "unsupported")
     /// The relay cannot do it now; again after `retryAfter`.

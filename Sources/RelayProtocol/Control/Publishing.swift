@@ -51,7 +51,8 @@ extension EndpointMessage {
         }
     }
 
-    /// Vouches for another endpoint. The relay passes it on; only endpoints check it.
+    /// Vouches for another endpoint. The relay checks the signature and passes it on; whether the signer is to be believed is for each
+    /// endpoint to decide.
     package struct EndpointApprove: NumberedControlMessage {
         package static let type = "endpoint.approve"
         package var ref: RequestRef
@@ -66,15 +67,15 @@ extension EndpointMessage {
         }
     }
 
-    /// Shuts another endpoint of the account, or this one, out for ever.
+    /// Revokes an endpoint of the account for ever: this one, one of the same device, or another one if this one is established.
     package struct EndpointRevoke: NumberedControlMessage {
         package static let type = "endpoint.revoke"
         package var ref: RequestRef
         package var endpoint: EndpointID
         /// Signed by the endpoint whose channel this is.
-        package var revocation: Blob<BlobKinds.Revocation>?
+        package var revocation: Blob<BlobKinds.Revocation>
 
-        package init(ref: RequestRef, endpoint: EndpointID, revocation: Blob<BlobKinds.Revocation>? = nil) {
+        package init(ref: RequestRef, endpoint: EndpointID, revocation: Blob<BlobKinds.Revocation>) {
             self.ref = ref
             self.endpoint = endpoint
             self.revocation = revocation

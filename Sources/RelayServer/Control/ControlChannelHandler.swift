@@ -55,7 +55,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     package init(services: ControlServices, channel: any Channel, welcomed: @escaping () -> Void) {
         self.services = services
         self.welcomed = welcomed
-        self.machine = services.makeStateMachine(on: channel.localAddress)
+        self.machine = services.makeStateMachine(on: channel.localAddress, from: channel.remoteAddress)
         self.reader = WebSocketReader(maximumMessageBytes: services.settings.limits[.controlFrameBytesBeforeWelcome])
     }
 
@@ -235,7 +235,7 @@ extension ControlChannelHandler {
     private func checkToken(_ token: String, endpointKey: SigningPublicKey) {
         guard let eventLoop = context?.eventLoop else { return }
         let handler = NIOLoopBound(self, eventLoop: eventLoop)
-        services.tokens.verify(token: token, endpointKey: endpointKey) { result in
+        services.verify(token: token, endpointKey: endpointKey) { result in
             eventLoop.execute {
                 let handler = handler.value
                 handler.run(handler.machine.tokenChecked(result, handler.now))

@@ -24,19 +24,28 @@ extension ControlChannelStateMachine {
         }
         switch (state, result) {
         case (.verifying(let hello, let record), .success(let token)):
+            if let scope = EndpointMessage.hello(hello).scope, !token.scopes.contains(scope) {
+                let refusal = TokenRefusal(missing: scope)
+                return reject(RelayMessage.Rejected(code: refusal.code, message: refusal.message, retry: false), now)
+            }
             let proved = ProvedHello(
                 identity: token.identity,
                 mayMakeAccount: token.mayMakeAccount,
                 record: record,
                 role: hello.role,
                 instance: hello.instance,
-                tokenExpires: token.expires
+                tokenExpires: token.expires,
+                scopes: token.scopes,
+                login: token.login,
+                inviter: token.inviter,
+                address: address
             )
             state = .connecting(proved, early: [])
             greetingEnds = now.uptime + helloTime
             return [.connect(proved)] + follow(token.login)
         case (.verifying, .failure(let refusal)):
-            return reject(RelayMessage.Rejected(code: refusal.code, message: refusal.message, retry: true), now)
+            let retry = refusal.code != .endpointRevoked
+            return reject(RelayMessage.Rejected(code: refusal.code, message: refusal.message, retry: retry), now)
         case (.open(let open), _):
             return refreshed(result, open, now)
         default:
@@ -55,7 +64,8 @@ extension ControlChannelStateMachine {
                     channel: channel,
                     identity: hello.identity,
                     endpoint: record.endpointID,
-                    endpointKey: record.identityKey
+                    endpointKey: record.identityKey,
+                    scopes: hello.scopes
                 )
             )
             pinged = now.uptime

@@ -6,6 +6,12 @@ import RelayProtocol
 extension ControlChannelStateMachine {
     mutating func receivedRequest(_ message: EndpointMessage, _ open: Open, _ now: Moment) -> [Action] {
         if case .authRefresh(let refresh) = message { return receivedRefresh(refresh, open, now) }
+        if let scope = message.scope, !open.scopes.contains(scope) {
+            // What is no request is not answered.
+            guard let ref = message.ref else { return [] }
+            let refusal = TokenRefusal(missing: scope)
+            return say(.failure(RelayMessage.Failure(ref: ref, code: refusal.code, message: refusal.message)), now)
+        }
         if let limit = message.rate, let ref = message.ref,
             let wait = take(limit, open.endpoint, now.uptime)
         {
@@ -52,6 +58,7 @@ extension ControlChannelStateMachine {
         var following: [Action] = []
         switch result {
         case .success(let token) where token.identity == open.identity:
+            open.scopes = token.scopes
             self.token = TokenLife(expires: token.expires, ends: now.uptime + (token.expires - now.time))
             answer = .ok(RelayMessage.OK(ref: ref))
             following = follow(token.login)

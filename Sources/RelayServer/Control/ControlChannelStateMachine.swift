@@ -78,6 +78,8 @@ package struct ControlChannelStateMachine {
         var identity: Identity
         var endpoint: EndpointID
         var endpointKey: SigningPublicKey
+        /// What the newest token allows.
+        var scopes: Set<RelayScope>
         var refreshing: RequestRef?
     }
 
@@ -94,6 +96,8 @@ package struct ControlChannelStateMachine {
 
     let settings: Settings
     let nonce: [UInt8]
+    /// The network address of the other side.
+    let address: String?
     let pingAfter: Milliseconds
     let isOwnOrigin: (String) -> Bool
     /// Counts a request; says how long to wait if there were too many.
@@ -113,18 +117,21 @@ package struct ControlChannelStateMachine {
 
     /// - Parameters:
     ///   - nonce: 32 random bytes.
+    ///   - address: the network address of the other side.
     ///   - jitter: 0.9 … 1.1, so that not all channels are pinged at once.
     ///   - isOwnOrigin: whether an origin leads to this relay.
     ///   - take: counts a request; `nil` if there is room for it, else how long to wait.
     package init(
         settings: Settings,
         nonce: [UInt8],
+        address: String? = nil,
         jitter: Double,
         isOwnOrigin: @escaping (String) -> Bool,
         take: @escaping (Limit, EndpointID, Milliseconds) -> Milliseconds?
     ) {
         self.settings = settings
         self.nonce = nonce
+        self.address = address
         self.pingAfter = Milliseconds(clamping: Int64(Double(settings.intervals.ping.count) * min(max(jitter, 0.9), 1.1)))
         self.isOwnOrigin = isOwnOrigin
         self.take = take

@@ -41,6 +41,14 @@ package struct ProvedHello: Hashable, Sendable {
     package var instance: Blob<BlobKinds.Instance>
     /// Milliseconds since 1970.
     package var tokenExpires: Milliseconds
+    /// What the token allows.
+    package var scopes: Set<RelayScope>
+    /// The login that the token comes from, if it says.
+    package var login: Login?
+    /// The endpoint whose invitation the login began with, if the token says so.
+    package var inviter: EndpointID?
+    /// The network address that it came from.
+    package var address: String?
 
     package init(
         identity: Identity,
@@ -48,7 +56,11 @@ package struct ProvedHello: Hashable, Sendable {
         record: Unverified<EndpointRecord>,
         role: EndpointMessage.Hello.Role,
         instance: Blob<BlobKinds.Instance>,
-        tokenExpires: Milliseconds
+        tokenExpires: Milliseconds,
+        scopes: Set<RelayScope>,
+        login: Login? = nil,
+        inviter: EndpointID? = nil,
+        address: String? = nil
     ) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
@@ -56,5 +68,9 @@ package struct ProvedHello: Hashable, Sendable {
         self.role = role
         self.instance = instance
         self.tokenExpires = tokenExpires
+        self.scopes = scopes
+        self.login = login
+        self.inviter = inviter
+        self.address = address
     }
 }

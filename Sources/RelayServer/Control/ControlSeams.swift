@@ -11,6 +11,8 @@ package protocol RelayCoreProtocol: TunnelGate {
         peer: any ControlPeer,
         completion: @escaping @Sendable (Result<ChannelID, RelayMessage.Rejected>) -> Void
     )
+    /// Whether an endpoint was revoked. Calls back once, from any thread.
+    func isRevoked(_ endpoint: EndpointID, completion: @escaping @Sendable (Bool) -> Void)
     /// A message on a connected channel, in order. Answers and events go through the peer.
     func receive(_ message: EndpointMessage, on channel: ChannelID)
     /// The channel is closed, or fell silent. Comes once for every channel that was connected.
@@ -44,14 +46,27 @@ package struct AcceptedToken: Hashable, Sendable {
     package var mayMakeAccount: Bool
     /// Milliseconds since 1970.
     package var expires: Milliseconds
+    /// What it allows.
+    package var scopes: Set<RelayScope>
     /// The login it comes from, if it says.
     package var login: Login?
+    /// The endpoint whose invitation the login began with, if the token says so.
+    package var inviter: EndpointID?
 
-    package init(identity: Identity, mayMakeAccount: Bool, expires: Milliseconds, login: Login? = nil) {
+    package init(
+        identity: Identity,
+        mayMakeAccount: Bool,
+        expires: Milliseconds,
+        scopes: Set<RelayScope>,
+        login: Login? = nil,
+        inviter: EndpointID? = nil
+    ) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
         self.expires = expires
+        self.scopes = scopes
         self.login = login
+        self.inviter = inviter
     }
 }
 
@@ -65,4 +80,6 @@ package struct TokenRefusal: Error, Hashable, Sendable {
         self.code = code
         self.message = message
     }
+
+    static let endpointRevoked = TokenRefusal(code: .endpointRevoked, message: "this endpoint was revoked")
 }

@@ -42,14 +42,29 @@ package struct ControlServices: Sendable {
         self.outboundBytes = outboundBytes
     }
 
-    /// The machine of a new channel whose local end is at an address.
-    func makeStateMachine(on address: SocketAddress?) -> ControlChannelStateMachine {
+    /// Checks a token. The logins of an endpoint that was revoked have ended, but what it has to know is that it was revoked.
+    func verify(
+        token: String,
+        endpointKey: SigningPublicKey,
+        completion: @escaping @Sendable (Result<AcceptedToken, TokenRefusal>) -> Void
+    ) {
+        tokens.verify(token: token, endpointKey: endpointKey) { [core] result in
+            guard case .failure(let refusal) = result, refusal.code == .tokenRevoked else { return completion(result) }
+            core.isRevoked(EndpointID(endpointKey)) { isRevoked in
+                completion(isRevoked ? .failure(.endpointRevoked) : result)
+            }
+        }
+    }
+
+    /// The machine of a new channel, by the addresses of its local and its other end.
+    func makeStateMachine(on address: SocketAddress?, from remote: SocketAddress?) -> ControlChannelStateMachine {
         var generator = SystemRandomNumberGenerator()
         // By words: each is a call of the system.
         let nonce = (0..<4).flatMap { _ in withUnsafeBytes(of: generator.next()) { [UInt8]($0) } }
         return ControlChannelStateMachine(
             settings: settings,
             nonce: nonce,
+            address: remote?.ipAddress,
             jitter: .random(in: 0.9...1.1, using: &generator),
             isOwnOrigin: { [origins] in origins.allows(origin: $0, on: address) },
             take: { [rates] limit, endpoint, uptime in rates.take(limit, of: endpoint, uptime: uptime) }

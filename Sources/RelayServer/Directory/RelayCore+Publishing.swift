@@ -3,13 +3,9 @@
 
 import RelayProtocol
 
-/// What endpoints say of themselves and of each other. Signatures are checked before the transaction: an endpoint's key and
+/// What endpoints say of themselves. Signatures are checked before the transaction: an endpoint's key and
 /// account never change.
 extension RelayCore {
-    /// What is kept of vouchers for one endpoint. With them an introduction still fits into a control frame beside a command
-    /// of the largest size.
-    private static let mostVoucherBytes = 64 << 10
-
     func publish(_ request: EndpointMessage.Publish, on channel: Channel) {
         let bytes = request.registration.bytes
         do throws(RecordError) {
@@ -83,24 +79,14 @@ extension RelayCore {
             guard record.payload.version > row.version else { throw Refusal.outdated }
             row.version = record.payload.version
             row.record = record.encoded
+            row.system = record.payload.systemID
             try store.put(row)
             return true
         }
     }
 
-    func approve(_ request: EndpointMessage.EndpointApprove, on channel: Channel) {
-        serveIntroduction(of: request.endpoint, request.ref, on: channel) { store, row in
-            try store.putVoucher(request.voucher.bytes, for: row.id, by: channel.endpoint, of: channel.account)
-            let bytes = try store.vouchers(for: row.id).reduce(0) { $0 + $1.count }
-            guard bytes <= Self.mostVoucherBytes else {
-                throw Refusal(.limitExceeded, "vouchers for one endpoint are limited to \(Self.mostVoucherBytes) bytes")
-            }
-            return true
-        }
-    }
-
     /// - Parameter body: Says whether anything has changed.
-    private func serveIntroduction(
+    func serveIntroduction(
         of endpoint: EndpointID,
         _ ref: RequestRef,
         on channel: Channel,
@@ -137,29 +123,6 @@ extension RelayCore {
             let presence = Presence(.unavailable, reason, since: time)
             state.accounts[channel.account]?.presences[channel.endpoint] = presence
             state.tell(.endpointUpdated(.init(endpoint: channel.endpoint, presence: presence)), watchersOf: channel.account)
-        }
-    }
-
-    func revoke(_ request: EndpointMessage.EndpointRevoke, on channel: Channel) {
-        let (account, endpoint, time) = (channel.account, request.endpoint, now().count)
-        serve(request.ref, on: channel) { store in
-            _ = try store.endpoint(channel.endpoint, of: account)
-            // Once is for ever, and twice the same.
-            if try store.revoker(of: endpoint) == account { return nil }
-            _ = try store.endpoint(endpoint, of: account)
-            try store.removeEndpoint(endpoint, of: account)
-            try store.revoke(endpoint, of: account, time: time)
-            return try Self.endCommands(of: endpoint, in: account, store, now: time)
-        } then: { [self] (state, changes: [CommandChange]?) in
-            guard let changes else { return }
-            for revoked in state.channels(of: endpoint, in: account) {
-                let invalidated = RelayMessage.AuthInvalidated(code: .endpointRevoked, message: "this endpoint was shut out")
-                state.close(revoked, saying: .authInvalidated(invalidated), code: 1008, reason: "revoked")
-            }
-            state.perform(state.tunnels.revoke(endpoint))
-            state.accounts[account]?.presences[endpoint] = nil
-            state.tell(.endpointRemoved(.init(endpoint: endpoint, isRevoked: true)), watchersOf: account)
-            for change in changes { perform(change, in: account, &state) }
         }
     }
 }

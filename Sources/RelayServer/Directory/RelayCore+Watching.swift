@@ -9,8 +9,9 @@ extension RelayCore {
     func watch(_ request: EndpointMessage.Watch, on channel: Channel) {
         let account = channel.account
         serve(request.ref, on: channel) { store in
-            try store.directory(of: account)
-        } then: { [self] state, directory in
+            (try store.directory(of: account), try store.revocations(of: account))
+        } then: { [self] (state, found: ([DirectoryEntry], [RevocationRow])) in
+            let (directory, revocations) = found
             guard state.channels[channel.id] != nil else { return }
             state.watching.insert(channel.id)
             for entry in directory {
@@ -18,10 +19,13 @@ extension RelayCore {
                     endpoint: entry.endpoint.id,
                     introduction: entry.introduction,
                     registrations: entry.registrations,
-                    presence: presence(of: entry.endpoint, &state)
+                    presence: presence(of: entry.endpoint, &state),
+                    joining: entry.endpoint.joining
                 )
                 state.send(.endpointAdded(added), to: channel.id)
             }
+            // Who was away when it was revoked, or came later, learns it here.
+            for revocation in revocations { state.send(.endpointRemoved(.init(revocation)), to: channel.id) }
             state.send(.enumerationCompleted(.init()), to: channel.id)
         }
     }

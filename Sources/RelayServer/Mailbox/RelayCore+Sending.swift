@@ -56,9 +56,6 @@ extension RelayCore {
             guard change.state == .accepted, !change.isRefused, !change.isOffered else { return }
             state.deliveries[host.id]?.add(change.command)
             offerNext(on: host.id, &state)
-        } else if change.isNew {
-            let waking = CommandChange(command: change.command, state: .accepted, effects: [.progress(.waking)])
-            perform(waking, in: account, &state)
         }
     }
 
@@ -82,10 +79,11 @@ extension RelayCore {
         let (descriptor, lane) = (command.descriptor, command.header.lane)
         let key = StoredCommandKey(account: account, command: descriptor.key)
         // It may have been removed since it said hello.
-        _ = try store.endpoint(lane.sender, of: account)
+        let sender = try store.endpoint(lane.sender, of: account)
         let target = try store.endpoint(lane.target)
         let highestNumber = try store.highestNumber(in: lane, account: account)
         let mailbox = try store.mailboxUse(of: lane.target, account: account)
+        let share = try mailboxShare(of: sender, with: target, store)
         let outcomes = try store.outcomesUse(of: lane.sender, account: account)
         let admitted = Result { () throws(CommandRefusal) in
             try admission.check(
@@ -95,12 +93,12 @@ extension RelayCore {
                 targetIsKnown: target?.account == account,
                 highestNumber: highestNumber,
                 mailbox: mailbox,
+                share: share,
                 repliesWaiting: outcomes
             )
         }
         if case .success(let inDoubt) = admitted {
-            // Whether the target is connected is known only when this is committed.
-            var (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt, targetIsConnected: true)
+            var (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt)
             if offersIt { actions += row.offer(now: now) }
             // One write for both. Nearly all are new, so this is what finds out which is not.
             if try store.add(row, blob: command.encoded, account: account) {
@@ -114,6 +112,25 @@ extension RelayCore {
         if let known = try store.change(key, { $0.sentAgain(digest: command.digest) }) { return known }
         guard case .failure(let refusal) = admitted else { throw Refusal(.internalError, "a command is there and is not") }
         return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(refusal)])
+    }
+
+    /// What of a target's mailbox counts as a sender's: of an established one its own, of any other one that of all those together.
+    private static func mailboxShare(
+        of sender: EndpointRow,
+        with target: EndpointRow?,
+        _ store: any StoreTransaction
+    ) throws -> MailboxUse {
+        guard let target else { return MailboxUse() }
+        let shares = try store.mailboxShares(of: target.id, account: sender.account)
+        guard sender.isNewcomer(to: target) else { return shares[sender.id] ?? MailboxUse() }
+        var sum = MailboxUse()
+        for (id, share) in shares {
+            // What a revoked sender has left there counts too.
+            if let row = try store.endpoint(id), !row.isNewcomer(to: target) { continue }
+            sum.commands += share.commands
+            sum.bytes += share.bytes
+        }
+        return sum
     }
 
     func cancel(_ request: EndpointMessage.CommandCancel, on channel: Channel) {

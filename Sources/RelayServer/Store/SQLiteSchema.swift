@@ -44,9 +44,19 @@ enum SQLiteSchema {
             has_hosted INTEGER NOT NULL CHECK (has_hosted IN (0, 1)),
             departure TEXT,
             departed INTEGER,
+            system BLOB NOT NULL CHECK (length(system) = 32),
+            thumbprint TEXT NOT NULL CHECK (length(thumbprint) = 43),
+            established INTEGER NOT NULL CHECK (established IN (0, 1)),
+            joined INTEGER NOT NULL,
+            inviter BLOB CHECK (length(inviter) = 32),
+            address TEXT,
+            issuer TEXT,
+            session TEXT,
             UNIQUE (account, id),
-            CHECK ((departure IS NULL) = (departed IS NULL))
+            CHECK ((departure IS NULL) = (departed IS NULL)),
+            CHECK ((issuer IS NULL) = (session IS NULL))
         );
+        CREATE INDEX endpoints_thumbprint ON endpoints (thumbprint);
         CREATE TABLE registrations (
             endpoint BLOB NOT NULL REFERENCES endpoints (id) ON DELETE CASCADE,
             app TEXT NOT NULL,
@@ -67,8 +77,19 @@ enum SQLiteSchema {
         CREATE TABLE revoked (
             id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 32),
             account TEXT NOT NULL REFERENCES accounts (id),
-            time INTEGER NOT NULL
+            revoker BLOB CHECK (length(revoker) = 32),
+            revocation BLOB,
+            time INTEGER NOT NULL,
+            kept INTEGER NOT NULL CHECK (kept IN (0, 1)),
+            thumbprint TEXT NOT NULL CHECK (length(thumbprint) = 43),
+            issuer TEXT,
+            session TEXT,
+            logins_ended INTEGER NOT NULL CHECK (logins_ended IN (0, 1)),
+            CHECK ((revoker IS NULL) = (revocation IS NULL)),
+            CHECK ((issuer IS NULL) = (session IS NULL))
         ) WITHOUT ROWID;
+        CREATE INDEX revoked_account ON revoked (account, time);
+        CREATE INDEX revoked_logins ON revoked (time) WHERE logins_ended = 0;
 
         CREATE TABLE commands (
             sequence INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,

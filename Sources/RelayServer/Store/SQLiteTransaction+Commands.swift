@@ -178,8 +178,25 @@ extension SQLiteTransaction {
     }
 
     func mailboxUse(of target: EndpointID, account: AccountID) throws -> MailboxUse {
-        try cache.mailboxUse(.init(account: account, endpoint: target)) {
-            try use("SELECT count(*), total(size) FROM commands WHERE account = ? AND target = ? AND state < 2", target, account)
+        try mailboxShares(of: target, account: account).values.reduce(into: MailboxUse()) { sum, share in
+            sum.commands += share.commands
+            sum.bytes += share.bytes
+        }
+    }
+
+    func mailboxShares(of target: EndpointID, account: AccountID) throws -> [EndpointID: MailboxUse] {
+        try cache.mailboxShares(.init(account: account, endpoint: target)) {
+            let rows = try Row.fetchCursor(
+                statement(
+                    """
+                    SELECT sender, count(*), total(size) FROM commands WHERE account = ? AND target = ? AND state < 2 GROUP BY sender
+                    """
+                ),
+                arguments: [account.rawValue, target.data]
+            )
+            var shares: [EndpointID: MailboxUse] = [:]
+            while let row = try rows.next() { shares[try Self.endpointID(row, 0)] = Self.use(row, 1) }
+            return shares
         }
     }
 
@@ -198,7 +215,12 @@ extension SQLiteTransaction {
 
     private func use(_ sql: String, _ endpoint: EndpointID, _ account: AccountID) throws -> MailboxUse {
         guard let row = try Row.fetchOne(statement(sql), arguments: [account.rawValue, endpoint.data]) else { return MailboxUse() }
-        return MailboxUse(commands: row[0], bytes: Int(clamping: Int64(row[1] as Double)))
+        return Self.use(row, 0)
+    }
+
+    /// From two columns, a number and a sum of bytes.
+    private static func use(_ row: Row, _ column: Int) -> MailboxUse {
+        MailboxUse(commands: row[column], bytes: Int(clamping: Int64(row[column + 1] as Double)))
     }
 
     func highestNumber(in lane: CommandLane, account: AccountID) throws -> UInt64? {

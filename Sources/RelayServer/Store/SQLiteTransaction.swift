@@ -47,7 +47,10 @@ struct SQLiteTransaction: StoreTransaction {
 
     // MARK: Endpoints
 
-    private static let endpointColumns = "id, account, version, record, has_hosted, departure, departed"
+    private static let endpointColumns = """
+        id, account, version, record, has_hosted, departure, departed, system, thumbprint, established, joined, inviter, address, issuer,
+            session
+        """
 
     private func endpoint(_ row: Row) throws -> EndpointRow {
         let departure: String? = row[5]
@@ -60,8 +63,30 @@ struct SQLiteTransaction: StoreTransaction {
             hasHosted: row[4],
             departure: departure.flatMap { reason in
                 departed.map { EndpointRow.Departure(reason: Presence.Reason(rawValue: reason), time: $0) }
-            }
+            },
+            system: SystemID(digest: try Self.digest(row, 7)),
+            keyThumbprint: row[8],
+            isEstablished: row[9],
+            joining: Joining(
+                time: Milliseconds(clamping: row[10]),
+                invitedBy: try row.hasNull(atIndex: 11) ? nil : Self.endpointID(row, 11),
+                address: row[12]
+            ),
+            login: Self.login(row, 13)
         )
+    }
+
+    /// From two columns, the issuer's and the session's.
+    private static func login(_ row: Row, _ column: Int) -> Login? {
+        guard let issuer: String = row[column], let session: String = row[column + 1] else { return nil }
+        return Login(issuer: issuer, session: session)
+    }
+
+    func endpoint(keyThumbprint: String) throws -> EndpointRow? {
+        try Row.fetchOne(
+            statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE thumbprint = ?"),
+            arguments: [keyThumbprint]
+        ).map { try endpoint($0) }
     }
 
     func endpoint(_ id: EndpointID) throws -> EndpointRow? {
@@ -120,14 +145,17 @@ struct SQLiteTransaction: StoreTransaction {
     func put(_ endpoint: EndpointRow) throws {
         try run(
             """
-            INSERT INTO endpoints (\(Self.endpointColumns)) VALUES (?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO endpoints (\(Self.endpointColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET version = excluded.version, record = excluded.record,
-                has_hosted = excluded.has_hosted, departure = excluded.departure, departed = excluded.departed
+                has_hosted = excluded.has_hosted, departure = excluded.departure, departed = excluded.departed,
+                system = excluded.system, established = excluded.established, issuer = excluded.issuer, session = excluded.session
                 WHERE account = excluded.account
             """,
             [
                 endpoint.id.blob, endpoint.account.rawValue, Self.signed(endpoint.version), SQLiteBlob(endpoint.record),
                 endpoint.hasHosted, endpoint.departure?.reason.rawValue, endpoint.departure?.time,
+                SQLiteBlob(endpoint.system.digest.bytes), endpoint.keyThumbprint, endpoint.isEstablished, endpoint.joining.time.count,
+                endpoint.joining.invitedBy?.blob, endpoint.joining.address, endpoint.login?.issuer, endpoint.login?.session,
             ]
         )
         guard database.changesCount == 1 else { throw RowError.ofOtherAccount }
@@ -142,16 +170,70 @@ struct SQLiteTransaction: StoreTransaction {
         cache.forgetDirectory(of: account)
     }
 
-    func revoke(_ id: EndpointID, of account: AccountID, time: Int64) throws {
-        try run(
-            "INSERT INTO revoked (id, account, time) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING",
-            [id.blob, account.rawValue, time]
+    // MARK: Revocations
+
+    private static let revocationColumns = "id, account, revoker, revocation, time, kept, thumbprint, issuer, session, logins_ended"
+
+    private func revocation(_ row: Row) throws -> RevocationRow {
+        RevocationRow(
+            endpoint: try Self.endpointID(row, 0),
+            account: AccountID(row[1]),
+            statement: try row.hasNull(atIndex: 2)
+                ? nil : .init(revoker: Self.endpointID(row, 2), revocation: Self.bytes(row, 3)),
+            time: row[4],
+            isKept: row[5],
+            keyThumbprint: row[6],
+            login: Self.login(row, 7),
+            loginsEnded: row[9]
         )
     }
 
-    func revoker(of id: EndpointID) throws -> AccountID? {
-        try String.fetchOne(statement("SELECT account FROM revoked WHERE id = ?"), arguments: [id.data]).map { AccountID($0) }
+    func add(_ revocation: RevocationRow) throws {
+        try run(
+            "INSERT INTO revoked (\(Self.revocationColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+            [
+                revocation.endpoint.blob, revocation.account.rawValue, revocation.statement?.revoker.blob,
+                revocation.statement.map { SQLiteBlob($0.revocation) }, revocation.time, revocation.isKept, revocation.keyThumbprint,
+                revocation.login?.issuer, revocation.login?.session, revocation.loginsEnded,
+            ]
+        )
     }
+
+    func revocation(of id: EndpointID) throws -> RevocationRow? {
+        try Row.fetchOne(
+            statement("SELECT \(Self.revocationColumns) FROM revoked WHERE id = ?"),
+            arguments: [id.data]
+        ).map { try revocation($0) }
+    }
+
+    func revocations(of account: AccountID) throws -> [RevocationRow] {
+        try Array(
+            Row.fetchCursor(
+                statement("SELECT \(Self.revocationColumns) FROM revoked WHERE account = ? AND kept = 1 ORDER BY time, id"),
+                arguments: [account.rawValue]
+            ).map { try revocation($0) }
+        )
+    }
+
+    func revocationCount(of account: AccountID) throws -> Int {
+        try Int.fetchOne(statement("SELECT count(*) FROM revoked WHERE account = ?"), arguments: [account.rawValue]) ?? 0
+    }
+
+    func revocationsWithLogins(limit: Int) throws -> [RevocationRow] {
+        try Array(
+            Row.fetchCursor(
+                statement("SELECT \(Self.revocationColumns) FROM revoked WHERE logins_ended = 0 ORDER BY time LIMIT ?"),
+                arguments: [limit]
+            ).map { try revocation($0) }
+        )
+    }
+
+    func loginsEnded(of id: EndpointID) throws {
+        try run("DELETE FROM revoked WHERE id = ? AND kept = 0", [id.blob])
+        try run("UPDATE revoked SET logins_ended = 1 WHERE id = ?", [id.blob])
+    }
+
+    // MARK: Apps and vouchers
 
     func registrations(of endpoint: EndpointID) throws -> [RegistrationRow] {
         try Array(
@@ -190,6 +272,13 @@ struct SQLiteTransaction: StoreTransaction {
         ).map { [UInt8]($0) }
         if let row = cache.endpoints[endpoint]?.row { cache.keep(.init(row: row, vouchers: found)) }
         return found
+    }
+
+    func vouchers(by endpoint: EndpointID, of account: AccountID) throws -> [[UInt8]] {
+        try Data.fetchAll(
+            statement("SELECT voucher FROM vouchers WHERE account = ? AND giver = ? ORDER BY endpoint"),
+            arguments: [account.rawValue, endpoint.data]
+        ).map { [UInt8]($0) }
     }
 
     func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws {
@@ -252,9 +341,11 @@ struct SQLiteTransaction: StoreTransaction {
         }
     }
 
-    static func endpointID(_ row: Row, _ column: Int) throws -> EndpointID {
+    static func endpointID(_ row: Row, _ column: Int) throws -> EndpointID { EndpointID(digest: try digest(row, column)) }
+
+    private static func digest(_ row: Row, _ column: Int) throws -> Digest256 {
         guard let digest = Digest256(bytes: try bytes(row, column)) else { throw RowError.damaged }
-        return EndpointID(digest: digest)
+        return digest
     }
 }
 

@@ -50,7 +50,8 @@ final class StoreCache {
 
     private(set) var commands: [StoredCommandKey: Command] = [:]
     private(set) var endpoints: [EndpointID: Endpoint] = [:]
-    private var mailboxes: [Box: MailboxUse] = [:]
+    /// By sender.
+    private var mailboxes: [Box: [EndpointID: MailboxUse]] = [:]
     private var outcomes: [Box: MailboxUse] = [:]
     private var lanes: [Lane: LaneUse] = [:]
     private var directories: [AccountID: [DirectoryEntry]] = [:]
@@ -100,7 +101,10 @@ final class StoreCache {
         if row.isFinal {
             outcomes[Box(account: account, endpoint: lane.sender)]?.add(sign, bytes: row.resultSize)
         } else {
-            mailboxes[Box(account: account, endpoint: lane.target)]?.add(sign, bytes: row.command.size)
+            let box = Box(account: account, endpoint: lane.target)
+            mailboxes[box]?[lane.sender, default: MailboxUse()].add(sign, bytes: row.command.size)
+            // Senders that have gone are not kept.
+            if sign < 0, mailboxes[box]?[lane.sender]?.commands == 0 { mailboxes[box]?[lane.sender] = nil }
         }
     }
 
@@ -114,12 +118,12 @@ final class StoreCache {
         return use
     }
 
-    func mailboxUse(_ box: Box, otherwise read: () throws -> MailboxUse) rethrows -> MailboxUse {
+    func mailboxShares(_ box: Box, otherwise read: () throws -> [EndpointID: MailboxUse]) rethrows -> [EndpointID: MailboxUse] {
         if let known = mailboxes[box] { return known }
-        let use = try read()
-        count(0)
-        mailboxes[box] = use
-        return use
+        let shares = try read()
+        count(shares.count * MemoryLayout<MailboxUse>.size)
+        mailboxes[box] = shares
+        return shares
     }
 
     func outcomesUse(_ box: Box, otherwise read: () throws -> MailboxUse) rethrows -> MailboxUse {

@@ -28,6 +28,17 @@ package struct EndpointRow: Hashable, Sendable {
     package var hasHosted: Bool
     /// How its last host channel ended, unless it is open or the relay stopped first.
     package var departure: Departure?
+    /// The device that the record is of.
+    package var system: SystemID
+    /// The JWK thumbprint of the identity key, by which an issuer knows the endpoint.
+    package var keyThumbprint: String
+    /// Whether it may revoke others and invite: it was the account's first endpoint, is part of the device of an established one, or was
+    /// vouched for by one. It stays so when that one is revoked.
+    package var isEstablished: Bool
+    /// How it came into the account.
+    package var joining: Joining
+    /// The login of the token that it last said hello with, if that names one.
+    package var login: Login?
 
     package struct Departure: Hashable, Sendable {
         package var reason: Presence.Reason
@@ -40,14 +51,95 @@ package struct EndpointRow: Hashable, Sendable {
         }
     }
 
-    package init(id: EndpointID, account: AccountID, version: UInt64, record: [UInt8], hasHosted: Bool = false, departure: Departure? = nil)
-    {
+    package init(
+        id: EndpointID,
+        account: AccountID,
+        version: UInt64,
+        record: [UInt8],
+        hasHosted: Bool = false,
+        departure: Departure? = nil,
+        system: SystemID,
+        keyThumbprint: String,
+        isEstablished: Bool = false,
+        joining: Joining,
+        login: Login? = nil
+    ) {
         self.id = id
         self.account = account
         self.version = version
         self.record = record
         self.hasHosted = hasHosted
         self.departure = departure
+        self.system = system
+        self.keyThumbprint = keyThumbprint
+        self.isEstablished = isEstablished
+        self.joining = joining
+        self.login = login
+    }
+}
+
+extension EndpointRow {
+    /// Whether it is held to what a newcomer may use of a target: nobody established vouches for it, and it is of another device.
+    func isNewcomer(to target: EndpointRow) -> Bool { !isEstablished && system != target.system }
+}
+
+/// What is stored of an endpoint that was revoked.
+package struct RevocationRow: Hashable, Sendable {
+    package var endpoint: EndpointID
+    package var account: AccountID
+    /// The signed statement and who signed it; `nil` if the relay's operator revoked the endpoint.
+    package var statement: Statement?
+    /// Milliseconds since 1970.
+    package var time: Int64
+    /// Whether it is kept for ever. Else it is only there until the endpoint's logins have ended.
+    package var isKept: Bool
+    /// What the endpoint's logins are found by.
+    package var keyThumbprint: String
+    package var login: Login?
+    /// Whether the endpoint's logins have ended.
+    package var loginsEnded: Bool
+
+    package struct Statement: Hashable, Sendable {
+        package var revoker: EndpointID
+        package var revocation: [UInt8]
+
+        package init(revoker: EndpointID, revocation: [UInt8]) {
+            self.revoker = revoker
+            self.revocation = revocation
+        }
+    }
+
+    package init(of endpoint: EndpointRow, statement: Statement?, time: Int64, isKept: Bool, loginsEnded: Bool) {
+        self.init(
+            endpoint: endpoint.id,
+            account: endpoint.account,
+            statement: statement,
+            time: time,
+            isKept: isKept,
+            keyThumbprint: endpoint.keyThumbprint,
+            login: endpoint.login,
+            loginsEnded: loginsEnded
+        )
+    }
+
+    init(
+        endpoint: EndpointID,
+        account: AccountID,
+        statement: Statement?,
+        time: Int64,
+        isKept: Bool,
+        keyThumbprint: String,
+        login: Login?,
+        loginsEnded: Bool
+    ) {
+        self.endpoint = endpoint
+        self.account = account
+        self.statement = statement
+        self.time = time
+        self.isKept = isKept
+        self.keyThumbprint = keyThumbprint
+        self.login = login
+        self.loginsEnded = loginsEnded
     }
 }
 
@@ -117,10 +209,20 @@ package protocol StoreTransaction {
     func put(_ endpoint: EndpointRow) throws
     /// Removes the endpoint with its registrations and vouchers.
     func removeEndpoint(_ id: EndpointID, of account: AccountID) throws
-    /// Remembers for ever that the id was shut out.
-    func revoke(_ id: EndpointID, of account: AccountID, time: Int64) throws
-    /// The account that shut it out.
-    func revoker(of id: EndpointID) throws -> AccountID?
+    /// The endpoint with an identity key.
+    func endpoint(keyThumbprint: String) throws -> EndpointRow?
+
+    /// Remembers that an endpoint was revoked; the first word stays.
+    func add(_ revocation: RevocationRow) throws
+    func revocation(of id: EndpointID) throws -> RevocationRow?
+    /// Those that are kept, the oldest first.
+    func revocations(of account: AccountID) throws -> [RevocationRow]
+    /// How many there are, those that are not kept included.
+    func revocationCount(of account: AccountID) throws -> Int
+    /// Those whose endpoint's logins have not ended, the oldest first.
+    func revocationsWithLogins(limit: Int) throws -> [RevocationRow]
+    /// The endpoint's logins have ended: a revocation that is not kept is forgotten.
+    func loginsEnded(of id: EndpointID) throws
 
     /// In the order of the app ids.
     func registrations(of endpoint: EndpointID) throws -> [RegistrationRow]
@@ -130,6 +232,8 @@ package protocol StoreTransaction {
 
     /// In the order of those who vouch.
     func vouchers(for endpoint: EndpointID) throws -> [[UInt8]]
+    /// What one endpoint says for others.
+    func vouchers(by endpoint: EndpointID, of account: AccountID) throws -> [[UInt8]]
     /// Adds or replaces what one endpoint of the account says for another.
     func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws
 
@@ -147,6 +251,8 @@ package protocol StoreTransaction {
     /// What has not ended, in the order in which it was stored.
     func mailbox(of target: EndpointID, account: AccountID) throws -> [CommandDescriptor]
     func mailboxUse(of target: EndpointID, account: AccountID) throws -> MailboxUse
+    /// What each sender has of it.
+    func mailboxShares(of target: EndpointID, account: AccountID) throws -> [EndpointID: MailboxUse]
     /// Of the commands stored in the lane.
     func highestNumber(in lane: CommandLane, account: AccountID) throws -> UInt64?
     /// All commands of a sender, in the order in which they were stored.

@@ -10,25 +10,33 @@ package struct VerifiedToken: Hashable, Sendable {
     package var mayMakeAccount: Bool
     package var expires: Milliseconds
     package var scopes: Set<String>
+    /// What it allows at the relay.
+    package var allowed: Set<RelayScope>
     /// The client it was issued to, if it says.
     package var client: String?
     /// The login it comes from, if it says: what the issuer names when it withdraws one.
     package var session: String?
+    /// The endpoint whose invitation the login began with, if the issuer says so.
+    package var inviter: EndpointID?
 
     package init(
         identity: Identity,
         mayMakeAccount: Bool,
         expires: Milliseconds,
         scopes: Set<String> = [],
+        allowed: Set<RelayScope> = [],
         client: String? = nil,
-        session: String? = nil
+        session: String? = nil,
+        inviter: EndpointID? = nil
     ) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
         self.expires = expires
         self.scopes = scopes
+        self.allowed = allowed
         self.client = client
         self.session = session
+        self.inviter = inviter
     }
 
     package var login: Login? { session.map { Login(issuer: identity.issuer, session: $0) } }
@@ -82,8 +90,11 @@ struct TokenRules {
             mayMakeAccount: issuer.autoProvision,
             expires: expires,
             scopes: scopes,
+            allowed: issuer.needsScopes ? Set(scopes.compactMap(RelayScope.init(rawValue:))) : Set(RelayScope.allCases),
             client: client,
-            session: claims.text("sid")
+            session: claims.text("sid"),
+            // Only shown to people, so that what is no id is as good as nothing.
+            inviter: issuer.namesInviters ? claims.text("invited_by").flatMap { try? EndpointID(parsing: $0) } : nil
         )
     }
 }

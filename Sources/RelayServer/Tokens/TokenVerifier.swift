@@ -111,7 +111,9 @@ extension TokenVerifier: TokenVerifying {
                     identity: token.identity,
                     mayMakeAccount: token.mayMakeAccount,
                     expires: token.expires,
-                    login: token.login
+                    scopes: token.allowed,
+                    login: token.login,
+                    inviter: token.inviter
                 )
                 completion(.success(accepted))
             } catch {

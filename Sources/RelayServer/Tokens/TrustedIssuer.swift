@@ -13,6 +13,11 @@ package struct TrustedIssuer: Sendable {
     package var keys: JWKSource
     /// The claim with the scopes: one text with spaces between, or a list.
     package var scopesClaim = "scope"
+    /// Whether a token allows what its scopes name. Without, each of the issuer's tokens allows everything: some providers know no scopes
+    /// of ours.
+    package var needsScopes = true
+    /// Whether `invited_by` in its tokens is believed: the endpoint whose invitation a login began with.
+    package var namesInviters = false
     /// The claim that names the account's owner.
     package var accountClaim = "sub"
     /// Whether an identity seen for the first time makes an account.

@@ -11,12 +11,13 @@ extension RelayCore {
         }
         transact { store in
             let row = try store.endpoint(channel.endpoint, of: channel.account)
-            _ = try store.endpoint(request.target, of: channel.account)
-            return try store.introduction(of: row)
-        } then: { [self] state, result in
+            let target = try store.endpoint(request.target, of: channel.account)
+            return (try store.introduction(of: row), row.isNewcomer(to: target))
+        } then: { [self] (state, result: Result<(Introduction, Bool), any Error>) in
             guard state.channels[channel.id] != nil else { return }
             switch result {
-            case .success(let introduction): openTunnel(request, on: channel, introduction, &state)
+            case .success((let introduction, let isNewcomer)):
+                openTunnel(request, on: channel, introduction, isNewcomer: isNewcomer, &state)
             case .failure(let error): state.send(.failure(Refusal(error).failure(request.ref)), to: channel.id)
             }
         }
@@ -26,6 +27,7 @@ extension RelayCore {
         _ request: EndpointMessage.TunnelOpen,
         on channel: Channel,
         _ introduction: Introduction,
+        isNewcomer: Bool,
         _ state: inout State
     ) {
         var random = SystemRandomNumberGenerator()
@@ -38,6 +40,7 @@ extension RelayCore {
                 opener: channel.endpoint,
                 openerChannel: channel.id,
                 target: request.target,
+                isNewcomer: isNewcomer,
                 timeout: request.timeout
             )
             try state.tunnels.open(id, opening, tokens: .init(opener: token(), target: token()), now: now())

@@ -29,6 +29,8 @@ struct TunnelTable: Sendable {
         var opener: EndpointID
         var openerChannel: ChannelID
         var target: EndpointID
+        /// Whether the opener is a newcomer, so that it may have fewer.
+        var isNewcomer = false
         /// How long to wait for the target's host channel.
         var timeout: Milliseconds
     }
@@ -71,10 +73,25 @@ struct TunnelTable: Sendable {
 
     mutating func open(_ id: TunnelID, _ opening: Opening, tokens: Tokens, now: Milliseconds) throws(LimitExceeded) {
         for endpoint in [opening.opener, opening.target] { try limits.check(.sessionsPerEndpoint, tunnels(of: endpoint).count + 1) }
+        try checkShare(of: opening)
         let deadline = now + min(opening.timeout, Self.maximumTimeout)
         tunnels[id] = Tunnel(opening: opening, tokens: tokens, deadline: deadline)
         pending.insert(id)
         for endpoint in [opening.opener, opening.target] { ofEndpoint[endpoint, default: []].insert(id) }
+    }
+
+    /// Passes if the opener has fewer tunnels to the target than it may. So one endpoint, or many that nobody knows, leave room for others.
+    private func checkShare(of opening: Opening) throws(LimitExceeded) {
+        var (ofOpener, ofNewcomers) = (0, 0)
+        for id in tunnels(of: opening.target) {
+            guard let other = tunnels[id]?.opening, other.target == opening.target else { continue }
+            if other.opener == opening.opener { ofOpener += 1 }
+            if other.isNewcomer { ofNewcomers += 1 }
+        }
+        try limits.check(.tunnelsPerPair, ofOpener + 1)
+        guard opening.isNewcomer else { return }
+        try limits.check(.tunnelsPerNewcomer, ofOpener + 1)
+        try limits.check(.tunnelsOfNewcomers, ofNewcomers + 1)
     }
 
     /// The tunnels that a host channel of their target has to hear of, in the order of their ids.

@@ -37,8 +37,7 @@ extension CommandWorld {
                 mailbox: MailboxUse(commands: mailbox.count, bytes: mailbox.reduce(0) { $0 + $1.command.size }),
                 repliesWaiting: MailboxUse(commands: waiting.count, bytes: 0)
             )
-            let isUp = links[senders.count + target].isUp
-            let (row, actions) = MailboxCommand.store(command, inDoubt: inDoubt, targetIsConnected: isUp)
+            let (row, actions) = MailboxCommand.store(command, inDoubt: inDoubt)
             relay.rows[command.key] = row
             perform(command, actions)
             relay.deliveries[target]?.add(command)

@@ -12,7 +12,7 @@ import Testing
     private let late: Int64 = 1_000_060_000
 
     private func stored(inDoubt: Bool = false) -> MailboxCommand {
-        MailboxCommand.store(command, inDoubt: inDoubt, targetIsConnected: true).0
+        MailboxCommand.store(command, inDoubt: inDoubt).0
     }
 
     private func offered() -> MailboxCommand {
@@ -26,9 +26,8 @@ import Testing
     }
 
     @Test func isAcceptedAfterTheCommit() {
-        let (row, actions) = MailboxCommand.store(command, inDoubt: false, targetIsConnected: true)
+        let (row, actions) = MailboxCommand.store(command, inDoubt: false)
         #expect(actions == [.persist(row), .accept])
-        #expect(MailboxCommand.store(command, inDoubt: false, targetIsConnected: false).1.last == .progress(.waking))
     }
 
     @Test func offerIsWrittenBeforeItLeaves() {

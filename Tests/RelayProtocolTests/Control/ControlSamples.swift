@@ -42,7 +42,7 @@ enum ControlSamples {
             .unpublish(.init(ref: ref(), appID: "com.example.player")),
             .endpointUpdate(.init(ref: ref(), record: Blob([1, 2]))),
             .endpointApprove(.init(ref: ref(), endpoint: endpoint, voucher: Blob([3]))),
-            .endpointRevoke(.init(ref: ref(), endpoint: endpoint)),
+            .endpointRevoke(.init(ref: ref(), endpoint: endpoint, revocation: Blob([1, 2, 3]))),
             .leaving(.init(ref: ref(), reason: .suspended)),
             .watch(.init(ref: ref())),
             .unwatch(.init(ref: ref(RequestRef.first.number))),

@@ -83,7 +83,10 @@ import Testing
         let session = try await world.open(device)
         let client = try await world.open(device, role: .client)
         let judge = try await world.open(other)
-        let answers = try await judge.say(.endpointRevoke(.init(ref: testRef(), endpoint: device.id)))
+        let account = session.account
+        try await session.say(device.approval(of: other, account: account))
+        _ = session.peer.take()
+        let answers = try await judge.say(other.revocation(of: device.id, account: account))
         #expect(answers.map(\.isOK) == [true])
         for closed in [session, client] {
             #expect(closed.peer.closeCode == 1008)
@@ -95,14 +98,14 @@ import Testing
             #expect(try await world.connect(device.hello("?", version: 9)).rejection?.code == .endpointRevoked)
         }
         // Again is the same; the channel that was closed is not heard any more.
-        #expect(try await judge.say(.endpointRevoke(.init(ref: testRef(), endpoint: device.id))).map(\.isOK) == [true])
+        #expect(try await judge.say(other.revocation(of: device.id, account: account)).map(\.isOK) == [true])
         #expect(try await session.say(.watch(.init(ref: testRef()))).isEmpty)
         try await world.restart()
         #expect(try await world.connect(device.hello("?")).rejection?.code == .endpointRevoked)
         other.name = "x"
         // Oneself, too.
         let again = try await world.open(other, version: 2)
-        let own = try await again.say(.endpointRevoke(.init(ref: testRef(), endpoint: other.id)))
+        let own = try await again.say(other.revocation(of: other.id, account: account))
         #expect(own.first?.isOK == true)
         #expect(again.peer.closeCode == 1008)
     }
@@ -112,15 +115,15 @@ import Testing
         limits[.endpointsPerAccount] = 2
         let world = try await CoreWorld(limits: limits)
         let devices = (0..<3).map { _ in TestDevice(subject: "me") }
-        _ = try await world.open(devices[0])
-        let second = try await world.open(devices[1])
+        let first = try await world.open(devices[0])
+        _ = try await world.open(devices[1])
         let account = try await world.account(of: devices[2])
         let rejection = try await world.connect(devices[2].hello(account)).rejection
         #expect(rejection?.code == .limitExceeded)
         #expect(rejection?.limit?.error == LimitExceeded(limit: .endpointsPerAccount, allowed: 2, requested: 3))
         // Those that are there come back; a revoked one makes room.
-        _ = try await world.open(devices[0])
-        try await second.say(.endpointRevoke(.init(ref: testRef(), endpoint: devices[0].id)))
+        _ = try await world.open(devices[1])
+        try await first.say(devices[0].revocation(of: devices[1].id, account: account))
         #expect(try await world.connect(devices[2].hello(account)).rejection == nil)
     }
 

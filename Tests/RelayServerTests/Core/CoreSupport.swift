@@ -79,15 +79,23 @@ final class TestPeer: ControlPeer {
 /// An endpoint with its keys, as its SDK would hold it.
 struct TestDevice: Sendable {
     let identityKey = P256SigningKey()
-    let systemKey = P256SigningKey()
+    let systemKey: P256SigningKey
     let agreementKey = P256AgreementKey()
     /// Signed once: a version has one content.
     private let records = Cache<EndpointRecord>()
     private let registrations = Cache<AppRegistration>()
     var subject: String
     var name = "Living room"
+    /// Of the token that it says hello with.
+    var login: Login?
+    var inviter: EndpointID?
+    var address: String?
 
-    init(subject: String) { self.subject = subject }
+    /// - Parameter systemKey: Of the device that it is part of; one of its own unless told.
+    init(subject: String, systemKey: P256SigningKey = P256SigningKey()) {
+        self.subject = subject
+        self.systemKey = systemKey
+    }
 
     private final class Cache<Payload: SignedPayload>: Sendable {
         private let signed = Mutex<[String: Signed<Payload>]>([:])
@@ -145,7 +153,32 @@ struct TestDevice: Sendable {
             record: try Unverified(decoding: record(account, version: version).encoded),
             role: role,
             instance: instance,
-            tokenExpires: 9_000_000_000_000
+            tokenExpires: 9_000_000_000_000,
+            scopes: Set(RelayScope.allCases),
+            login: login,
+            inviter: inviter,
+            address: address
+        )
+    }
+
+    /// A request to vouch for the newest record of another one, if no other is told.
+    func approval(
+        of other: TestDevice,
+        account: String,
+        version: UInt64 = 1,
+        knowledge: Voucher.Knowledge = .verified
+    ) throws -> EndpointMessage {
+        let voucher = Voucher(by: id, for: try other.record(account, version: version), knowledge: knowledge, time: 1)
+        return .endpointApprove(
+            .init(ref: testRef(), endpoint: other.id, voucher: Blob(try Signed(voucher, key: identityKey).encoded))
+        )
+    }
+
+    /// A request to revoke an endpoint.
+    func revocation(of endpoint: EndpointID, account: String) throws -> EndpointMessage {
+        let revocation = Revocation(of: endpoint, by: id, account: account, time: 1)
+        return .endpointRevoke(
+            .init(ref: testRef(), endpoint: endpoint, revocation: Blob(try Signed(revocation, key: identityKey).encoded))
         )
     }
 }

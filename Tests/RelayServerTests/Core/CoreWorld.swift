@@ -14,6 +14,7 @@ final class CoreWorld: Sendable {
     let relay = RelayID(P256SigningKey().publicKey)
     let clock: TestClock
     let limits: Limits
+    private let logins: (any LoginEnding)?
     private let current: Mutex<RelayCore>
     private let ids = Mutex(CommandIDGenerator())
 
@@ -24,12 +25,13 @@ final class CoreWorld: Sendable {
     }
 
     /// - Parameter age: of the database when the world begins.
-    init(limits: Limits = Limits(), age: Int64 = 100 * 86_400_000) async throws {
+    init(limits: Limits = Limits(), age: Int64 = 100 * 86_400_000, logins: (any LoginEnding)? = nil) async throws {
         self.store = TestStore(try SQLiteStore())
         self.clock = TestClock()
         self.limits = limits
+        self.logins = logins
         let clock = clock
-        self.current = Mutex(Self.core(store, relay, limits, clock))
+        self.current = Mutex(Self.core(store, relay, limits, clock, logins))
         let began = clock.now - age
         try await store.transact { try $0.setDatabaseBegan(began) }
         try await core.start()
@@ -37,15 +39,28 @@ final class CoreWorld: Sendable {
 
     var core: RelayCore { current.withLock { $0 } }
 
-    private static func core(_ store: TestStore, _ relay: RelayID, _ limits: Limits, _ clock: TestClock) -> RelayCore {
+    private static func core(
+        _ store: TestStore,
+        _ relay: RelayID,
+        _ limits: Limits,
+        _ clock: TestClock,
+        _ logins: (any LoginEnding)?
+    ) -> RelayCore {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        return RelayCore(store: store, relay: relay, limits: limits, now: { Milliseconds(clamping: clock.now) }, logger: logger)
+        return RelayCore(
+            store: store,
+            relay: relay,
+            limits: limits,
+            now: { Milliseconds(clamping: clock.now) },
+            logger: logger,
+            logins: logins
+        )
     }
 
     /// The relay's process ends and begins anew. Peers of the old one hear nothing more.
     func restart() async throws {
-        let core = Self.core(store, relay, limits, clock)
+        let core = Self.core(store, relay, limits, clock, logins)
         current.withLock { $0 = core }
         try await core.start()
     }

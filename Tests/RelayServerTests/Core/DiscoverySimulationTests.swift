@@ -66,7 +66,8 @@ import Testing
         let world = try await CoreWorld()
         let account = try await world.account(of: TestDevice(subject: "me"))
         let eyes = TestDevice(subject: "me")
-        var watcher = try await Watcher(world.open(eyes), account: account)
+        let eyesHost = try await world.open(eyes)
+        var watcher = try await Watcher(eyesHost, account: account)
         let stranger = try await world.open(TestDevice(subject: "you"))
         try await stranger.say(.watch(.init(ref: testRef())))
         var actors = (0..<6).map { _ in Actor(device: TestDevice(subject: "me")) }
@@ -107,7 +108,13 @@ import Testing
                 default:
                     let other = Int.random(in: 0..<actors.count, using: &random)
                     guard round % 7 == 0, other != index else { continue }
-                    world.core.receive(.endpointRevoke(.init(ref: testRef(), endpoint: actors[other].device.id)), on: host.channel)
+                    // Of the actors some are established, so that some revocations are refused.
+                    if random.next() & 1 == 0 {
+                        let approval = try eyes.approval(of: actors[index].device, account: account, version: actors[index].version)
+                        world.core.receive(approval, on: eyesHost.channel)
+                    }
+                    let revocation = try actors[index].device.revocation(of: actors[other].device.id, account: account)
+                    world.core.receive(revocation, on: host.channel)
                     actors[other] = Actor(device: TestDevice(subject: "me"))
                 }
             }

@@ -56,7 +56,6 @@ import Testing
             let id = commands[0].header.id
             let ownReceipt = try world.receipt(of: commands[0], by: stranger)
             let stolenReceipt = try world.receipt(of: commands[0], by: target)
-            let voucher = Blob<BlobKinds.Voucher>([1, 2, 3])
             let toTarget = try await world.command(from: stranger, to: target)
             let inTheirName = try await world.command(from: stranger, to: target, account: mine)
             let messages: [EndpointMessage] = [
@@ -65,8 +64,10 @@ import Testing
                 .unpublish(.init(ref: testRef(), appID: "player")),
                 .endpointUpdate(.init(ref: testRef(), record: Blob(try target.record(mine, version: 9).encoded))),
                 .endpointUpdate(.init(ref: testRef(), record: Blob(try stranger.record(mine, version: 9).encoded))),
-                .endpointApprove(.init(ref: testRef(), endpoint: target.id, voucher: voucher)),
-                .endpointRevoke(.init(ref: testRef(), endpoint: target.id)),
+                try stranger.approval(of: target, account: theirs),
+                try stranger.approval(of: target, account: mine),
+                try stranger.revocation(of: target.id, account: theirs),
+                try stranger.revocation(of: target.id, account: mine),
                 .commandSend(.init(ref: testRef(), command: Blob(commands[0].encoded), again: true)),
                 .commandSend(.init(ref: testRef(), command: Blob(toTarget.encoded))),
                 .commandSend(.init(ref: testRef(), command: Blob(inTheirName.encoded))),
@@ -98,8 +99,8 @@ import Testing
             }
             #expect(refused >= 11)
             // What is not there and what is another's look alike.
-            let unknown = try await eve.say(.endpointRevoke(.init(ref: testRef(), endpoint: TestDevice(subject: "x").id)))
-            #expect(try await eve.say(.endpointRevoke(.init(ref: testRef(), endpoint: target.id))) == unknown)
+            let unknown = try await eve.say(stranger.revocation(of: TestDevice(subject: "x").id, account: theirs))
+            #expect(try await eve.say(stranger.revocation(of: target.id, account: theirs)) == unknown)
         }
         #expect(theirs != mine)
         // Another endpoint of the account is no better.

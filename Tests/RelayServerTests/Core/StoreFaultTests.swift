@@ -137,8 +137,8 @@ import Testing
         let requests: [EndpointMessage] = [
             .publish(.init(ref: testRef(), registration: Blob(try sender.registration(account).encoded))),
             .endpointUpdate(.init(ref: testRef(), record: Blob(try sender.record(account, version: 2).encoded))),
-            .endpointApprove(.init(ref: testRef(), endpoint: target.id, voucher: Blob([1]))),
-            .endpointRevoke(.init(ref: testRef(), endpoint: target.id)),
+            try sender.approval(of: target, account: account),
+            try sender.revocation(of: target.id, account: account),
             .leaving(.init(ref: testRef(), reason: .suspended)),
             .watch(.init(ref: testRef())),
         ]

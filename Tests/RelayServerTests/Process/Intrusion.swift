@@ -81,7 +81,11 @@ struct Intrusion {
         case .endpointApprove:
             let voucher = try Signed(Voucher(by: eve.id, for: try pc.record(), time: 1), key: eve.identityKey)
             return [(.endpointApprove(.init(ref: ref, endpoint: pc.id, voucher: Blob(voucher.encoded))), .refused(.notFound))]
-        case .endpointRevoke: return [(.endpointRevoke(.init(ref: ref, endpoint: pc.id)), .refused(.notFound))]
+        case .endpointRevoke:
+            return try [(eve.account, ControlErrorCode.notFound), (pc.account, .signatureInvalid)].map { account, code in
+                let revocation = try eve.revocation(of: pc, account: account)
+                return (.endpointRevoke(.init(ref: ref, endpoint: pc.id, revocation: revocation)), .refused(code))
+            }
         case .leaving: return [(.leaving(.init(ref: ref, reason: .signedOut)), ofHosts(.served))]
         case .notificationsRegister:
             let request = EndpointMessage.NotificationsRegister(

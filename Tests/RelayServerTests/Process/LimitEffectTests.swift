@@ -32,7 +32,7 @@ import Testing
 
     private struct World {
         let relayd: RelaydProcess
-        let phone, pc, tv, fourth: WireEndpoint
+        let phone, pc, tv, watch, fourth: WireEndpoint
 
         /// Asks for more than the limit.
         func exceed(_ limit: Limit) async throws -> Effect {
@@ -55,15 +55,18 @@ import Testing
                     )
                 }
                 return .named(answer.exceeded)
-            case .mailboxCommands: return try await launch(on: pc, numbers: 2...5, padding: 0)
-            case .mailboxBytes: return try await launch(on: tv, numbers: 1...2, padding: 3_000)
-            case .endpointsPerAccount:
-                do {
-                    try await fourth.connect()
-                } catch is WireEndpoint.Unexpected {
-                    guard case .rejected(let rejected) = try await fourth.greet(role: .host).1 else { break }
-                    return .named(rejected.limit?.name)
-                }
+            case .mailboxCommandsPerSender: return try await launch(on: pc, numbers: 2...4, padding: 0)
+            case .mailboxCommands:
+                // What is left for others.
+                _ = try await launch(on: pc, numbers: 5...6, padding: 0)
+                return try await launch(on: pc, numbers: 1...2, padding: 0, from: tv)
+            case .mailboxBytesPerSender: return try await launch(on: tv, numbers: 1...2, padding: 2_000)
+            case .mailboxBytes: return try await launch(on: tv, numbers: 1...1, padding: 3_500, from: pc)
+            case .endpointsPerAccount: return try await rejected(fourth)
+            case .endpointsEverPerAccount:
+                // One that is revoked makes room among the endpoints, and none among all that ever were.
+                guard case .ok = try await phone.revoke(watch) else { break }
+                return try await rejected(fourth)
             case .appRegistrationBytes: return try await publish { $0.attributes = ["a": String(repeating: "a", count: 600)] }
             case .appRegistrationsBytes:
                 let padding = ["a": String(repeating: "a", count: 200)]
@@ -83,6 +86,9 @@ import Testing
             case .helloSeconds:
                 let channel = try await TestWebSocket.open(try await TestSocket(port: relayd.port), host: relayd.host)
                 return .closed(await channel.closeCode())
+            case .tunnelsPerPair: return try await open(5, from: phone, to: pc)
+            case .tunnelsPerNewcomer: return try await open(3, from: tv, to: pc)
+            case .tunnelsOfNewcomers: return try await open(2, from: watch, to: pc)
             case .messageBytes, .uriBytes, .sessionsPerEndpoint, .connectionsPerSession, .assemblyBytesPerSession,
                 .assemblyBytesPerEndpoint, .requestsPerConnection:
                 return .endpointsOwn
@@ -90,11 +96,35 @@ import Testing
             return .named(nil)
         }
 
-        private func launch(on target: WireEndpoint, numbers: ClosedRange<UInt64>, padding: Int) async throws -> Effect {
+        private func launch(
+            on target: WireEndpoint,
+            numbers: ClosedRange<UInt64>,
+            padding: Int,
+            from sender: WireEndpoint? = nil
+        ) async throws -> Effect {
+            let sender = sender ?? phone
             var last: String?
             for number in numbers {
-                let command = try phone.launch("film:" + String(repeating: "a", count: padding), on: target, number: number)
-                last = try await phone.send(command).exceeded
+                let command = try sender.launch("film:" + String(repeating: "a", count: padding), on: target, number: number)
+                last = try await sender.send(command).exceeded
+            }
+            return .named(last)
+        }
+
+        private func rejected(_ endpoint: WireEndpoint) async throws -> Effect {
+            do {
+                try await endpoint.connect()
+            } catch is WireEndpoint.Unexpected {
+                guard case .rejected(let rejected) = try await endpoint.greet(role: .host).1 else { return .named(nil) }
+                return .named(rejected.limit?.name)
+            }
+            return .named(nil)
+        }
+
+        private func open(_ count: Int, from opener: WireEndpoint, to target: WireEndpoint) async throws -> Effect {
+            var last: String?
+            for _ in 0..<count {
+                last = try await opener.request { .tunnelOpen(.init(ref: $0, target: target.id, timeout: 300_000)) }.exceeded
             }
             return .named(last)
         }
@@ -119,7 +149,9 @@ import Testing
     @Test func everyLimitOfTheRelaysOwnHasItsEffect() async throws {
         let small: [Limit: Int] = [
             .controlFrameBytes: 20_000, .controlFrameBytesBeforeWelcome: 8_000, .commandBytes: 4_096, .replyBytes: 64,
-            .mailboxCommands: 3, .mailboxBytes: 6_000, .endpointsPerAccount: 3, .appRegistrationBytes: 600,
+            .mailboxCommands: 4, .mailboxCommandsPerSender: 3, .mailboxBytes: 6_000, .mailboxBytesPerSender: 3_500,
+            .endpointsPerAccount: 4, .endpointsEverPerAccount: 4, .tunnelsPerPair: 4, .tunnelsPerNewcomer: 2, .tunnelsOfNewcomers: 3,
+            .appRegistrationBytes: 600,
             .appRegistrationsBytes: 900, .schemesPerApp: 1, .servicesPerApp: 1, .attributesPerApp: 1, .serviceNameBytes: 4,
             .displayNameCharacters: 8, .commandsPerSecond: 2, .publishesPerSecond: 2, .watchesPerSecond: 2, .tunnelOpensPerSecond: 2,
             .helloSeconds: 3,
@@ -127,12 +159,19 @@ import Testing
         let relayd = try await RelaydProcess(arguments: small.flatMap { ["--limit", "\($0.rawValue)=\($1)"] })
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Anna")
-        let endpoints = ["Phone", "PC", "TV", "Fourth"].map { WireEndpoint($0, at: relayd) }
+        let endpoints = ["Phone", "PC", "TV", "Watch", "Fourth"].map { WireEndpoint($0, at: relayd) }
         for endpoint in endpoints { try await endpoint.join(try await relayd.run("invite", "Anna")) }
         // Clients do not drain their mailboxes.
         try await endpoints[0].connect()
-        for endpoint in endpoints[1...2] { try await endpoint.connect(role: .client) }
-        let world = World(relayd: relayd, phone: endpoints[0], pc: endpoints[1], tv: endpoints[2], fourth: endpoints[3])
+        for endpoint in endpoints[1...3] { try await endpoint.connect(role: .client) }
+        let world = World(
+            relayd: relayd,
+            phone: endpoints[0],
+            pc: endpoints[1],
+            tv: endpoints[2],
+            watch: endpoints[3],
+            fourth: endpoints[4]
+        )
         for limit in Limit.allCases {
             let expected: Effect =
                 switch limit {

@@ -60,14 +60,14 @@ import Testing
         }
         // Shut out by another one of the account.
         let (first, second) = (endpoints[0], endpoints[1])
-        guard case .ok = try await first.request({ .endpointRevoke(.init(ref: $0, endpoint: second.id)) }) else {
+        guard case .ok = try await first.revoke(second) else {
             Issue.record("not revoked")
             return
         }
         #expect(await second.closeCode() == 1008)
         try await endpoints[2].connect()
         // And by itself, as an app does that signs out.
-        guard case .ok = try await first.request({ .endpointRevoke(.init(ref: $0, endpoint: first.id)) }) else {
+        guard case .ok = try await first.revoke(first) else {
             Issue.record("not revoked")
             return
         }

@@ -18,7 +18,7 @@ final class WireEndpoint {
     let name: String
     private let relayd: RelaydProcess
     var token = ""
-    private var refreshToken = ""
+    private(set) var refreshToken = ""
     private(set) var account = "unknown"
     private(set) var relay: RelayID?
     private var socket: TestWebSocket?
@@ -53,20 +53,19 @@ final class WireEndpoint {
 
     /// Redeems an invitation for a token.
     /// - Parameter isBound: so that only this endpoint's key can use it.
-    func join(_ link: String, isBound: Bool = true) async throws {
+    /// - Parameter scope: All, if it is not told.
+    func join(_ link: String, isBound: Bool = true, scope: String? = nil) async throws {
         let link = try JoinLink(parsing: link, plainHTTP: .allowed)
         relay = link.relay
-        let now = Milliseconds(clamping: Int64(Date().timeIntervalSince1970 * 1_000))
-        var random = SystemRandomNumberGenerator()
-        let jti = (0..<16).map { _ in UInt8.random(in: 0...255, using: &random) }
-        let proof = try DPoPProof.make(method: "POST", url: "\(link.origin)/auth/token", jti: jti, now: now, with: identityKey)
+        let proof = try proof("/auth/token")
         let form =
             "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Apre-authorized_code&client_id=org.example.test"
             + "&pre-authorized_code=\(link.invite.exposed)"
+            + (scope.map { "&scope=" + $0.replacingOccurrences(of: " ", with: "+") } ?? "")
         let answer = try await post("/auth/token", form, fields: isBound ? "DPoP: \(proof)\r\n" : "")
         struct Answer: Decodable {
             var accessToken: String
-            var refreshToken: String
+            var refreshToken: String?
             enum CodingKeys: String, CodingKey {
                 case accessToken = "access_token"
                 case refreshToken = "refresh_token"
@@ -74,7 +73,7 @@ final class WireEndpoint {
         }
         guard let start = answer.firstIndex(of: "{"), let end = answer.lastIndex(of: "}") else { throw Unexpected(message: "no object") }
         let tokens = try JSONDecoder().decode(Answer.self, from: Data(answer[start...end].utf8))
-        (token, refreshToken) = (tokens.accessToken, tokens.refreshToken)
+        (token, refreshToken) = (tokens.accessToken, tokens.refreshToken ?? "")
     }
 
     /// Ends the login, as somebody does who signs out.
@@ -82,15 +81,54 @@ final class WireEndpoint {
         _ = try await post("/auth/revoke", "client_id=org.example.test&token=\(refreshToken)")
     }
 
+    /// Asks for new tokens, and keeps none.
+    /// - Parameter token: The newest refresh token, unless told.
+    /// - Returns: The status.
+    func refresh(_ token: String? = nil) async throws -> String {
+        let fields = try proof("/auth/token")
+        return try await answer(
+            "/auth/token",
+            "grant_type=refresh_token&client_id=org.example.test&refresh_token=\(token ?? refreshToken)",
+            fields: "DPoP: \(fields)\r\n"
+        ).status
+    }
+
     private func post(_ path: String, _ form: String, fields: String = "") async throws -> String {
+        let (status, text) = try await answer(path, form, fields: fields)
+        guard status == "HTTP/1.1 200 OK" else { throw Unexpected(message: status) }
+        return text
+    }
+
+    /// A proof of the identity key for a request.
+    private func proof(_ path: String, token: String? = nil) throws -> String {
+        let now = Milliseconds(clamping: Int64(Date().timeIntervalSince1970 * 1_000))
+        var random = SystemRandomNumberGenerator()
+        let jti = (0..<16).map { _ in UInt8.random(in: 0...255, using: &random) }
+        return try DPoPProof.make(
+            method: "POST",
+            url: relayd.origin + path,
+            jti: jti,
+            now: now,
+            accessToken: token,
+            with: identityKey
+        )
+    }
+
+    /// Asks for an invitation.
+    /// - Returns: The status.
+    func invite() async throws -> String {
+        let proof = try proof("/auth/invitations", token: token)
+        return try await answer("/auth/invitations", "", fields: "Authorization: DPoP \(token)\r\nDPoP: \(proof)\r\n").status
+    }
+
+    private func answer(_ path: String, _ form: String, fields: String) async throws -> (status: String, text: String) {
         let socket = try await TestSocket(port: relayd.port)
         try await socket.send(
             "POST \(path) HTTP/1.1\r\nHost: \(relayd.host)\r\nConnection: close\r\n\(fields)"
                 + "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: \(form.utf8.count)\r\n\r\n\(form)"
         )
         let answer = await socket.textUntilClosed()
-        guard answer.hasPrefix("HTTP/1.1 200") else { throw Unexpected(message: String(answer.prefix { $0 != "\r\n" })) }
-        return answer
+        return (String(answer.prefix { $0 != "\r\n" }), answer)
     }
 
     /// Takes another endpoint's token, but not its key.
@@ -185,6 +223,21 @@ final class WireEndpoint {
         guard case .failure(let failure) = answer, failure.code == .notFound else { throw Unexpected(message: "\(answer)") }
         defer { events = [] }
         return events
+    }
+
+    func revocation(of other: WireEndpoint, account: String? = nil) throws -> Blob<BlobKinds.Revocation> {
+        let revocation = Revocation(of: other.id, by: id, account: account ?? self.account, time: 1)
+        return Blob(try Signed(revocation, key: identityKey).encoded)
+    }
+
+    func revoke(_ other: WireEndpoint) async throws -> RelayMessage {
+        let revocation = try revocation(of: other)
+        return try await request { .endpointRevoke(.init(ref: $0, endpoint: other.id, revocation: revocation)) }
+    }
+
+    func approve(_ other: WireEndpoint) async throws -> RelayMessage {
+        let voucher = try Signed(Voucher(by: id, for: try other.signedRecord.get(), time: 1), key: identityKey)
+        return try await request { .endpointApprove(.init(ref: $0, endpoint: other.id, voucher: Blob(voucher.encoded))) }
     }
 
     func say(_ message: EndpointMessage) async throws { try await socket?.send(message) }

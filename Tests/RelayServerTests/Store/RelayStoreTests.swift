@@ -96,6 +96,9 @@ import Darwin
         first.hasHosted = true
         first.departure = .init(reason: .suspended, time: 5)
         second.record = [9]
+        second.isEstablished = true
+        second.joining = Joining(time: 7, invitedBy: first.id, address: "2001:db8::1")
+        second.login = Login(issuer: "embedded", session: "s")
         let stranger = EndpointRow.sample(3, other)
         try await store.transact { [first, second] in
             for row in [first, second, stranger] { try $0.put(row) }
@@ -138,22 +141,80 @@ import Darwin
         let stays = try await store.transact { [first] in try $0.endpoint(first.id) }
         #expect(stays == first)
 
-        try await store.transact { [first] in
+        try await store.transact { [first, second] in
             try $0.removeEndpoint(first.id, of: account)
-            try $0.revoke(first.id, of: account, time: 1)
+            let statement = RevocationRow.Statement(revoker: second.id, revocation: [5])
+            try $0.add(RevocationRow(of: first, statement: statement, time: 1, isKept: true, loginsEnded: false))
+            try $0.add(RevocationRow(of: first, statement: nil, time: 9, isKept: true, loginsEnded: true))
         }
         let left = try await store.transact { [first, second] store in
             (
                 try store.endpoints(of: account), try store.registrations(of: first.id), try store.vouchers(for: second.id),
-                try store.revoker(of: first.id)
+                try store.revocation(of: first.id)
             )
         }
         #expect(left.0 == [second])
         #expect(left.1.isEmpty)
         #expect(left.2.isEmpty)
-        #expect(left.3 == account)
-        let revoker = try await store.transact { [second] in try $0.revoker(of: second.id) }
-        #expect(revoker == nil)
+        // The first word stays.
+        let statement = RevocationRow.Statement(revoker: second.id, revocation: [5])
+        #expect(left.3 == RevocationRow(of: first, statement: statement, time: 1, isKept: true, loginsEnded: false))
+        let revocation = try await store.transact { [second] in try $0.revocation(of: second.id) }
+        #expect(revocation == nil)
+    }
+
+    @Test(arguments: Kind.allCases) func aRevocationStaysUntilLoginsHaveEnded(_ kind: Kind) async throws {
+        let store = try await filled(kind)
+        let (account, other) = (account, other)
+        let rows = (1...4).map { EndpointRow.sample($0, $0 == 4 ? other : account) }
+        let revocations = zip(rows, [(true, false), (false, false), (true, true), (true, false)]).map {
+            RevocationRow(of: $0, statement: nil, time: $0.joining.time.count, isKept: $1.0, loginsEnded: $1.1)
+        }
+        try await store.transact { store in
+            for row in rows { try store.put(row) }
+            for row in rows { try store.removeEndpoint(row.id, of: row.account) }
+            for revocation in revocations { try store.add(revocation) }
+        }
+        let before = try await store.transact { store in
+            (
+                try store.revocations(of: account), try store.revocationCount(of: account),
+                try store.revocationsWithLogins(limit: 9), try store.revocationsWithLogins(limit: 1)
+            )
+        }
+        #expect(before.0 == [revocations[0], revocations[2]])
+        #expect(before.1 == 3)
+        #expect(before.2 == [revocations[0], revocations[1], revocations[3]])
+        #expect(before.3 == [revocations[0]])
+        try await store.transact { store in
+            for row in rows.prefix(2) { try store.loginsEnded(of: row.id) }
+        }
+        let after = try await store.transact { store in
+            (
+                try rows.map { try store.revocation(of: $0.id)?.loginsEnded }, try store.revocationCount(of: account),
+                try store.revocationsWithLogins(limit: 9)
+            )
+        }
+        #expect(after.0 == [true, nil, true, false])
+        #expect(after.1 == 2)
+        #expect(after.2 == [revocations[3]])
+    }
+
+    @Test(arguments: Kind.allCases) func anEndpointIsFoundByItsKeyAndItsVouchersByTheirGiver(_ kind: Kind) async throws {
+        let store = try await filled(kind)
+        let account = account
+        let (first, second) = (EndpointRow.sample(1, account), EndpointRow.sample(2, account))
+        let found = try await store.transact { store in
+            for row in [first, second] { try store.put(row) }
+            try store.putVoucher([1], for: first.id, by: second.id, of: account)
+            return (
+                try store.endpoint(keyThumbprint: second.keyThumbprint), try store.endpoint(keyThumbprint: "x"),
+                try store.vouchers(by: second.id, of: account), try store.vouchers(by: first.id, of: account)
+            )
+        }
+        #expect(found.0 == second)
+        #expect(found.1 == nil)
+        #expect(found.2 == [[1]])
+        #expect(found.3 == [])
     }
 
     @Test(arguments: Kind.allCases) func commandsComeBackAsTheyWere(_ kind: Kind) async throws {
@@ -229,7 +290,15 @@ import Darwin
 extension EndpointRow {
     static func sample(_ number: Int, _ account: AccountID) -> EndpointRow {
         let id = EndpointID(digest: Digest256(hashing: Array("\(number)".utf8)))
-        return EndpointRow(id: id, account: account, version: UInt64(number), record: [UInt8(truncatingIfNeeded: number)])
+        return EndpointRow(
+            id: id,
+            account: account,
+            version: UInt64(number),
+            record: [UInt8(truncatingIfNeeded: number)],
+            system: SystemID(digest: id.digest),
+            keyThumbprint: Base64URL.encode(id.digest.bytes),
+            joining: Joining(time: Milliseconds(clamping: Int64(number)))
+        )
     }
 }
 

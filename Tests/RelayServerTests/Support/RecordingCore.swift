@@ -64,6 +64,8 @@ final class RecordingCore: RelayCoreProtocol {
         if let result { completion(result) }
     }
 
+    func isRevoked(_ endpoint: EndpointID, completion: @escaping @Sendable (Bool) -> Void) { completion(false) }
+
     func receive(_ message: EndpointMessage, on channel: ChannelID) {
         let peer = state.withLock { state in
             state.received.append(message)
@@ -128,7 +130,18 @@ struct FixedTokens: TokenVerifying {
         }
     }
 
-    static func verified(_ subject: String, _ expires: Milliseconds, login: Login? = nil) -> AcceptedToken {
-        AcceptedToken(identity: Identity(issuer: "embedded", subject: subject), mayMakeAccount: true, expires: expires, login: login)
+    static func verified(
+        _ subject: String,
+        _ expires: Milliseconds,
+        scopes: Set<RelayScope> = Set(RelayScope.allCases),
+        login: Login? = nil
+    ) -> AcceptedToken {
+        AcceptedToken(
+            identity: Identity(issuer: "embedded", subject: subject),
+            mayMakeAccount: true,
+            expires: expires,
+            scopes: scopes,
+            login: login
+        )
     }
 }

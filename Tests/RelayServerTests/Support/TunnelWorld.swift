@@ -110,6 +110,12 @@ struct TunnelWorld: Sendable {
         throw TestError("the account was not taken")
     }
 
+    func revocation(of endpoint: EndpointID, by party: Party) async throws -> Blob<BlobKinds.Revocation> {
+        guard let row = try await core.store.transact({ try $0.endpoint(party.id) }) else { throw TestError("no such endpoint") }
+        let revocation = Revocation(of: endpoint, by: party.id, account: row.account.rawValue, time: 1)
+        return Blob(try Signed(revocation, key: party.endpoint.identityKey).encoded)
+    }
+
     /// Opens a tunnel from one to the other.
     func entrances(_ opener: Party, _ target: Party) async throws -> (opener: TunnelEntrance, target: TunnelEntrance) {
         _ = try await opener.open(target.id)

@@ -107,12 +107,14 @@ import Testing
     @Test(arguments: [true, false])
     func whoIsShutOutLosesItsTunnels(isOpener: Bool) async throws {
         try await TunnelWorld.with { world in
-            let (phone, pc, judge) = (try await world.connect(), try await world.connect(), try await world.connect())
+            let (judge, phone, pc) = (try await world.connect(), try await world.connect(), try await world.connect())
             let (one, two) = try await world.pair(phone, pc, .tcp, .webSocket)
             try await one.send("x")
             _ = await two.received(1)
             let (others, same) = try await world.pair(judge, isOpener ? pc : phone)
-            try await judge.control.send(.endpointRevoke(.init(ref: .first, endpoint: isOpener ? phone.id : pc.id)))
+            let revoked = isOpener ? phone : pc
+            let revocation = try await world.revocation(of: revoked.id, by: judge)
+            try await judge.control.send(.endpointRevoke(.init(ref: .first, endpoint: revoked.id, revocation: revocation)))
             #expect(try await judge.control.message().isOK)
             await one.ended()
             await two.ended()

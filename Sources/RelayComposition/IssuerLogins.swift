@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayIssuer
+import RelayProtocol
+import RelayServer
+
+/// Ends logins at the embedded issuer. Another issuer's logins are not the relay's to end: there, a revoked endpoint's id is refused.
+struct IssuerLogins: LoginEnding {
+    let issuer: Issuer
+
+    func endLogins(keyThumbprint: String, login: Login?) async throws {
+        let session = login.flatMap { $0.issuer == Composition.issuerKey ? $0.session : nil }
+        try await issuer.endLogins(boundTo: keyThumbprint, session: session)
+    }
+}

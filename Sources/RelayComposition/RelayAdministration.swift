@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayIssuer
+import RelayProtocol
+import RelayServer
+
+/// What the operator may ask of the running relay.
+struct RelayAdministration: Sendable {
+    let core: RelayCore
+    let issuer: Issuer
+    let logger: Logger
+
+    func answer(_ request: AdminRequest) async -> AdminAnswer {
+        do {
+            switch request.command {
+            case .listEndpoints: return AdminAnswer(endpoints: try await endpoints(of: request.account))
+            case .revokeEndpoint:
+                guard let id = request.endpoint.flatMap({ try? EndpointID(parsing: $0) }) else {
+                    return AdminAnswer(error: "an endpoint's id has 52 characters, as `relayd endpoint list` prints it")
+                }
+                guard try await core.revoke(id) else { return AdminAnswer(error: "there is no such endpoint: see `relayd endpoint list`") }
+                logger.notice("the operator revoked an endpoint", metadata: ["endpoint": "\(id.label)"])
+                return AdminAnswer()
+            }
+        } catch let error as AdminError {
+            return AdminAnswer(error: error.description)
+        } catch {
+            logger.error("an operator's command failed", metadata: ["error": "\(error)"])
+            return AdminAnswer(error: "the relay cannot do it now: its log says why")
+        }
+    }
+
+    private func endpoints(of account: String?) async throws -> [AdminEndpoint] {
+        let users = try await issuer.users().filter { account == nil || $0.subject == account || $0.name == account }
+        guard !users.isEmpty || account == nil else { throw AdminError("there is no such account: see `relayd account list`") }
+        var endpoints: [AdminEndpoint] = []
+        for user in users {
+            let identity = Identity(issuer: Composition.issuerKey, subject: user.subject)
+            endpoints += try await core.endpoints(of: identity).map { row, isConnected in
+                let name = (try? Unverified<EndpointRecord>(decoding: row.record).payload.name) ?? ""
+                return AdminEndpoint(row, name: name, account: user.name, isConnected: isConnected)
+            }
+        }
+        return endpoints
+    }
+}

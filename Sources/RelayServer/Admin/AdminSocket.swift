@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import NIOCore
+import NIOPosix
+import ServiceLifecycle
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+#if canImport(Darwin)
+import Darwin
+#elseif canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+/// Where the operator's commands reach the relay that runs on a data directory: a Unix socket in it, for its owner alone. The other side
+/// sends one JSON object and ends its half; the answer is one JSON object.
+package struct AdminSocket: Service {
+    /// What a request may have.
+    private static let requestBytes = 4 << 10
+    /// What an answer may have: 64 endpoints of each of many accounts.
+    private static let answerBytes = 64 << 20
+    private static let time = TimeAmount.seconds(10)
+
+    let path: String
+    let answer: @Sendable (AdminRequest) async -> AdminAnswer
+    let logger: Logger
+
+    package static func path(in directory: String) -> String { directory + "/relay.socket" }
+
+    package func run() async throws {
+        let server: NIOAsyncChannel<NIOAsyncChannel<ByteBuffer, ByteBuffer>, Never>
+        do {
+            server = try await ServerBootstrap(group: EventLoops.connections)
+                .childChannelOption(.allowRemoteHalfClosure, value: true)
+                .bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true) { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        // What comes too slowly is not waited for.
+                        try channel.pipeline.syncOperations.addHandler(IdleStateHandler(allTimeout: Self.time))
+                        try channel.pipeline.syncOperations.addHandler(CloseWhenIdle())
+                        return try NIOAsyncChannel(
+                            wrappingChannelSynchronously: channel,
+                            configuration: .init(isOutboundHalfClosureEnabled: true)
+                        )
+                    }
+                }
+            guard chmod(path, 0o600) == 0 else { throw IOError(errnoCode: errno, reason: "chmod") }
+        } catch {
+            // The relay serves without it.
+            logger.warning("the operator's commands cannot reach this relay", metadata: ["socket": "\(path)", "reason": "\(error)"])
+            try? await gracefulShutdown()
+            return
+        }
+        try? await cancelWhenGracefulShutdown {
+            try await server.executeThenClose { connections in
+                // One after another: they are an operator's.
+                for try await connection in connections { try? await serve(connection) }
+            }
+        }
+        unlink(path)
+    }
+
+    private func serve(_ connection: NIOAsyncChannel<ByteBuffer, ByteBuffer>) async throws {
+        try await connection.executeThenClose { inbound, outbound in
+            var bytes = ByteBuffer()
+            for try await part in inbound {
+                guard bytes.readableBytes + part.readableBytes <= Self.requestBytes else { return }
+                bytes.writeImmutableBuffer(part)
+            }
+            let answer: AdminAnswer
+            if let request = try? JSONDecoder().decode(AdminRequest.self, from: Data(bytes.readableBytesView)) {
+                answer = await self.answer(request)
+            } else {
+                answer = AdminAnswer(error: "this relay does not know the request: it is of another version than the command")
+            }
+            try await outbound.write(ByteBuffer(bytes: try JSONEncoder().encode(answer)))
+        }
+    }
+
+    /// Asks the relay that runs on a data directory.
+    package static func ask(_ request: AdminRequest, in directory: String) async throws -> AdminAnswer {
+        let channel: NIOAsyncChannel<ByteBuffer, ByteBuffer>
+        do {
+            channel = try await ClientBootstrap(group: EventLoops.connections)
+                .channelOption(.allowRemoteHalfClosure, value: true)
+                .connect(unixDomainSocketPath: path(in: directory)) { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try NIOAsyncChannel(
+                            wrappingChannelSynchronously: channel,
+                            configuration: .init(isOutboundHalfClosureEnabled: true)
+                        )
+                    }
+                }
+        } catch {
+            throw AdminError("no relay runs on \(directory): start it with `relayd serve`, or say which with --data-directory")
+        }
+        let bytes = try await channel.executeThenClose { inbound, outbound in
+            try await outbound.write(ByteBuffer(bytes: try JSONEncoder().encode(request)))
+            outbound.finish()
+            var bytes = ByteBuffer()
+            for try await part in inbound {
+                guard bytes.readableBytes + part.readableBytes <= Self.answerBytes else {
+                    throw AdminError("the relay's answer is too long")
+                }
+                bytes.writeImmutableBuffer(part)
+            }
+            return bytes
+        }
+        guard let answer = try? JSONDecoder().decode(AdminAnswer.self, from: Data(bytes.readableBytesView)) else {
+            throw AdminError("the relay gave no answer: its log says why")
+        }
+        if let error = answer.error { throw AdminError(error) }
+        return answer
+    }
+}
+
+/// Why an operator's command was not done.
+package struct AdminError: Error, Hashable, Sendable, CustomStringConvertible {
+    package var description: String
+    package init(_ description: String) { self.description = description }
+}
+
+private final class CloseWhenIdle: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if event is IdleStateHandler.IdleStateEvent { context.close(promise: nil) } else { context.fireUserInboundEventTriggered(event) }
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayProtocol
+
+/// Ends the logins of endpoints that were revoked, so that a revoked device comes back by none of them.
+package protocol LoginEnding: Sendable {
+    /// Ends what is bound to a key, and one login besides. Returns once that is durable; may be called again.
+    /// - Parameters:
+    ///   - keyThumbprint: the JWK thumbprint of the endpoint's identity key.
+    ///   - login: the login of the token that the endpoint last said hello with.
+    func endLogins(keyThumbprint: String, login: Login?) async throws
+}
+
+/// The logins of revoked endpoints. The issuer has a store of its own, so the revocation's row says what is still to be ended: after a crash
+/// between the two commits it is ended at the next start.
+extension RelayCore {
+    /// Whether logins are being ended.
+    enum LoginsPass: Hashable, Sendable {
+        case idle
+        /// - Parameter again: More were revoked meanwhile.
+        case running(again: Bool)
+    }
+
+    private static let loginsInPass = 256
+    private static let loginsInterval: Int64 = 60_000
+
+    /// Ends all that is to be ended. What fails is tried again within a minute.
+    func endLogins() {
+        guard let logins else { return }
+        let begins = change { state in
+            state.nextLoginsPass = now().count + Self.loginsInterval
+            guard state.loginsPass == .idle else {
+                state.loginsPass = .running(again: true)
+                return false
+            }
+            state.loginsPass = .running(again: false)
+            return true
+        }
+        guard begins else { return }
+        Task {
+            do {
+                for row in try await store.transact({ try $0.revocationsWithLogins(limit: Self.loginsInPass) }) {
+                    try await logins.endLogins(keyThumbprint: row.keyThumbprint, login: row.login)
+                    try await store.transact { try $0.loginsEnded(of: row.endpoint) }
+                    logger.info("ended the logins of a revoked endpoint", metadata: ["endpoint": "\(row.endpoint.label)"])
+                }
+            } catch {
+                logger.error("the logins of a revoked endpoint could not be ended; it is tried again", metadata: ["error": "\(error)"])
+            }
+            let again = change { state in
+                defer { state.loginsPass = .idle }
+                return state.loginsPass == .running(again: true)
+            }
+            if again { endLogins() }
+        }
+    }
+
+    /// Tries again what failed.
+    func endLoginsIfDue() {
+        let isDue = change { $0.admission != nil && !$0.isStopping && now().count >= $0.nextLoginsPass }
+        if isDue { endLogins() }
+    }
+}

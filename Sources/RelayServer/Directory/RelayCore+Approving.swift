@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// Vouchers, and who is established by them.
+///
+/// An established endpoint may revoke other ones, invite, and hold more than a newcomer may. The first endpoint of an account without any
+/// is established. This includes an account that was left by all: only the last endpoint itself, or the operator, can have brought that
+/// about, and the logins of all that were revoked have ended. Another one is established if it is part of the device of an established one,
+/// or by the voucher of an established one that knows it verified. What a voucher's signer has only seen in a list proves nothing.
+extension RelayCore {
+    /// What is kept of vouchers for one endpoint. With them an introduction still fits into a control frame beside a command
+    /// of the largest size.
+    private static let mostVoucherBytes = 64 << 10
+
+    func approve(_ request: EndpointMessage.EndpointApprove, on channel: Channel) {
+        let voucher: Signed<Voucher>
+        do throws(RecordError) {
+            voucher = try Signed(verifying: request.voucher.bytes, limits: limits) { (_) throws(RecordError) in channel.identityKey }
+            guard voucher.payload.voucher == channel.endpoint, voucher.payload.endpoint == request.endpoint else { throw .wrongEndpoint }
+            guard voucher.payload.account == channel.account.rawValue else { throw .wrongAccount }
+        } catch {
+            return refuse(Refusal(error), request.ref, on: channel.id)
+        }
+        serveIntroduction(of: request.endpoint, request.ref, on: channel) { store, row in
+            do throws(RecordError) {
+                try voucher.payload.check(row)
+            } catch {
+                throw Refusal(error)
+            }
+            try store.putVoucher(voucher.encoded, for: row.id, by: channel.endpoint, of: channel.account)
+            let bytes = try store.vouchers(for: row.id).reduce(0) { $0 + $1.count }
+            guard bytes <= Self.mostVoucherBytes else {
+                throw Refusal(.limitExceeded, "vouchers for one endpoint are limited to \(Self.mostVoucherBytes) bytes")
+            }
+            let own = try store.endpoint(channel.endpoint, of: channel.account)
+            if own.isEstablished, voucher.payload.knowledge == .verified { row = try store.establish(row) }
+            return true
+        }
+    }
+
+    /// Whether the endpoint with a key may invite devices into the account of an identity.
+    /// - Parameter keyThumbprint: the JWK thumbprint of its identity key.
+    package func mayInvite(keyThumbprint: String, into identity: Identity) async throws -> Bool {
+        try await store.transact { store in
+            guard let row = try store.endpoint(keyThumbprint: keyThumbprint), row.isEstablished else { return false }
+            return try store.account(of: identity) == row.account
+        }
+    }
+}
+
+extension StoreTransaction {
+    /// Establishes an endpoint, and with it those that it has vouched for.
+    /// - Returns: the endpoint as it is then.
+    func establish(_ endpoint: EndpointRow) throws -> EndpointRow {
+        var waiting = [endpoint]
+        while var row = waiting.popLast() {
+            guard !row.isEstablished else { continue }
+            row.isEstablished = true
+            try put(row)
+            for bytes in try vouchers(by: row.id, of: row.account) {
+                // It was verified when it came.
+                guard let voucher = try? Unverified<Voucher>(decoding: bytes).payload, voucher.knowledge == .verified,
+                    let next = try self.endpoint(voucher.endpoint), next.account == row.account, !next.isEstablished,
+                    (try? voucher.check(next)) != nil
+                else { continue }
+                waiting.append(next)
+            }
+        }
+        return try self.endpoint(endpoint.id) ?? endpoint
+    }
+}
+
+extension Voucher {
+    /// Passes if it holds for the stored record of the endpoint that it names.
+    fileprivate func check(_ row: EndpointRow) throws(RecordError) {
+        guard system == row.system else { throw .notPartOfSystem }
+        guard row.version >= recordVersion else { throw .outdated(known: recordVersion, offered: row.version) }
+        guard row.version > recordVersion || record == Digest256(hashing: row.record) else { throw .versionReused(row.version) }
+    }
+}

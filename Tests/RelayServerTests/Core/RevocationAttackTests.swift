@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Testing
+
+@testable import RelayServer
+
+/// An endpoint that nobody has approved wants to remove others, or to fill the account.
+@Suite struct RevocationAttackTests {
+    /// An account whose first endpoint is the phone's; the PC is approved, the newcomer is not.
+    private struct Home {
+        let world: CoreWorld
+        let phone = TestDevice(subject: "me")
+        let pc = TestDevice(subject: "me")
+        let newcomer = TestDevice(subject: "me")
+        let phoneHost, pcHost, newcomerHost: Session
+        var account: String { phoneHost.account }
+
+        init(limits: Limits = Limits()) async throws {
+            world = try await CoreWorld(limits: limits)
+            phoneHost = try await world.open(phone)
+            pcHost = try await world.open(pc)
+            newcomerHost = try await world.open(newcomer)
+            #expect(try await phoneHost.say(phone.approval(of: pc, account: phoneHost.account)).map(\.isOK) == [true])
+        }
+
+        func isThere(_ device: TestDevice) async throws -> Bool {
+            try await world.store.beneath.transact { store in
+                let (isThere, isRevoked) = (try store.endpoint(device.id) != nil, try store.revocation(of: device.id) != nil)
+                #expect(isThere != isRevoked)
+                return isThere
+            }
+        }
+
+        func revoke(_ other: TestDevice, by device: TestDevice, on host: Session) async throws -> ControlErrorCode? {
+            let answer = try await host.say(device.revocation(of: other.id, account: account))
+            #expect(answer.contains { $0.isOK || $0.failure != nil })
+            return answer.lazy.compactMap(\.failure?.code).first
+        }
+    }
+
+    @Test func aNewcomerCannotRevokeAnotherDevice() async throws {
+        let home = try await Home()
+        for victim in [home.phone, home.pc] {
+            #expect(try await home.revoke(victim, by: home.newcomer, on: home.newcomerHost) == .notEstablished)
+            #expect(try await home.isThere(victim))
+        }
+        #expect(home.phoneHost.peer.closeCode == nil)
+        #expect(home.pcHost.peer.closeCode == nil)
+        // Who is known can, also who was approved.
+        #expect(try await home.revoke(home.newcomer, by: home.pc, on: home.pcHost) == nil)
+        #expect(home.newcomerHost.peer.closeCode == 1008)
+        #expect(try await home.isThere(home.newcomer) == false)
+    }
+
+    /// The first word is not the newcomer's, whoever else it brings along and lets vouch for it.
+    @Test func newcomersCannotEstablishEachOther() async throws {
+        let home = try await Home()
+        let other = TestDevice(subject: "me")
+        let otherHost = try await home.world.open(other)
+        #expect(try await home.newcomerHost.say(home.newcomer.approval(of: other, account: home.account)).first?.isOK == true)
+        #expect(try await otherHost.say(other.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        #expect(try await home.revoke(home.pc, by: other, on: otherHost) == .notEstablished)
+        #expect(try await home.revoke(home.pc, by: home.newcomer, on: home.newcomerHost) == .notEstablished)
+        // What is vouched for later makes the chain whole.
+        #expect(try await home.phoneHost.say(home.phone.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        #expect(try await home.revoke(home.pc, by: other, on: otherHost) == nil)
+    }
+
+    @Test func aVoucherForWhatWasOnlySeenEstablishesNobody() async throws {
+        let home = try await Home()
+        let seen = try home.phone.approval(of: home.newcomer, account: home.account, knowledge: .firstSeen)
+        #expect(try await home.phoneHost.say(seen).first?.isOK == true)
+        #expect(try await home.revoke(home.pc, by: home.newcomer, on: home.newcomerHost) == .notEstablished)
+    }
+
+    @Test func aForgedVoucherEstablishesNobody() async throws {
+        let home = try await Home()
+        let (account, newcomer, phone) = (home.account, home.newcomer, home.phone)
+        func approval(by signer: TestDevice, says voucher: Voucher, of endpoint: TestDevice? = nil) throws -> EndpointMessage {
+            let signed = try Signed(voucher, key: signer.identityKey)
+            return .endpointApprove(.init(ref: testRef(), endpoint: (endpoint ?? newcomer).id, voucher: Blob(signed.encoded)))
+        }
+        let record = try newcomer.record(account)
+        let other = TestDevice(subject: "me")
+        let forged: [(Session, EndpointMessage)] = [
+            // The phone's name under the newcomer's signature, and the phone's own voucher on another one's channel.
+            (home.newcomerHost, try approval(by: newcomer, says: Voucher(by: phone.id, for: record, time: 1))),
+            (home.newcomerHost, try phone.approval(of: newcomer, account: account)),
+            // For a record that the relay has not, of another endpoint, account or version.
+            (home.phoneHost, try approval(by: phone, says: Voucher(by: phone.id, for: try other.record(account), time: 1))),
+            (home.phoneHost, try approval(by: phone, says: Voucher(by: phone.id, for: try newcomer.record("elsewhere"), time: 1))),
+            (home.phoneHost, try phone.approval(of: newcomer, account: account, version: 2)),
+            (home.phoneHost, .endpointApprove(.init(ref: testRef(), endpoint: newcomer.id, voucher: Blob([1, 2, 3])))),
+        ]
+        for (host, message) in forged {
+            let code = try #require(try await host.say(message).first?.failure?.code)
+            #expect([.signatureInvalid, .recordOutdated, .malformed].contains(code), "\(code)")
+        }
+        #expect(try await home.world.store.beneath.transact { try $0.vouchers(for: newcomer.id) }.isEmpty)
+        #expect(try await home.revoke(home.pc, by: newcomer, on: home.newcomerHost) == .notEstablished)
+    }
+
+    @Test func aForgedOrForeignRevocationIsRefused() async throws {
+        let home = try await Home()
+        let (account, phone, pc, newcomer) = (home.account, home.phone, home.pc, home.newcomer)
+        func message(_ revocation: Revocation, signedBy signer: TestDevice, of endpoint: EndpointID) throws -> EndpointMessage {
+            let signed = try Signed(revocation, key: signer.identityKey)
+            return .endpointRevoke(.init(ref: testRef(), endpoint: endpoint, revocation: Blob(signed.encoded)))
+        }
+        let genuine = Revocation(of: pc.id, by: phone.id, account: account, time: 1)
+        let cases: [(Session, EndpointMessage, ControlErrorCode)] = [
+            // The phone's own statement, said by the newcomer; and in the phone's name.
+            (home.newcomerHost, try message(genuine, signedBy: phone, of: pc.id), .signatureInvalid),
+            (home.newcomerHost, try message(genuine, signedBy: newcomer, of: pc.id), .signatureInvalid),
+            // For another endpoint than the request's, for another account, and no statement at all.
+            (home.phoneHost, try message(genuine, signedBy: phone, of: newcomer.id), .signatureInvalid),
+            (
+                home.phoneHost,
+                try message(Revocation(of: pc.id, by: phone.id, account: "elsewhere", time: 1), signedBy: phone, of: pc.id),
+                .signatureInvalid
+            ),
+            (home.phoneHost, .endpointRevoke(.init(ref: testRef(), endpoint: pc.id, revocation: Blob([1, 2, 3]))), .malformed),
+        ]
+        for (host, message, code) in cases { #expect(try await host.say(message).map(\.failure?.code) == [code]) }
+        for device in [phone, pc, newcomer] { #expect(try await home.isThere(device)) }
+    }
+
+    /// A record that claims the other device's key is not taken, so that nobody is of a device by saying so.
+    @Test func onlyTheDevicesKeyMakesAnEndpointOfThatDevice() async throws {
+        let home = try await Home()
+        let sibling = TestDevice(subject: "me", systemKey: home.newcomer.systemKey)
+        let siblingHost = try await home.world.open(sibling)
+        #expect(try await home.revoke(home.pc, by: sibling, on: siblingHost) == .notEstablished)
+        // About its own device it may say so.
+        #expect(try await home.revoke(home.newcomer, by: sibling, on: siblingHost) == nil)
+        // Another app on a device that is known is known.
+        let app = TestDevice(subject: "me", systemKey: home.pc.systemKey)
+        let appHost = try await home.world.open(app)
+        #expect(try await home.revoke(sibling, by: app, on: appHost) == nil)
+    }
+
+    @Test func whoIsEstablishedStaysSoWhenTheOneThatVouchedIsRevoked() async throws {
+        let home = try await Home()
+        #expect(try await home.revoke(home.phone, by: home.pc, on: home.pcHost) == nil)
+        #expect(try await home.revoke(home.newcomer, by: home.pc, on: home.pcHost) == nil)
+    }
+
+    /// 998 endpoints of one stolen token, each of which leaves at once: nothing of them stays, and the account takes others.
+    @Test func endpointsThatComeAndGoLeaveNothing() async throws {
+        let home = try await Home()
+        for _ in 0..<998 {
+            let device = TestDevice(subject: "me")
+            let host = try await home.world.connect(device.hello(home.account)).get()
+            let answer = try await host.say(device.revocation(of: device.id, account: home.account))
+            #expect(answer.first?.isOK == true)
+        }
+        let account = AccountID(home.account)
+        let left = try await home.world.store.beneath.transact { store in
+            (try store.endpoints(of: account).count, try store.revocationCount(of: account))
+        }
+        #expect(left == (3, 0))
+    }
+
+    /// Also what is revoked by others and kept for ever is bounded.
+    @Test func anAccountHasOnlySoManyEndpointsEver() async throws {
+        var limits = Limits()
+        limits[.endpointsEverPerAccount] = 5
+        let home = try await Home(limits: limits)
+        for _ in 0..<2 {
+            let device = TestDevice(subject: "me")
+            _ = try await home.world.open(device)
+            #expect(try await home.revoke(device, by: home.phone, on: home.phoneHost) == nil)
+        }
+        let late = TestDevice(subject: "me")
+        let rejection = try await home.world.connect(late.hello(home.account)).rejection
+        #expect(rejection?.code == .limitExceeded)
+        #expect(rejection?.limit?.error == LimitExceeded(limit: .endpointsEverPerAccount, allowed: 5, requested: 6))
+        // Those that are there come back.
+        #expect(try await home.world.connect(home.newcomer.hello(home.account)).rejection == nil)
+    }
+}

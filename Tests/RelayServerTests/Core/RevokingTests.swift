@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Synchronization
+import Testing
+
+@testable import RelayServer
+
+/// What a revocation brings about: who is told, and which logins end.
+@Suite struct RevokingTests {
+    private let phone = TestDevice(subject: "me")
+    private let pc = TestDevice(subject: "me")
+    private let tv = TestDevice(subject: "me")
+
+    private func removals(_ messages: [RelayMessage]) -> [RelayMessage.EndpointRemoved] {
+        messages.compactMap { if case .endpointRemoved(let removed) = $0 { removed } else { nil } }
+    }
+
+    @Test func aRevocationIsToldAtOnceAndToWhoComesLater() async throws {
+        let world = try await CoreWorld()
+        let host = try await world.open(phone)
+        let watcher = try await world.open(tv)
+        _ = try await world.open(pc)
+        try await watcher.say(.watch(.init(ref: testRef())))
+        let request = try phone.revocation(of: pc.id, account: host.account)
+        guard case .endpointRevoke(let content) = request else { throw TestError("no revocation") }
+        try await host.say(request)
+        let told = RelayMessage.EndpointRemoved(endpoint: pc.id, isRevoked: true, revocation: content.revocation)
+        #expect(removals(try await watcher.hear()) == [told])
+        // By the operator, without a signature.
+        #expect(try await world.core.revoke(tv.id))
+        #expect(watcher.peer.closeCode == 1008)
+        #expect(try await world.core.revoke(tv.id))
+        #expect(try await world.core.revoke(TestDevice(subject: "me").id) == false)
+        // For ever, also after a restart.
+        try await world.restart()
+        let heard = try await world.open(phone).say(.watch(.init(ref: testRef())))
+        #expect(removals(heard) == [told, .init(endpoint: tv.id, isRevoked: true)])
+        guard case .enumerationCompleted? = heard.last else { throw TestError("told after the enumeration") }
+        // Not to another account.
+        let stranger = try await world.open(TestDevice(subject: "you"))
+        #expect(removals(try await stranger.say(.watch(.init(ref: testRef())))).isEmpty)
+    }
+
+    @Test func watchersAreToldHowAnEndpointJoined() async throws {
+        let world = try await CoreWorld()
+        let watcher = try await world.open(phone)
+        try await watcher.say(.watch(.init(ref: testRef())))
+        var newcomer = pc
+        newcomer.inviter = phone.id
+        newcomer.address = "2001:db8::1"
+        world.clock.pass(1_000)
+        let time = Milliseconds(clamping: world.clock.now)
+        _ = try await world.open(newcomer)
+        func joining(_ messages: [RelayMessage]) -> [Joining?] {
+            messages.compactMap { if case .endpointAdded(let added) = $0, added.endpoint == newcomer.id { added.joining } else { nil } }
+        }
+        let expected = Joining(time: time, invitedBy: phone.id, address: "2001:db8::1")
+        #expect(joining(try await watcher.hear()) == [expected])
+        // Where it comes from later does not matter.
+        newcomer.address = "192.0.2.1"
+        world.clock.pass(1_000)
+        _ = try await world.open(newcomer, version: 2)
+        #expect(joining(try await watcher.say(.watch(.init(ref: testRef())))) == [expected])
+    }
+
+    /// An issuer that fails for as long as it is told to.
+    private final class Logins: LoginEnding {
+        struct Unavailable: Error {}
+
+        struct Ended: Hashable {
+            var keyThumbprint: String
+            var login: Login?
+        }
+
+        private let state = Mutex((fails: false, ended: [Ended]()))
+
+        var ended: [Ended] { state.withLock { $0.ended } }
+        func fail(_ fails: Bool) { state.withLock { $0.fails = fails } }
+
+        func endLogins(keyThumbprint: String, login: Login?) async throws {
+            try state.withLock { state in
+                if state.fails { throw Unavailable() }
+                state.ended.append(Ended(keyThumbprint: keyThumbprint, login: login))
+            }
+        }
+    }
+
+    @Test func theLoginsOfARevokedEndpointEndWhateverHappens() async throws {
+        let logins = Logins()
+        let world = try await CoreWorld(logins: logins)
+        var device = pc
+        device.login = Login(issuer: "embedded", session: "first")
+        let host = try await world.open(phone)
+        _ = try await world.open(device)
+        // The login of the newest hello counts; one without a login says nothing.
+        device.login = Login(issuer: "embedded", session: "second")
+        _ = try await world.open(device)
+        device.login = nil
+        _ = try await world.open(device)
+        logins.fail(true)
+        try await host.say(phone.revocation(of: device.id, account: host.account))
+        func openRows() async throws -> Int {
+            try await world.store.beneath.transact { try $0.revocationsWithLogins(limit: 9).count }
+        }
+        #expect(try await openRows() == 1)
+        #expect(logins.ended.isEmpty)
+        // The relay ends before the issuer has done it, and does it at its next start.
+        logins.fail(false)
+        try await world.restart()
+        #expect(try await eventually { !logins.ended.isEmpty })
+        let key = device.identityKey.publicKey.jwkThumbprint
+        #expect(logins.ended == [.init(keyThumbprint: key, login: Login(issuer: "embedded", session: "second"))])
+        for _ in 0..<1_000 where try await openRows() > 0 { try await Task.sleep(for: .milliseconds(10)) }
+        #expect(try await openRows() == 0)
+    }
+
+    @Test func whatFailsIsTriedAgainWithinAMinute() async throws {
+        let logins = Logins()
+        let world = try await CoreWorld(logins: logins)
+        let host = try await world.open(phone)
+        _ = try await world.open(pc)
+        logins.fail(true)
+        try await host.say(phone.revocation(of: pc.id, account: host.account))
+        #expect(try await eventually { world.core.change { $0.loginsPass == .idle } })
+        logins.fail(false)
+        world.clock.pass(60_000)
+        world.core.timePassed()
+        #expect(try await eventually { logins.ended.count == 1 })
+    }
+
+    /// One that nobody knows stays out until its logins have ended, and then leaves nothing behind.
+    @Test func anEndpointThatNobodyKnowsLeavesWithItsLogins() async throws {
+        let logins = Logins()
+        let world = try await CoreWorld(logins: logins)
+        _ = try await world.open(phone)
+        let host = try await world.open(pc)
+        logins.fail(true)
+        try await host.say(pc.revocation(of: pc.id, account: host.account))
+        #expect(try await world.connect(pc.hello(host.account)).rejection?.code == .endpointRevoked)
+        let watcher = try await world.open(tv)
+        #expect(removals(try await watcher.say(.watch(.init(ref: testRef())))).isEmpty)
+        #expect(try await eventually { world.core.change { $0.loginsPass == .idle } })
+        logins.fail(false)
+        world.clock.pass(60_000)
+        world.core.timePassed()
+        #expect(try await eventually { logins.ended.count == 1 })
+        var rejection: RelayMessage.Rejected?
+        for _ in 0..<1_000 {
+            rejection = try await world.connect(pc.hello(host.account)).rejection
+            if rejection == nil { break }
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        #expect(rejection == nil)
+    }
+
+    @Test func onlyAnEstablishedEndpointInvites() async throws {
+        let world = try await CoreWorld()
+        let host = try await world.open(phone)
+        _ = try await world.open(pc)
+        func mayInvite(_ device: TestDevice, into other: TestDevice? = nil) async throws -> Bool {
+            try await world.core.mayInvite(
+                keyThumbprint: device.identityKey.publicKey.jwkThumbprint,
+                into: (other ?? device).identity
+            )
+        }
+        #expect(try await mayInvite(phone))
+        #expect(try await mayInvite(pc) == false)
+        #expect(try await mayInvite(tv) == false)
+        // One that is at home in another account is none here.
+        let stranger = TestDevice(subject: "you")
+        _ = try await world.open(stranger)
+        #expect(try await mayInvite(stranger))
+        #expect(try await mayInvite(stranger, into: phone) == false)
+        try await host.say(phone.approval(of: pc, account: host.account))
+        #expect(try await mayInvite(pc))
+        try await host.say(phone.revocation(of: pc.id, account: host.account))
+        #expect(try await mayInvite(pc) == false)
+    }
+
+    /// Who left all by themselves begin anew.
+    @Test func anAccountThatWasLeftBeginsAnew() async throws {
+        let world = try await CoreWorld()
+        let host = try await world.open(phone)
+        #expect(try await host.say(phone.revocation(of: phone.id, account: host.account)).first?.isOK == true)
+        #expect(try await world.connect(phone.hello(host.account)).rejection?.code == .endpointRevoked)
+        let next = try await world.open(pc)
+        _ = try await world.open(tv)
+        #expect(try await next.say(pc.revocation(of: tv.id, account: next.account)).first?.isOK == true)
+    }
+}

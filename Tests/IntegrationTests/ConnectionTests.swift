@@ -177,7 +177,7 @@ import Testing
 
     @Test func whoIsShutOutIsToldAndStaysOut() async throws {
         let home = try await TestHome()
-        let (pc, phone) = (try await home.device("PC"), try await home.device("Phone"))
+        let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         try await phone.platform.revoke(try pc.id, for: phone.account)
         #expect(try await problem(pc.platform, pc.account).code == .endpointRevoked)
         try await pc.restart()

@@ -104,7 +104,7 @@ struct PeerBook: Sendable {
     /// The book of another account, or of the first one. What was revoked stays so.
     /// - Parameter isOther: There was one before, in which this endpoint knew others.
     func emptied(for account: String, isOther: Bool) -> PeerBook {
-        PeerBook(
+        var book = PeerBook(
             own: own,
             directoryName: directory.account,
             account: account,
@@ -113,6 +113,10 @@ struct PeerBook: Sendable {
             hasEnumerated: hasEnumerated || isOther,
             hasNewAccount: isOther
         )
+        // The same directory, so that its watchers are told what has changed.
+        book.directory = directory
+        book.removeAll()
+        return book
     }
 
     /// The newest record of an endpoint.

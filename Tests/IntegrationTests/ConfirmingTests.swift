@@ -48,7 +48,7 @@ import Testing
 
     @Test func askingMoreThanTheRelayTakesAtOnceOnlyTakesLonger() async throws {
         let home = try await TestHome()
-        let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
+        let (pc, phone) = (try await home.device("PC"), try await home.device("Phone"))
         let (id, platform, account) = (try phone.id, pc.platform, pc.account)
         // More than ten at once are too many. Whom the account has shut out already may be shut out again.
         try await withThrowingTaskGroup { group in

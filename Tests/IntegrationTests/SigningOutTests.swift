@@ -29,4 +29,41 @@ import Testing
         for device in [first, third] { await device.platform.shutdown() }
         #expect(try await home.relayd.stop() == 0)
     }
+
+    /// What a thief has copied from the device before.
+    @Test func whoRemovesItsAccountEndsItsLogin() async throws {
+        let home = try await TestHome()
+        func isSignedIn(_ device: TestDevice, _ copy: URL) async throws -> Bool {
+            let storage = try StorageDirectory(path: copy.path, systemKey: device.settings.systemKey)
+            let scope = try #require(try storage.scopes().first)
+            var request = AccessTokenRequest(accountID: scope.accountID, relay: device.settings.relay)
+            request.endpoint = try EndpointCredentials(
+                try storage.open(scope, now: 0),
+                address: try RelayAddress(device.settings.relay),
+                trust: RelayTrust(relay: scope.relay)
+            )
+            // The stored token is set aside, so that another one has to be asked for.
+            let provider = JoinLinkAccessTokenProvider(clientID: "org.example.test")
+            _ = try await provider.accessToken(for: request)
+            await provider.accessTokenInvalidated(request)
+            do throws(AccessTokenError) {
+                _ = try await provider.accessToken(for: request)
+                return true
+            } catch {
+                #expect(error.code == .signInRequired)
+                return false
+            }
+        }
+        func copy(_ device: TestDevice) throws -> URL {
+            let copy = home.directory.appending(path: "copy of \(device.name)")
+            try FileManager.default.copyItem(at: device.settings.storageDirectory, to: copy)
+            return copy
+        }
+        let (leaving, staying) = (try await home.device("leaving"), try await home.device("staying"))
+        let copies = (try copy(leaving), try copy(staying))
+        #expect(try await leaving.platform.accounts.remove(leaving.account))
+        #expect(try await !isSignedIn(leaving, copies.0))
+        #expect(try await isSignedIn(staying, copies.1))
+        for device in [leaving, staying] { await device.platform.shutdown() }
+    }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Logging
 public import RelayProtocol
 import Synchronization
 
@@ -29,10 +30,12 @@ public struct ConnectedDevicesAccountManager: Sendable {
         return account
     }
 
-    /// Removes an account: this endpoint is shut out of it, and its keys, tokens and commands are destroyed. If the relay cannot be
-    /// reached, its entry there stays until another device revokes it.
+    /// Removes an account: this endpoint revokes itself at the relay, its login ends at the relay's issuer, and its keys, tokens and commands are
+    /// destroyed. If the relay cannot be reached, its entry and its login there stay until another device revokes this one.
+    /// - Returns: Whether the relay has taken the revocation.
     /// - Throws: `AccountError`: `notFound`, `storageFailed`.
-    public func remove(_ account: ConnectedDevicesAccount) async throws(AccountError) {
+    @discardableResult
+    public func remove(_ account: ConnectedDevicesAccount) async throws(AccountError) -> Bool {
         try await platform.remove(account)
     }
 
@@ -70,7 +73,7 @@ extension ConnectedDevicesPlatform {
         if let endpoint = endpoint(of: account.id) {
             guard let link else { return }
             try await join(link, endpoint.credentials)
-            return await endpoint.startAgain()
+            return await endpoint.startAgain(joining: link)
         }
         let relay = try await relayID(link)
         let account = try await open(account, at: relay, in: storage, joining: link)
@@ -105,6 +108,8 @@ extension ConnectedDevicesPlatform {
             let stored = try storage.open(scope, now: settings.clock.wall())
             do {
                 if let link {
+                    // First, so that a crash after the link is used does not make everything known that the relay lists.
+                    if link.proof != nil { try await setJoined(by: link.by, in: stored) }
                     let address = try RelayAddress(settings.relay, allowsPlaintext: settings.allowsPlainHTTP)
                     let trust = RelayTrust(relay: relay, authorities: settings.authorities)
                     try await join(link, EndpointCredentials(stored, address: address, trust: trust, now: settings.clock.wall))
@@ -126,6 +131,12 @@ extension ConnectedDevicesPlatform {
         }
     }
 
+    private func setJoined(by inviter: EndpointID?, in storage: AccountStorage) async throws {
+        let journal = try Journal(path: storage.journalPath, endpoint: EndpointID(try storage.identityKey().publicKey))
+        defer { journal.close() }
+        try await journal.write { try $0.setJoined(by: inviter) }
+    }
+
     private func join(_ link: JoinLink, _ credentials: EndpointCredentials) async throws(AccountError) {
         guard let provider = accessTokens as? JoinLinkAccessTokenProvider else {
             throw AccountError(.noAccessTokenProvider, message: "a join link needs a JoinLinkAccessTokenProvider; give the platform one")
@@ -141,12 +152,12 @@ extension ConnectedDevicesPlatform {
         let state = link?.state ?? endpoint.link.value.state
         if state.isConnected { return }
         if isKept, state.problem?.code.isTransient ?? true { return }
-        try? await remove(account)
+        _ = try? await remove(account)
         if Task.isCancelled { throw AccountError(.cancelled, message: "the task was cancelled") }
         throw AccountError(state.problem ?? ConnectionProblem(.relayUnreachable, "the relay did not answer in time"))
     }
 
-    fileprivate func remove(_ account: ConnectedDevicesAccount) async throws(AccountError) {
+    fileprivate func remove(_ account: ConnectedDevicesAccount) async throws(AccountError) -> Bool {
         let (endpoint, storage) = state.withLock { state -> (LocalEndpoint?, StorageDirectory?) in
             guard case .started(let storage) = state.phase else { return (nil, nil) }
             return (state.endpoints.removeValue(forKey: account.id), storage)
@@ -154,7 +165,9 @@ extension ConnectedDevicesPlatform {
         guard let endpoint, let storage else { throw AccountError(notFound: account) }
         // A connection that is just being made is worth a moment: without it the entry would stay.
         let link = await endpoint.link.first(within: .seconds(5)) { $0.state.phase != .connecting }
-        if link?.state.isConnected ?? false { _ = await endpoint.revoke(endpoint.id) }
+        var isRevoked = false
+        if link?.state.isConnected ?? false, case .ok? = try? await endpoint.revoke(endpoint.id) { isRevoked = true }
+        await endpoint.endLogin()
         await endpoint.shutDown(.signedOut)
         await endpoint.forgetDevices()
         do throws(StorageError) {
@@ -162,10 +175,25 @@ extension ConnectedDevicesPlatform {
         } catch {
             throw AccountError(error)
         }
+        return isRevoked
     }
 }
 
 extension LocalEndpoint {
+    /// Has the issuer of a join link end this endpoint's login, also where the relay did not revoke the endpoint. Other logins are the app's own.
+    fileprivate func endLogin() async {
+        guard accessTokens is JoinLinkAccessTokenProvider, let tokens = try? storage.tokens.read() else { return }
+        let client = IssuerClient(credentials, http: HTTPRequestClient(timeout: Self.loginPatience))
+        do throws(IssuerFailure) {
+            _ = try await client.revoke(tokens)
+        } catch {
+            logger.warning("the login could not be ended at the issuer", metadata: ["reason": "\(type(of: error))"])
+        }
+    }
+
+    /// Milliseconds: a device also leaves where there is no network.
+    private static let loginPatience: Int64 = 5_000
+
     fileprivate func forgetDevices() {
         peers.removeAll()
         publishDirectory()

@@ -49,6 +49,7 @@ package func makeInvitation(
                 relay: endpoint.relay,
                 invite: answer.code,
                 proof: proof,
+                by: EndpointID(endpoint.identityKey.publicKey),
                 plainHTTP: .allowed
             )
         else { throw .malformed("its code is none") }

@@ -36,6 +36,17 @@ extension IssuerClient {
         return successor
     }
 
+    /// Ends the login that tokens are of (RFC 7009). An issuer that does not know the token any more agrees.
+    /// - Returns: Whether there was anything to revoke, and a way to do it.
+    func revoke(_ tokens: StoredTokens) async throws(IssuerFailure) -> Bool {
+        guard let refreshToken = tokens.refreshToken, let endpoint = try await discover().revocationEndpoint else { return false }
+        _ = try await post(
+            endpoint,
+            form: [("token", refreshToken), ("token_type_hint", Secret("refresh_token")), ("client_id", Secret(tokens.clientID))]
+        )
+        return true
+    }
+
     private func tokens(
         from issuer: Issuer,
         form: [(String, Secret<String>)],

@@ -29,6 +29,8 @@ struct IssuerClient: Sendable {
     struct Issuer: Hashable {
         var url: OriginURL
         var tokenEndpoint: OriginURL
+        /// RFC 7009; `nil` if the issuer has none.
+        var revocationEndpoint: OriginURL?
         /// Not a standard's: below the issuer's URL.
         var invitationEndpoint: OriginURL
     }
@@ -54,10 +56,12 @@ struct IssuerClient: Sendable {
         struct Metadata: Decodable {
             var issuer: String
             var tokenEndpoint: String
+            var revocationEndpoint: String?
 
             enum CodingKeys: String, CodingKey {
                 case issuer
                 case tokenEndpoint = "token_endpoint"
+                case revocationEndpoint = "revocation_endpoint"
             }
         }
         let suffix = issuer.path == "/" ? "" : issuer.path
@@ -66,7 +70,12 @@ struct IssuerClient: Sendable {
         guard let token = OriginURL(metadata.tokenEndpoint, at: address),
             let invitations = OriginURL(issuer.text + "/invitations", at: address)
         else { throw .malformed("its token endpoint is elsewhere") }
-        return Issuer(url: issuer, tokenEndpoint: token, invitationEndpoint: invitations)
+        return Issuer(
+            url: issuer,
+            tokenEndpoint: token,
+            revocationEndpoint: metadata.revocationEndpoint.flatMap { OriginURL($0, at: address) },
+            invitationEndpoint: invitations
+        )
     }
 
     private func get<Content: Decodable>(_ path: String, _: Content.Type) async throws(IssuerFailure) -> Content {

@@ -3,64 +3,120 @@
 
 import RelayProtocol
 
-/// Whom this endpoint knows: the records it has checked, whom it has pinned, who vouches for whom; and the directory that
-/// follows from it. What a relay says goes in; whatever a key did not sign, or that goes back, is left out.
+/// What the relay says of the account's endpoints, after it was checked: their newest records, the directory that follows from them, and which of
+/// them are known. Whatever a key did not sign, or that goes back, is left out.
 struct PeerBook: Sendable {
     enum Action: Hashable {
         /// Store that the endpoint is pinned, with this record.
-        case pin(EndpointID, record: [UInt8])
-        /// Forget that it was.
-        case unpin(EndpointID)
-        /// Everything there was at first has been seen; what comes later is new.
+        case pin(EndpointID, record: [UInt8], Voucher.Knowledge)
+        /// From now on nothing is pinned because it is listed.
         case storeEnumeration
+        /// The endpoint that invited this one need not be looked for any more.
+        case forgetInviter
+        /// Store that an endpoint is revoked, and forget its pin. If it is untold, the relay has to be told.
+        case storeRevocation(Signed<Revocation>, isUntold: Bool)
+        /// Nothing is taken from the endpoint: close its sessions.
+        case shutOut(EndpointID)
         /// It is gone for good: its lanes need not be kept.
         case forgetSender(EndpointID)
         /// Say to the others that the endpoint belongs here, and that its invitation is used.
         case vouch(Signed<EndpointRecord>, invitation: Secret<[UInt8]>?)
     }
 
-    /// Somebody that something came from.
+    /// The sender of something that came.
     struct Peer {
         var record: EndpointRecord
         var isNew: Bool
         var actions: [Action]
     }
 
+    /// Nothing is taken from this endpoint.
+    struct EndpointRevoked: Error {}
+
+    /// A pinned endpoint, as it is stored.
+    struct Pin {
+        var endpoint: EndpointID
+        var record: [UInt8]
+        var knowledge: Voucher.Knowledge
+    }
+
+    /// The most revocations that are kept. What other endpoints revoke beyond that is in force for as long as the relay says it.
+    static let maximumRevocations = 1_024
+
     let own: EndpointID
     private(set) var directory: DeviceDirectory
     private var records: RecordBook
-    private var pinned: Set<EndpointID>
-    /// Who vouches for an endpoint, by a signature that was checked.
-    private var approvals: [EndpointID: Set<EndpointID>] = [:]
+    private var graph: TrustGraph
     /// With which vouchers an endpoint was introduced last, so that those are not checked once more.
     private var vouchers: [EndpointID: [Blob<BlobKinds.Voucher>]] = [:]
-    /// Vouchers whose giver is not known yet, by the endpoint they are for and by the giver.
+    /// Vouchers whose giver has no record here yet, by the endpoint they are for and by the giver.
     private var unchecked: [EndpointID: [EndpointID: [UInt8]]] = [:]
+    /// Signed revocations whose signer is not known yet, by the endpoint that they revoke.
+    private var unproven: [EndpointID: Unverified<Revocation>] = [:]
     private var hasEnumerated: Bool
-    /// Secrets of the invitations that this endpoint has made and nobody has used.
+    /// The endpoint by whose link this one joined, until its record has been seen.
+    private var inviter: EndpointID?
+    /// Watchers are not told yet that the account is another one.
+    private var hasNewAccount: Bool
+    /// Secrets of the invitations that this endpoint has made and that are not used.
     private(set) var invitations: [Secret<[UInt8]>] = []
-    /// Those that somebody has used, as long as they are stored.
+    /// Those that were used, as long as they are stored.
     private var usedInvitations: Set<Secret<[UInt8]>> = []
 
     /// - Parameters:
     ///   - directoryName: The account's id in the app, as filters name it.
     ///   - account: The account's id at the relay, as records name it.
-    ///   - pins: The stored records of the pinned endpoints.
+    ///   - pins: The stored pins.
+    ///   - revoked: The endpoints of which a revocation is stored.
+    ///   - inviter: The endpoint by whose link this one joined, if its record has not been seen.
+    ///   - hasEnumerated: Whether nothing is pinned because it is listed. So it is after the first enumeration, and from the start after a
+    ///     join by another endpoint's link.
+    ///   - hasNewAccount: The relay has assigned this endpoint to another account than before.
     init(
         own: EndpointID,
         directoryName: String,
         account: String,
-        pins: [(endpoint: EndpointID, record: [UInt8])],
+        pins: [Pin] = [],
+        revoked: Set<EndpointID> = [],
+        inviter: EndpointID? = nil,
         hasEnumerated: Bool,
+        hasNewAccount: Bool = false,
         limits: Limits = Limits()
     ) {
         self.own = own
         self.directory = DeviceDirectory(account: directoryName, limits: limits)
         self.records = RecordBook(account: account, limits: limits)
-        self.pinned = Set(pins.map(\.endpoint))
+        self.graph = TrustGraph(
+            own: own,
+            pins: Dictionary(pins.map { ($0.endpoint, $0.knowledge) }) { max($0, $1) },
+            revoked: revoked
+        )
+        self.inviter = inviter == own || inviter.map(revoked.contains) ?? false ? nil : inviter
         self.hasEnumerated = hasEnumerated
+        self.hasNewAccount = hasNewAccount
         // Their versions must not go back, also while the process was away.
-        for pin in pins { _ = try? records.add(endpointRecord: pin.record, of: pin.endpoint) }
+        for pin in pins where !revoked.contains(pin.endpoint) {
+            guard let record = try? records.add(endpointRecord: pin.record, of: pin.endpoint) else { continue }
+            graph.setSystem(record.payload.systemID, of: pin.endpoint)
+        }
+    }
+
+    /// The book of another account, or of the first one. What was revoked stays so.
+    /// - Parameter isOther: There was one before, in which this endpoint knew others.
+    func emptied(for account: String, isOther: Bool) -> PeerBook {
+        var book = PeerBook(
+            own: own,
+            directoryName: directory.account,
+            account: account,
+            revoked: graph.revoked,
+            inviter: inviter,
+            hasEnumerated: hasEnumerated || isOther,
+            hasNewAccount: isOther
+        )
+        // The same directory, so that its watchers are told what has changed.
+        book.directory = directory
+        book.removeAll()
+        return book
     }
 
     /// The newest record of an endpoint.
@@ -69,16 +125,44 @@ struct PeerBook: Sendable {
     /// The same, as its endpoint signed it.
     func signedRecord(of endpoint: EndpointID) -> Signed<EndpointRecord>? { records[endpoint] }
 
-    /// The newest records of those that are pinned, whether they are there or not.
-    var pinnedRecords: [EndpointRecord] { pinned.sorted().compactMap { records[$0]?.payload } }
+    /// The newest records of those that are pinned and not revoked, whether they are there or not.
+    var pinnedRecords: [EndpointRecord] {
+        graph.pins.keys.filter { !graph.isRefused($0) }.sorted().compactMap { records[$0]?.payload }
+    }
 
-    /// Whether an endpoint is known: the own one, pinned, or vouched for by a pinned one.
-    func isConfirmed(_ endpoint: EndpointID) -> Bool { endpoint == own || trust(in: endpoint) != .new }
+    /// How an endpoint is known; `nil` if it is new.
+    func knowledge(of endpoint: EndpointID) -> Voucher.Knowledge? { graph.known[endpoint] }
+
+    /// Whether an endpoint is known: the own one, pinned, or approved.
+    func isConfirmed(_ endpoint: EndpointID) -> Bool { graph.known[endpoint] != nil }
+
+    /// Whether an endpoint was revoked, by a key that is trusted here or by the relay's word.
+    func isRefused(_ endpoint: EndpointID) -> Bool { graph.isRefused(endpoint) }
+
+    /// How many endpoints are refused.
+    var refusedCount: Int { graph.revoked.count + graph.withdrawn.count }
+
+    /// The known endpoints that this one has not vouched for yet, or not so well as it knows them.
+    var unvouched: [Signed<EndpointRecord>] {
+        graph.known.keys.sorted().compactMap { endpoint in
+            guard endpoint != own, let knowledge = graph.known[endpoint], let record = records[endpoint] else { return nil }
+            return graph.voucher(by: own, for: endpoint).map { $0 < knowledge } ?? true ? record : nil
+        }
+    }
 
     /// The secrets that are stored: an invitation that was used and is not deleted yet does not count again.
     mutating func setInvitations(_ stored: [Secret<[UInt8]>]) {
         usedInvitations.formIntersection(stored)
         invitations = stored.filter { !usedInvitations.contains($0) }
+    }
+
+    /// This endpoint has joined anew.
+    /// - Parameters:
+    ///   - endpoint: The one that made the link.
+    ///   - isInvited: Whether another endpoint made it.
+    mutating func setInviter(_ endpoint: EndpointID?, isInvited: Bool) {
+        inviter = endpoint == own || endpoint.map(graph.revoked.contains) ?? false ? nil : endpoint
+        if isInvited { hasEnumerated = true }
     }
 
     // MARK: What the relay says
@@ -87,10 +171,14 @@ struct PeerBook: Sendable {
 
     mutating func added(_ message: RelayMessage.EndpointAdded) -> [Action] {
         let endpoint = message.endpoint
+        guard !graph.revoked.contains(endpoint) else { return [] }
         let known = records[endpoint]
         do throws(RecordError) {
             let record = try add(message.introduction, of: endpoint)
             let registrations = try records.set(appRegistrations: message.registrations.map(\.bytes), of: endpoint)
+            // What the relay lists it does not call revoked any more.
+            graph.restore(endpoint)
+            unproven[endpoint] = nil
             var actions = taken(record, before: known)
             let admission = directory.add(
                 DeviceDirectory.Endpoint(
@@ -98,6 +186,9 @@ struct PeerBook: Sendable {
                     registrations: registrations.map(\.payload),
                     presence: message.presence,
                     trust: trust(in: endpoint),
+                    knowledge: graph.known[endpoint] ?? .firstSeen,
+                    joining: message.joining,
+                    isInviterRevoked: message.joining?.invitedBy.map(graph.isRefused) ?? false,
                     isLocal: endpoint == own
                 )
             )
@@ -142,27 +233,46 @@ struct PeerBook: Sendable {
 
     mutating func removed(_ message: RelayMessage.EndpointRemoved) -> [Action] {
         let endpoint = message.endpoint
-        guard endpoint != own else { return [] }
-        directory.remove(endpoint)
+        guard endpoint != own, !graph.revoked.contains(endpoint) else { return [] }
         guard message.isRevoked else {
+            directory.remove(endpoint)
             leave(endpoint)
+            refreshTrust()
             return []
         }
-        let wasPinned = pinned.remove(endpoint) != nil
-        forget(endpoint)
-        refreshTrust()
-        return (wasPinned ? [.unpin(endpoint)] : []) + [.forgetSender(endpoint)]
+        let statement = message.revocation.flatMap { try? Unverified<Revocation>(decoding: $0.bytes) }
+        if let statement, statement.payload.endpoint == endpoint {
+            if let actions = revoke(by: statement) { return actions }
+            // Its signer may be listed later.
+            if unproven.count < Self.maximumRevocations || unproven[endpoint] != nil { unproven[endpoint] = statement }
+        }
+        return withdraw(endpoint)
     }
 
-    /// The relay has told all there is. What is there the first time is known from then on.
+    /// The relay has told all there is. At the first time what is there is known from then on, as far as that goes, unless this endpoint joined
+    /// by another one's link.
     mutating func enumerated() -> [Action] {
         for gone in directory.completeEnumeration() { leave(gone) }
-        guard !hasEnumerated else { return [] }
-        hasEnumerated = true
-        let pins = directory.endpointIDs.filter { $0 != own }.flatMap { pin($0) }
+        if hasNewAccount {
+            hasNewAccount = false
+            directory.report(
+                RemoteSystemWatcherError(
+                    .accountChanged,
+                    message:
+                        "the relay assigned this device to another account; no device of it is known here: confirm each one that is yours"
+                )
+            )
+        }
+        var actions: [Action] = []
+        let isFirst = !hasEnumerated
+        if isFirst {
+            hasEnumerated = true
+            actions = directory.endpointIDs.filter { $0 != own }.flatMap { pin($0, .firstSeen) }
+        }
+        for endpoint in unproven.keys.sorted() { if let statement = unproven[endpoint] { actions += revoke(by: statement) ?? [] } }
         refreshTrust()
-        // Last: whoever finds it after a crash has to find those that are known from then on.
-        return pins + [.storeEnumeration]
+        // Last: a process that finds it after a crash has to find those that are known from then on.
+        return isFirst ? actions + [.storeEnumeration] : actions
     }
 
     mutating func lostRelay(at time: Milliseconds) { directory.loseRelay(at: time) }
@@ -175,7 +285,9 @@ struct PeerBook: Sendable {
     }
 
     /// A peer that something came from, as the relay introduces it. It need not be in the directory.
-    mutating func introduced(_ introduction: Introduction, as endpoint: EndpointID) throws(RecordError) -> Peer {
+    /// - Throws: `RecordError`, or `EndpointRevoked`.
+    mutating func introduced(_ introduction: Introduction, as endpoint: EndpointID) throws -> Peer {
+        guard !graph.isRefused(endpoint) else { throw EndpointRevoked() }
         let known = records[endpoint]
         let record = try add(introduction, of: endpoint)
         let actions = taken(record, before: known)
@@ -197,23 +309,28 @@ struct PeerBook: Sendable {
         // Mostly it is what was said before: each command comes with it.
         if let known, known.encoded == record.encoded, vouchers[endpoint] == introduction.vouchers { return record }
         vouchers[endpoint] = introduction.vouchers
+        graph.setSystem(record.payload.systemID, of: endpoint)
         take(introduction.vouchers, for: record)
         return record
     }
 
-    /// A newer record of one that is pinned is stored; one that proves an invitation is pinned, and vouched for.
+    /// A newer record of one that is pinned is stored; the inviter, and one that proves an invitation, is pinned and vouched for.
     private mutating func taken(_ record: Signed<EndpointRecord>, before: Signed<EndpointRecord>?) -> [Action] {
         let endpoint = record.payload.endpointID
         guard endpoint != own else { return [] }
-        if pinned.contains(endpoint) {
-            return before?.encoded == record.encoded ? [] : [.pin(endpoint, record: record.encoded)]
+        if endpoint == inviter {
+            inviter = nil
+            return store(record, .verified) + [.vouch(record, invitation: nil), .forgetInviter]
+        }
+        if let knowledge = graph.pins[endpoint] {
+            return before?.encoded == record.encoded ? [] : [.pin(endpoint, record: record.encoded, knowledge)]
         }
         guard let proof = record.payload.invitationProof,
             let secret = invitations.first(where: { InvitationProof.isValid(proof, secret: $0.exposed, endpoint: endpoint) })
         else { return [] }
         invitations.removeAll { $0 == secret }
         usedInvitations.insert(secret)
-        return pin(endpoint) + [.vouch(record, invitation: secret)]
+        return store(record, .verified) + [.vouch(record, invitation: secret)]
     }
 
     /// What the relay says of an endpoint cannot be. What was known of it stays; its watchers are told.
@@ -238,76 +355,144 @@ struct PeerBook: Sendable {
 
     /// A person says that an endpoint is what it says. `nil` if it is not there.
     mutating func confirm(_ endpoint: EndpointID) -> [Action]? {
-        guard let record = records[endpoint], endpoint != own else { return nil }
-        let actions = pin(endpoint) + [.vouch(record, invitation: nil)]
+        guard let record = records[endpoint], endpoint != own, !graph.isRefused(endpoint) else { return nil }
+        let actions = pin(endpoint, .verified) + [.vouch(record, invitation: nil)]
         refreshTrust()
         return actions
     }
 
-    private mutating func pin(_ endpoint: EndpointID) -> [Action] {
-        guard let record = records[endpoint], pinned.insert(endpoint).inserted else { return [] }
-        return [.pin(endpoint, record: record.encoded)]
+    private mutating func pin(_ endpoint: EndpointID, _ knowledge: Voucher.Knowledge) -> [Action] {
+        guard let record = records[endpoint], graph.pin(endpoint, knowledge) else { return [] }
+        return [.pin(endpoint, record: record.encoded, knowledge)]
+    }
+
+    /// The same, and the record is stored in any case.
+    private mutating func store(_ record: Signed<EndpointRecord>, _ knowledge: Voucher.Knowledge) -> [Action] {
+        let endpoint = record.payload.endpointID
+        _ = graph.pin(endpoint, knowledge)
+        return [.pin(endpoint, record: record.encoded, graph.pins[endpoint] ?? knowledge)]
     }
 
     private func trust(in endpoint: EndpointID) -> DeviceDirectory.Trust {
-        if pinned.contains(endpoint) { return .pinned }
-        let givers = approvals[endpoint] ?? []
-        return givers.contains(own) || !givers.isDisjoint(with: pinned) ? .approved : .new
+        guard graph.known[endpoint] != nil else { return .new }
+        return graph.pins[endpoint] == nil ? .approved : .pinned
     }
 
     /// What others say of an endpoint. Each signature is checked once: when both records are there.
     private mutating func take(_ vouchers: [Blob<BlobKinds.Voucher>], for record: Signed<EndpointRecord>) {
         let endpoint = record.payload.endpointID
-        approvals[endpoint] = nil
         unchecked[endpoint] = nil
+        var given: [EndpointID: Voucher.Knowledge] = [:]
         for voucher in vouchers {
-            guard let giver = Self.giver(of: voucher.bytes), giver != endpoint else { continue }
+            guard let giver = try? Unverified<Voucher>(decoding: voucher.bytes).payload.voucher, giver != endpoint else { continue }
             if records[giver] != nil {
-                check(voucher.bytes, by: giver, for: endpoint)
+                given[giver] = checked(voucher.bytes, by: giver, for: endpoint)
             } else {
                 unchecked[endpoint, default: [:]][giver] = voucher.bytes
             }
         }
+        graph.setVouchers(given, for: endpoint)
         for (other, givers) in unchecked {
             guard let voucher = givers[endpoint] else { continue }
             unchecked[other]?[endpoint] = nil
-            check(voucher, by: endpoint, for: other)
+            if let knowledge = checked(voucher, by: endpoint, for: other) {
+                graph.addVoucher(by: endpoint, for: other, knowledge)
+            }
         }
     }
 
-    private mutating func check(_ voucher: [UInt8], by giver: EndpointID, for endpoint: EndpointID) {
-        guard let giving = records[giver]?.payload, let record = records[endpoint],
-            (try? Signed<Voucher>(verifying: voucher, by: giving, for: record)) != nil
-        else { return }
-        approvals[endpoint, default: []].insert(giver)
-    }
-
-    /// Who claims to have given a voucher.
-    private static func giver(of voucher: [UInt8]) -> EndpointID? {
-        var giver: EndpointID?
-        _ = try? Signed<Voucher>(verifying: voucher) { (payload) throws(RecordError) in
-            giver = payload.voucher
-            throw .badSignature
-        }
-        return giver
+    private func checked(_ voucher: [UInt8], by giver: EndpointID, for endpoint: EndpointID) -> Voucher.Knowledge? {
+        guard let giving = records[giver]?.payload, let record = records[endpoint] else { return nil }
+        return try? Signed<Voucher>(verifying: voucher, by: giving, for: record).payload.knowledge
     }
 
     private mutating func refreshTrust() {
-        for endpoint in directory.endpointIDs {
-            let trust = trust(in: endpoint)
-            if directory[endpoint]?.trust != trust { directory.update(endpoint) { $0.trust = trust } }
+        for id in directory.endpointIDs {
+            guard let endpoint = directory[id] else { continue }
+            let (trust, knowledge) = (trust(in: id), graph.known[id] ?? .firstSeen)
+            let isInviterRevoked = endpoint.joining?.invitedBy.map(graph.isRefused) ?? false
+            if endpoint.trust == trust, endpoint.knowledge == knowledge, endpoint.isInviterRevoked == isInviterRevoked { continue }
+            directory.update(id) { ($0.trust, $0.knowledge, $0.isInviterRevoked) = (trust, knowledge, isInviterRevoked) }
         }
     }
 
-    /// An endpoint is not there any more. What is pinned must not come back older.
+    /// An endpoint is not there any more. The record of a pinned one stays: it must not come back older, and what it signed can be checked.
     private mutating func leave(_ endpoint: EndpointID) {
-        if pinned.contains(endpoint) { records.remove(endpoint) } else { forget(endpoint) }
+        if graph.pins[endpoint] == nil { forget(endpoint) } else { records.removeRegistrations(of: endpoint) }
     }
 
     private mutating func forget(_ endpoint: EndpointID) {
         vouchers[endpoint] = nil
-        approvals[endpoint] = nil
         unchecked[endpoint] = nil
-        if !pinned.contains(endpoint) { records.forget(endpoint) }
+        guard graph.pins[endpoint] == nil else { return graph.setVouchers([:], for: endpoint) }
+        graph.forget(endpoint)
+        records.forget(endpoint)
+    }
+
+    // MARK: Revocation
+
+    /// This endpoint revokes another one: it is refused here from now on, whatever the relay does.
+    mutating func revoke(_ revocation: Signed<Revocation>) -> [Action] {
+        let endpoint = revocation.payload.endpoint
+        guard endpoint != own, graph.revoked.count < Self.maximumRevocations || graph.revoked.contains(endpoint) else { return [] }
+        return refuseForEver(revocation, isUntold: true)
+    }
+
+    /// Another process of this endpoint has stored revocations.
+    mutating func revoked(elsewhere endpoints: Set<EndpointID>) -> [Action] {
+        let new = endpoints.subtracting(graph.revoked).subtracting([own]).sorted()
+        return new.flatMap { endpoint in
+            remove(endpoint)
+            return [.shutOut(endpoint), .forgetSender(endpoint)] as [Action]
+        }
+    }
+
+    /// A signed statement that the relay passed on; `nil` if it proves nothing here, or not yet.
+    private mutating func revoke(by statement: Unverified<Revocation>) -> [Action]? {
+        let (endpoint, signer) = (statement.payload.endpoint, statement.payload.revoker)
+        guard graph.mayRevoke(endpoint, signer: signer), graph.revoked.count < Self.maximumRevocations,
+            let key = records[signer]?.payload.identityKey,
+            let revocation = try? Signed<Revocation>(verifying: statement.encoded, by: signer, key: key, account: records.account)
+        else { return nil }
+        return refuseForEver(revocation, isUntold: false)
+    }
+
+    private mutating func refuseForEver(_ revocation: Signed<Revocation>, isUntold: Bool) -> [Action] {
+        let endpoint = revocation.payload.endpoint
+        let forgetsInviter = inviter == endpoint
+        remove(endpoint)
+        return [.shutOut(endpoint), .forgetSender(endpoint), .storeRevocation(revocation, isUntold: isUntold)]
+            + (forgetsInviter ? [.forgetInviter] : [])
+    }
+
+    private mutating func remove(_ endpoint: EndpointID) {
+        if inviter == endpoint { inviter = nil }
+        unproven[endpoint] = nil
+        graph.revoke(endpoint)
+        directory.remove(endpoint)
+        forget(endpoint)
+        refreshTrust()
+    }
+
+    /// The relay says that an endpoint is revoked, and no signature proves it here. That holds until the relay lists the endpoint again; so neither
+    /// its pin nor its lanes go, by which old commands are told from new ones.
+    private mutating func withdraw(_ endpoint: EndpointID) -> [Action] {
+        let name = graph.known[endpoint] == nil ? nil : records[endpoint]?.payload.name
+        let isAgain = graph.withdrawn.contains(endpoint)
+        // What does not fit is not refused by its id, and not listed either.
+        if graph.withdrawn.count < Self.maximumRevocations { graph.withdraw(endpoint) }
+        directory.remove(endpoint)
+        leave(endpoint)
+        refreshTrust()
+        if let name {
+            directory.report(
+                RemoteSystemWatcherError(
+                    .revokedByRelay,
+                    message:
+                        "the relay says that '\(DisplayText.sanitized(name))' (endpoint \(endpoint.label)) was revoked, and no known device signed that; it is refused as long as the relay says so"
+                )
+            )
+        }
+        return isAgain ? [] : [.shutOut(endpoint)]
     }
 }

@@ -124,27 +124,46 @@ extension ConnectedDevicesPlatform {
         return Dictionary(records.map { ($0.systemID, $0.name) }) { _, last in last }.map { ($0.key, $0.value) }
     }
 
-    /// A person says that a new endpoint is what it says it is: it is known from then on, here and, by this endpoint's word, on the
-    /// account's other devices. Returns when the relay has that word, or there is no connection.
+    /// A person says that a new or unverified endpoint is what it says it is: it is known and verified from then on, here and, by this endpoint's
+    /// word, on the account's other devices. Returns when the relay has that word, or there is no connection.
     /// - Returns: Whether there is such an endpoint.
     @discardableResult
     public func confirm(_ endpoint: EndpointID, for account: ConnectedDevicesAccount) async -> Bool {
         await self.endpoint(of: account.id)?.confirm(endpoint) ?? false
     }
 
-    /// Shuts an endpoint of the account out for ever: it is disconnected, what waits for it ends, and its key is never let in again.
-    /// - Throws: `AccountError`: `notFound`, `networkNotAvailable`, `serviceFailed`.
+    /// Revokes an endpoint of the account for ever. This device refuses it from now on, with or without the relay, and its vouchers do not count
+    /// any more. Once the relay has taken the revocation, the endpoint is disconnected, what waits for it ends, and its key is never let in
+    /// again; the account's other devices refuse it too.
+    ///
+    /// When it throws, the relay has not taken it. After `networkNotAvailable` the relay is told again on each new connection, until it answers.
+    /// - Throws: `AccountError`: `notFound`, `networkNotAvailable`, `serviceFailed`, `unknown`.
     public func revoke(_ endpoint: EndpointID, for account: ConnectedDevicesAccount) async throws(AccountError) {
         guard let local = self.endpoint(of: account.id) else {
             throw AccountError(.notFound, message: "the platform has no account \(account.id), or was not started")
         }
-        switch await local.revoke(endpoint) {
+        let answer: ControlAnswer
+        do {
+            answer = try await local.revoke(endpoint)
+        } catch {
+            throw AccountError(.unknown, message: "the revocation cannot be signed: this device's key cannot be used", cause: error)
+        }
+        switch answer {
         case .ok, .settled: return
         case .failure(let failure) where failure.code == .notFound:
             throw AccountError(.notFound, message: "the account has no such endpoint")
         case .failure(let failure):
-            throw AccountError(.serviceFailed, message: "the relay did not do it: \(DisplayText.sanitized(failure.message))")
-        case .connectionLost: throw AccountError(.networkNotAvailable, message: "the relay was not told; \(local.link.value.state)")
+            throw AccountError(
+                .serviceFailed,
+                message:
+                    "this device refuses the endpoint from now on, but the relay did not revoke it: \(DisplayText.sanitized(failure.message))"
+            )
+        case .connectionLost:
+            throw AccountError(
+                .networkNotAvailable,
+                message:
+                    "this device refuses the endpoint from now on, but the relay was not told yet; it is told on the next connection: \(local.link.value.state)"
+            )
         }
     }
 }

@@ -224,6 +224,8 @@ extension LocalEndpoint {
         logger.info("connected to the relay")
         problem = nil
         outdatedRecords = 0
+        // The relay has said which account it is; without another sign-in it may not say another one.
+        mayChangeAccount = false
         remember(channel.urls)
         connectedAsSender()
         connectedAsTarget()
@@ -247,6 +249,8 @@ extension LocalEndpoint {
         dial = nil
         waitingForRoom = []
         loseTunnels()
+        // They are offered again on the next connection.
+        heldCommands = []
         sent.disconnected()
         disconnectedAsTarget()
         peers.lostRelay(at: Milliseconds(clamping: relayTime))

@@ -27,17 +27,31 @@ extension LocalEndpoint {
     }
 
     /// A peer that something came from.
-    func introduce(_ introduction: Introduction, as endpoint: EndpointID) throws(RecordError) -> PeerBook.Peer {
+    func introduce(_ introduction: Introduction, as endpoint: EndpointID) throws -> PeerBook.Peer {
         readInvitations(for: endpoint)
         return try peers.introduced(introduction, as: endpoint)
     }
 
     func enumerated() {
         change { $0.enumerated() }
-        for endpoint in (try? journal.read { try $0.vouchers() }) ?? [] {
-            if let record = peers.signedRecord(of: endpoint) { vouch(for: record) {} }
-        }
+        tellAgain()
         link.update { $0.isEnumerated = true }
+        takeHeldCommands()
+    }
+
+    /// What the relay has not answered, perhaps to another process of this endpoint.
+    private func tellAgain() {
+        let stored = try? journal.read { (try $0.revoked(), try $0.untoldRevocations(), try $0.vouchers()) }
+        guard let (revoked, untold, vouchers) = stored else { return }
+        change { $0.revoked(elsewhere: revoked) }
+        for (endpoint, revocation) in untold { tell(revocation, of: endpoint) { _ in } }
+        for endpoint in vouchers {
+            if let record = peers.signedRecord(of: endpoint), peers.isConfirmed(endpoint) {
+                vouch(for: record) {}
+            } else {
+                store { try $0.removeVoucher(for: endpoint) }
+            }
+        }
     }
 
     func publishDirectory() {
@@ -48,10 +62,15 @@ extension LocalEndpoint {
     func perform(_ action: PeerBook.Action) {
         let now = wallTime
         switch action {
-        case .pin(let endpoint, let record):
-            store { try $0.store(.init(endpoint: endpoint, record: record, pinned: now)) }
-        case .unpin(let endpoint): store { try $0.unpin(endpoint) }
+        case .pin(let endpoint, let record, let knowledge):
+            store { try $0.store(.init(endpoint: endpoint, record: record, pinned: now, knowledge: knowledge)) }
         case .storeEnumeration: store { try $0.setEnumerated() }
+        case .forgetInviter: store { try $0.forgetInviter() }
+        case .storeRevocation(let revocation, let isUntold):
+            let endpoint = revocation.payload.endpoint
+            logger.notice("an endpoint was revoked", metadata: ["peer": "\(endpoint.label)", "by": "\(revocation.payload.revoker.label)"])
+            store { try $0.storeRevocation(of: endpoint, revocation.encoded, isUntold: isUntold) }
+        case .shutOut(let endpoint): closeSessions(with: endpoint)
         case .forgetSender(let sender):
             perform(received.senderRemoved(sender))
         case .vouch(let record, let invitation):
@@ -68,10 +87,12 @@ extension LocalEndpoint {
         }
     }
 
-    private func vouch(for record: Signed<EndpointRecord>, completion: @escaping @Sendable () -> Void) {
-        let voucher = Voucher(by: id, for: record, time: relayTime)
-        guard let signed = try? Signed(voucher, key: identityKey) else { return completion() }
+    /// Says that an endpoint belongs to the account, and how this one knows it.
+    func vouch(for record: Signed<EndpointRecord>, completion: @escaping @Sendable () -> Void) {
         let endpoint = record.payload.endpointID
+        guard let knowledge = peers.knowledge(of: endpoint) else { return completion() }
+        let voucher = Voucher(by: id, for: record, knowledge: knowledge, time: relayTime)
+        guard let signed = try? Signed(voucher, key: identityKey) else { return completion() }
         store { try $0.addVoucher(for: endpoint) }
         requestPatiently {
             .endpointApprove(.init(ref: $0, endpoint: endpoint, voucher: Blob(signed.encoded)))
@@ -111,18 +132,43 @@ extension LocalEndpoint {
         return true
     }
 
-    /// Shuts an endpoint of the account out for ever.
-    func revoke(_ endpoint: EndpointID) async -> ControlAnswer {
-        // Without an account at the relay there is no connection to say it on.
-        guard let relayAccount,
-            let signed = try? Signed(Revocation(of: endpoint, by: id, account: relayAccount, time: relayTime), key: identityKey)
-        else { return .connectionLost }
-        return await withCheckedContinuation { continuation in
-            requestPatiently {
-                .endpointRevoke(.init(ref: $0, endpoint: endpoint, revocation: Blob(signed.encoded)))
-            } answer: {
-                continuation.resume(returning: $1)
+    /// Revokes an endpoint of the account, perhaps this one. Another one is refused here from now on, whatever the relay answers, which is
+    /// told again on the next connection if it does not answer now.
+    func revoke(_ endpoint: EndpointID) async throws -> ControlAnswer {
+        // Without an account there is no other endpoint.
+        guard let relayAccount else { return .connectionLost }
+        let revocation = try Signed(Revocation(of: endpoint, by: id, account: relayAccount, time: relayTime), key: identityKey)
+        // What happens because of it first, then the storage: a full disk keeps nothing open.
+        let actions = peers.revoke(revocation)
+        publishDirectory()
+        for action in actions {
+            guard case .storeRevocation(_, let isUntold) = action else {
+                perform(action)
+                continue
             }
+            do {
+                try await journal.write { try $0.storeRevocation(of: endpoint, revocation.encoded, isUntold: isUntold) }
+            } catch {
+                logger.error("a revocation cannot be stored", metadata: ["peer": "\(endpoint.label)"])
+            }
+        }
+        return await withCheckedContinuation { continuation in
+            tell(revocation.encoded, of: endpoint) { continuation.resume(returning: $0) }
+        }
+    }
+
+    private func tell(_ revocation: [UInt8], of endpoint: EndpointID, completion: @escaping @Sendable (ControlAnswer) -> Void) {
+        requestPatiently {
+            .endpointRevoke(.init(ref: $0, endpoint: endpoint, revocation: Blob(revocation)))
+        } answer: { own, answer in
+            switch answer {
+            case .ok, .settled: own.store { try $0.setTold(endpoint) }
+            case .connectionLost: break
+            case .failure(let failure):
+                own.logger.warning("a revocation was not taken", metadata: ["code": "\(failure.code)"])
+                if failure.code != .unavailable { own.store { try $0.setTold(endpoint) } }
+            }
+            completion(answer)
         }
     }
 

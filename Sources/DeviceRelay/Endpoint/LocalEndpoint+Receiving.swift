@@ -38,6 +38,12 @@ struct AnsweredCommand {
     let result: JournalTransaction.Result
 }
 
+/// A command that came before the relay has told all endpoints there are, from a sender that is not known yet.
+struct HeldCommand {
+    let key: CommandKey
+    let message: RelayMessage.Command
+}
+
 /// A command that an app is handling.
 struct Handler {
     let started: Int64
@@ -255,6 +261,16 @@ extension LocalEndpoint {
         guard let command = try? SealedCommand(decoding: message.command.bytes) else {
             return logger.warning("the relay offered a command that cannot be read")
         }
+        if isToBeHeld(command) {
+            if heldCommands.count < Self.maximumHeldCommands {
+                return heldCommands.append(HeldCommand(key: command.descriptor.key, message: message))
+            }
+            takeHeldCommands()
+        }
+        take(command, message)
+    }
+
+    private func take(_ command: SealedCommand, _ message: RelayMessage.Command) {
         let descriptor = command.descriptor
         let isKnown = received.knows(descriptor)
         let (check, body) = isKnown ? (.valid, nil) : check(command, message.sender)
@@ -265,13 +281,36 @@ extension LocalEndpoint {
         perform(actions)
     }
 
+    /// A relay that keeps to its own bounds has no more under way.
+    private static let maximumHeldCommands = 16
+
+    /// Whether a command has to wait for the enumeration: the endpoints that vouch for its sender may be told only there. All of a sender wait, so
+    /// that their order stays.
+    private func isToBeHeld(_ command: SealedCommand) -> Bool {
+        let sender = command.header.sender
+        return (!peers.isConfirmed(sender) || heldCommands.contains { $0.key.sender == sender }) && !link.value.isEnumerated
+    }
+
+    /// The relay has told all endpoints there are, or no command may wait any longer.
+    func takeHeldCommands() {
+        let held = heldCommands
+        heldCommands = []
+        for held in held {
+            if let command = try? SealedCommand(decoding: held.message.command.bytes) { take(command, held.message) }
+        }
+    }
+
     func cancelled(_ message: RelayMessage.CommandCancel) {
-        perform(received.cancelled(CommandKey(sender: message.sender, id: message.id)))
+        let key = CommandKey(sender: message.sender, id: message.id)
+        if heldCommands.contains(where: { $0.key == key }) { takeHeldCommands() }
+        perform(received.cancelled(key))
     }
 
     private func check(_ command: SealedCommand, _ introduction: Introduction?) -> (CommandCheck, CommandBody?) {
         guard let relayAccount, let introduction else { return (.unverifiable, nil) }
         let header = command.header
+        // It is answered, so that it does not take the room of others' commands at the relay.
+        guard !peers.isRefused(header.sender) else { return (.forged(reason: "the sender was revoked on this device"), nil) }
         guard let peer = try? introduce(introduction, as: header.sender) else { return (.unverifiable, nil) }
         for action in peer.actions { perform(action) }
         let recipient = SealedCommand.Recipient(account: relayAccount, relay: relay, endpoint: id)
@@ -302,6 +341,7 @@ extension LocalEndpoint {
         var arrived = arriving.removeValue(forKey: key) ?? arrived.take(key)
         if arrived == nil { arrived = try await read(key) }
         if let instead = received.expiresBeforeHandling(key, clock) { return perform(instead) }
+        if peers.isRefused(key.sender) { return end(key, .declined) }
         let cancellation = RequestCancellation()
         handlers[key] = Handler(started: now, cancellation: cancellation)
         setTimer(key, CommandPeriod.handling)

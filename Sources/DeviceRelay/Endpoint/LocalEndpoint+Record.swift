@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Logging
 import RelayProtocol
 
 // What this endpoint says of itself.
@@ -56,13 +57,19 @@ extension LocalEndpoint {
             && record.manufacturer == device.manufacturer && record.model == device.model && record.invitationProof == proof
     }
 
-    /// The relay has told which of its accounts this is.
+    /// The relay has told which of its accounts this is. In another account than before nothing is known, and nothing becomes known by being
+    /// listed: else a relay could have its own endpoints believed by changing the account.
     func setRelayAccount(_ account: String) {
+        let isOther = relayAccount != nil
         relayAccount = account
-        peers = PeerBook(own: id, directoryName: self.account.id, account: account, pins: [], hasEnumerated: false)
+        peers = peers.emptied(for: account, isOther: isOther)
+        if isOther { logger.warning("the relay assigned this endpoint to another account; the endpoints of the old one are forgotten") }
         publishDirectory()
         journal.write {
             try $0.setAccount(account)
+            guard isOther else { return }
+            try $0.forgetPeers()
+            try $0.setEnumerated()
         } completion: { _ in
         }
     }

@@ -35,6 +35,10 @@ extension LocalEndpoint {
             await session.shutDown()
             throw AppServiceError(.cancelled, message: "the platform was suspended or shut down")
         }
+        guard !peers.isRefused(session.peer) else {
+            await session.shutDown()
+            throw Self.revoked
+        }
         sessions.add(session, with: session.peer, isOpenedHere: session.isOpenedHere)
         spawn { endpoint in
             _ = await session.ended()
@@ -45,6 +49,17 @@ extension LocalEndpoint {
     /// Whether it is to have sessions: not while it is suspended.
     private var isActive: Bool {
         if case .stopped = channel.status { false } else { !isShutDown }
+    }
+
+    private static var revoked: AppServiceError { AppServiceError(.remoteSystemUnavailable, message: "the device was revoked") }
+
+    /// Closes the sessions with one peer; those that are coming about are not kept.
+    func closeSessions(with peer: EndpointID) {
+        introduced[peer] = nil
+        for session in sessions.sessions(with: peer) {
+            sessions.remove(session, with: peer)
+            spawn { _ in await session.shutDown() }
+        }
     }
 
     /// Closes all sessions.
@@ -96,6 +111,7 @@ extension LocalEndpoint {
 
     private func beginDial(_ peer: EndpointID, until end: ContinuousClock.Instant) throws(AppServiceError) -> Dial {
         guard !isShutDown else { throw AppServiceError(.cancelled, message: "the platform was shut down") }
+        guard !peers.isRefused(peer) else { throw Self.revoked }
         guard hasRoomForSession else {
             throw AppServiceError(.resourceLimitsExceeded, message: "this endpoint has as many sessions as it may; wait for one to end")
         }
@@ -213,7 +229,9 @@ extension LocalEndpoint {
 
     /// Which service a peer gets.
     private func admit(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
-        guard let record = peers.record(of: peer) ?? introduced[peer] else { return .refuse(AppServiceError(.notAuthorized)) }
+        guard !peers.isRefused(peer), let record = peers.record(of: peer) ?? introduced[peer] else {
+            return .refuse(AppServiceError(.notAuthorized))
+        }
         let caller = AppServiceCaller(
             accountID: account.id,
             deviceName: record.name,

@@ -80,6 +80,8 @@ actor LocalEndpoint {
     var outdatedVersion: UInt64 = 0
 
     var peers: PeerBook
+    /// Commands that came before the relay has told who belongs to the account, from senders that are not known yet.
+    var heldCommands: [HeldCommand] = []
     var sent = SentCommands()
     var sentStates: [CommandID: Observed<SentCommand.State>] = [:]
     var sentWork = WorkQueue<SentWork>()
@@ -147,6 +149,7 @@ actor LocalEndpoint {
         let (own, pins, offset, target) = try journal.read { transaction in
             (try transaction.ownEndpoint(), try transaction.pins(), try transaction.relayOffset(), try transaction.target())
         }
+        let revoked = try journal.read { try $0.revoked() }
         self.relayURLs = try journal.read { try $0.relayURLs() }
         self.relayAccount = own.account
         self.record = own.record.flatMap { try? Signed<EndpointRecord>(verifying: $0) }
@@ -158,7 +161,9 @@ actor LocalEndpoint {
             own: id,
             directoryName: account.id,
             account: own.account ?? "",
-            pins: pins.map { ($0.endpoint, $0.record) },
+            pins: pins.map { PeerBook.Pin(endpoint: $0.endpoint, record: $0.record, knowledge: $0.knowledge) },
+            revoked: revoked,
+            inviter: own.inviter,
             hasEnumerated: own.hasEnumerated
         )
         let directory = peers.directory
@@ -237,8 +242,10 @@ actor LocalEndpoint {
     }
 
     /// After the person has signed in again, perhaps to another account: which one, the relay tells once more.
-    func startAgain() async {
+    /// - Parameter link: The join link that was used for it.
+    func startAgain(joining link: JoinLink) async {
         mayChangeAccount = true
+        await joined(by: link)
         perform(channel.leave(.suspended, now: now))
         await closed()
         await start()

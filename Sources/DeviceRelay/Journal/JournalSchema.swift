@@ -20,6 +20,9 @@ enum JournalSchema {
         migrator.registerMigration("4 commands for less") { database in
             try database.execute(sql: fourth)
         }
+        migrator.registerMigration("5 how peers are known, revocations") { database in
+            try database.execute(sql: fifth)
+        }
         return migrator
     }
 
@@ -195,6 +198,23 @@ enum JournalSchema {
         INSERT INTO new_received_commands SELECT * FROM received_commands;
         DROP TABLE received_commands;
         ALTER TABLE new_received_commands RENAME TO received_commands;
+        """
+
+    /// A voucher may be for an endpoint that is known and not pinned. Of a revocation that is `untold` the relay has not heard.
+    private static let fifth = """
+        ALTER TABLE meta ADD COLUMN inviter BLOB CHECK (inviter IS NULL OR length(inviter) = 32);
+        ALTER TABLE pins ADD COLUMN knowledge TEXT NOT NULL DEFAULT 'firstSeen' CHECK (knowledge = 'verified' OR knowledge = 'firstSeen');
+        CREATE TABLE new_vouchers (
+            endpoint BLOB PRIMARY KEY NOT NULL CHECK (length(endpoint) = 32)
+        ) WITHOUT ROWID;
+        INSERT INTO new_vouchers SELECT * FROM vouchers;
+        DROP TABLE vouchers;
+        ALTER TABLE new_vouchers RENAME TO vouchers;
+        CREATE TABLE revocations (
+            endpoint BLOB PRIMARY KEY NOT NULL CHECK (length(endpoint) = 32),
+            revocation BLOB NOT NULL,
+            untold INTEGER NOT NULL CHECK (untold IN (0, 1))
+        );
         """
 
     private static let second = """

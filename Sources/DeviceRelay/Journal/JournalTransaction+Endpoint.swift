@@ -18,22 +18,26 @@ extension JournalTransaction {
         package var account: String?
         /// The newest record that was signed.
         package var record: [UInt8]?
-        /// Whether all that was there at first has been seen.
+        /// Whether nothing is pinned because it is listed: all that was there at first has been seen, or the endpoint joined by another one's link.
         package var hasEnumerated: Bool
+        /// The endpoint by whose link this one joined, until its record has been seen.
+        package var inviter: EndpointID?
 
-        package init(account: String?, record: [UInt8]?, hasEnumerated: Bool) {
+        package init(account: String?, record: [UInt8]?, hasEnumerated: Bool, inviter: EndpointID? = nil) {
             self.account = account
             self.record = record
             self.hasEnumerated = hasEnumerated
+            self.inviter = inviter
         }
     }
 
     package func ownEndpoint() throws -> OwnEndpoint {
-        guard let row = try Row.fetchOne(statement("SELECT account, record, enumerated FROM meta")) else { throw RowProblem() }
+        guard let row = try Row.fetchOne(statement("SELECT account, record, enumerated, inviter FROM meta")) else { throw RowProblem() }
         return OwnEndpoint(
             account: try row.value("account"),
             record: try row.optionalBytes("record"),
-            hasEnumerated: try row.required("enumerated")
+            hasEnumerated: try row.required("enumerated"),
+            inviter: try row.optionalBytes("inviter").map { _ in try row.endpoint("inviter") }
         )
     }
 
@@ -69,6 +73,16 @@ extension JournalTransaction {
 
     package func removeRegistration(of appID: String) throws {
         try run("DELETE FROM registrations WHERE app = ?", [appID])
+    }
+
+    /// This endpoint joins by another one's link: nothing but that one is known from the start.
+    package func setJoined(by inviter: EndpointID?) throws {
+        try run("UPDATE meta SET enumerated = 1, inviter = ?", [inviter?.column])
+    }
+
+    /// The inviter's record has been seen, or this endpoint joined anew without one.
+    package func forgetInviter() throws {
+        try run("UPDATE meta SET inviter = NULL")
     }
 
     package func setEnumerated() throws {

@@ -19,40 +19,92 @@ extension JournalTransaction {
         package var record: [UInt8]
         /// Milliseconds since 1970, by the own clock.
         package var pinned: Int64
+        package var knowledge: Voucher.Knowledge
 
-        package init(endpoint: EndpointID, record: [UInt8], pinned: Int64) {
+        package init(endpoint: EndpointID, record: [UInt8], pinned: Int64, knowledge: Voucher.Knowledge = .verified) {
             self.endpoint = endpoint
             self.record = record
             self.pinned = pinned
+            self.knowledge = knowledge
         }
     }
 
-    /// Pins an endpoint, or stores the newer record of one that is pinned; the time of its pinning stays.
+    /// Pins an endpoint, or stores the newer record of one that is pinned; the time of its pinning stays, and so does the better knowledge, which
+    /// another process may have stored. An endpoint that is revoked is not pinned again.
     /// - Throws: `LimitExceeded` if there are as many as an account may have.
     package func store(_ pin: Pin) throws {
+        guard try !isRevoked(pin.endpoint) else { return }
         let others = try Int.fetchOne(statement("SELECT count(*) FROM pins WHERE endpoint <> ?"), arguments: [pin.endpoint.column])
         try journal.limits.check(.endpointsPerAccount, (others ?? 0) + 1)
         try run(
             """
-            INSERT INTO pins (endpoint, record, pinned) VALUES (?, ?, ?)
-            ON CONFLICT (endpoint) DO UPDATE SET record = excluded.record
+            INSERT INTO pins (endpoint, record, pinned, knowledge) VALUES (?, ?, ?, ?)
+            ON CONFLICT (endpoint) DO UPDATE SET record = excluded.record,
+            knowledge = CASE WHEN knowledge = 'verified' THEN knowledge ELSE excluded.knowledge END
             """,
-            [pin.endpoint.column, Data(pin.record), pin.pinned]
+            [pin.endpoint.column, Data(pin.record), pin.pinned, pin.knowledge.rawValue]
         )
-    }
-
-    /// Forgets an endpoint that is gone from the account.
-    package func unpin(_ endpoint: EndpointID) throws {
-        try run("DELETE FROM pins WHERE endpoint = ?", [endpoint.column])
     }
 
     package func pins() throws -> [Pin] {
         try Row.fetchAll(statement("SELECT * FROM pins ORDER BY endpoint")).map { row in
-            Pin(endpoint: try row.endpoint("endpoint"), record: try row.bytes("record"), pinned: try row.required("pinned"))
+            guard let knowledge = Voucher.Knowledge(rawValue: try row.required("knowledge")) else { throw RowProblem() }
+            return Pin(
+                endpoint: try row.endpoint("endpoint"),
+                record: try row.bytes("record"),
+                pinned: try row.required("pinned"),
+                knowledge: knowledge
+            )
         }
     }
 
-    /// This endpoint vouches for a pinned one, and the relay has to be told.
+    /// This endpoint belongs to another account now: what was known of the endpoints of the old one is forgotten. Revocations stay.
+    package func forgetPeers() throws {
+        try run("DELETE FROM pins")
+        try run("DELETE FROM vouchers")
+    }
+
+    // MARK: Revocations
+
+    /// As many are kept: 1,024. Beyond that none is stored.
+    package static let maximumRevocations = PeerBook.maximumRevocations
+
+    /// Stores the signed revocation of an endpoint, and forgets its pin. A second one changes nothing.
+    package func storeRevocation(of endpoint: EndpointID, _ revocation: [UInt8], isUntold: Bool) throws {
+        let count = try Int.fetchOne(statement("SELECT count(*) FROM revocations")) ?? 0
+        guard count < Self.maximumRevocations else { return }
+        try run("DELETE FROM pins WHERE endpoint = ?", [endpoint.column])
+        try run("DELETE FROM vouchers WHERE endpoint = ?", [endpoint.column])
+        try run(
+            "INSERT OR IGNORE INTO revocations (endpoint, revocation, untold) VALUES (?, ?, ?)",
+            [endpoint.column, Data(revocation), isUntold]
+        )
+    }
+
+    private func isRevoked(_ endpoint: EndpointID) throws -> Bool {
+        try Row.fetchOne(statement("SELECT 1 FROM revocations WHERE endpoint = ?"), arguments: [endpoint.column]) != nil
+    }
+
+    /// The relay has answered: it need not be told of the revocation again.
+    package func setTold(_ endpoint: EndpointID) throws {
+        try run("UPDATE revocations SET untold = 0 WHERE endpoint = ?", [endpoint.column])
+    }
+
+    /// All endpoints of which a revocation is stored.
+    package func revoked() throws -> Set<EndpointID> {
+        Set(try Row.fetchAll(statement("SELECT endpoint FROM revocations")).map { try $0.endpoint("endpoint") })
+    }
+
+    /// The revocations that the relay has to be told of.
+    package func untoldRevocations() throws -> [(endpoint: EndpointID, revocation: [UInt8])] {
+        try Row.fetchAll(statement("SELECT endpoint, revocation FROM revocations WHERE untold = 1 ORDER BY endpoint")).map {
+            (try $0.endpoint("endpoint"), try $0.bytes("revocation"))
+        }
+    }
+
+    // MARK: Vouchers
+
+    /// This endpoint vouches for another one, and the relay has to be told.
     package func addVoucher(for endpoint: EndpointID) throws {
         try run("INSERT OR IGNORE INTO vouchers (endpoint) VALUES (?)", [endpoint.column])
     }

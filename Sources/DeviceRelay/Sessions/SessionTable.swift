@@ -36,6 +36,9 @@ package struct SessionTable<Session: AnyObject & Sendable>: Sendable {
         if entries[peer]?.isEmpty == true { entries[peer] = nil }
     }
 
+    /// All sessions with a peer.
+    package func sessions(with peer: EndpointID) -> [Session] { entries[peer]?.map(\.session) ?? [] }
+
     /// The session for new connections to a peer.
     package func session(with peer: EndpointID) -> Session? {
         guard let entries = entries[peer] else { return nil }

@@ -30,16 +30,18 @@ package struct Devices: Sendable {
             for device in devices { device.add(to: &table, now: now) }
             let first = devices.isEmpty ? [] : table.lines(style)
             guard let endpoints, !endpoints.isEmpty else { return first }
-            var second = Table("ENDPOINT", "DEVICE", "STATUS", "APPS")
+            var second = Table("ENDPOINT", "DEVICE", "STATUS", "APPS", "JOINED")
             for endpoint in endpoints {
                 second.add(
                     .init(endpoint.id),
                     .init(
-                        endpoint.name + (endpoint.local ? " (this one)" : "") + (endpoint.new ? " (new)" : ""),
+                        endpoint.name + (endpoint.local ? " (this one)" : "")
+                            + DeviceResult.mark(new: endpoint.new, unverified: endpoint.unverified),
                         endpoint.new ? .attention : nil
                     ),
                     .init(DeviceResult.status(endpoint.status, endpoint.reason, endpoint.since, now)),
-                    .init(endpoint.apps.isEmpty ? "-" : endpoint.apps.joined(separator: ", "))
+                    .init(endpoint.apps.isEmpty ? "-" : endpoint.apps.joined(separator: ", ")),
+                    .init(endpoint.joiningText(now: now), endpoint.inviterRevoked ?? false ? .attention : nil)
                 )
             }
             return first + (first.isEmpty ? [] : [""]) + second.lines(style)

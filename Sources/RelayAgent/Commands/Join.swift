@@ -96,7 +96,7 @@ package struct Join: Sendable {
                 }
                 try await session.platform.accounts.add(session.account, joining: link)
                 try context.home.store(membership)
-                // Who is there now is known from the start; who comes later is new. Without the relay that waits for the next command.
+                // By a link of the relay, what is there now is known from the start; by a device's link, that device. Without the relay that waits.
                 try? await session.waitForDirectory()
                 return try await result(session)
             }

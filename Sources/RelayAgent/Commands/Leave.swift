@@ -10,7 +10,7 @@ package struct Leave: Sendable {
 
     package struct Result: AgentResult {
         package var relay: String
-        /// The relay has heard of it. Otherwise another device has to revoke this one.
+        /// The relay has taken it. Otherwise another device has to revoke this one.
         package var revoked: Bool
         /// What this device was.
         package var endpoint: String?
@@ -23,10 +23,10 @@ package struct Leave: Sendable {
         let result = try await context.withSession(membership) { session in
             guard session.isJoined else { return Result(relay: membership.relay, revoked: false) }
             let endpoint = session.platform.accounts.endpoint(of: session.account)?.description
-            let isHeard = await isConnected(session)
-            try await session.platform.accounts.remove(session.account)
+            await waitForRelay(session)
+            let isHeard = try await session.platform.accounts.remove(session.account)
             if !isHeard, let endpoint {
-                context.console.note("the relay was not told: on another device, run `relay revoke \(endpoint)`")
+                context.console.note("the relay did not revoke this device: on another device, run `relay revoke \(endpoint)`")
             }
             return Result(relay: membership.relay, revoked: isHeard, endpoint: endpoint)
         }
@@ -35,8 +35,5 @@ package struct Leave: Sendable {
     }
 
     /// Leaving works without the relay too, so whatever is in the way does not matter.
-    private func isConnected(_ session: Session) async -> Bool {
-        try? await session.waitForDirectory()
-        return await session.connectionState()?.isConnected ?? false
-    }
+    private func waitForRelay(_ session: Session) async { try? await session.waitForDirectory() }
 }

@@ -21,6 +21,7 @@ package struct DeviceResult: Encodable, Sendable {
         package var services: [String]
         package var attributes: [String: String]
         package var new: Bool
+        package var unverified: Bool
     }
 
     package var id: String
@@ -35,6 +36,8 @@ package struct DeviceResult: Encodable, Sendable {
     package var expectedWithin: Double?
     package var apps: [App]
     package var new: Bool
+    /// Known only because it was there when this device joined.
+    package var unverified: Bool
     package var local: Bool
 
     init(_ system: RemoteSystem) {
@@ -50,6 +53,7 @@ package struct DeviceResult: Encodable, Sendable {
         expectedWithin = system.presence.expectedWithin.map { $0 / .seconds(1) }
         apps = system.apps.map(App.init)
         new = system.isNew
+        unverified = !system.isNew && !system.isVerified
         local = system.isLocal
     }
 
@@ -57,13 +61,15 @@ package struct DeviceResult: Encodable, Sendable {
 
     func add(to table: inout Table, now: Date) {
         table.add(
-            .init(name + (local ? " (this device)" : "") + (new ? " (new)" : ""), new ? .attention : .strong),
+            .init(name + (local ? " (this device)" : "") + Self.mark(new: new, unverified: unverified), new ? .attention : .strong),
             .init(kind),
             .init(Self.status(status, reason, since, now), status == "available" ? .good : .faint),
             .init(apps.isEmpty ? "-" : Array(Set(apps.map { $0.name.isEmpty ? $0.id : $0.name })).sorted().joined(separator: ", ")),
             .init(String(id.prefix(8)))
         )
     }
+
+    static func mark(new: Bool, unverified: Bool) -> String { new ? " (new)" : unverified ? " (unverified)" : "" }
 
     static func status(_ status: String, _ reason: String, _ since: Date?, _ now: Date) -> String {
         let age = since.map { ", " + Age.text(since: $0, now: now) } ?? ""
@@ -85,5 +91,6 @@ extension DeviceResult.App {
             uniquingKeysWith: { first, _ in first }
         )
         new = app.isNew
+        unverified = !app.isNew && !app.isVerified
     }
 }

@@ -21,7 +21,17 @@ package struct EndpointResult: Encodable, Sendable {
     package var reason: String
     package var since: Date?
     package var new: Bool
+    /// Known only because it was there when this device joined.
+    package var unverified: Bool
     package var local: Bool
+    /// When the relay first saw it.
+    package var joined: Date?
+    /// The network address that it came from then.
+    package var address: String?
+    /// The endpoint whose invitation it joined by.
+    package var invitedBy: String?
+    /// The endpoint that invited it was revoked since.
+    package var inviterRevoked: Bool?
 
     init(_ endpoint: DeviceDirectory.Endpoint) {
         id = "\(endpoint.id)"
@@ -34,7 +44,21 @@ package struct EndpointResult: Encodable, Sendable {
         reason = DisplayText.sanitized(endpoint.presence.reason.rawValue)
         since = endpoint.presence.since
         new = endpoint.trust == .new && !endpoint.isLocal
+        unverified = endpoint.isConfirmed && !endpoint.isVerified
         local = endpoint.isLocal
+        let joining = endpoint.publicJoining
+        joined = joining?.time
+        address = joining?.address.map(DisplayText.sanitized)
+        invitedBy = joining?.invitedBy.map { "\($0)" }
+        inviterRevoked = joining?.invitedBy == nil ? nil : joining?.isInviterRevoked
+    }
+
+    /// What the relay says of how it came into the account.
+    func joiningText(now: Date) -> String {
+        guard let joined else { return "-" }
+        let from = address.map { " from \($0)" } ?? ""
+        let inviter = invitedBy.map { ", invited by \($0.prefix(8))\(inviterRevoked ?? false ? " (revoked)" : "")" } ?? ""
+        return "\(Age.text(since: joined, now: now)) ago\(from)\(inviter)"
     }
 
     /// What a person has to compare before believing it.

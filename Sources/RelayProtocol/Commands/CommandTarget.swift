@@ -27,7 +27,7 @@ package enum CommandCheck: Hashable, Sendable {
     case refused(CommandOutcome)
     /// The signature is the sender's, but there is no such app here.
     case appUnknown
-    /// The signature is not the sender's, and never can be.
+    /// The signature is not the sender's, and never can be; or the sender was revoked.
     case forged(reason: String)
     /// There is no record that shows the sender's key. With one, the same bytes might be valid, so nothing is said.
     case unverifiable

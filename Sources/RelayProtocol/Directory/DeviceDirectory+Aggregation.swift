@@ -24,6 +24,8 @@ extension DeviceDirectory {
             presence: best.presence,
             apps: publishers.flatMap { $0.apps(in: account) }.sorted { ($0.appID, $0.endpoint) < ($1.appID, $1.endpoint) },
             isNew: confirmed.isEmpty,
+            isVerified: confirmed.contains(where: \.isVerified),
+            joining: voice.publicJoining,
             isLocal: members.contains(where: \.isLocal)
         )
     }
@@ -35,6 +37,10 @@ extension DeviceDirectory {
 }
 
 extension DeviceDirectory.Endpoint {
+    package var publicJoining: RemoteSystemJoining? {
+        joining.map { RemoteSystemJoining($0, isInviterRevoked: isInviterRevoked) }
+    }
+
     func apps(in account: String) -> [RemoteSystemApp] {
         registrations.map { registration in
             RemoteSystemApp(
@@ -46,7 +52,9 @@ extension DeviceDirectory.Endpoint {
                 schemes: registration.schemes.map(\.name),
                 appServices: registration.services.map { AppServiceInfo(name: $0.name, packageID: registration.appID) },
                 presence: presence,
-                isNew: !isConfirmed
+                isNew: !isConfirmed,
+                isVerified: isVerified,
+                joining: publicJoining
             )
         }
     }

@@ -19,6 +19,12 @@ package struct DeviceDirectory: Sendable {
         package var registrations: [AppRegistration]
         package var presence: Presence
         package var trust: Trust
+        /// How a confirmed endpoint is known; without meaning for a new one.
+        package var knowledge: Voucher.Knowledge
+        /// How it came into the account, by the relay's word.
+        package var joining: Joining?
+        /// The endpoint that invited it was revoked since.
+        package var isInviterRevoked: Bool
         /// This is the endpoint that the directory belongs to.
         package var isLocal: Bool
 
@@ -27,6 +33,9 @@ package struct DeviceDirectory: Sendable {
             registrations: [AppRegistration],
             presence: Presence,
             trust: Trust,
+            knowledge: Voucher.Knowledge = .verified,
+            joining: Joining? = nil,
+            isInviterRevoked: Bool = false,
             isLocal: Bool = false
         ) {
             self.record = record
@@ -35,19 +44,25 @@ package struct DeviceDirectory: Sendable {
             self.registrations = registrations
             self.presence = presence
             self.trust = trust
+            self.knowledge = knowledge
+            self.joining = joining
+            self.isInviterRevoked = isInviterRevoked
             self.isLocal = isLocal
         }
 
-        var isConfirmed: Bool { isLocal || trust != .new }
+        package var isConfirmed: Bool { isLocal || trust != .new }
+
+        /// Confirmed, and not only because it was listed when this endpoint joined.
+        package var isVerified: Bool { isLocal || trust != .new && knowledge == .verified }
     }
 
-    /// Whether somebody stands for an endpoint.
+    /// Whether an endpoint is known, and by what.
     package enum Trust: Hashable, Sendable {
-        /// Nobody does.
+        /// It is not known.
         case new
-        /// A pinned endpoint vouches for it.
+        /// A chain of vouchers leads to it from a pinned endpoint, or it is part of a known device.
         case approved
-        /// This endpoint has known it before, or its person confirmed it.
+        /// This endpoint joined by its link, saw it at the first enumeration, or its person confirmed it.
         case pinned
     }
 

@@ -23,6 +23,11 @@ public struct RemoteSystem: Hashable, Sendable, Identifiable {
     public let apps: [RemoteSystemApp]
     /// Nobody has confirmed anything on it yet: it may not be what its name says.
     public let isNew: Bool
+    /// It is known by the proof of an invitation, because people compared words, or by the voucher of a device that knows it so. What is
+    /// neither new nor verified was listed by the relay when this device joined: nobody has checked that it is what its name says.
+    public let isVerified: Bool
+    /// How it came into the account; `nil` if the relay does not say.
+    public let joining: RemoteSystemJoining?
     /// This app runs on it.
     public let isLocal: Bool
 
@@ -64,6 +69,10 @@ public struct RemoteSystemApp: Hashable, Sendable, Identifiable {
     public let presence: Presence
     /// Nobody has confirmed its endpoint yet.
     public let isNew: Bool
+    /// Its endpoint is known by more than that it was there when this device joined: see `RemoteSystem.isVerified`.
+    public let isVerified: Bool
+    /// How its endpoint came into the account; `nil` if the relay does not say.
+    public let joining: RemoteSystemJoining?
 
     /// The app's id, in the original its package id.
     public var appID: String { id.appID }

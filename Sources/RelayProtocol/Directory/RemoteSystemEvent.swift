@@ -21,6 +21,7 @@ public struct RemoteSystemWatcherError: Error, Hashable, Sendable, CustomStringC
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
             case unknown, internetNotAvailable, relayUnavailable, authenticationError, limitExceeded, recordRefused
+            case accountChanged, revokedByRelay
         }
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
@@ -37,6 +38,10 @@ public struct RemoteSystemWatcherError: Error, Hashable, Sendable, CustomStringC
         public static let limitExceeded = Code(.limitExceeded)
         /// The relay sent a record that its endpoint did not sign, or an old one.
         public static let recordRefused = Code(.recordRefused)
+        /// The relay assigned this device to another account than before. No device of that account is known here.
+        public static let accountChanged = Code(.accountChanged)
+        /// The relay says that a known device was revoked, and no known device has signed that.
+        public static let revokedByRelay = Code(.revokedByRelay)
 
         /// The code's name.
         public var description: String { kind.rawValue }

@@ -88,6 +88,9 @@ package struct RecordBook: Sendable {
         return taken
     }
 
+    /// An endpoint is not there any more, and its record is kept.
+    package mutating func removeRegistrations(of endpoint: EndpointID) { registrations[endpoint] = nil }
+
     /// An endpoint is not there any more. It may come back, with no older record.
     package mutating func remove(_ endpoint: EndpointID) {
         endpoints[endpoint] = nil

@@ -23,11 +23,14 @@ package struct Voucher: SignedPayload {
     package let time: Int64
 
     /// How an endpoint knows another one. Along a chain of vouchers the weakest counts.
-    package enum Knowledge: String, Codable, Sendable {
+    package enum Knowledge: String, Codable, Comparable, Sendable {
         /// By the proof of an invitation, or because people compared words.
         case verified
         /// It was listed when the signer joined; nobody compared anything.
         case firstSeen
+
+        /// The weaker one is the smaller one.
+        package static func < (left: Knowledge, right: Knowledge) -> Bool { left == .firstSeen && right == .verified }
     }
 
     package init(by voucher: EndpointID, for record: Signed<EndpointRecord>, knowledge: Knowledge = .verified, time: Int64) {

@@ -38,7 +38,6 @@ import Testing
             own: EndpointID(P256SigningKey().publicKey),
             directoryName: "me",
             account: account,
-            pins: [],
             hasEnumerated: true
         )
         book.setInvitations([secret])

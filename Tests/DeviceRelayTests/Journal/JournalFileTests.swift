@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test(arguments: [
-        "UPDATE meta SET relay_offset = 'yesterday'", "INSERT INTO pins VALUES (zeroblob(32), 'text', 'never')",
+        "UPDATE meta SET relay_offset = 'yesterday'", "INSERT INTO pins VALUES (zeroblob(32), 'text', 'never', 'verified')",
         """
         INSERT INTO received_commands VALUES (zeroblob(32), zeroblob(16), 'a', 0, 0, 0, zeroblob(32), 1, 'received', NULL, NULL)
         """,
@@ -144,7 +144,7 @@ import Testing
     @Test(arguments: [
         "INSERT INTO sent_blobs VALUES (zeroblob(16), X'01', X'01')",
         "INSERT INTO results VALUES (zeroblob(32), zeroblob(16), X'01', NULL)",
-        "INSERT INTO meta VALUES (2, zeroblob(32), 0)", "INSERT INTO pins VALUES (zeroblob(31), X'01', 0)",
+        "INSERT INTO meta VALUES (2, zeroblob(32), 0)", "INSERT INTO pins VALUES (zeroblob(31), X'01', 0, 'verified')",
         """
         INSERT INTO received_commands VALUES (zeroblob(32), zeroblob(16), 'a', 0, 0, 0, zeroblob(32), 1, 'answered', NULL, NULL)
         """,

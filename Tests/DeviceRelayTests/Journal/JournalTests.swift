@@ -59,7 +59,7 @@ import Testing
         .final(CommandFinal(outcome: .indeterminate(.timedOut), receipt: [9], reply: nil)),
     ]
 
-    @Test func vouchersWaitUntilTheyAreToldAndGoWithTheirPins() async throws {
+    @Test func vouchersWaitUntilTheyAreToldAndGoWhenTheirEndpointIsRevoked() async throws {
         let journal = try journal()
         let (one, two) = (EndpointID(P256SigningKey().publicKey), EndpointID(P256SigningKey().publicKey))
         let waiting = try await journal.write { transaction in
@@ -72,7 +72,7 @@ import Testing
         }
         #expect(Set(waiting) == [one, two])
         let left = try await journal.write { transaction in
-            try transaction.unpin(one)
+            try transaction.storeRevocation(of: one, [7], isUntold: true)
             return try transaction.vouchers()
         }
         #expect(left == [two])
@@ -286,8 +286,63 @@ import Testing
         #expect(try again.read { try $0.relayOffset() } == -7)
         #expect(try again.read { try $0.pins() } == [JournalTransaction.Pin(endpoint: peer, record: [2], pinned: 5)])
         #expect(try again.read { try $0.ownEndpoint() } == .init(account: "anna", record: [3], hasEnumerated: true))
-        try await again.write { try $0.unpin(peer) }
+        try await again.write { try $0.forgetPeers() }
         #expect(try again.read { try $0.pins().isEmpty })
+    }
+
+    @Test func knowledgeOnlyBecomesBetter() async throws {
+        let (journal, peer) = (try journal(), peer)
+        for (knowledge, expected) in [
+            (Voucher.Knowledge.firstSeen, Voucher.Knowledge.firstSeen), (.verified, .verified), (.firstSeen, .verified),
+        ] {
+            try await journal.write { try $0.store(.init(endpoint: peer, record: [1], pinned: 5, knowledge: knowledge)) }
+            #expect(try journal.read { try $0.pins() }.map(\.knowledge) == [expected])
+        }
+    }
+
+    @Test func aRevocationStaysAndItsEndpointIsNotPinnedAgain() async throws {
+        let peer = peer
+        do {
+            let journal = try journal()
+            try await journal.write { transaction in
+                try transaction.store(.init(endpoint: peer, record: [1], pinned: 5))
+                try transaction.storeRevocation(of: peer, [7], isUntold: true)
+                // The first one stands.
+                try transaction.storeRevocation(of: peer, [8], isUntold: false)
+                try transaction.store(.init(endpoint: peer, record: [2], pinned: 6))
+                try transaction.forgetPeers()
+            }
+        }
+        let again = try journal()
+        #expect(try again.read { try $0.pins() }.isEmpty)
+        #expect(try again.read { try $0.revoked() } == [peer])
+        #expect(try again.read { try $0.untoldRevocations() }.map(\.revocation) == [[7]])
+        try await again.write { try $0.setTold(peer) }
+        #expect(try again.read { try $0.untoldRevocations() }.isEmpty)
+        #expect(try again.read { try $0.revoked() } == [peer])
+    }
+
+    @Test func revocationsAreBounded() async throws {
+        let journal = try journal()
+        try await journal.write { transaction in
+            for number in 0..<JournalTransaction.maximumRevocations + 5 {
+                let endpoint = EndpointID(digest: Digest256(hashing: Array("\(number)".utf8)))
+                try transaction.storeRevocation(of: endpoint, [7], isUntold: false)
+            }
+        }
+        #expect(try journal.read { try $0.revoked() }.count == JournalTransaction.maximumRevocations)
+    }
+
+    @Test func theInviterIsRememberedUntilItIsSeen() async throws {
+        let peer = peer
+        do {
+            let journal = try journal()
+            try await journal.write { try $0.setJoined(by: peer) }
+        }
+        let again = try journal()
+        #expect(try again.read { try $0.ownEndpoint() } == .init(account: nil, record: nil, hasEnumerated: true, inviter: peer))
+        try await again.write { try $0.forgetInviter() }
+        #expect(try again.read { try $0.ownEndpoint() } == .init(account: nil, record: nil, hasEnumerated: true))
     }
 
     @Test func peersAreBounded() async throws {

@@ -164,7 +164,9 @@ import Testing
                             schemes: ["https"],
                             appServices: [AppServiceInfo(name: "s", packageID: registration.appID)],
                             presence: endpoint.presence,
-                            isNew: !known.contains(endpoint)
+                            isNew: !known.contains(endpoint),
+                            isVerified: known.contains(endpoint),
+                            joining: nil
                         )
                     )
                 }
@@ -180,6 +182,8 @@ import Testing
                 presence: presence,
                 apps: apps.sorted { $0.appID == $1.appID ? $0.endpoint < $1.endpoint : $0.appID < $1.appID },
                 isNew: known.isEmpty,
+                isVerified: !known.isEmpty,
+                joining: nil,
                 isLocal: all.contains { $0.isLocal }
             )
             let isPassing = filters.allSatisfy { filter in

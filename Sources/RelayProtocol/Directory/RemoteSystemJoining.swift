@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if canImport(FoundationEssentials)
+public import FoundationEssentials
+#else
+public import Foundation
+#endif
+
+/// How an installation came into the account. It is the relay's word, and proves nothing: it helps a person to decide whether to confirm a
+/// device.
+public struct RemoteSystemJoining: Hashable, Sendable {
+    /// When the relay first saw it, by the relay's clock.
+    public let time: Date
+    /// The network address that it came from then.
+    public let address: String?
+    /// The endpoint whose invitation it joined by; `nil` for an invitation of the relay's operator, or a sign-in.
+    public let invitedBy: EndpointID?
+    /// The endpoint that invited it was revoked since.
+    public let isInviterRevoked: Bool
+
+    package init(_ joining: Joining, isInviterRevoked: Bool) {
+        time = Date(timeIntervalSince1970: Double(joining.time.count) / 1_000)
+        address = joining.address
+        invitedBy = joining.invitedBy
+        self.isInviterRevoked = isInviterRevoked
+    }
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Testing
+
+@testable import DeviceRelay
+
+/// A relay that lists, introduces and revokes what it likes, against what an endpoint believes.
+@Suite struct HostileRelayAttackTests {
+    private let own: Member
+    private let inviter: Member
+    private let ghost: Member
+
+    init() throws {
+        own = try Member("Own")
+        inviter = try Member("Inviter")
+        ghost = try Member("Ghost")
+    }
+
+    private func joined(by inviter: Member) -> PeerBook { PeerBook(of: own, inviter: inviter) }
+
+    // MARK: Ghosts
+
+    @Test func aGhostThatIsListedWhileADeviceJoinsByALinkIsNotKnown() throws {
+        var book = joined(by: inviter)
+        for member in [own, ghost, inviter] { _ = book.added(member.added()) }
+        #expect(!book.enumerated().contains(.storeEnumeration))
+        #expect(book.isKnown(inviter))
+        #expect(book.isVerified(inviter))
+        #expect(!book.isKnown(ghost))
+        // Nor when the relay lists it again, or introduces it.
+        book.beginEnumeration()
+        for member in [own, ghost, inviter] { _ = book.added(member.added()) }
+        _ = book.enumerated()
+        #expect(!book.isKnown(ghost))
+        #expect(try book.introduced(ghost.introduction(), as: ghost.id).isNew)
+    }
+
+    @Test func theInviterIsPinnedAndVouchedForOnceAndNoOtherInItsPlace() throws {
+        var book = joined(by: inviter)
+        #expect(book.added(ghost.added()).isEmpty)
+        let actions = book.added(inviter.added())
+        #expect(
+            actions == [
+                .pin(inviter.id, record: inviter.record.encoded, .verified), .vouch(inviter.record, invitation: nil), .forgetInviter,
+            ]
+        )
+        #expect(book.added(inviter.added()).isEmpty)
+    }
+
+    @Test func aGhostInAnotherAccountIsNotKnown() throws {
+        let friend = try Member("Friend", account: "before")
+        let before = PeerBook(of: try Member("Own", account: "before", key: own.key), pins: [(friend, .verified)], hasEnumerated: false)
+        var book = before.emptied(for: "account", isOther: true)
+        #expect(book.directory.revision >= before.directory.revision)
+        #expect(book.pinnedRecords.isEmpty)
+        _ = book.added(ghost.added())
+        let actions = book.enumerated()
+        #expect(actions.isEmpty)
+        #expect(!book.isKnown(ghost))
+        #expect(book.errorCodes == [.accountChanged])
+    }
+
+    @Test func whatWasThereAtAJoinWithoutAnInviterIsKnownAndNotVerified() throws {
+        var book = PeerBook(of: own, hasEnumerated: false)
+        let first = try Member("First")
+        _ = book.added(first.added())
+        let actions = book.enumerated()
+        #expect(actions == [.pin(first.id, record: first.record.encoded, .firstSeen), .storeEnumeration])
+        #expect(book.isKnown(first))
+        #expect(!book.isVerified(first))
+        _ = book.added(ghost.added())
+        #expect(book.enumerated().isEmpty)
+        #expect(!book.isKnown(ghost))
+        // What it vouches for is known no better than itself.
+        let other = try Member("Other")
+        _ = book.added(other.added([try first.voucher(for: other)]))
+        #expect(book.isKnown(other))
+        #expect(!book.isVerified(other))
+        // A person compares words.
+        let confirmed = book.confirm(first.id)
+        #expect(confirmed == [.pin(first.id, record: first.record.encoded, .verified), .vouch(first.record, invitation: nil)])
+        #expect(book.isVerified(first))
+        #expect(book.isVerified(other))
+    }
+
+    @Test func aGhostWithTheSystemOfAKnownDeviceIsNotPartOfIt() throws {
+        var book = PeerBook(of: own, pins: [(inviter, .verified)])
+        _ = book.added(inviter.added())
+        // The relay copies the device's system key and its signature into a record that it signs.
+        let key = P256SigningKey()
+        let foreign = try Member("Ghost", key: key)
+        let signature = inviter.record.payload.systemSignature
+        let copied = try foreign.record.encoded(
+            replacing: [
+                "systemKey": .data(inviter.systemKey.publicKey.spki), "systemSignature": .data(signature),
+            ],
+            signedBy: key
+        )
+        _ = book.added(
+            .init(
+                endpoint: foreign.id,
+                introduction: Introduction(record: Blob(copied)),
+                registrations: [],
+                presence: Presence(.available, .connected)
+            )
+        )
+        #expect(book.directory[foreign.id] == nil)
+        #expect(!book.isConfirmed(foreign.id))
+        // The holder of the system key has it signed.
+        let second = try Member("Second", systemKey: inviter.systemKey)
+        _ = book.added(second.added())
+        #expect(book.isKnown(second))
+        #expect(book.isVerified(second))
+    }
+
+    // MARK: Chains
+
+    @Test func chainsOfVouchersCountAsMuchAsTheirWeakestPart() throws {
+        let (first, second, third) = (try Member("First"), try Member("Second"), try Member("Third"))
+        var book = PeerBook(of: own, pins: [(inviter, .verified)])
+        // In the order in which they are least use.
+        _ = book.added(third.added([try second.voucher(for: third)]))
+        _ = book.added(second.added([try first.voucher(for: second, .firstSeen)]))
+        #expect(!book.isKnown(third))
+        _ = book.added(first.added([try inviter.voucher(for: first)]))
+        _ = book.added(inviter.added())
+        #expect(book.isVerified(first))
+        for member in [second, third] {
+            #expect(book.isKnown(member))
+            #expect(!book.isVerified(member))
+        }
+        // A better word makes the rest of the chain better too.
+        _ = book.updated(.init(endpoint: second.id, introduction: second.introduction([try first.voucher(for: second)])))
+        #expect(book.isVerified(third))
+        // A ring of ghosts that vouch for each other leads nowhere.
+        let other = try Member("Other ghost")
+        _ = book.added(ghost.added([try other.voucher(for: ghost)]))
+        _ = book.added(other.added([try ghost.voucher(for: other)]))
+        #expect(!book.isKnown(ghost) && !book.isKnown(other))
+    }
+
+    @Test func aChainEndsAtARevokedEndpoint() throws {
+        let (first, second) = (try Member("First"), try Member("Second"))
+        var book = PeerBook(of: own, pins: [(inviter, .verified)])
+        _ = book.added(inviter.added())
+        _ = book.added(first.added([try inviter.voucher(for: first)]))
+        _ = book.added(second.added([try first.voucher(for: second)], joining: Joining(time: 5, invitedBy: first.id)))
+        #expect(book.isKnown(second))
+        #expect(book.directory[second.id]?.publicJoining?.isInviterRevoked == false)
+        let revocation = try inviter.revocation(of: first.id)
+        #expect(
+            book.revoked(first, revocation) == [
+                .shutOut(first.id), .forgetSender(first.id), .storeRevocation(revocation, isUntold: false),
+            ]
+        )
+        #expect(!book.isKnown(second))
+        #expect(book.directory[second.id]?.publicJoining?.isInviterRevoked == true)
+        // For ever, on every path.
+        #expect(book.added(first.added([try inviter.voucher(for: first)])).isEmpty)
+        #expect(book.directory[first.id] == nil)
+        #expect(book.confirm(first.id) == nil)
+        #expect(throws: PeerBook.EndpointRevoked.self) { try book.introduced(first.introduction(), as: first.id) }
+        // With a newer record too, and after a restart.
+        var again = PeerBook(of: own, pins: [(inviter, .verified), (first, .verified)], revoked: [first.id])
+        let newer = try Member("First", version: 2, key: first.key, systemKey: first.systemKey)
+        #expect(again.added(newer.added()).isEmpty)
+        #expect(again.directory[first.id] == nil)
+    }
+
+    @Test func anInviterThatWasRevokedIsNotPinned() throws {
+        var book = joined(by: inviter)
+        let other = try Member("Other")
+        _ = book.added(other.added())
+        _ = book.confirm(other.id)
+        #expect(book.revoked(inviter, try other.revocation(of: inviter.id)).contains(.forgetInviter))
+        #expect(book.added(inviter.added()).isEmpty)
+        #expect(!book.isConfirmed(inviter.id))
+    }
+
+    // MARK: Revocations
+
+    /// None of these is a statement of somebody whose word counts.
+    @Test(arguments: ["by a ghost", "forged", "of another account", "of another endpoint", "without"])
+    func whatNobodyKnownHasSignedHoldsAsLongAsTheRelaySaysIt(_ kind: String) throws {
+        let victim = try Member("Victim")
+        var book = PeerBook(of: own, pins: [(inviter, .verified), (victim, .verified)])
+        for member in [own, inviter, victim, ghost] { _ = book.added(member.added()) }
+        _ = book.enumerated()
+        let revocation: Signed<Revocation>? =
+            switch kind {
+            case "by a ghost": try ghost.revocation(of: victim.id)
+            // Signed by the ghost in the inviter's name.
+            case "forged": try Signed(Revocation(of: victim.id, by: inviter.id, account: "account", time: 1), key: ghost.key)
+            case "of another account": try inviter.revocation(of: victim.id, account: "other")
+            case "of another endpoint": try inviter.revocation(of: ghost.id)
+            default: nil
+            }
+        // No pin goes, and no lane by which old commands are told from new ones.
+        #expect(book.revoked(victim, revocation) == [.shutOut(victim.id)])
+        #expect(book.directory[victim.id] == nil)
+        #expect(throws: PeerBook.EndpointRevoked.self) { try book.introduced(victim.introduction(), as: victim.id) }
+        #expect(book.errorCodes == [.revokedByRelay])
+        _ = book.enumerated()
+        #expect(book.isRefused(victim.id))
+        // Said again, it is no news.
+        #expect(book.revoked(victim, revocation).isEmpty)
+        // The relay lists it again: it is what it was.
+        book.beginEnumeration()
+        for member in [own, inviter, victim] { _ = book.added(member.added()) }
+        _ = book.enumerated()
+        #expect(book.isKnown(victim))
+        #expect(book.isVerified(victim))
+    }
+
+    @Test func aRevocationCountsOnceItsSignerIsKnown() throws {
+        let victim = try Member("Victim")
+        var book = PeerBook(of: own, pins: [(victim, .verified)])
+        // The enumeration says it before it lists the signer, and the signer is known by a chain only.
+        let revocation = try inviter.revocation(of: victim.id)
+        #expect(book.revoked(victim, revocation) == [.shutOut(victim.id)])
+        let voucher = try own.voucher(for: inviter)
+        for member in [own, inviter] { _ = book.added(member.added(member.id == inviter.id ? [voucher] : [])) }
+        #expect(book.enumerated().contains(.storeRevocation(revocation, isUntold: false)))
+        #expect(book.added(victim.added()).isEmpty)
+    }
+
+    @Test func endpointsRevokeThemselvesAndThoseOfTheirDevice() throws {
+        let second = try Member("Second", systemKey: ghost.systemKey)
+        // Neither is known: what they say of others counts for nothing, of themselves it does.
+        for signer in [ghost, second] {
+            var book = PeerBook(of: own, pins: [(inviter, .verified)])
+            for member in [inviter, ghost, second] { _ = book.added(member.added()) }
+            #expect(book.revoked(inviter, try signer.revocation(of: inviter.id)) == [.shutOut(inviter.id)])
+            let revocation = try signer.revocation(of: ghost.id)
+            #expect(book.revoked(ghost, revocation).contains(.storeRevocation(revocation, isUntold: false)))
+        }
+    }
+
+    @Test func aRevokedEndpointRevokesNobody() throws {
+        let thief = try Member("Thief")
+        var book = PeerBook(of: own, pins: [(inviter, .verified), (thief, .verified)])
+        for member in [inviter, thief] { _ = book.added(member.added()) }
+        _ = book.revoked(thief, try inviter.revocation(of: thief.id))
+        #expect(book.revoked(inviter, try thief.revocation(of: inviter.id)) == [.shutOut(inviter.id)])
+    }
+
+    @Test func whatThisEndpointRevokesIsRefusedWithoutTheRelay() throws {
+        var book = PeerBook(of: own, pins: [(inviter, .verified)])
+        _ = book.added(inviter.added())
+        let revocation = try own.revocation(of: inviter.id)
+        #expect(
+            book.revoke(revocation) == [
+                .shutOut(inviter.id), .forgetSender(inviter.id), .storeRevocation(revocation, isUntold: true),
+            ]
+        )
+        #expect(book.directory[inviter.id] == nil)
+        #expect(book.added(inviter.added()).isEmpty)
+        #expect(book.pinnedRecords.isEmpty)
+        // Never itself.
+        #expect(book.revoke(try own.revocation(of: own.id)).isEmpty)
+        #expect(book.revoked(own, try inviter.revocation(of: own.id)).isEmpty)
+        #expect(!book.isRefused(own.id))
+    }
+
+    @Test func aRelayThatRevokesWithoutEndDoesNotFillTheMemory() throws {
+        var book = PeerBook(of: own, pins: [(inviter, .verified)])
+        _ = book.added(inviter.added())
+        let made = PeerBook.maximumRevocations + 10
+        for _ in 0..<made {
+            let endpoint = EndpointID(digest: Digest256(hashing: (0..<8).map { _ in UInt8.random(in: 0 ... .max) }))
+            _ = book.removed(.init(endpoint: endpoint, isRevoked: true))
+        }
+        #expect(book.refusedCount == PeerBook.maximumRevocations)
+        // A person's own decision still counts.
+        _ = book.revoke(try own.revocation(of: inviter.id))
+        #expect(book.isRefused(inviter.id))
+    }
+
+    // MARK: What an inviter says
+
+    @Test func anInviterVouchesForWhatItKnowsAndNotForWhatIsNew() throws {
+        let (first, second) = (try Member("First"), try Member("Second"))
+        var book = PeerBook(of: own, pins: [(inviter, .firstSeen), (first, .verified)])
+        _ = book.added(own.added())
+        _ = book.added(inviter.added())
+        _ = book.added(first.added([try own.voucher(for: first)]))
+        _ = book.added(second.added([try first.voucher(for: second)]))
+        _ = book.added(ghost.added())
+        // Of the first it has said so already.
+        #expect(Set(book.unvouched.map(\.payload.endpointID)) == [inviter.id, second.id])
+        #expect(book.knowledge(of: inviter.id) == .firstSeen)
+        #expect(book.knowledge(of: second.id) == .verified)
+        // It knows it better now than it said.
+        _ = book.updated(.init(endpoint: inviter.id, introduction: inviter.introduction([try own.voucher(for: inviter, .firstSeen)])))
+        #expect(book.unvouched.map(\.payload.endpointID) == [second.id])
+        _ = book.confirm(inviter.id)
+        #expect(Set(book.unvouched.map(\.payload.endpointID)) == [inviter.id, second.id])
+    }
+}
+
+extension PeerBook {
+    /// What its watchers are told.
+    fileprivate var errorCodes: [RemoteSystemWatcherError.Code] {
+        var iteration = DeviceDirectory.Iteration()
+        var codes: [RemoteSystemWatcherError.Code] = []
+        while let event = iteration.next(in: directory) {
+            if case .error(let error) = event { codes.append(error.code) }
+        }
+        return codes
+    }
+}
+
+extension Signed<EndpointRecord> {
+    /// The record with other fields, signed anew.
+    fileprivate func encoded(replacing fields: [String: ValueSet.Value], signedBy key: P256SigningKey) throws -> [UInt8] {
+        var body = try ValueSetEncoder().encode(payload)
+        for (name, value) in fields { body[name] = value }
+        let bytes = try body.encodedBytes()
+        let signature = try key.sign(bytes, for: EndpointRecord.purpose)
+        return try (["body": .data(bytes), "signature": .data(signature)] as ValueSet).encodedBytes()
+    }
+}

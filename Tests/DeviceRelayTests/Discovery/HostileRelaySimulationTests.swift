@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import RelayTesting
+import Testing
+
+@testable import DeviceRelay
+
+/// A relay that says anything in any order, with all that it could have: what honest endpoints have signed, and what keys of its own sign.
+@Suite struct HostileRelaySimulationTests {
+    @Test(arguments: 0..<30) func nothingThatARelaySaysMakesItsOwnEndpointsKnown(_ seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        let own = try Member("Own")
+        let inviter = try Member("Inviter")
+        let second = try Member("Second", systemKey: inviter.systemKey)
+        let (friend, retired) = (try Member("Friend"), try Member("Retired"))
+        let ghosts = try (0..<3).map { try Member("Ghost \($0)") }
+        let honest = [own, inviter, second, friend, retired]
+        let all = honest + ghosts
+        // Honest endpoints vouch for honest ones, ghosts for everybody.
+        var vouchers: [EndpointID: [Blob<BlobKinds.Voucher>]] = [:]
+        for target in all {
+            let givers = ghosts + (honest.contains { $0.id == target.id } ? [inviter, friend] : [])
+            vouchers[target.id] = try givers.filter { $0.id != target.id }.map { try $0.voucher(for: target) }
+        }
+        var revocations = try ghosts.flatMap { ghost in try honest.map { try ghost.revocation(of: $0.id) } }
+        let retiring = try inviter.revocation(of: retired.id)
+        revocations += [retiring, try inviter.revocation(of: friend.id, account: "other")]
+
+        var book = PeerBook(of: own, inviter: inviter)
+        var (isRetired, isInviterPinned) = (false, false)
+        for step in 0..<300 {
+            guard let member = all.randomElement(using: &random) else { continue }
+            let given = (vouchers[member.id] ?? []).filter { _ in Bool.random(using: &random) }
+            var actions: [PeerBook.Action] = []
+            switch Int.random(in: 0..<12, using: &random) {
+            case 0..<5: actions = book.added(member.added(given))
+            case 5: actions = book.updated(.init(endpoint: member.id, introduction: member.introduction(given)))
+            case 6: actions = (try? book.introduced(member.introduction(given), as: member.id).actions) ?? []
+            case 7: actions = book.removed(.init(endpoint: member.id, isRevoked: false))
+            case 8, 9:
+                let revocation = revocations.randomElement(using: &random)
+                let victim = all.first { $0.id == revocation?.payload.endpoint } ?? member
+                actions = book.revoked(victim, Bool.random(using: &random) ? revocation : nil)
+            case 10: book.beginEnumeration()
+            default: actions = book.enumerated()
+            }
+            for action in actions {
+                switch action {
+                case .pin(let endpoint, _, let knowledge):
+                    #expect(endpoint == inviter.id && knowledge == .verified, "step \(step)")
+                    isInviterPinned = true
+                case .vouch(let record, _): #expect(record.payload.endpointID == inviter.id, "step \(step)")
+                case .storeRevocation(let revocation, let isUntold):
+                    // A ghost is believed about itself alone, which none of these is.
+                    #expect(revocation == retiring && !isUntold, "step \(step)")
+                    isRetired = true
+                case .forgetSender(let sender): #expect(sender == retired.id, "step \(step)")
+                case .storeEnumeration: Issue.record("a join by a link pins nothing, step \(step)")
+                case .forgetInviter, .shutOut: break
+                }
+            }
+            for ghost in ghosts { #expect(!book.isConfirmed(ghost.id), "step \(step)") }
+            #expect(!isRetired || book.directory[retired.id] == nil && book.isRefused(retired.id), "step \(step)")
+            // Its pin stays, whatever the relay says; so it is known again as soon as it is listed.
+            if isInviterPinned {
+                var later = book
+                _ = later.added(inviter.added())
+                #expect(later.isVerified(inviter), "step \(step)")
+            }
+        }
+    }
+}

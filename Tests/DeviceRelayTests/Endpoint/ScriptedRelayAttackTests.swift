@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayProtocol
+import Testing
+
+@testable import DeviceRelay
+
+/// A hostile relay against the whole SDK: what it says goes over a socket, and what is believed is stored.
+@Suite(.timeLimit(.minutes(5))) struct ScriptedRelayAttackTests {
+    @Test func aRelayThatChangesTheAccountHasNoGhostBelieved() async throws {
+        let device = try await ScriptedDevice()
+        let (friend, ghost) = (try Member("Friend", account: "first"), try Member("Ghost", account: "second"))
+        device.relay.script.withLock { $0 = .init(account: "first", told: [.endpointAdded(friend.added())]) }
+        try await device.platform.accounts.add(device.account)
+        try await device.enumerated()
+        #expect(device.listed()[friend.id] == .pinned)
+        // The person signs in again, and the relay uses that to name another account.
+        device.relay.script.withLock { $0 = .init(account: "second", told: [.endpointAdded(ghost.added())]) }
+        let link = try JoinLink(origin: device.relay.url, relay: device.relay.id, invite: Secret("code"), plainHTTP: .allowed)
+        var events = device.platform.remoteSystems().makeAsyncIterator()
+        #expect(await events.next() == .enumerationCompleted)
+        try await device.endpoint().startAgain(joining: link)
+        while let event = await events.next() {
+            guard case .error(let error) = event, error.code == .accountChanged else { continue }
+            break
+        }
+        #expect(device.listed() == [ghost.id: .new])
+        // Also in the next process, and at each later enumeration.
+        for _ in 0..<2 {
+            try await device.restart()
+            #expect(device.listed() == [ghost.id: .new])
+        }
+        #expect(try device.endpoint().journal.read { try $0.pins() }.isEmpty)
+        await device.end()
+    }
+
+    @Test func whatAPersonRevokesIsRefusedAlsoWhereTheRelayRefuses() async throws {
+        let device = try await ScriptedDevice()
+        let victim = try Member("Victim")
+        device.relay.script.withLock { $0.told = [.endpointAdded(victim.added())] }
+        try await device.platform.accounts.add(device.account)
+        try await device.enumerated()
+        device.relay.script.withLock { $0.revoking = .refused }
+        await #expect(throws: AccountError.self) { try await device.platform.revoke(victim.id, for: device.account) }
+        #expect(device.listed().isEmpty)
+        device.relay.say(.endpointAdded(victim.added()))
+        try await device.restart()
+        #expect(device.listed().isEmpty)
+        #expect(await !device.platform.confirm(victim.id, for: device.account))
+        await device.end()
+    }
+
+    @Test func aRevocationThatTheRelayDoesNotAnswerIsToldAgain() async throws {
+        let device = try await ScriptedDevice()
+        let victim = try Member("Victim")
+        device.relay.script.withLock { $0.told = [.endpointAdded(victim.added())] }
+        try await device.platform.accounts.add(device.account)
+        try await device.enumerated()
+        device.relay.script.withLock { $0.revoking = .hangsUp }
+        await #expect { try await device.platform.revoke(victim.id, for: device.account) } throws: {
+            ($0 as? AccountError)?.code == .networkNotAvailable
+        }
+        #expect(device.listed().isEmpty)
+        device.relay.script.withLock { $0.revoking = .ok }
+        try await device.restart()
+        var statements: [[UInt8]] = []
+        for await message in device.relay.said {
+            guard case .endpointRevoke(let revoke) = message else { continue }
+            #expect(revoke.endpoint == victim.id)
+            statements.append(try #require(revoke.revocation).bytes)
+            if statements.count == 2 { break }
+        }
+        // The very bytes, signed by this endpoint.
+        #expect(Set(statements).count == 1)
+        let own = try device.endpoint()
+        let signed = try Signed<Revocation>(
+            verifying: try #require(statements.first),
+            by: own.id,
+            key: own.identityKey.publicKey,
+            account: "account"
+        )
+        #expect(signed.payload.endpoint == victim.id)
+        await device.end()
+    }
+
+    @Test func aForgedRevocationHoldsNoLongerThanTheRelaySaysIt() async throws {
+        let device = try await ScriptedDevice()
+        let (victim, ghost) = (try Member("Victim"), try Member("Ghost"))
+        device.relay.script.withLock { $0.told = [.endpointAdded(victim.added())] }
+        try await device.platform.accounts.add(device.account)
+        try await device.enumerated()
+        device.relay.say(.endpointAdded(ghost.added()))
+        let forged = Blob<BlobKinds.Revocation>(try ghost.revocation(of: victim.id).encoded)
+        device.relay.say(.endpointRemoved(.init(endpoint: victim.id, isRevoked: true, revocation: forged)))
+        let withdrawn = await device.platform.directories.first { $0["me"]?[victim.id] == nil && $0["me"]?[ghost.id] != nil }
+        #expect(withdrawn != nil)
+        device.relay.say(.endpointAdded(victim.added()))
+        let again = await device.platform.directories.first { $0["me"]?[victim.id] != nil }
+        #expect(again?["me"]?[victim.id]?.trust == .pinned)
+        #expect(try device.endpoint().journal.read { try $0.pins() }.map(\.endpoint) == [victim.id])
+        #expect(try device.endpoint().journal.read { try $0.revoked() }.isEmpty)
+        await device.end()
+    }
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import NIOCore
+import NIOWebSocket
+import RelayProtocol
+
+@testable import DeviceRelay
+
+/// A relay that says what a test wants of it: which account an endpoint is of, which others there are, and how it answers.
+final class ScriptedRelay: Sendable {
+    struct Script: Sendable {
+        /// The account that it assigns the endpoint to.
+        var account = "account"
+        /// What it tells in each enumeration, beside the endpoint itself.
+        var told: [RelayMessage] = []
+        /// How it answers `endpoint.revoke`.
+        var revoking = Revoking.ok
+    }
+
+    enum Revoking: Sendable {
+        case ok
+        case refused
+        /// It closes the connection.
+        case hangsUp
+    }
+
+    let id = RelayID(P256SigningKey().publicKey)
+    let script = Shared(Script())
+    /// What the endpoint said, in order.
+    let said: AsyncStream<EndpointMessage>
+    private let server: TestRelayServer
+    private let channel = Shared<(any Channel)?>(nil)
+
+    var url: String { "http://127.0.0.1:\(server.port)" }
+
+    init() async throws {
+        let (id, script, channel) = (id, script, channel)
+        let (said, continuation) = AsyncStream.makeStream(of: EndpointMessage.self)
+        self.said = said
+        server = try await TestRelayServer(
+            .plain,
+            .webSocket(
+                onOpen: { open in
+                    channel.withLock { $0 = open }
+                    let nonce = Blob<BlobKinds.Nonce>([UInt8](repeating: 7, count: 32))
+                    let time = Milliseconds(clamping: EndpointCredentials.systemTime())
+                    Self.send(.challenge(.init(nonce: nonce, relay: id, time: time, versions: [1], features: [])), on: open)
+                },
+                onFrame: { frame, channel in
+                    switch frame.opcode {
+                    case .text:
+                        guard case .message(let message)? = try? EndpointMessage.decode(from: frame.unmaskedData, limits: Limits()) else {
+                            return
+                        }
+                        continuation.yield(message)
+                        Self.answer(message, by: script.value, on: channel)
+                    case .ping: channel.writeAndFlush(WebSocketFrame(fin: true, opcode: .pong, data: frame.unmaskedData), promise: nil)
+                    case .connectionClose: channel.close(promise: nil)
+                    default: break
+                    }
+                }
+            )
+        )
+    }
+
+    func stop() async { await server.stop() }
+
+    /// Says something to the endpoint that has connected last.
+    func say(_ message: RelayMessage) {
+        if let channel = channel.value { Self.send(message, on: channel) }
+    }
+
+    private static func send(_ message: RelayMessage, on channel: any Channel) {
+        guard let frame = try? message.encode() else { return }
+        channel.writeAndFlush(WebSocketFrame(fin: true, opcode: .text, data: frame), promise: nil)
+    }
+
+    private static func answer(_ message: EndpointMessage, by script: Script, on channel: any Channel) {
+        switch message {
+        case .hello(let hello):
+            guard let record = try? Signed<EndpointRecord>(verifying: hello.record.bytes) else { return }
+            guard record.payload.account == script.account else {
+                let rejected = RelayMessage.Rejected(code: .wrongAccount, message: "", retry: true, account: script.account)
+                return send(.rejected(rejected), on: channel)
+            }
+            send(.welcome(.init(limits: Limits(), intervals: .init(), urls: [], features: [])), on: channel)
+        case .watch(let watch):
+            send(.ok(.init(ref: watch.ref)), on: channel)
+            for message in script.told { send(message, on: channel) }
+            send(.enumerationCompleted(.init()), on: channel)
+        case .endpointRevoke(let revoke):
+            switch script.revoking {
+            case .ok: send(.ok(.init(ref: revoke.ref)), on: channel)
+            case .refused: send(.failure(.init(ref: revoke.ref, code: .notFound, message: "no")), on: channel)
+            case .hangsUp: channel.close(promise: nil)
+            }
+        default:
+            if let ref = message.ref { send(.ok(.init(ref: ref)), on: channel) }
+        }
+    }
+}
+
+/// The SDK at a scripted relay, on a storage that outlives it.
+final class ScriptedDevice {
+    let relay: ScriptedRelay
+    let account = ConnectedDevicesAccount(id: "me")
+    private let directory: TemporaryDirectory
+    private(set) var platform: ConnectedDevicesPlatform
+
+    init() async throws {
+        relay = try await ScriptedRelay()
+        directory = try TemporaryDirectory()
+        platform = try Self.platform(relay, directory)
+        try await platform.start()
+    }
+
+    private static func platform(_ relay: ScriptedRelay, _ directory: TemporaryDirectory) throws -> ConnectedDevicesPlatform {
+        var settings = ConnectedDevicesPlatformSettings(
+            relay: URL(string: relay.url) ?? URL(filePath: "/"),
+            relayID: relay.id,
+            storageDirectory: URL(filePath: "\(directory.path)/storage"),
+            device: DeviceDescription(name: "Own", kind: .desktop, platform: .linux)
+        )
+        settings.systemKey = SystemKeyFile(path: "\(directory.path)/system.key")
+        return ConnectedDevicesPlatform(settings: settings, accessTokens: StaticAccessTokenProvider(AccessToken("token")))
+    }
+
+    func endpoint() throws -> LocalEndpoint {
+        guard let endpoint = platform.endpoint(of: account.id) else { throw CancellationError() }
+        return endpoint
+    }
+
+    /// Waits until the relay has told all there is on the present connection.
+    func enumerated() async throws { _ = try await endpoint().link.first { $0.isEnumerated } }
+
+    /// A new process on the same storage.
+    func restart() async throws {
+        await platform.shutdown()
+        platform = try Self.platform(relay, directory)
+        try await platform.start()
+        try await enumerated()
+    }
+
+    func listed() -> [EndpointID: DeviceDirectory.Trust] {
+        Dictionary(platform.endpoints(for: account).map { ($0.id, $0.trust) }) { first, _ in first }
+    }
+
+    func end() async {
+        await platform.shutdown()
+        await relay.stop()
+    }
+}

@@ -153,6 +153,21 @@ import Testing
         }
     }
 
+    @Test func aNameIsTakenOnceAlsoWhereFilesHaveOneNameOnly() throws {
+        let (name, other) = (try #require(EntryName("new")), try #require(EntryName("there")))
+        for rename in [OpenFile.rename, OpenFile.renameOverReservation] {
+            let folder = try Folder()
+            try folder.put("new", "new")
+            try folder.put("mine", "there")
+            #expect(throws: SystemError(EEXIST)) { try rename(folder.file)(name, other) }
+            #expect(folder.text("there") == "mine" && folder.text("new") == "new")
+            try FileManager.default.removeItem(atPath: folder.path + "/there")
+            try rename(folder.file)(name, other)
+            #expect(folder.text("there") == "new")
+            #expect(try folder.names() == ["there"])
+        }
+    }
+
     /// Somebody replaces a folder by a link again and again, while files are written into it by its name.
     @Test func aLinkThatTakesAFoldersPlaceIsNotFollowed() async throws {
         let folder = try Folder()

@@ -36,9 +36,9 @@ package struct RelayAddress: Hashable, Sendable {
         case "http", "ws": isEncrypted = false
         default: throw .malformed
         }
-        guard var host = components.host?.lowercased(), !host.isEmpty, host.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-            throw .malformed
-        }
+        // Before it becomes lower case: there are letters elsewhere whose lower case is ASCII.
+        guard var host = components.host, !host.isEmpty, host.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { throw .malformed }
+        host = host.lowercased()
         if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
         self.host = host
         port = components.port ?? (isEncrypted ? 443 : 80)

@@ -73,12 +73,14 @@ final class OpenFile: Sendable {
 
     /// Gives a file another name in the same folder, if nothing has it: `EEXIST`.
     func rename(_ name: EntryName, to other: EntryName) throws(SystemError) {
-        if linkat(descriptor, name.text, descriptor, other.text, 0) == 0 {
-            remove(name)
-            return
-        }
-        // Where files have one name only, the name is taken by an empty file, which is replaced then.
-        guard errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS else { throw SystemError() }
+        if linkat(descriptor, name.text, descriptor, other.text, 0) == 0 { return remove(name) }
+        let error = SystemError()
+        guard [EPERM, ENOTSUP, EOPNOTSUPP, ENOSYS].contains(error.number) else { throw error }
+        try renameOverReservation(name, to: other)
+    }
+
+    /// The same on a file system where a file has one name only: an empty file takes the name first, and is replaced then.
+    func renameOverReservation(_ name: EntryName, to other: EntryName) throws(SystemError) {
         _ = try open(other, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
         do throws(SystemError) {
             try replace(other, with: name)

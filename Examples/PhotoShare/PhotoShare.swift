@@ -39,10 +39,7 @@ func fetch(_ album: String, from name: String, to target: String, in directory: 
         try FileManager.default.createDirectory(atPath: target, withIntermediateDirectories: true)
         try await device.platform.withAppService(service, on: .init(system)) { connection in
             for photo in try await connection.call(ListAlbum(album: album)).photos {
-                // A name from elsewhere must be one, and no path.
-                guard !photo.name.contains("/"), photo.name != "..", photo.name != "." else {
-                    throw Problem("that is no name: \(photo.name)")
-                }
+                guard isName(photo.name) else { throw Problem("a photo there has a name that cannot be one here") }
                 var data = Data()
                 while case let part = try await connection.call(ReadPhoto(album: album, photo: photo.name, offset: data.count)).data,
                     !part.isEmpty
@@ -50,11 +47,19 @@ func fetch(_ album: String, from name: String, to target: String, in directory: 
                     data += part
                     say("\(photo.name): \(data.count) of \(photo.size) bytes")
                 }
-                try data.write(to: URL(filePath: target).appending(path: photo.name), options: .atomic)
+                try data.write(to: URL(filePath: target).appending(path: photo.name), options: .withoutOverwriting)
             }
         }
         say("fetched \(album)")
     }
+}
+
+/// Whether a name from elsewhere is one, and no path. Bytes decide, as for the file system: for Swift a slash with a combining mark is another
+/// Character.
+func isName(_ name: String) -> Bool {
+    let bytes = Array(name.utf8)
+    return !bytes.isEmpty && !bytes.contains(UInt8(ascii: "/")) && bytes != Array(".".utf8) && bytes != Array("..".utf8)
+        && name.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }
 }
 
 @main

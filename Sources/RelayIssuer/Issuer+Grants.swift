@@ -165,7 +165,7 @@ extension Issuer {
     /// Revokes the login that a refresh token is of (RFC 7009). A token nobody knows is as good as revoked.
     func revoke(_ text: String, client: String) async throws(OAuthError) {
         guard let token = RefreshToken(parsing: text) else {
-            guard !text.contains(".") else {
+            guard !text.utf8.contains(UInt8(ascii: ".")) else {
                 throw OAuthError(.unsupportedTokenType, "access tokens end by themselves within 15 minutes; revoke the refresh token")
             }
             return

@@ -23,7 +23,10 @@ struct FetchCommand: AsyncParsableCommand {
     @Argument(help: "A file or folder in the folder that is shared. Default: that folder itself.") var path = ""
     @Option(
         name: .shortAndLong,
-        help: ArgumentHelp("Where it goes: a file, or a folder that is there. Default: its own name, here.", valueName: "file"),
+        help: ArgumentHelp(
+            "Where it goes: a file, a folder that is there, or - for standard output. Default: its own name, here.",
+            valueName: "file"
+        ),
         completion: .file()
     )
     var output: String?
@@ -32,6 +35,9 @@ struct FetchCommand: AsyncParsableCommand {
 
     func validate() throws {
         if output?.isEmpty ?? false { throw ValidationError("--output must name a file or folder.") }
+        guard output == Fetch.standardOutput else { return }
+        if recursive { throw ValidationError("A folder cannot go to standard output: -r needs another --output.") }
+        if common.json { throw ValidationError("With --output - the file alone goes to standard output: leave out --json.") }
     }
 
     func run() async throws {

@@ -137,7 +137,9 @@ import Testing
             try file.write(contentsOf: Data("here is \(offset)".utf8))
         }
         try file.close()
-        func arrived() -> Int { (try? FileManager.default.attributesOfItem(atPath: place + ".part")[.size] as? Int) ?? 0 }
+        func arrived() -> Int {
+            (try? FileManager.default.attributesOfItem(atPath: folders.own + "/.large.relay-part")[.size] as? Int) ?? 0
+        }
         var agent = try await tv.agent(folders.settings)
         for _ in 0..<2 {
             let before = arrived()
@@ -159,19 +161,35 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: folders.own) == ["large"])
     }
 
-    @Test func whatIsOfAnotherFileIsNotGoneOnWith() async throws {
+    @Test func aFileGoesToStandardOutput() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let folders = try Folders(tv)
+        let lines = (0..<200_000).map { "line \($0)" }
+        try Data((lines.joined(separator: "\n") + "\n").utf8).write(to: URL(filePath: folders.shared + "/lines"))
         let agent = try await tv.agent(folders.settings)
-        let place = folders.own + "/hello.txt"
-        for mark in ["another", nil] {
-            try Data("Hel".utf8).write(to: URL(filePath: place + ".part"))
-            if let mark { try Data(mark.utf8).write(to: URL(filePath: place + ".part.etag")) }
-            #expect(try await desk.relay("fetch", "TV", "hello.txt", "-o", place, "--force", "--json").json["received"] as? Int == 5)
-            #expect(content(place) == Array("Hello".utf8))
-            try FileManager.default.removeItem(atPath: place)
-        }
+        let whole = try await desk.relay("fetch", "TV", "lines", "-o", "-")
+        #expect(whole.status == 0)
+        #expect(whole.output == lines && whole.error.isEmpty)
+        #expect(try await desk.relay("fetch", "TV", "Films/nothing", "-o", "-").output == [])
+        // A pipe is nothing to replace, but may be written.
+        let pipe = folders.own + "/pipe"
+        #expect(mkfifo(pipe, 0o600) == 0)
+        let script = #"cat "$0" | wc -l & relay fetch TV lines -o - --home "$1" > "$0"; wait"#
+        let piped = try await RelayProcess(
+            ["-c", script, pipe, desk.home],
+            executable: URL(filePath: "/bin/sh"),
+            environment: desk.environment.merging(["PATH": "\(Project.products.path):/usr/bin:/bin"]) { $1 }
+        ).finish()
+        #expect(piped.output.map { $0.filter { $0 != " " } } == ["\(lines.count)"], "\(piped.errorText)")
+        // A reader that goes away ends it.
+        let cut = try desk.startForOneLine("fetch", "TV", "lines", "-o", "-")
+        let end = await cut.finish()
+        #expect(end.output == ["line 0"] && end.error.last == "1")
+        #expect(try await desk.relay("fetch", "TV", "Films", "-o", "-").status == 2)
+        #expect(try await desk.relay("fetch", "TV", "Films", "-r", "-o", "-").status == 2)
+        #expect(try await desk.relay("fetch", "TV", "lines", "-o", "-", "--json").status == 2)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folders.own) == ["pipe"])
         _ = agent
     }
 
@@ -195,7 +213,7 @@ import Testing
         let own = desk.directory.path + "/own"
         try FileManager.default.createDirectory(atPath: own, withIntermediateDirectories: true)
         for name in [
-            "../evil", "/tmp/evil", "..", ".", "", "a/b", "\u{1B}[31mred", "line\nbreak", "\u{202E}txt", String(repeating: "x", count: 256),
+            "../evil", "/tmp/evil", "..", ".", "", "a/b", "\u{1B}[31mred", "line\nbreak", "\u{202E}txt", ".x.relay-part",
         ] {
             names.current = name
             let output = try await desk.relay("fetch", "TV", "-r", "-o", own + "/in/here", "--json")

@@ -30,7 +30,7 @@ package enum PrivateFile {
     /// With those above it.
     package static func makeDirectories(_ path: String) throws(StorageError) {
         guard access(path, F_OK) != 0 else { return try makeDirectory(path) }
-        if let slash = path.lastIndex(of: "/"), slash != path.startIndex { try makeDirectories(String(path[..<slash])) }
+        if let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")), slash != path.startIndex { try makeDirectories(String(path[..<slash])) }
         try makeDirectory(path)
     }
 
@@ -115,7 +115,7 @@ package enum PrivateFile {
 
     /// So that the name is on disk too.
     private static func flushDirectory(of path: String) throws(StorageError) {
-        let directory = String(path[..<(path.lastIndex(of: "/") ?? path.endIndex)])
+        let directory = String(path[..<(path.utf8.lastIndex(of: UInt8(ascii: "/")) ?? path.endIndex)])
         let descriptor = open(directory, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw problem(errno, path: path) }
         defer { close(descriptor) }

@@ -24,9 +24,9 @@ package struct SystemKeyFile: Sendable {
         #else
         // The XDG base directory specification: a path that is not absolute is to be ignored.
         let environment = ProcessInfo.processInfo.environment
-        return if let set = environment["XDG_CONFIG_HOME"], set.hasPrefix("/") {
+        return if let set = environment["XDG_CONFIG_HOME"], set.utf8.first == UInt8(ascii: "/") {
             set
-        } else if let home = environment["HOME"], home.hasPrefix("/") {
+        } else if let home = environment["HOME"], home.utf8.first == UInt8(ascii: "/") {
             "\(home)/.config"
         } else {
             "\(URL.homeDirectory.path)/.config"
@@ -37,7 +37,7 @@ package struct SystemKeyFile: Sendable {
     /// Reads the key, or makes it. Of several that make it at once, all get the same.
     package func load() throws(StorageError) -> any SystemKey {
         if let key = try read() { return key }
-        let directory = String(path[..<(path.lastIndex(of: "/") ?? path.endIndex)])
+        let directory = String(path[..<(path.utf8.lastIndex(of: UInt8(ascii: "/")) ?? path.endIndex)])
         try PrivateFile.makeDirectories(directory)
         let key = P256SigningKey()
         if try PrivateFile.create(path, with: key.rawRepresentation) { return key }

@@ -36,15 +36,15 @@ package struct RelayAddress: Hashable, Sendable {
         case "http", "ws": isEncrypted = false
         default: throw .malformed
         }
-        guard var host = components.host?.lowercased(), !host.isEmpty, host.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-            throw .malformed
-        }
+        // Before it becomes lower case: there are letters elsewhere whose lower case is ASCII.
+        guard var host = components.host, !host.isEmpty, host.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { throw .malformed }
+        host = host.lowercased()
         if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
         self.host = host
         port = components.port ?? (isEncrypted ? 443 : 80)
         guard (1...65535).contains(port) else { throw .malformed }
         var base = components.percentEncodedPath
-        while base.hasSuffix("/") { base.removeLast() }
+        while base.utf8.last == UInt8(ascii: "/") { base = String(decoding: base.utf8.dropLast(), as: UTF8.self) }
         basePath = base
         guard isEncrypted || allowsPlaintext || Self.isLoopback(host) else { throw .notEncrypted }
     }
@@ -61,7 +61,7 @@ package struct RelayAddress: Hashable, Sendable {
 
     private static func isLoopback(_ host: String) -> Bool {
         if host == "localhost" || host == "::1" { return true }
-        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+        let parts = host.split(separator: ".", omittingEmptySubsequences: false)  // ASCII only
         return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
     }
 }

@@ -27,7 +27,7 @@ enum TunnelCandidate: Hashable, Sendable {
             self = .socket(host: host.map(Self.withoutBrackets) ?? relay.host, port: port)
         case nil, "http", "https", "ws", "wss":
             guard host != nil else {
-                guard components.percentEncodedPath.hasPrefix("/") else { return nil }
+                guard components.percentEncodedPath.utf8.first == UInt8(ascii: "/") else { return nil }
                 self = .webSocket(relay, path: relay.basePath + components.percentEncodedPath)
                 return
             }

@@ -121,7 +121,7 @@ extension AgentConfiguration.Files: Decodable {
     init(from decoder: any Decoder) throws {
         let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
         folder = LocalPath.expanded(try container.decode(String.self, forKey: .folder))
-        try container.check(.folder, folder.hasPrefix("/"), "is no absolute path")
+        try container.check(.folder, folder.utf8.first == UInt8(ascii: "/"), "is no absolute path")
         var isFolder = false
         if let type = try? FileManager.default.attributesOfItem(atPath: URL(filePath: folder).resolvingSymlinksInPath().path)[.type] {
             isFolder = type as? FileAttributeType == .typeDirectory

@@ -12,8 +12,8 @@ package import Foundation
 
 /// Lists the folder that another device shares, and brings files from there.
 package struct Fetch: Sendable {
-    /// Deeper is no folder that a person made.
-    private static let mostDepth = 64
+    /// As the output: standard output.
+    package static let standardOutput = "-"
 
     var target: String
     var path: String
@@ -24,16 +24,20 @@ package struct Fetch: Sendable {
     /// - Parameters:
     ///   - target: A device, or one of its apps: `DEVICE/APP`.
     ///   - path: Within the folder; empty for the folder itself.
-    ///   - output: Where the file goes: a file, or a folder that is there; `nil` for its own name in the working directory.
+    ///   - output: Where the file goes: a file, a folder that is there, or `-` for standard output; `nil` for its own name in the working
+    ///     directory.
     ///   - isRecursive: Whether a folder is fetched with all that is in it; else it is listed.
     ///   - replaces: Whether what is there by that name may be replaced.
     package init(target: String, path: String, output: String?, isRecursive: Bool, replaces: Bool) {
         self.target = target
-        self.path = path.hasSuffix("/") && path.count > 1 ? String(path.dropLast()) : path
+        let bytes = path.utf8
+        self.path = bytes.count > 1 && bytes.last == Self.separator ? String(decoding: bytes.dropLast(), as: UTF8.self) : path
         self.output = output
         self.isRecursive = isRecursive
         self.replaces = replaces
     }
+
+    private static let separator = UInt8(ascii: "/")
 
     package struct Entry: Encodable, Sendable {
         package var name: String
@@ -41,8 +45,8 @@ package struct Fetch: Sendable {
         package var size: Int64
         package var modified: Date
 
-        init(_ entry: FileCalls.Entry) {
-            name = DisplayText.sanitized(entry.name)
+        init(_ name: EntryName, _ entry: RemoteEntry) {
+            self.name = DisplayText.sanitized(name.text)
             kind = entry.kind.rawValue
             size = entry.size
             modified = entry.modified
@@ -67,6 +71,16 @@ package struct Fetch: Sendable {
             deviceName = DisplayText.sanitized(system.displayName)
             self.app = DisplayText.sanitized(app.appID)
             path = ""
+        }
+
+        /// With a file that has come.
+        func with(_ file: Download.Finished) -> Result {
+            var result = self
+            result.path = DisplayText.sanitized(file.path)
+            result.file = file.place
+            result.size = file.size
+            result.received = file.received
+            return result
         }
 
         package func lines(_ style: Style) -> [String] {
@@ -107,120 +121,72 @@ package struct Fetch: Sendable {
                     let connection = try await session.platform.openAppService(service, on: RemoteSystemConnectionRequest(app))
                     defer { connection.close() }
                     let remote = RemoteFolder(connection: connection)
-                    try await run(remote, result, progress) {
-                        if context.console.isInteractive { context.console.error("\r\u{1B}[K") }
-                        try context.console.print($0)
-                    }
+                    try await run(remote, result, progress, context.console)
                 }
             } catch let error as AppServiceError {
-                throw Self.explained(error)
+                throw explained(error)
             }
         }
     }
 
-    private func run(
-        _ remote: RemoteFolder,
-        _ result: Result,
-        _ progress: TransferProgress,
-        _ print: (Result) throws -> Void
-    ) async throws {
+    private func run(_ remote: RemoteFolder, _ result: Result, _ progress: TransferProgress, _ console: Console) async throws {
+        func print(_ result: Result) throws {
+            if console.isInteractive { console.error("\r\u{1B}[K") }
+            try console.print(result)
+        }
         let entry = try await remote.entry(path)
-        // What a file is called here is for the person to say, not for the other device.
-        let name = path.split(separator: "/").last.map(String.init) ?? ""
-        guard path.isEmpty || Self.isName(name) else {
-            throw AgentError("nameInvalid", "'\(name)' cannot be a file's name; give another with -o", .usage)
+        let download = Download(remote: remote, device: result.device, app: result.app, replaces: replaces, progress: progress) {
+            try print(result.with($0))
         }
         switch (entry.kind, isRecursive) {
+        case (.file, _) where output == Self.standardOutput:
+            let transfer = FileTransfer(remote: remote, path: path, entry: entry, progress: progress)
+            try await transfer.run(from: 0, named: path) { bytes, _ in try console.write(bytes) }
         case (.file, _):
-            try await fetch(path, entry, to: destination(name), remote, result, progress, print)
+            try await download.file(path, entry, to: try Place(output: output, name: try name))
         case (.folder, true):
-            let folder = path.isEmpty ? output : destination(name)
-            guard let folder else { throw AgentError("usage", "say with -o where all of the folder goes", .usage) }
-            try await fetchFolder(path, to: folder, 0, remote, result, progress, print)
+            let (folder, shown) = try destination()
+            try await download.folder(path, to: folder, shown)
         case (.folder, false):
             guard output == nil else { throw AgentError("notAFile", "'\(path)' is a folder; fetch it with -r", .usage) }
+            var (listing, entries) = (Listing(path), [Entry]())
+            while let page = try await remote.next(&listing) { entries += page.map { Entry($0.name, $0.entry) } }
             var result = result
             result.path = DisplayText.sanitized(path)
-            result.entries = try await remote.entries(path).map(Entry.init)
+            result.entries = entries
             try print(result)
         }
     }
 
-    private func destination(_ name: String) -> String {
-        guard let output else { return name }
-        let type = try? FileManager.default.attributesOfItem(atPath: output)[.type] as? FileAttributeType
-        return type == .typeDirectory ? (output.hasSuffix("/") ? output : output + "/") + name : output
-    }
-
-    private func fetch(
-        _ path: String,
-        _ entry: FileCalls.Entry,
-        to destination: String,
-        _ remote: RemoteFolder,
-        _ result: Result,
-        _ progress: TransferProgress,
-        _ print: (Result) throws -> Void
-    ) async throws {
-        let transfer = FileTransfer(remote: remote, path: path, entry: entry, destination: destination, progress: progress)
-        var result = result
-        result.path = DisplayText.sanitized(path)
-        result.file = destination
-        result.size = entry.size
-        if transfer.isDone {
-            result.received = 0
-        } else {
-            guard replaces || !FileManager.default.fileExists(atPath: destination) else {
-                throw AgentError(
-                    "fileExists",
-                    "'\(destination)' is there already; replace it with --force, or choose another with -o",
-                    .failed
-                )
+    /// What a file or folder is called here is for the person to say, not for the other device.
+    private var name: EntryName {
+        get throws(AgentError) {
+            let name = path.utf8.split(separator: Self.separator).last.map { String(decoding: $0, as: UTF8.self) } ?? ""
+            guard let name = EntryName(name) else {
+                throw AgentError("nameInvalid", "'\(name)' cannot be a file's name; give another with -o", .usage)
             }
-            result.received = try await transfer.run()
-        }
-        try print(result)
-    }
-
-    private func fetchFolder(
-        _ path: String,
-        to folder: String,
-        _ depth: Int,
-        _ remote: RemoteFolder,
-        _ result: Result,
-        _ progress: TransferProgress,
-        _ print: (Result) throws -> Void
-    ) async throws {
-        guard depth < Self.mostDepth else { throw AgentError("tooDeep", "'\(path)' is too deep", .failed) }
-        do {
-            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        } catch {
-            throw AgentError("fileNotWritable", "the folder '\(folder)' cannot be made", .failed)
-        }
-        for entry in try await remote.entries(path) {
-            guard Self.isName(entry.name) else {
-                throw AgentError(
-                    "nameNotAllowed",
-                    "the other device has a name in '\(path)' that cannot be one here: '\(entry.name)'",
-                    .failed
-                )
-            }
-            let inner = path.isEmpty ? entry.name : "\(path)/\(entry.name)"
-            let destination = "\(folder)/\(entry.name)"
-            switch entry.kind {
-            case .file: try await fetch(inner, entry, to: destination, remote, result, progress, print)
-            case .folder: try await fetchFolder(inner, to: destination, depth + 1, remote, result, progress, print)
-            }
+            return name
         }
     }
 
-    /// Whether a name that another device says can be one in a folder here, and nowhere else.
-    static func isName(_ name: String) -> Bool {
-        !name.isEmpty && name.utf8.count <= 255 && name != "." && name != ".." && !name.contains("/") && DisplayText.isPlain(name)
+    /// Where a folder's entries go: into the folder that the person named, or into one of the same name in it if there is one already.
+    private func destination() throws -> (folder: OpenFile, shown: String) {
+        if path.isEmpty {
+            guard let output else { throw AgentError("usage", "say with -o where all of the folder goes", .usage) }
+            return (try Place.makeFolder(at: output), output)
+        }
+        if let output {
+            guard let facts = FileFacts(path: output, followsLinks: true) else { return (try Place.makeFolder(at: output), output) }
+            guard facts.isFolder else { throw AgentError("notAFolder", "'\(output)' is no folder", .usage) }
+        }
+        let place = try Place(output: output, name: try name)
+        return (try Download.makeFolder(place), place.shown)
     }
 
-    private static func explained(_ error: AppServiceError) -> AgentError {
+    private func explained(_ error: AppServiceError) -> AgentError {
         var failure = AgentError(error)
-        if error.code == .remoteSystemUnavailable || error.code == .appServiceConnectionClosed || error.code == .timedOut {
+        let brokeOff = error.code == .remoteSystemUnavailable || error.code == .appServiceConnectionClosed || error.code == .timedOut
+        if brokeOff, output != Self.standardOutput {
             failure.message += "; run it again, and it goes on where it was"
         }
         return failure

@@ -11,27 +11,24 @@ struct RemoteFolder: Sendable {
 
     let connection: AppServiceConnection
 
-    func entry(_ path: String) async throws -> FileCalls.Entry {
+    func entry(_ path: String) async throws -> RemoteEntry {
         let answer = try await connection.call(FileCalls.Stat(path: path), timeout: Self.patience)
         guard let entry = answer.entry else { throw Self.error(answer.problem, path) }
-        return entry
+        return try RemoteEntry(entry, path)
     }
 
-    /// All entries of a folder.
-    func entries(_ path: String) async throws -> [FileCalls.Entry] {
-        var entries: [FileCalls.Entry] = []
-        while true {
-            let call = FileCalls.List(path: path, after: entries.last?.name)
-            let answer = try await connection.call(call, timeout: Self.patience)
-            guard let some = answer.entries else { throw Self.error(answer.problem, path) }
-            entries += some
-            guard answer.more ?? false, !some.isEmpty else { return entries }
-            guard entries.count < 1_000_000 else { throw AgentError("tooManyFiles", "'\(path)' has more than a million entries", .failed) }
-        }
+    /// The next page of a listing; `nil` at its end.
+    func next(_ listing: inout Listing) async throws -> [(name: EntryName, entry: RemoteEntry)]? {
+        guard !listing.isAtEnd else { return nil }
+        let call = FileCalls.List(path: listing.path, after: listing.after?.text)
+        let start = ContinuousClock.now
+        let answer = try await connection.call(call, timeout: min(Self.patience, try listing.timeLeft()))
+        guard let entries = answer.entries else { throw Self.error(answer.problem, listing.path) }
+        return try listing.add(entries, more: answer.more ?? false, waited: .now - start)
     }
 
     /// A part of a file that is still the one of the entry.
-    func read(_ path: String, _ entry: FileCalls.Entry, from offset: Int64, count: Int) async throws -> [UInt8] {
+    func read(_ path: String, _ entry: RemoteEntry, from offset: Int64, count: Int) async throws -> [UInt8] {
         let call = FileCalls.Read(path: path, offset: offset, length: count, etag: entry.etag)
         let answer = try await connection.call(call, timeout: Self.patience)
         guard let data = answer.data else { throw Self.error(answer.problem, path) }

@@ -32,7 +32,7 @@ package struct Home: Sendable {
         URL.applicationSupportDirectory.path + "/device-relay"
         #else
         // The XDG base directory specification: a path that is not absolute is to be ignored.
-        if let set = environment["XDG_STATE_HOME"], set.hasPrefix("/") {
+        if let set = environment["XDG_STATE_HOME"], set.utf8.first == UInt8(ascii: "/") {
             set + "/device-relay"
         } else {
             (environment["HOME"] ?? URL.homeDirectory.path) + "/.local/state/device-relay"

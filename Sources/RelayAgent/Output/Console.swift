@@ -18,19 +18,22 @@ package struct Console: Sendable {
     package var isInteractive: Bool
     let output: @Sendable (String) throws -> Void
     let error: @Sendable (String) -> Void
+    let data: @Sendable ([UInt8]) throws -> Void
 
     package init(
         isJSON: Bool,
         hasColours: Bool,
         isInteractive: Bool,
         output: @escaping @Sendable (String) throws -> Void,
-        error: @escaping @Sendable (String) -> Void
+        error: @escaping @Sendable (String) -> Void,
+        data: @escaping @Sendable ([UInt8]) throws -> Void
     ) {
         self.isJSON = isJSON
         self.hasColours = hasColours
         self.isInteractive = isInteractive
         self.output = output
         self.error = error
+        self.data = data
     }
 
     /// The process's own streams.
@@ -43,7 +46,8 @@ package struct Console: Sendable {
             hasColours: wantsColours && isatty(1) == 1,
             isInteractive: isatty(2) == 1,
             output: { guard write(whole: $0, to: 1) else { throw AgentError("outputClosed", "nobody reads the output", .failed) } },
-            error: { _ = write(whole: $0, to: 2) }
+            error: { _ = write(whole: $0, to: 2) },
+            data: { guard write($0[...], to: 1) else { throw AgentError("outputClosed", "nobody reads the output", .failed) } }
         )
     }
 
@@ -54,6 +58,9 @@ package struct Console: Sendable {
         guard !lines.isEmpty else { return }
         try output(lines.map { $0 + "\n" }.joined())
     }
+
+    /// Writes a part of a file to standard output.
+    func write(_ bytes: [UInt8]) throws { try data(bytes) }
 
     /// Says something that is no result.
     package func note(_ text: String) { error(text + "\n") }
@@ -72,8 +79,10 @@ package struct Console: Sendable {
         for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) == -1 { _ = open("/dev/null", O_RDWR) }
     }
 
-    private static func write(whole text: String, to descriptor: Int32) -> Bool {
-        var bytes = Array(text.utf8)[...]
+    private static func write(whole text: String, to descriptor: Int32) -> Bool { write(Array(text.utf8)[...], to: descriptor) }
+
+    private static func write(_ bytes: ArraySlice<UInt8>, to descriptor: Int32) -> Bool {
+        var bytes = bytes
         while !bytes.isEmpty {
             #if canImport(Darwin)
             let count = bytes.withUnsafeBytes { Darwin.write(descriptor, $0.baseAddress, $0.count) }

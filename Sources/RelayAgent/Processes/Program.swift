@@ -27,7 +27,7 @@ struct Program: Hashable, Sendable {
         options.teardownSequence = [.gracefulShutDown(toProcessGroup: true, allowedDurationToNextStep: .seconds(2))]
         let name = arguments.first ?? ""
         return Subprocess.Configuration(
-            executable: name.contains("/") ? .path(FilePath(name)) : .name(name),
+            executable: name.utf8.contains(UInt8(ascii: "/")) ? .path(FilePath(name)) : .name(name),
             arguments: Arguments(Array(arguments.dropFirst())),
             environment: .inherit.updating(Dictionary(uniqueKeysWithValues: environment.map { (Environment.Key(stringLiteral: $0), $1) })),
             platformOptions: options

@@ -55,8 +55,8 @@ package struct Installation: Sendable {
 
     package func run(_ context: AgentContext, environment: [String: String]) async throws -> Result {
         let manager = ServiceManager.own
-        let userHome = environment["HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil } ?? URL.homeDirectory.path
-        let configurationHome = environment["XDG_CONFIG_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
+        let userHome = environment["HOME"].flatMap { $0.utf8.first == UInt8(ascii: "/") ? $0 : nil } ?? URL.homeDirectory.path
+        let configurationHome = environment["XDG_CONFIG_HOME"].flatMap { $0.utf8.first == UInt8(ascii: "/") ? $0 : nil }
         let file = manager.file(home: userHome, configurationHome: configurationHome)
         if action == .uninstall { return try await uninstall(manager, file) }
         let isGraphical = ["DISPLAY", "WAYLAND_DISPLAY"].contains { !(environment[$0] ?? "").isEmpty }

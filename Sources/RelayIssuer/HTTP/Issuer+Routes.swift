@@ -70,7 +70,7 @@ extension Issuer {
     /// The issuer under the address the client used. The client's word only picks one of the configured addresses.
     func url(for request: Request) -> String {
         let authority = request.head.authority?.lowercased()
-        let origin = settings.origins.first { $0.lowercased().split(separator: "/").last.map(String.init) == authority }
+        let origin = settings.origins.first { $0.lowercased().split(separator: "/").last.map(String.init) == authority }  // ASCII only
         return (origin ?? settings.origins.first ?? "") + Issuer.path
     }
 

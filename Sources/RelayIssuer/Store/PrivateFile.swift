@@ -60,7 +60,7 @@ enum PrivateFile {
             if errno == EEXIST { return false }
             throw .system(errno)
         }
-        let parent = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        let parent = path.utf8.lastIndex(of: UInt8(ascii: "/")).map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
         let directory = open(parent, O_RDONLY | O_CLOEXEC)
         guard directory >= 0 else { throw .system(errno) }
         defer { close(directory) }

@@ -84,7 +84,7 @@ public struct JoinLink: Hashable, Sendable {
             return by
         }
         try self.init(
-            origin: String(address.hasSuffix("/") ? address.dropLast() : address),
+            origin: String(decoding: address.utf8.last == UInt8(ascii: "/") ? address.utf8.dropLast() : address.utf8, as: UTF8.self),
             relay: relay,
             invite: Secret(String(invite)),
             proof: members["proof"].map { Secret(String($0)) },

@@ -75,7 +75,7 @@ package struct DPoPProof: Hashable, Sendable {
         guard key.isValid(proof.signature, for: proof.signed) else { throw .signature }
         guard (1...256).contains(claims.jti.utf8.count) else { throw .malformed }
         guard claims.htm == method else { throw .method }
-        guard urls.contains(claims.htu) else { throw .url }
+        guard urls.contains(where: { $0.utf8.elementsEqual(claims.htu.utf8) }) else { throw .url }
         guard abs(claims.iat.time.count - now.count) <= DPoPProof.leeway else { throw .time }
         if let accessToken {
             guard claims.ath == DPoPProof.hash(accessToken) else { throw .accessToken }

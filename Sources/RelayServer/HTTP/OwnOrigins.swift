@@ -52,7 +52,7 @@ extension WebOrigin {
     package var isLoopback: Bool { host == "::1" || host == "localhost" || Self.isLoopbackIPv4(host) }
 
     private static func isLoopbackIPv4(_ host: String) -> Bool {
-        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+        let parts = host.split(separator: ".", omittingEmptySubsequences: false)  // ASCII only
         return parts.count == 4 && parts.first == "127" && parts.allSatisfy { UInt8($0) != nil }
     }
 }

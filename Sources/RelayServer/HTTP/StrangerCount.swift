@@ -46,7 +46,7 @@ package final class StrangerCount: Sendable {
     /// An IPv6 network of 64 bits is one household's, and counts as one address.
     private static func key(_ address: SocketAddress?) -> String {
         guard let text = address?.ipAddress else { return "unix" }
-        guard text.contains(":"), !text.contains(".") else { return text }
+        guard text.utf8.contains(UInt8(ascii: ":")), !text.utf8.contains(UInt8(ascii: ".")) else { return text }
         let halves = text.split(separator: "::", maxSplits: 1, omittingEmptySubsequences: false)
         let groups = halves.first?.split(separator: ":").prefix(4) ?? []
         // What `::` leaves out is zero; a network of which it leaves out the end is the same as one written out.

@@ -19,7 +19,7 @@ package struct WebOrigin: Hashable, Sendable, CustomStringConvertible {
         guard text.utf8.count <= 512, let separator = text.firstRange(ofScheme: "://") else { return nil }
         let scheme = text[..<separator.lowerBound].lowercased()
         var authority = text[separator.upperBound...]
-        if authority.hasSuffix("/") { authority.removeLast() }
+        if authority.utf8.last == UInt8(ascii: "/") { authority = authority[..<authority.utf8.index(before: authority.endIndex)] }
         guard let defaultPort = Self.defaultPorts[scheme], let (host, port) = Self.split(authority) else { return nil }
         self.init(scheme: scheme, host: host, port: port ?? defaultPort)
     }

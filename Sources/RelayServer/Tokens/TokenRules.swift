@@ -71,14 +71,14 @@ struct TokenRules {
             case .anyOf(let allowed): !audiences.isDisjoint(with: allowed)
             case .scope(let scope): scopes.contains(scope) || audiences.contains { $0.split(separator: " ").contains { $0 == scope } }
             }
-        guard isForUs else { throw .audience }
+        guard isForUs, audiences.allSatisfy(Self.isASCII) else { throw .audience }
         let client = claims.text("client_id") ?? claims.text("azp")
         if let allowed = issuer.allowedClients {
-            guard let client, allowed.contains(client) else { throw .client }
+            guard let client, Self.isASCII(client), allowed.contains(client) else { throw .client }
         }
-        guard let subject = claims.text(issuer.accountClaim), (1...TokenRules.maximumSubjectBytes).contains(subject.utf8.count) else {
-            throw .claims
-        }
+        guard let subject = claims.text(issuer.accountClaim), (1...TokenRules.maximumSubjectBytes).contains(subject.utf8.count),
+            subject.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+        else { throw .claims }
         switch claims.binding {
         case .nothing: break
         case .key(let thumbprint):
@@ -97,4 +97,7 @@ struct TokenRules {
             inviter: issuer.namesInviters ? claims.text("invited_by").flatMap { try? EndpointID(parsing: $0) } : nil
         )
     }
+
+    /// Texts of ASCII that Swift finds equal have the same bytes; others need not.
+    private static func isASCII(_ text: String) -> Bool { text.utf8.allSatisfy { (0x20...0x7E).contains($0) } }
 }

@@ -261,6 +261,20 @@ final class PlayedIssuer: Sendable {
         #expect(token.scopes == ["a", "b", "c"])
     }
 
+    /// Swift finds them equal to others that have other bytes, and the database does not.
+    @Test(arguments: ["u\u{73}e\u{301}r", "\u{212A}", "us er", "user\u{200D}", "user\u{37E}", "", String(repeating: "x", count: 256)])
+    func aSubjectIsVisibleASCII(subject: String) async throws {
+        let text = String(decoding: try JSONEncoder().encode(subject), as: UTF8.self)
+        #expect(await refused(try issuer.token(["sub": text])) == .claims)
+    }
+
+    @Test func anAudienceThatOnlyLooksTheSameIsRefused() async throws {
+        var trusted = issuer.trusted
+        trusted.audience = .anyOf(["K"])
+        #expect(await refused(try issuer.token(["aud": #""K""#]), by: trusted) == nil)
+        #expect(await refused(try issuer.token(["aud": #""\u212A""#]), by: trusted) == .audience)
+    }
+
     @Test func whatIsNoTokenIsRefused() async throws {
         let good = try issuer.token().exposed
         for text in [

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// Brings files and folders of another device into folders of this one. Nothing that is here is replaced, but for files where the person said so.
+struct Download {
+    /// Deeper is no folder that a person made.
+    private static let mostDepth = 64
+    private static let mostEntries = 1_000_000
+
+    /// A file that is here now.
+    struct Finished {
+        var path: String
+        var place: String
+        var size: Int64
+        /// Bytes that came; fewer than there are if some were here.
+        var received: Int64
+    }
+
+    let remote: RemoteFolder
+    /// Whose folder it is.
+    let device: String
+    let app: String
+    let replaces: Bool
+    let progress: TransferProgress
+    let report: (Finished) throws -> Void
+
+    // MARK: A file
+
+    func file(_ path: String, _ entry: RemoteEntry, to place: Place) async throws {
+        var finished = Finished(path: path, place: place.shown, size: entry.size, received: 0)
+        if try isHere(entry, place) { return try report(finished) }
+        let part: PartFile
+        do throws(PartFile.Failure) {
+            part = try PartFile(place.name, in: place.folder, of: .init(device: device, app: app, path: path, entry: entry))
+        } catch {
+            throw Self.explained(error, place)
+        }
+        let transfer = FileTransfer(remote: remote, path: path, entry: entry, progress: progress)
+        try await transfer.run(from: part.start, named: place.name.text) { bytes, offset in
+            do throws(PartFile.Failure) { try part.write(bytes, at: offset) } catch { throw Self.explained(error, place) }
+        }
+        do throws(PartFile.Failure) {
+            try part.publish(modified: entry.modified, replaces: replaces)
+        } catch {
+            throw Self.explained(error, place)
+        }
+        finished.received = entry.size - part.start
+        try report(finished)
+    }
+
+    /// Whether a file of this size and time is there already.
+    /// - Throws: If something is there that must not be replaced.
+    private func isHere(_ entry: RemoteEntry, _ place: Place) throws -> Bool {
+        let there: FileFacts?
+        do { there = try place.folder.facts(of: place.name) } catch { throw AgentError(error, place.shown) }
+        guard let there else { return false }
+        guard there.isFile else { throw Self.isNoFile(place) }
+        if there.size == entry.size, abs(there.modified.timeIntervalSince(entry.modified)) < 0.001 { return true }
+        guard replaces else { throw Self.exists(place) }
+        return false
+    }
+
+    private static func exists(_ place: Place) -> AgentError {
+        AgentError("fileExists", "'\(place.shown)' is there already; replace it with --force, or choose another with -o", .failed)
+    }
+
+    private static func isNoFile(_ place: Place) -> AgentError {
+        AgentError("fileExists", "'\(place.shown)' is there already, and is no file; choose another with -o", .failed)
+    }
+
+    private static func explained(_ failure: PartFile.Failure, _ place: Place) -> AgentError {
+        switch failure {
+        case .busy: AgentError("fileBusy", "another process is fetching '\(place.shown)'", .failed)
+        case .occupied(let name):
+            AgentError("fileExists", "'\(name)' beside '\(place.shown)' is not of a transfer; move it away", .failed)
+        case .exists: exists(place)
+        case .system(let error): AgentError(error, place.shown)
+        }
+    }
+
+    // MARK: A folder
+
+    /// - Parameters:
+    ///   - folder: Where its entries go.
+    ///   - shown: For people: where that is.
+    func folder(_ path: String, to folder: OpenFile, _ shown: String) async throws {
+        var entries = 0
+        try await self.folder(path, to: folder, shown, depth: 0, &entries)
+    }
+
+    /// Page by page: what is listed is dealt with before more is asked for.
+    private func folder(_ path: String, to folder: OpenFile, _ shown: String, depth: Int, _ entries: inout Int) async throws {
+        guard depth < Self.mostDepth else { throw AgentError("tooDeep", "'\(path)' is too deep", .failed) }
+        var listing = Listing(path)
+        while let page = try await remote.next(&listing) {
+            entries += page.count
+            guard entries <= Self.mostEntries else {
+                throw AgentError("listingTooLarge", "there are more than \(Self.mostEntries) files and folders", .failed)
+            }
+            for (name, entry) in page {
+                let inner = path.isEmpty ? name.text : "\(path)/\(name.text)"
+                let place = Place(name, in: folder, shown)
+                switch entry.kind {
+                case .file: try await file(inner, entry, to: place)
+                case .folder: try await self.folder(inner, to: try Self.makeFolder(place), place.shown, depth: depth + 1, &entries)
+                }
+            }
+        }
+    }
+
+    /// Opens the folder of a name, and makes it if there is none; a link to a folder is none.
+    static func makeFolder(_ place: Place) throws -> OpenFile {
+        do throws(SystemError) {
+            return try place.folder.makeFolder(place.name)
+        } catch {
+            guard [ELOOP, ENOTDIR].contains(error.number) else { throw AgentError(error, place.shown) }
+            throw AgentError("fileExists", "'\(place.shown)' is there already, and is no folder", .failed)
+        }
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// The name of one file or folder, which is a name and never a path. It is checked by its bytes, as the system reads it: for Swift a
+/// separator with a combining mark beside it is another Character, and two texts of different bytes may be equal.
+struct EntryName: Sendable, CustomStringConvertible {
+    static let maximumBytes = 255
+
+    let text: String
+
+    /// A name that another device says, or asks for. Backslashes are separators elsewhere; characters that control a terminal or the
+    /// writing direction would hide what the name is; the names of unfinished transfers belong to this program.
+    init?(_ text: String) {
+        self.init(local: text)
+        guard !text.utf8.contains(UInt8(ascii: "\\")), DisplayText.isPlain(text), !isOfTransfer else { return nil }
+    }
+
+    /// A name that the person at this machine chose: every name that the system takes.
+    init?(local text: String) {
+        let bytes = text.utf8
+        guard (1...Self.maximumBytes).contains(bytes.count), !bytes.contains(0), !bytes.contains(UInt8(ascii: "/")),
+            !bytes.elementsEqual(".".utf8), !bytes.elementsEqual("..".utf8)
+        else { return nil }
+        self.text = text
+    }
+
+    private init(of name: EntryName, ending: String) { text = "." + name.shortened + ending }
+
+    var description: String { text }
+
+    // MARK: Unfinished transfers
+
+    private static let partEnding = ".relay-part"
+    private static let markEnding = ".relay-mark"
+
+    /// Where a file of this name is kept until it is whole.
+    var part: EntryName { EntryName(of: self, ending: Self.partEnding) }
+    /// What says which file it is a part of.
+    var mark: EntryName { EntryName(of: self, ending: Self.markEnding) }
+
+    /// In any case: some file systems do not tell cases apart.
+    private var isOfTransfer: Bool {
+        let bytes = text.utf8.map { (0x41...0x5A).contains($0) ? $0 + 0x20 : $0 }
+        return bytes.first == UInt8(ascii: ".")
+            && [Self.partEnding, Self.markEnding].contains { bytes.suffix($0.utf8.count).elementsEqual($0.utf8) }
+    }
+
+    /// Leaves room for what stands around it; long names stay apart by a hash.
+    private var shortened: String {
+        let room = 200
+        guard text.utf8.count > room else { return text }
+        var beginning = String.UnicodeScalarView()
+        var count = 0
+        for scalar in text.unicodeScalars {
+            count += UTF8.width(scalar)
+            guard count <= room else { break }
+            beginning.append(scalar)
+        }
+        return String(beginning) + "-" + Digest256(hashing: Array(text.utf8)).description.prefix(16)
+    }
+}
+
+extension EntryName: Hashable, Comparable {
+    static func == (one: EntryName, other: EntryName) -> Bool { one.text.utf8.elementsEqual(other.text.utf8) }
+
+    /// By their bytes: the same order on every machine.
+    static func < (one: EntryName, other: EntryName) -> Bool { one.text.utf8.lexicographicallyPrecedes(other.text.utf8) }
+
+    func hash(into hasher: inout Hasher) {
+        for byte in text.utf8 { hasher.combine(byte) }
+    }
+}

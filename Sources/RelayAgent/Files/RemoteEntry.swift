@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// What another device says of a file or folder, checked.
+struct RemoteEntry: Sendable {
+    static let maximumETagBytes = 256
+
+    let kind: FileCalls.Kind
+    /// Bytes, 0 or more; 0 of a folder.
+    let size: Int64
+    let modified: Date
+    let etag: String
+
+    /// - Parameter path: Of the file or folder, or of the folder that lists it.
+    init(_ entry: FileCalls.Entry, _ path: String) throws(AgentError) {
+        guard entry.size >= 0 else { throw Listing.invalid(path, "a size is negative") }
+        guard entry.etag.utf8.count <= Self.maximumETagBytes else {
+            throw Listing.invalid(path, "an etag has more than \(Self.maximumETagBytes) bytes")
+        }
+        kind = entry.kind
+        size = entry.kind == .folder ? 0 : entry.size
+        modified = entry.modified
+        etag = entry.etag
+    }
+}

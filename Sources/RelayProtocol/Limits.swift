@@ -17,6 +17,8 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
     case mailboxCommands
     /// Bytes of the same.
     case mailboxBytes
+    /// Bytes of all mailboxes, replies that wait and app registrations of one account together.
+    case accountBytes
     /// Endpoints of one account.
     case endpointsPerAccount
     /// A signed app registration.
@@ -79,6 +81,7 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
         case .messageBytes: 16 << 20
         case .mailboxCommands: 1_000
         case .mailboxBytes: 64 << 20
+        case .accountBytes: 512 << 20
         case .endpointsPerAccount: 64
         case .appRegistrationBytes: 16 << 10
         case .appRegistrationsBytes: 128 << 10

@@ -86,15 +86,15 @@ import Testing
                     actors[index].appVersion += 1
                     let appID = ["player", "viewer"].randomElement(using: &random) ?? "player"
                     let registration = try actors[index].device.registration(account, appID: appID, version: actors[index].appVersion)
-                    world.core.receive(.publish(.init(ref: testRef(), registration: Blob(registration.encoded))), on: host.channel)
-                case 3: world.core.receive(.unpublish(.init(ref: testRef(), appID: "player")), on: host.channel)
+                    _ = world.core.receive(.publish(.init(ref: testRef(), registration: Blob(registration.encoded))), on: host.channel)
+                case 3: _ = world.core.receive(.unpublish(.init(ref: testRef(), appID: "player")), on: host.channel)
                 case 4:
                     actors[index].version += 1
                     actors[index].device.name = "Device \(actors[index].version)"
                     let record = try actors[index].device.record(account, version: actors[index].version)
-                    world.core.receive(.endpointUpdate(.init(ref: testRef(), record: Blob(record.encoded))), on: host.channel)
+                    _ = world.core.receive(.endpointUpdate(.init(ref: testRef(), record: Blob(record.encoded))), on: host.channel)
                 case 5:
-                    world.core.receive(.leaving(.init(ref: testRef(), reason: .suspended)), on: host.channel)
+                    _ = world.core.receive(.leaving(.init(ref: testRef(), reason: .suspended)), on: host.channel)
                     world.core.disconnected(host.channel, isSilent: false)
                     actors[index].host = nil
                 case 6:
@@ -107,7 +107,7 @@ import Testing
                 default:
                     let other = Int.random(in: 0..<actors.count, using: &random)
                     guard round % 7 == 0, other != index else { continue }
-                    world.core.receive(.endpointRevoke(.init(ref: testRef(), endpoint: actors[other].device.id)), on: host.channel)
+                    _ = world.core.receive(.endpointRevoke(.init(ref: testRef(), endpoint: actors[other].device.id)), on: host.channel)
                     actors[other] = Actor(device: TestDevice(subject: "me"))
                 }
             }

@@ -56,6 +56,7 @@ import Testing
                 }
                 return .named(answer.exceeded)
             case .mailboxCommands: return try await launch(on: pc, numbers: 2...5, padding: 0)
+            case .accountBytes: return try await launch(on: phone, numbers: 1...1, padding: 3_000)
             case .mailboxBytes: return try await launch(on: tv, numbers: 1...2, padding: 3_000)
             case .endpointsPerAccount:
                 do {
@@ -119,7 +120,7 @@ import Testing
     @Test func everyLimitOfTheRelaysOwnHasItsEffect() async throws {
         let small: [Limit: Int] = [
             .controlFrameBytes: 20_000, .controlFrameBytesBeforeWelcome: 8_000, .commandBytes: 4_096, .replyBytes: 64,
-            .mailboxCommands: 3, .mailboxBytes: 6_000, .endpointsPerAccount: 3, .appRegistrationBytes: 600,
+            .mailboxCommands: 3, .mailboxBytes: 6_000, .accountBytes: 9_000, .endpointsPerAccount: 3, .appRegistrationBytes: 600,
             .appRegistrationsBytes: 900, .schemesPerApp: 1, .servicesPerApp: 1, .attributesPerApp: 1, .serviceNameBytes: 4,
             .displayNameCharacters: 8, .commandsPerSecond: 2, .publishesPerSecond: 2, .watchesPerSecond: 2, .tunnelOpensPerSecond: 2,
             .helloSeconds: 3,

@@ -64,12 +64,13 @@ final class RecordingCore: RelayCoreProtocol {
         if let result { completion(result) }
     }
 
-    func receive(_ message: EndpointMessage, on channel: ChannelID) {
+    func receive(_ message: EndpointMessage, on channel: ChannelID) -> Bool {
         let peer = state.withLock { state in
             state.received.append(message)
             return state.connected.first { $0.channel == channel }?.peer
         }
         for answer in answer(message) { peer?.send(answer) }
+        return true
     }
 
     func disconnected(_ channel: ChannelID, isSilent: Bool) {

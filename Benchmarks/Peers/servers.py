@@ -185,7 +185,7 @@ class Relay(Server):
             self.products / "relayd", "serve", "--data-directory", self.directory / "data", "--log-level", "warning",
             # On loopback alone it would take plain HTTP.
             "--listen", f"{'0.0.0.0' if self.tls else '127.0.0.1'}:{self.port}", "--url", self.url,
-            "--tunnel-listen", f"127.0.0.1:{self.port + 1}", "--strangers-per-address", "100000",
+            "--tunnel-listen", f"127.0.0.1:{self.port + 1}", "--unauthenticated-per-address", "100000",
             *[word for limit in limits for word in ("--limit", limit)],
         ]
 

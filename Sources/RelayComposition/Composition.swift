@@ -55,33 +55,43 @@ package struct Composition {
             tokens: tokens,
             issuers: issuer.urls,
             metrics: metrics,
-            isReady: { await readiness.isReady },
+            obstacle: { await readiness.obstacle },
             administer: { await administration.answer($0) },
             addRoutes: { router in
-                issuer.addRoutes(to: router) { _, context in context.remoteAddress?.ipAddress ?? "" }
+                issuer.addRoutes(to: router) { [proxies = configuration.trustedProxies] request, context in
+                    let fields = request.headers.filter { $0.name.canonicalName == TrustedProxies.header }.map(\.value)
+                    return proxies.client(of: context.remoteAddress, forwardedFor: fields)?.network.description ?? ""
+                }
             }
         )
     }
 }
 
-/// Ready is who can keep a promise: a write that reaches the disk. One a second, however often anybody asks.
+/// A relay is ready when it can keep a promise: when a write reaches the disk. One is tried in a second, however often this is asked.
 private actor Readiness {
     private let store: SQLiteStore
     private let now: @Sendable () -> Milliseconds
-    private var last: (time: Int64, isReady: Bool)?
+    private var last: (time: Int64, obstacle: String?)?
 
     init(store: SQLiteStore, now: @escaping @Sendable () -> Milliseconds) {
         self.store = store
         self.now = now
     }
 
-    var isReady: Bool {
+    /// Why the relay is not ready, for people; `nil` if it is.
+    var obstacle: String? {
         get async {
             let time = now().count
-            if let last, (0..<1_000).contains(time - last.time) { return last.isReady }
-            let isReady = (try? await store.transact { try $0.probe() }) != nil
-            last = (time, isReady)
-            return isReady
+            if let last, (0..<1_000).contains(time - last.time) { return last.obstacle }
+            var obstacle: String?
+            do {
+                try await store.transact { try $0.probe() }
+            } catch {
+                let reason = if case .unavailable(let reason) = error as? StoreError { reason } else { "its database fails" }
+                obstacle = "The relay cannot store anything now: \(reason)."
+            }
+            last = (time, obstacle)
+            return obstacle
         }
     }
 }
@@ -109,12 +119,17 @@ extension Issuer {
         logger: Logger,
         revoked: @escaping @Sendable (RevokedLogin) -> Void = { _ in }
     ) throws -> Issuer {
-        try Issuer(
-            settings: .init(
-                directory: configuration.dataDirectory,
-                origins: try configuration.origins().map(\.description),
-                audience: "\(relay)"
-            ),
+        var settings = Settings(
+            directory: configuration.dataDirectory,
+            origins: try configuration.origins().map(\.description),
+            audience: "\(relay)"
+        )
+        settings.failuresPerMinute = configuration.tokenFailuresPerMinute
+        settings.failureAddresses = configuration.tokenFailureAddresses
+        // An endpoint refreshes once in a quarter of an hour.
+        settings.grantsPerMinute = 10 * configuration.limits[.endpointsPerAccount]
+        return try Issuer(
+            settings: settings,
             now: now,
             logger: logger,
             revoked: revoked

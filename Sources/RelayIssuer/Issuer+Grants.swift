@@ -26,6 +26,7 @@ extension Issuer {
     /// - Parameter issuer: the one of the issuer's URLs that was asked.
     func exchange(_ request: TokenRequest, proof: String?, at issuer: String) async throws(OAuthError) -> TokenResponse {
         let now = now()
+        try await checkKnown(request.grant)
         let proof = try checked(proof, now: now)
         let key = proof?.key.jwkThumbprint
         let granted: Granted
@@ -75,8 +76,17 @@ extension Issuer {
         }
     }
 
-    /// Only proofs of those with a valid grant are remembered, so strangers cannot fill the memory.
-    func refusal(of proof: DPoPProof?, now: Milliseconds) -> OAuthError? {
+    /// Only proofs of those with a valid grant are remembered, so that others cannot fill the memory; and of one user so many only that it
+    /// cannot either.
+    func refusal(of proof: DPoPProof?, subject: String, now: Milliseconds) -> OAuthError? {
+        if let wait = bounds.withLock({ $0.grants.add(subject, now: now) }) {
+            return OAuthError(
+                .temporarilyUnavailable,
+                "too many tokens for this account; wait as Retry-After says",
+                status: 429,
+                retryAfter: wait
+            )
+        }
         guard let proof else { return nil }
         return switch bounds.withLock({ $0.proofs.use(proof, now: now) }) {
         case .fresh: nil
@@ -102,7 +112,7 @@ extension Issuer {
             return .revoked(TokenRequest.unknownCode, try revoke(family, now: now, in: records))
         case .accept: break
         }
-        if let refusal = refusal(of: proof, now: now) { return .refused(refusal) }
+        if let refusal = refusal(of: proof, subject: invitation.subject, now: now) { return .refused(refusal) }
         let scopes = request.scopes ?? .all
         var granted = Granted(subject: invitation.subject, scopes: scopes)
         if scopes.canRefresh {
@@ -146,7 +156,7 @@ extension Issuer {
         guard scopes.isSubset(of: family.scopes) else {
             return .refused(OAuthError(.invalidScope, "the login allows \(family.scopes) only"))
         }
-        if let refusal = refusal(of: proof, now: now) { return .refused(refusal) }
+        if let refusal = refusal(of: proof, subject: family.subject, now: now) { return .refused(refusal) }
         let successor = token.successor(by: master.successorKey)
         if decision == .rotate {
             family.rotate(to: successor.digest, now: now)

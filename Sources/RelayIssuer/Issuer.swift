@@ -23,8 +23,12 @@ package final class Issuer: Sendable {
         package var origins: [String]
         /// What access tokens are for: the relay.
         package var audience: String
-        /// Requests of one client address that may change something.
-        package var requestsPerMinute = 60
+        /// Requests of one client address that may fail in a minute. Valid ones are served all the same.
+        package var failuresPerMinute = 60
+        /// Of how many addresses failures are counted.
+        package var failureAddresses = 10_000
+        /// Tokens and invitations that one user may have in a minute.
+        package var grantsPerMinute = 640
 
         package init(directory: String, origins: [String], audience: String) {
             self.directory = directory
@@ -53,7 +57,13 @@ package final class Issuer: Sendable {
 
     struct Bounds {
         var proofs = ReplayCache()
-        var requests: RequestLimiter
+        var failures: WindowCounts
+        var grants: WindowCounts
+
+        init(_ settings: Settings) {
+            failures = WindowCounts(perWindow: settings.failuresPerMinute, capacity: settings.failureAddresses)
+            grants = WindowCounts(perWindow: settings.grantsPerMinute, capacity: 10_000)
+        }
     }
 
     /// The path of the issuer below each public URL.
@@ -78,7 +88,7 @@ package final class Issuer: Sendable {
         self.master = try MasterKey(path: settings.directory + "/issuer.key", mayCreate: !PrivateFile.exists(database))
         self.store = try IssuerStore(path: database, master: master)
         self.keyRing = KeyRing(store: store, master: master)
-        self.bounds = Mutex(Bounds(requests: RequestLimiter(perWindow: settings.requestsPerMinute)))
+        self.bounds = Mutex(Bounds(settings))
     }
 
     /// Closes the database. Requests fail from then on.

@@ -21,6 +21,8 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
     case mailboxCommandsPerSender
     /// Bytes of the same. One command always fits.
     case mailboxBytesPerSender
+    /// Bytes of all mailboxes, replies that wait and app registrations of one account together.
+    case accountBytes
     /// Endpoints of one account.
     case endpointsPerAccount
     /// Endpoints of one account and its revocations, which are kept for ever.
@@ -93,6 +95,7 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
         case .mailboxBytes: 64 << 20
         case .mailboxCommandsPerSender: 250
         case .mailboxBytesPerSender: 16 << 20
+        case .accountBytes: 512 << 20
         case .endpointsPerAccount: 64
         case .endpointsEverPerAccount: 1_024
         case .appRegistrationBytes: 16 << 10

@@ -7,8 +7,8 @@ package import RelayProtocol
 
 /// A setting's name: `dataDirectory` in the file, `--data-directory` as a flag, `RELAYD_DATA_DIRECTORY` in the environment.
 package enum RelaySetting: String, CaseIterable, Sendable {
-    case listen, urls, tunnelListen, metricsListen, dataDirectory, certificateFile, keyFile, insecure, strangersPerAddress, outboundBytes,
-        idleSeconds, drainSeconds, logLevel
+    case listen, urls, tunnelListen, metricsListen, dataDirectory, certificateFile, keyFile, insecure, trustedProxies,
+        unauthenticatedPerAddress, tokenFailuresPerMinute, tokenFailureAddresses, outboundBytes, idleSeconds, drainSeconds, logLevel
 
     package var key: ConfigKey { ConfigKey([rawValue]) }
 
@@ -72,7 +72,17 @@ extension RelayConfiguration {
             guard let value = Bool(text) else { throw ConfigurationError("insecure: '\(text)' is neither true nor false") }
             isInsecure = value
         }
-        strangersPerAddress = try values.number(.strangersPerAddress, 1...1_000_000) ?? strangersPerAddress
+        if let texts = try values.list(.trustedProxies) {
+            trustedProxies.networks = try texts.map { text throws(ConfigurationError) in
+                guard let network = IPNetwork(parsing: text) else {
+                    throw ConfigurationError("trustedProxies: '\(text)' is not an address or a network, such as 127.0.0.1 or 10.0.0.0/8")
+                }
+                return network
+            }
+        }
+        tokenFailuresPerMinute = try values.number(.tokenFailuresPerMinute, 1...1_000_000) ?? tokenFailuresPerMinute
+        tokenFailureAddresses = try values.number(.tokenFailureAddresses, 2...1_000_000) ?? tokenFailureAddresses
+        unauthenticatedPerAddress = try values.number(.unauthenticatedPerAddress, 1...1_000_000) ?? unauthenticatedPerAddress
         outboundBytes = try values.number(.outboundBytes, 1 << 16...1 << 40) ?? outboundBytes
         idleSeconds = try values.number(.idleSeconds, 1...86_400) ?? idleSeconds
         drainSeconds = try values.number(.drainSeconds, 0...3_600) ?? drainSeconds

@@ -25,8 +25,14 @@ package struct RelayConfiguration: Sendable {
     package var isInsecure = false
     /// The limits that endpoints are held to.
     package var limits = Limits()
-    /// How many connections of nobody known one address may have at a time.
-    package var strangersPerAddress = 256
+    /// The proxies whose word on a request's client counts.
+    package var trustedProxies = TrustedProxies()
+    /// How many connections that are not authenticated one address may have at a time.
+    package var unauthenticatedPerAddress = 256
+    /// How many requests of one address may fail at the issuer in a minute.
+    package var tokenFailuresPerMinute = 60
+    /// Of how many addresses such failures are counted.
+    package var tokenFailureAddresses = 10_000
     /// How many bytes may wait for one endpoint to read them; more closes its channel.
     package var outboundBytes = 16 << 20
     /// How long an HTTP connection may be without a request.

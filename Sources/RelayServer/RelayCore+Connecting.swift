@@ -41,7 +41,8 @@ extension RelayCore {
         }
         guard isOpen else { return }
         let (limits, time) = (limits, now().count)
-        transact { store in
+        // The account is not known yet. The identity is proved, and leads to one; nobody else can have the relay work for it.
+        transact(for: AccountID(of: hello.identity)) { store in
             try Self.admit(hello, isVerified: isVerified, to: store, limits: limits, time: time)
         } then: { [self] state, result in
             switch result {
@@ -237,7 +238,7 @@ extension RelayCore {
     /// If that fails, the endpoint is `lost` all the same after the next start; only since when is not known.
     private func storeLoss(of channel: Channel) {
         let time = now().count
-        transact { store in
+        transact(for: channel.account) { store in
             guard var row = try store.endpoint(channel.endpoint), row.account == channel.account else { return }
             row.departure = .init(reason: .lost, time: time)
             try store.put(row)

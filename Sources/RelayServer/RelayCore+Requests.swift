@@ -46,8 +46,15 @@ struct Refusal: Error, Hashable {
 
 extension RelayCore {
     /// A message on a connected channel, in order. Answers and events go through the peer.
-    package func receive(_ message: EndpointMessage, on id: ChannelID) {
-        guard let channel = channel(id) else { return }
+    /// - Returns: whether the next may come; if not, the peer is told when it may.
+    package func receive(_ message: EndpointMessage, on id: ChannelID) -> Bool {
+        guard let channel = channel(id) else { return true }
+        serve(message, on: channel)
+        return mayRead(channel)
+    }
+
+    private func serve(_ message: EndpointMessage, on channel: Channel) {
+        let id = channel.id
         if channel.role == .client, message.isForHosts {
             guard let ref = message.ref else { return }
             return refuse(Refusal(.notAuthorized, "only a host channel may do that"), ref, on: id)
@@ -85,7 +92,7 @@ extension RelayCore {
         _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
         then completion: @escaping @Sendable (inout State, Value) -> Void
     ) {
-        transact(body) { state, result in
+        transact(on: channel, body) { state, result in
             switch result {
             case .success(let value):
                 state.send(.ok(.init(ref: ref)), to: channel.id)

@@ -10,8 +10,8 @@ import Synchronization
 ///
 /// The store alone holds what is so; here is only who is connected. A request is one transaction that reads the rows, decides
 /// and writes; when it is committed, its completion changes what is in memory and queues what is to be said. Transactions are
-/// completed in their order, so a peer hears everything in the order in which it was decided, and nothing that is not on
-/// disk. A write that fails has changed nothing.
+/// completed in the order in which they were run, those of one account in the order in which they were submitted. So a peer hears
+/// everything in the order in which it was decided, and nothing that is not on disk. A write that fails has changed nothing.
 package final class RelayCore: RelayCoreProtocol {
     /// An open control channel: what does not change of it. Looked up for every message, so it is not copied.
     final class Channel: Sendable {
@@ -66,6 +66,8 @@ package final class RelayCore: RelayCoreProtocol {
         var left: Set<ChannelID> = []
         /// Of the hosts whose mailbox was read.
         var deliveries: [ChannelID: CommandDelivery] = [:]
+        /// The outcomes that channels have yet to be told, which ended before they were opened.
+        var outcomes: [ChannelID: ArraySlice<CommandKey>] = [:]
         var accounts: [AccountID: Connections] = [:]
         /// How many commands for an endpoint are being stored that will be offered later than those that come now could be.
         var storing: [EndpointID: Int] = [:]
@@ -96,6 +98,7 @@ package final class RelayCore: RelayCoreProtocol {
     /// Without one there are no logins to end.
     let logins: (any LoginEnding)?
     private let state: Mutex<State>
+    private let backlog = Mutex(RequestBacklog())
 
     package init(
         store: any RelayStore,
@@ -147,6 +150,7 @@ package final class RelayCore: RelayCoreProtocol {
         endCommands()
         endStarting()
         endLoginsIfDue()
+        probeStore()
         changeTunnels { $0.expire(now: now()) }
     }
 
@@ -182,31 +186,64 @@ package final class RelayCore: RelayCoreProtocol {
     }
 
     /// Runs a transaction, then changes the state by its result. May be called with the state at hand.
+    /// - Parameter account: whose work it is; `nil` for the relay's own.
     func transact<Value: Sendable>(
+        for account: AccountID?,
         _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
         then completion: @escaping @Sendable (inout State, Result<Value, any Error>) -> Void
     ) {
-        store.submit(body) { [self] result in
+        store.submit(for: account, body) { [self] result in
             change { state in
                 tell(result, &state)
                 completion(&state, result)
             }
         }
     }
+
+    /// The same for what a channel asks for: that channel is not read while too much of it waits.
+    /// - Parameter bytes: how much of the request is kept until then, if that may be much.
+    func transact<Value: Sendable>(
+        on channel: Channel,
+        bytes: Int = 0,
+        _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
+        then completion: @escaping @Sendable (inout State, Result<Value, any Error>) -> Void
+    ) {
+        let cost = RequestBacklog.cost(bytes: bytes)
+        backlog.withLock { $0.began(cost, on: channel.id, of: channel.account) }
+        store.submit(for: channel.account, body) { [self] result in
+            change { state in
+                tell(result, &state)
+                completion(&state, result)
+            }
+            let resumed = backlog.withLock { $0.ended(cost, on: channel.id, of: channel.account) }
+            for peer in resumed { peer.resume() }
+        }
+    }
+
+    /// Whether a channel may be read on; if not, its peer is told when it may.
+    func mayRead(_ channel: Channel) -> Bool {
+        backlog.withLock { $0.mayRead(channel.id, of: channel.account, peer: channel.peer) }
+    }
 }
 
 extension RelayCore {
-    /// Says once that the store cannot be used, and once that it can again.
+    /// Says once that the store cannot be used.
     private func tell<Value>(_ result: Result<Value, any Error>, _ state: inout State) {
-        switch result {
-        case .failure(let error as StoreError):
-            if !state.isStoreFailing { logger.error("the store cannot be used", metadata: ["error": "\(error)"]) }
-            state.isStoreFailing = true
-        case .success:
-            if state.isStoreFailing { logger.notice("the store can be used again") }
+        // Else the transaction's own refusal.
+        guard case .failure(let error as StoreError) = result, !state.isStoreFailing else { return }
+        logger.error("the store cannot be used", metadata: ["error": "\(error)"])
+        state.isStoreFailing = true
+    }
+
+    /// Says once that the store can be used again: when it has written something. To read works while the disk is full.
+    private func probeStore() {
+        guard change({ $0.isStoreFailing && !$0.isStopping }) else { return }
+        transact(for: nil) { store in
+            try store.probe()
+        } then: { [logger] state, result in
+            guard case .success = result, state.isStoreFailing else { return }
+            logger.notice("the store can be used again")
             state.isStoreFailing = false
-        // The transaction's own refusal.
-        case .failure: break
         }
     }
 }
@@ -255,6 +292,7 @@ extension RelayCore.State {
         watching.remove(channel.id)
         left.remove(channel.id)
         deliveries[channel.id] = nil
+        outcomes[channel.id] = nil
         accounts[channel.account]?.channels[channel.endpoint]?.removeAll { $0 == channel.id }
         if accounts[channel.account]?.channels[channel.endpoint]?.isEmpty ?? false {
             accounts[channel.account]?.channels[channel.endpoint] = nil

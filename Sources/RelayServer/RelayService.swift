@@ -22,10 +22,10 @@ package struct RelayService: Service {
         /// The issuers whose tokens count.
         package var issuers: [String]
         package var metrics: PrometheusMetrics
-        /// Whether requests can be served now.
-        package var isReady: @Sendable () async -> Bool
         /// Answers the operator's commands; without it they reach nobody.
         package var administer: (@Sendable (AdminRequest) async -> AdminAnswer)?
+        /// Why requests cannot be served now, for people; `nil` if they can.
+        package var obstacle: @Sendable () async -> String?
         /// Adds routes, such as the issuer's; once for every listening address.
         package var addRoutes: @Sendable (Router<RelayRequestContext>) -> Void
 
@@ -34,7 +34,7 @@ package struct RelayService: Service {
             tokens: any TokenVerifying,
             issuers: [String],
             metrics: PrometheusMetrics,
-            isReady: @escaping @Sendable () async -> Bool,
+            obstacle: @escaping @Sendable () async -> String?,
             administer: (@Sendable (AdminRequest) async -> AdminAnswer)? = nil,
             addRoutes: @escaping @Sendable (Router<RelayRequestContext>) -> Void = { _ in }
         ) {
@@ -42,8 +42,8 @@ package struct RelayService: Service {
             self.tokens = tokens
             self.issuers = issuers
             self.metrics = metrics
-            self.isReady = isReady
             self.administer = administer
+            self.obstacle = obstacle
             self.addRoutes = addRoutes
         }
     }
@@ -61,8 +61,8 @@ package struct RelayService: Service {
     private let listeners: [Listener]
     private let tunnels: TunnelListener
     private let admin: AdminSocket?
-    /// How many connections of nobody known there are.
-    package let strangers: StrangerCount
+    /// How many connections that are not authenticated there are.
+    package let unauthenticated: UnauthenticatedConnections
     /// All connections.
     package let connections = OpenConnections()
 
@@ -83,8 +83,11 @@ package struct RelayService: Service {
         }
         self.logger = logger
         let metrics = TransportMetrics(factory: parts.metrics)
-        let strangers = StrangerCount(allowed: configuration.strangersPerAddress)
-        self.strangers = strangers
+        let unauthenticated = UnauthenticatedConnections(
+            allowed: configuration.unauthenticatedPerAddress,
+            proxies: configuration.trustedProxies
+        )
+        self.unauthenticated = unauthenticated
         let connections = connections
         let settings = ControlChannelStateMachine.Settings(
             relay: key.id,
@@ -96,7 +99,7 @@ package struct RelayService: Service {
         let tunnels = TunnelListener(
             addresses: configuration.tunnelAddresses,
             gate: parts.core,
-            strangers: strangers,
+            unauthenticated: unauthenticated,
             connections: connections,
             metrics: metrics,
             tunnelMetrics: tunnelMetrics,
@@ -135,7 +138,7 @@ package struct RelayService: Service {
                 origins: origins,
                 issuers: parts.issuers,
                 tunnelPorts: { tunnels.ports },
-                isReady: parts.isReady
+                obstacle: parts.obstacle
             )
             let application = Application(
                 responder: routes.makeRouter(adding: parts.addRoutes).buildResponder(),
@@ -144,7 +147,7 @@ package struct RelayService: Service {
                         responder: responder,
                         origins: origins,
                         tls: tls,
-                        strangers: strangers,
+                        unauthenticated: unauthenticated,
                         connections: connections,
                         metrics: metrics,
                         patience: .milliseconds(settings.helloTime.count),
@@ -162,7 +165,8 @@ package struct RelayService: Service {
                 ),
                 onServerRunning: { channel in
                     try? await channel.eventLoop
-                        .submit { try channel.pipeline.syncOperations.addHandler(AcceptTurns(among: strangers), position: .first) }.get()
+                        .submit { try channel.pipeline.syncOperations.addHandler(AcceptTurns(among: unauthenticated), position: .first) }
+                        .get()
                     bound.add(channel.localAddress, scheme: tls == nil ? "http" : "https")
                 },
                 eventLoopGroupProvider: .shared(EventLoops.connections),

@@ -107,13 +107,41 @@ struct ConfigurationOptions: ParsableArguments {
     var limits: [String] = []
 
     @Option(
+        name: .customLong("trusted-proxy"),
         help: ArgumentHelp(
-            "How many connections that have not said who they are one address may have. Default: 256. "
-                + "(RELAYD_STRANGERS_PER_ADDRESS)",
+            "A proxy before the relay, or a network of them, whose X-Forwarded-For says who a client is; may be repeated. Default: none. "
+                + "(RELAYD_TRUSTED_PROXIES)",
+            valueName: "address[/bits]"
+        )
+    )
+    var trustedProxies: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "How many connections that are not authenticated one address may have. Default: 256. "
+                + "(RELAYD_UNAUTHENTICATED_PER_ADDRESS)",
             valueName: "count"
         )
     )
-    var strangersPerAddress: Int?
+    var unauthenticatedPerAddress: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "How many requests for tokens of one address may fail in a minute; valid ones are served all the same. Default: 60. "
+                + "(RELAYD_TOKEN_FAILURES_PER_MINUTE)",
+            valueName: "count"
+        )
+    )
+    var tokenFailuresPerMinute: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            "Of how many addresses such failures are counted; those that failed last. Default: 10000. "
+                + "(RELAYD_TOKEN_FAILURE_ADDRESSES)",
+            valueName: "count"
+        )
+    )
+    var tokenFailureAddresses: Int?
 
     @Option(
         help: ArgumentHelp(
@@ -178,7 +206,10 @@ struct ConfigurationOptions: ParsableArguments {
         set(RelaySetting.certificateFile.key, certificateFile.map { .string($0) })
         set(RelaySetting.keyFile.key, keyFile.map { .string($0) })
         set(RelaySetting.insecure.key, insecure ? .bool(true) : nil)
-        set(RelaySetting.strangersPerAddress.key, strangersPerAddress.map { .int($0) })
+        set(RelaySetting.trustedProxies.key, trustedProxies.isEmpty ? nil : .stringArray(trustedProxies))
+        set(RelaySetting.unauthenticatedPerAddress.key, unauthenticatedPerAddress.map { .int($0) })
+        set(RelaySetting.tokenFailuresPerMinute.key, tokenFailuresPerMinute.map { .int($0) })
+        set(RelaySetting.tokenFailureAddresses.key, tokenFailureAddresses.map { .int($0) })
         set(RelaySetting.outboundBytes.key, outboundBytes.map { .int($0) })
         set(RelaySetting.idleSeconds.key, idleSeconds.map { .int($0) })
         set(RelaySetting.drainSeconds.key, drainSeconds.map { .int($0) })

@@ -99,10 +99,11 @@ private enum SettingKind {
 extension RelaySetting {
     fileprivate var kind: SettingKind {
         switch self {
-        case .listen, .tunnelListen, .urls: .texts
+        case .listen, .tunnelListen, .urls, .trustedProxies: .texts
         case .metricsListen, .dataDirectory, .certificateFile, .keyFile, .logLevel: .text
         case .insecure: .bool
-        case .strangersPerAddress, .outboundBytes, .idleSeconds, .drainSeconds: .number
+        case .unauthenticatedPerAddress, .tokenFailuresPerMinute, .tokenFailureAddresses, .outboundBytes, .idleSeconds, .drainSeconds:
+            .number
         }
     }
 }

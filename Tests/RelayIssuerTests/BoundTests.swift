@@ -39,27 +39,39 @@ import Testing
         #expect(cache.count == 1)
     }
 
-    @Test func anAddressWaitsForTheNextMinute() {
-        var limiter = RequestLimiter(perWindow: 2)
-        #expect(limiter.admit("a", now: 1_000_000) == nil)
-        #expect(limiter.admit("a", now: 1_000_001) == nil)
-        #expect(limiter.admit("a", now: 1_010_000) == 50_000)
-        #expect(limiter.admit("b", now: 1_010_000) == nil)
-        #expect(limiter.admit("a", now: 1_060_000) == nil)
+    @Test func aNameWaitsForItsNextMinute() {
+        var counts = WindowCounts(perWindow: 2, capacity: 10)
+        #expect(counts.add("a", now: 1_000_000) == nil)
+        #expect(counts.add("a", now: 1_000_001) == nil)
+        #expect(counts.add("a", now: 1_010_000) == 50_000)
+        #expect(counts.add("b", now: 1_010_000) == nil)
+        #expect(counts.add("a", now: 1_060_000) == nil)
     }
 
-    @Test func moreAddressesThanTheTableHoldsShareOneCount() {
-        var limiter = RequestLimiter(perWindow: 1, capacity: 2)
-        #expect(limiter.admit("a", now: 1_000_000) == nil)
-        #expect(limiter.admit("b", now: 1_000_000) == nil)
-        #expect(limiter.admit("c", now: 1_000_000) == nil)
-        #expect(limiter.admit("d", now: 1_000_000) != nil)
-        #expect(limiter.admit("a", now: 1_000_000) != nil)
+    @Test func moreNamesThanTheTableHoldsShutNoFreshOneOut() {
+        var counts = WindowCounts(perWindow: 1, capacity: 10_000)
+        for number in 0..<50_000 {
+            #expect(counts.add("\(number)", now: 1_000_000) == nil)
+            #expect(counts.count <= 10_000)
+        }
+        #expect(counts.add("fresh", now: 1_000_000) == nil)
+        #expect(counts.add("fresh", now: 1_000_000) != nil)
+        // Those that were counted last are known still.
+        #expect(counts.add("49999", now: 1_000_000) != nil)
+    }
+
+    @Test func aNameThatIsCountedAgainAndAgainIsNotForgotten() {
+        var counts = WindowCounts(perWindow: 3, capacity: 10)
+        for round in 0..<3 {
+            #expect(counts.add("a", now: 1_000_000) == nil)
+            for number in 0..<4 { #expect(counts.add("\(round) \(number)", now: 1_000_000) == nil) }
+        }
+        #expect(counts.add("a", now: 1_000_000) != nil)
     }
 
     @Test func aClockThatWasSetBackLocksNobodyOut() {
-        var limiter = RequestLimiter(perWindow: 1)
-        #expect(limiter.admit("a", now: 2_000_000) == nil)
-        #expect(limiter.admit("a", now: 1_000_000) == nil)
+        var counts = WindowCounts(perWindow: 1, capacity: 10)
+        #expect(counts.add("a", now: 2_000_000) == nil)
+        #expect(counts.add("a", now: 1_000_000) == nil)
     }
 }

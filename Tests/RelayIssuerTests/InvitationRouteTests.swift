@@ -192,9 +192,9 @@ import Testing
         #expect(answer.retryAfter == "600")
     }
 
-    @Test func tooManyRequestsHaveToWait() async throws {
+    @Test func anAccountThatAsksTooOftenHasToWait() async throws {
         let token = try await joined().accessToken.exposed
-        let issuer = try test.make(requestsPerMinute: 1)
+        let issuer = try test.make(grantsPerMinute: 1)
         #expect(try await ask(["DPoP \(token)"], [proof(token)], issuer: issuer).status == 200)
         #expect(try await ask(["DPoP \(token)"], [proof(token)], issuer: issuer).status == 429)
         try issuer.close()

@@ -249,15 +249,27 @@ import Testing
         #expect(status == 200)
     }
 
-    @Test func tooManyRequestsHaveToWait() async throws {
-        let limited = try test.make(requestsPerMinute: 3)
+    @Test func tooManyFailuresHaveToWait() async throws {
+        let limited = try test.make(failuresPerMinute: 3)
+        let code = try await invite()
         try await live(limited) { client in
             for _ in 0..<3 { #expect(try await post(client, form: [:]).status == 400) }
-            let (status, answer, headers) = try await post(client, form: [:])
+            let (status, refused, headers) = try await post(client, form: [:])
             #expect(status == 429)
-            #expect(answer.error == "temporarily_unavailable")
+            #expect(refused.error == "temporarily_unavailable")
             #expect(headers[.retryAfter] == "60")
             #expect(try await post(client, "/auth/revoke", form: [:]).status == 429)
+            // What is valid is served, as often as it comes.
+            var answer = try await post(client, form: joinFields(code), proof: device.proof(at: test.now)).answer
+            for _ in 0..<5 {
+                let fields = [
+                    "grant_type": "refresh_token", "refresh_token": try #require(answer.refreshToken), "client_id": device.client,
+                ]
+                let refreshed = try await post(client, form: fields, proof: device.proof(at: test.now))
+                #expect(refreshed.status == 200)
+                answer = refreshed.answer
+            }
+            #expect(try await post(client, form: [:]).status == 429)
             test.pass(60_000)
             #expect(try await post(client, form: [:]).status == 400)
         }

@@ -47,9 +47,10 @@ final class TestIssuer: Sendable {
 
     func pass(_ milliseconds: Int64) { world.time.withLock { $0 = Milliseconds(clamping: $0.count + milliseconds) } }
 
-    func make(requestsPerMinute: Int = 100_000) throws(IssuerError) -> Issuer {
+    func make(failuresPerMinute: Int = 100_000, grantsPerMinute: Int = 100_000) throws(IssuerError) -> Issuer {
         var settings = Issuer.Settings(directory: directory, origins: [Self.origin, "http://127.0.0.1:8080"], audience: "the-relay")
-        settings.requestsPerMinute = requestsPerMinute
+        settings.failuresPerMinute = failuresPerMinute
+        settings.grantsPerMinute = grantsPerMinute
         return try Issuer(
             settings: settings,
             now: { [world] in world.time.withLock { $0 } },

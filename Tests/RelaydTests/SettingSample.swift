@@ -58,8 +58,21 @@ struct SettingSample {
         case .certificateFile: self.init("--certificate-file", text: "/chain.pem") { $0.certificateFile == "/chain.pem" }
         case .keyFile: self.init("--key-file", text: "/key.pem") { $0.keyFile == "/key.pem" }
         case .insecure: self.init(["--insecure"], variable: "true", json: "true") { $0.isInsecure }
+        // TrustedProxiesTests, ProxyAttackTests
+        case .trustedProxies:
+            let proxies = ["10.0.0.0/8", "::1/128"]
+            self.init(
+                proxies.flatMap { ["--trusted-proxy", $0] },
+                variable: proxies.joined(separator: ","),
+                json: "[\"10.0.0.0/8\", \"::1/128\"]"
+            ) {
+                $0.trustedProxies.networks.map(\.description) == proxies
+            }
+        // AddressAttackTests
+        case .tokenFailuresPerMinute: self.init("--token-failures-per-minute", number: 5) { $0.tokenFailuresPerMinute == 5 }
+        case .tokenFailureAddresses: self.init("--token-failure-addresses", number: 20) { $0.tokenFailureAddresses == 20 }
         // PatienceTests, HostileClientTests
-        case .strangersPerAddress: self.init("--strangers-per-address", number: 7) { $0.strangersPerAddress == 7 }
+        case .unauthenticatedPerAddress: self.init("--unauthenticated-per-address", number: 7) { $0.unauthenticatedPerAddress == 7 }
         // ControlChannelTests, HostileClientTests
         case .outboundBytes: self.init("--outbound-bytes", number: 70_000) { $0.outboundBytes == 70_000 }
         // PatienceTests

@@ -63,11 +63,11 @@ import Testing
         let configuration = try Self.read(
             ["--idle-seconds", "3"],
             environment: ["RELAYD_IDLE_SECONDS": "2", "RELAYD_DRAIN_SECONDS": "2"],
-            file: #"{"idleSeconds": 1, "drainSeconds": 1, "strangersPerAddress": 1}"#
+            file: #"{"idleSeconds": 1, "drainSeconds": 1, "unauthenticatedPerAddress": 1}"#
         )
         #expect(configuration.idleSeconds == 3)
         #expect(configuration.drainSeconds == 2)
-        #expect(configuration.strangersPerAddress == 1)
+        #expect(configuration.unauthenticatedPerAddress == 1)
     }
 
     @Test func theFileIsFoundByTheEnvironmentToo() throws {

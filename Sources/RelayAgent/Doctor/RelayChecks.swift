@@ -26,7 +26,7 @@ struct RelayChecks: Sendable {
         guard answer.status == 200 else {
             let problem =
                 answer.status == 503
-                ? ConnectionProblem(.relayRestarting, "the relay is starting or stopping")
+                ? ConnectionProblem(.relayRestarting, Self.detail(of: answer.body) ?? "the relay is starting or stopping")
                 : ConnectionProblem(.notARelay, "what answers there is no relay (HTTP \(answer.status))")
             return [Doctor.Check(.relay, failed: problem, advice: Self.advice(problem, membership))]
         }
@@ -34,6 +34,13 @@ struct RelayChecks: Sendable {
         return [
             Doctor.Check(.relay, .ok, "it answers\(trust)"), await identity(), Self.clock(own: own, relay: answer.date), await tunnel(),
         ]
+    }
+
+    /// What the relay itself says is wrong (RFC 9457).
+    private static func detail(of body: [UInt8]) -> String? {
+        struct Problem: Decodable { var detail: String }
+        guard let problem = try? JSONDecoder().decode(Problem.self, from: Data(body)), !problem.detail.isEmpty else { return nil }
+        return DisplayText.sanitized(String(problem.detail.prefix(200)))
     }
 
     static func advice(_ problem: ConnectionProblem, _ membership: Membership) -> String? {

@@ -14,7 +14,7 @@ import Foundation
 
 extension Issuer {
     /// Adds the issuer's routes, below `Issuer.path` and at the address that RFC 8414 §3.1 gives its metadata.
-    /// - Parameter clientAddress: what the client is counted under; for IPv6 best its /64, behind a proxy what that one says.
+    /// - Parameter clientAddress: what the failures of a client are counted under.
     package func addRoutes<Context: RequestContext>(
         to router: some RouterMethods<Context>,
         clientAddress: @escaping @Sendable (Request, Context) -> String
@@ -36,8 +36,8 @@ extension Issuer {
             }
         }
         router.post(RouterPath("\(path)/token")) { [self] request, context in
-            await Issuer.answer { () async throws(OAuthError) -> Response in
-                let form = try await form(of: request, from: clientAddress(request, context))
+            await answer(clientAddress(request, context)) { () async throws(OAuthError) -> Response in
+                let form = try await Issuer.form(of: request)
                 let proofs = Issuer.values(of: "dpop", in: request)
                 guard proofs.count <= 1 else { throw OAuthError(.invalidDPoPProof, "there is more than one DPoP header") }
                 let response = try await exchange(TokenRequest(form), proof: proofs.first, at: url(for: request))
@@ -45,15 +45,14 @@ extension Issuer {
             }
         }
         router.post(RouterPath("\(path)/revoke")) { [self] request, context in
-            await Issuer.answer { () async throws(OAuthError) -> Response in
-                let form = try await form(of: request, from: clientAddress(request, context))
+            await answer(clientAddress(request, context)) { () async throws(OAuthError) -> Response in
+                let form = try await Issuer.form(of: request)
                 try await revoke(form.required("token"), client: TokenRequest.client(form))
                 return Response(status: .ok, headers: [.cacheControl: "no-store"])
             }
         }
         router.post(RouterPath("\(path)/invitations")) { [self] request, context in
-            await Issuer.answer { () async throws(OAuthError) -> Response in
-                try admit(clientAddress(request, context))
+            await answer(clientAddress(request, context)) { () async throws(OAuthError) -> Response in
                 let presented = try Presented(
                     authorization: Issuer.values(of: "authorization", in: request),
                     proofs: Issuer.values(of: "dpop", in: request)
@@ -74,15 +73,7 @@ extension Issuer {
         return (origin ?? settings.origins.first ?? "") + Issuer.path
     }
 
-    private func admit(_ address: String) throws(OAuthError) {
-        let now = now()
-        if let wait = bounds.withLock({ $0.requests.admit(address, now: now) }) {
-            throw OAuthError(.temporarilyUnavailable, "too many requests; wait as Retry-After says", status: 429, retryAfter: wait)
-        }
-    }
-
-    private func form(of request: Request, from address: String) async throws(OAuthError) -> Form {
-        try admit(address)
+    private static func form(of request: Request) async throws(OAuthError) -> Form {
         let type = request.headers[.contentType]?.prefix { $0 != ";" && $0 != " " }.lowercased()
         guard type == "application/x-www-form-urlencoded" else {
             throw OAuthError(.invalidRequest, "the request must be application/x-www-form-urlencoded")
@@ -96,6 +87,10 @@ extension Issuer {
             throw OAuthError(.invalidRequest, "the request broke off")
         }
         return try Form(parsing: Array(body.readableBytesView))
+    }
+
+    private func answer(_ address: String, _ body: () async throws(OAuthError) -> Response) async -> Response {
+        await Issuer.answer { () async throws(OAuthError) -> Response in try await serve(address, body) }
     }
 
     private static func answer(_ body: () async throws(OAuthError) -> Response) async -> Response {

@@ -29,30 +29,43 @@ struct ReplayCache {
     }
 }
 
-/// How often one client address may ask. Counts in windows of a minute; bounded: addresses beyond the table share one count.
-struct RequestLimiter {
+/// Counts events by name, in windows of a minute that begin with a name's first event. Bounded: only the names that were counted last are
+/// remembered. Of the others nothing is known, so none of them has to wait for what came from elsewhere.
+struct WindowCounts {
     static let window: Int64 = 60_000
+
+    private struct Count {
+        var began: Milliseconds
+        var events: Int
+    }
 
     private let perWindow: Int
     private let capacity: Int
-    private var began = Milliseconds(clamping: 0)
-    private var counts: [String: Int] = [:]
+    /// When this generation is full, it takes the place of the older one, which is forgotten.
+    private var recent: [String: Count] = [:]
+    private var older: [String: Count] = [:]
 
-    init(perWindow: Int, capacity: Int = 10_000) {
+    init(perWindow: Int, capacity: Int) {
         self.perWindow = perWindow
         self.capacity = capacity
     }
 
-    /// - Returns: `nil` if the request may go on, else how long to wait.
-    mutating func admit(_ address: String, now: Milliseconds) -> Milliseconds? {
-        if now < began || now.count - began.count >= RequestLimiter.window {
-            began = now
-            counts.removeAll(keepingCapacity: true)
+    /// How many names are remembered.
+    var count: Int { recent.count + older.count }
+
+    /// Counts an event.
+    /// - Returns: `nil` if the name had room for it, else how long it has none.
+    mutating func add(_ name: String, now: Milliseconds) -> Milliseconds? {
+        var count = recent[name] ?? older[name] ?? Count(began: now, events: 0)
+        if now < count.began || now.count - count.began.count >= Self.window { count = Count(began: now, events: 0) }
+        if count.events >= perWindow { return Milliseconds(clamping: count.began.count + Self.window - now.count) }
+        count.events += 1
+        older[name] = nil
+        if recent[name] == nil, recent.count >= max(1, capacity / 2) {
+            older = recent
+            recent = [:]
         }
-        let name = counts[address] != nil || counts.count < capacity ? address : ""
-        let count = counts[name, default: 0]
-        guard count < perWindow else { return Milliseconds(clamping: began.count + RequestLimiter.window - now.count) }
-        counts[name] = count + 1
+        recent[name] = count
         return nil
     }
 }

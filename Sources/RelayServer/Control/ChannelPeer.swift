@@ -26,6 +26,10 @@ final class ChannelPeer: ControlPeer {
 
     func close(code: UInt16, reason: String) { enqueue(.close(code: code, reason: reason)) }
 
+    func resume() {
+        eventLoop.execute { self.handler.value.resume() }
+    }
+
     /// Always by way of the loop's queue, from the loop too: two threads' messages keep their order.
     private func enqueue(_ item: Item) {
         let isFirst = waiting.withLock { waiting in

@@ -31,6 +31,8 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private var hasPeerClosed = false
     /// This channel's next turn is scheduled; until then nothing more is read.
     private var isWaitingForTurn = false
+    /// The core has enough of this endpoint for now; until it says so nothing more is read.
+    private var isHeld = false
     /// What has come since then.
     private var bytesInTurn = 0
     private var isReadWanted = false
@@ -86,7 +88,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         if !isReaderBroken, !hasPeerClosed {
             machine.bytesArrived(now)
             reader.append(bytes)
-            if !isWaitingForTurn { readMessages(context: context) }
+            if !isPaused { readMessages(context: context) }
         }
         if bytesInTurn >= Self.bytesPerTurn { endTurn(context: context) }
     }
@@ -95,7 +97,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         do throws(WebSocketReader.Violation) {
             var bytes = 0
             while bytes < Self.bytesPerTurn {
-                guard !hasPeerClosed, let event = try reader.next() else { return }
+                guard !hasPeerClosed, !isHeld, let event = try reader.next() else { return }
                 received(event)
                 if case .text(let frame) = event {
                     bytes += max(frame.readableBytes, Self.messageInTurn)
@@ -116,15 +118,27 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         context.eventLoop.assumeIsolated().scheduleTask(in: Self.othersTurn) { self.takeTurn() }
     }
 
+    private var isPaused: Bool { isWaitingForTurn || isHeld }
+
     private func takeTurn() {
-        guard let context else { return }
         isWaitingForTurn = false
         bytesInTurn = 0
+        readOn()
+    }
+
+    /// The core takes messages again.
+    func resume() {
+        isHeld = false
+        readOn()
+    }
+
+    private func readOn() {
+        guard let context, !isPaused else { return }
         isHoldingFlush = true
         if !isReaderBroken { readMessages(context: context) }
         isHoldingFlush = false
         flushIfNeeded()
-        guard !isWaitingForTurn else { return }
+        guard !isPaused else { return }
         if isInputClosed { return inputClosed(context: context) }
         guard isReadWanted else { return }
         isReadWanted = false
@@ -132,7 +146,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     }
 
     package func read(context: ChannelHandlerContext) {
-        if isWaitingForTurn { isReadWanted = true } else { context.read() }
+        if isPaused { isReadWanted = true } else { context.read() }
     }
 
     private func inputClosed(context: ChannelHandlerContext) {
@@ -150,7 +164,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         switch event {
         case ChannelEvent.inputClosed:
             // What was said before that counts.
-            if isWaitingForTurn { isInputClosed = true } else { inputClosed(context: context) }
+            if isPaused { isInputClosed = true } else { inputClosed(context: context) }
         case is ChannelShouldQuiesceEvent:
             run(machine.relayStops())
         default:
@@ -220,7 +234,9 @@ extension ControlChannelHandler {
             isCounted = true
             services.metrics.welcomed()
             welcomed()
-        case .forward(let message, let channel): services.core.receive(message, on: channel)
+        case .forward(let message, let channel):
+            isHeld = !services.core.receive(message, on: channel)
+            if isHeld { services.metrics.held() }
         case .follow(let login): follow(login)
         case .disconnected(let channel, let isSilent):
             if isCounted {

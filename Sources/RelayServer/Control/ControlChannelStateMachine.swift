@@ -13,7 +13,7 @@ package struct ControlChannelStateMachine {
         case checkToken(Secret<String>, endpointKey: SigningPublicKey)
         /// Ask the core; the answer is `coreAnswered`.
         case connect(ProvedHello)
-        /// The endpoint is in: larger frames are allowed, and it is no stranger any more.
+        /// The endpoint is in: larger frames are allowed, and it counts as unauthenticated no more.
         case welcomed
         case forward(EndpointMessage, ChannelID)
         /// Say `loginWithdrawn` when this login is; no other any more.

@@ -9,6 +9,8 @@ package protocol ControlPeer: Sendable {
     func send(_ message: RelayMessage)
     /// Closes the channel after what was sent has left (RFC 6455 §7.4 codes).
     func close(code: UInt16, reason: String)
+    /// Reads the channel on, after `RelayCoreProtocol.receive` had it wait.
+    func resume()
 }
 
 /// Names a control channel for the time it is open.

@@ -14,7 +14,8 @@ package protocol RelayCoreProtocol: TunnelGate {
     /// Whether an endpoint was revoked. Calls back once, from any thread.
     func isRevoked(_ endpoint: EndpointID, completion: @escaping @Sendable (Bool) -> Void)
     /// A message on a connected channel, in order. Answers and events go through the peer.
-    func receive(_ message: EndpointMessage, on channel: ChannelID)
+    /// - Returns: whether the next may come. If not, none may until the peer is told to resume: too much of the endpoint waits already.
+    func receive(_ message: EndpointMessage, on channel: ChannelID) -> Bool
     /// The channel is closed, or fell silent. Comes once for every channel that was connected.
     func disconnected(_ channel: ChannelID, isSilent: Bool)
     /// Comes about once a second.

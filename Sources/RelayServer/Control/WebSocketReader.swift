@@ -5,7 +5,7 @@ package import NIOCore
 import RelayProtocol
 
 /// Reads what a WebSocket client sends (RFC 6455 §5). A message is judged by its announced length, before its bytes are
-/// kept, so that a stranger cannot make the relay hold more than the limit of the moment.
+/// kept, so that an unauthenticated connection cannot make the relay hold more than the limit of the moment.
 package struct WebSocketReader {
     package enum Event: Hashable, Sendable {
         case text(ByteBuffer)

@@ -24,7 +24,7 @@ extension RelayCore {
         }
         let limits = limits
         serveRegistrations(request.ref, on: channel) { store in
-            let rows = try store.registrations(of: channel.endpoint)
+            let (rows, stored) = (try store.registrations(of: channel.endpoint), try store.storedBytes(of: channel.account))
             if rows.contains(where: { $0.registration == bytes }) { return false }
             let registration = try Unverified<AppRegistration>(decoding: bytes).payload
             let appID = registration.appID
@@ -32,6 +32,8 @@ extension RelayCore {
             let others = rows.reduce(0) { $1.appID == appID ? $0 : $0 + $1.registration.count }
             do throws(LimitExceeded) {
                 try limits.check(.appRegistrationsBytes, others + bytes.count)
+                let known = rows.reduce(0) { $1.appID == appID ? $0 + $1.registration.count : $0 }
+                if bytes.count > known { try limits.check(.accountBytes, stored + bytes.count - known) }
             } catch {
                 throw Refusal(exceeding: error)
             }

@@ -60,7 +60,7 @@ extension RelayCore {
             guard state.admission != nil, now().count >= state.startTime + Self.startingPeriod else { return }
             for account in state.accounts.filter({ $0.value.awaitsPresence }).keys {
                 state.accounts[account]?.awaitsPresence = false
-                transact { store in
+                transact(for: account) { store in
                     try store.endpoints(of: account)
                 } then: { state, result in
                     guard case .success(let rows) = result else {

@@ -4,7 +4,7 @@
 import NIOCore
 
 /// Accepts and sets up a few connections at a time, and then leaves those who are there already some time: to set a connection up costs more
-/// than to ask for it, and more so while there are many strangers already. The others wait in a line, and behind it in the system's queue,
+/// than to ask for it, and more so while many are not authenticated. The others wait in a line, and behind it in the system's queue,
 /// from which one that finds no room comes again only after seconds. Who has gone from the queue is not set up at all.
 final class AcceptTurns: ChannelDuplexHandler {
     typealias InboundIn = any Channel
@@ -15,7 +15,7 @@ final class AcceptTurns: ChannelDuplexHandler {
     static let turn = 4
     /// So that it is 2,000 in a second at most.
     static let othersTurn = TimeAmount.milliseconds(2)
-    /// While there are many strangers, 1,000.
+    /// While many are not authenticated, 1,000.
     static let longTurn = TimeAmount.milliseconds(4)
     /// How many are accepted until the next turn: more than are set up, so that the system's queue does not overflow when everyone comes at
     /// once, and not as many as can be opened and closed.
@@ -24,13 +24,13 @@ final class AcceptTurns: ChannelDuplexHandler {
     /// after seconds, or is reset.
     static let longestLine = 8_192
 
-    private let strangers: StrangerCount
+    private let unauthenticated: UnauthenticatedConnections
     private var line = CircularBuffer<any Channel>()
     private var acceptedSinceTurn = 0
     private var isOthersTurn = false
     private var isReadWanted = false
 
-    init(among strangers: StrangerCount) { self.strangers = strangers }
+    init(among unauthenticated: UnauthenticatedConnections) { self.unauthenticated = unauthenticated }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let channel = Self.unwrapInboundIn(data)
@@ -53,7 +53,7 @@ final class AcceptTurns: ChannelDuplexHandler {
         }
         context.fireChannelReadComplete()
         isOthersTurn = true
-        let pause = strangers.areMany ? Self.longTurn : Self.othersTurn
+        let pause = unauthenticated.areMany ? Self.longTurn : Self.othersTurn
         context.eventLoop.assumeIsolated().scheduleTask(in: pause) {
             self.isOthersTurn = false
             self.takeTurn(context)

@@ -22,7 +22,7 @@ package struct RelayChannel: HTTPChannelHandler {
     package let responder: Responder
     let origins: OwnOrigins
     let tls: TLSContext?
-    let strangers: StrangerCount
+    let unauthenticated: UnauthenticatedConnections
     let connections: OpenConnections
     let metrics: TransportMetrics
     /// How long the first request may take, the TLS handshake included.
@@ -40,7 +40,7 @@ package struct RelayChannel: HTTPChannelHandler {
         connections.opened(channel)
         channel.readsSmall()
         // A connection that fails here fails alone: an error would reach the listening socket.
-        if let ticket = strangers.admit(channel.remoteAddress) {
+        if let ticket = unauthenticated.admit(channel.remoteAddress) {
             channel.closeFuture.whenComplete { _ in ticket.release() }
             do {
                 try addHandlers(to: channel, ticket: ticket, decided: promise, logger: logger)
@@ -58,12 +58,12 @@ package struct RelayChannel: HTTPChannelHandler {
 
     private func addHandlers(
         to channel: any Channel,
-        ticket: StrangerCount.Ticket,
+        ticket: UnauthenticatedConnections.Ticket,
         decided: EventLoopPromise<NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>?>,
         logger: Logger
     ) throws {
         let pipeline = channel.pipeline.syncOperations
-        let reads = StrangerReads(among: strangers)
+        let reads = PreAuthenticationReads(among: unauthenticated)
         try pipeline.addHandler(reads)
         if let tls { try pipeline.addTLS(tls.current, on: channel) }
         let encoder = HTTPResponseEncoder()
@@ -83,9 +83,10 @@ package struct RelayChannel: HTTPChannelHandler {
             pipeline.removeHandler(reads, promise: nil)
         }
         let outcomes = UpgradeHandler.Outcomes(
+            requestBegins: { ticket.requestBegins(forwardedFor: $0.headers[TrustedProxies.header]) },
             serveHTTP: { context in
                 let pipeline = context.pipeline.syncOperations
-                try pipeline.addHandler(RequestHandler(reads: reads))
+                try pipeline.addHandler(RequestHandler(reads: reads, ticket: ticket))
                 try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: tls != nil))
                 try pipeline.addHandler(HTTPConnectionStateHandler(idleTimeout: idleTimeout, logger: logger))
                 decided.succeed(

@@ -18,19 +18,19 @@ package struct RelayRoutes: Sendable {
     package var issuers: [String]
     /// Where plain tunnel connections are taken, for a client that looks why they fail.
     package var tunnelPorts: @Sendable () -> [Int]
-    /// Whether requests can be served now.
-    package var isReady: @Sendable () async -> Bool
+    /// Why requests cannot be served now, for people; `nil` if they can.
+    package var obstacle: @Sendable () async -> String?
 
     package init(
         origins: OwnOrigins,
         issuers: [String],
         tunnelPorts: @escaping @Sendable () -> [Int],
-        isReady: @escaping @Sendable () async -> Bool
+        obstacle: @escaping @Sendable () async -> String?
     ) {
         self.origins = origins
         self.issuers = issuers
         self.tunnelPorts = tunnelPorts
-        self.isReady = isReady
+        self.obstacle = obstacle
     }
 
     /// - Parameter adding: adds more routes, such as the issuer's.
@@ -40,7 +40,7 @@ package struct RelayRoutes: Sendable {
         router.add(middleware: HostMiddleware(origins: origins))
         router.get("/healthz") { _, _ in Self.text("ok\n") }
         router.get("/readyz") { _, _ in
-            guard await isReady() else { throw ProblemDetails(.serviceUnavailable, "The relay is starting or stopping.") }
+            if let obstacle = await obstacle() { throw ProblemDetails(.serviceUnavailable, obstacle) }
             return Self.text("ready\n")
         }
         router.get("/.well-known/oauth-protected-resource") { request, _ in try protectedResource(request) }

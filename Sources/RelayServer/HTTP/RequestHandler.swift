@@ -19,14 +19,22 @@ final class RequestHandler: ChannelDuplexHandler {
     /// How long the other end may take to read the last answer. To close at once could destroy it, if something is still being sent.
     private static let closingTime = TimeAmount.seconds(2)
 
-    private let reads: StrangerReads
+    private let reads: PreAuthenticationReads
+    private let ticket: UnauthenticatedConnections.Ticket
     private var isLast = false
 
-    init(reads: StrangerReads) { self.reads = reads }
+    init(reads: PreAuthenticationReads, ticket: UnauthenticatedConnections.Ticket) {
+        self.reads = reads
+        self.ticket = ticket
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard !isLast else { return }
-        switch Self.unwrapInboundIn(data) {
+        let part = Self.unwrapInboundIn(data)
+        if case .head(let head) = part, !ticket.requestBegins(forwardedFor: head.headers[TrustedProxies.header]) {
+            return refuse(.tooManyConnections, context: context)
+        }
+        switch part {
         case .head(var head) where head.headers["host"].count > 1:
             head.headers.remove(name: "host")
             context.fireChannelRead(Self.wrapInboundOut(.head(head)))
@@ -38,13 +46,20 @@ final class RequestHandler: ChannelDuplexHandler {
         }
     }
 
+    private func refuse(_ problem: ProblemDetails, context: ChannelHandlerContext) {
+        for part in problem.http1 { write(context: context, data: Self.wrapOutboundOut(part), promise: nil) }
+    }
+
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         switch Self.unwrapOutboundIn(data) {
         case .head(var head) where head.status.code >= 400:
             isLast = true
             head.headers.replaceOrAdd(name: "connection", value: "close")
             context.write(Self.wrapOutboundOut(.head(head)), promise: promise)
-        case .end where isLast:
+        case .end where !isLast:
+            ticket.requestEnds()
+            context.write(data, promise: promise)
+        case .end:
             let written = context.eventLoop.makePromise(of: Void.self)
             written.futureResult.cascade(to: promise)
             written.futureResult.assumeIsolated().whenComplete { _ in self.close(context: context) }

@@ -104,6 +104,11 @@ package enum UpgradeDecision: Hashable, Sendable {
 }
 
 extension ProblemDetails {
+    package static let tooManyConnections = ProblemDetails(
+        .tooManyRequests,
+        "This address has too many connections that are not authenticated.",
+        headers: [.retryAfter: "10"]
+    )
     package static let wrongHost = ProblemDetails(
         .misdirectedRequest,
         "The Host is none of this relay's. If it is meant to be, name it with --url."

@@ -40,6 +40,8 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     /// What the handler does to the pipeline around it.
     struct Outcomes {
+        /// Whether the client of a request may have one more connection.
+        var requestBegins: (HTTPRequestHead) -> Bool
         /// Adds the HTTP server's handlers behind this one.
         var serveHTTP: (ChannelHandlerContext) throws -> Void
         /// Adds the control channel's handlers behind this one.
@@ -142,6 +144,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     private func decide(_ head: HTTPRequestHead, context: ChannelHandlerContext) {
+        guard outcomes.requestBegins(head) else { return refuse(.tooManyConnections, context: context) }
         let address = context.localAddress
         let decision = UpgradeDecision(
             head: head,
@@ -235,21 +238,28 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     private func refuse(_ problem: ProblemDetails, context: ChannelHandlerContext) {
         state = .done
         metrics.refusedUpgrade(status: problem.status.code)
-        let body = ByteBuffer(string: problem.json)
-        var headers: HTTPHeaders = [
-            "content-type": ProblemDetails.contentType, "content-length": String(body.readableBytes), "cache-control": "no-store",
-            "connection": "close",
-        ]
-        for field in problem.headers { headers.add(name: field.name.rawName, value: field.value) }
-        let head = HTTPResponseHead(
-            version: .http1_1,
-            status: HTTPResponseStatus(statusCode: problem.status.code, reasonPhrase: problem.status.reasonPhrase),
-            headers: headers
-        )
-        context.write(Self.wrapOutboundOut(.head(head)), promise: nil)
-        context.write(Self.wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
         let written = context.eventLoop.makePromise(of: Void.self)
         written.futureResult.assumeIsolated().whenComplete { _ in context.close(promise: nil) }
-        context.writeAndFlush(Self.wrapOutboundOut(.end(nil)), promise: written)
+        for part in problem.http1 {
+            if case .end = part {
+                context.writeAndFlush(Self.wrapOutboundOut(part), promise: written)
+            } else {
+                context.write(Self.wrapOutboundOut(part), promise: nil)
+            }
+        }
+    }
+}
+
+extension ProblemDetails {
+    /// The whole answer, the last one of its connection.
+    var http1: [HTTPServerResponsePart] {
+        let body = ByteBuffer(string: json)
+        var headers: HTTPHeaders = [
+            "content-type": Self.contentType, "content-length": String(body.readableBytes), "cache-control": "no-store",
+            "connection": "close",
+        ]
+        for field in self.headers { headers.add(name: field.name.rawName, value: field.value) }
+        let status = HTTPResponseStatus(statusCode: status.code, reasonPhrase: status.reasonPhrase)
+        return [.head(HTTPResponseHead(version: .http1_1, status: status, headers: headers)), .body(.byteBuffer(body)), .end(nil)]
     }
 }

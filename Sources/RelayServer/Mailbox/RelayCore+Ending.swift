@@ -17,7 +17,7 @@ extension RelayCore {
         }
         guard begins else { return }
         let now = now
-        transact { store in
+        transact(for: nil) { store in
             let time = now().count
             return try store.dueCommands(at: time, limit: Self.mostDueCommands).compactMap { key in
                 try store.change(key, { $0.timePassed(now: time) }).map { (key.account, $0) }

@@ -9,13 +9,15 @@ extension RelayCore {
     /// An endpoint connected. As a sender it may have missed outcomes; as a target, if it is a host, it is offered everything without a
     /// committed result, as the window allows.
     func readBoxes(of channel: Channel) {
-        transact { store in
+        transact(for: channel.account) { store in
             let ended = try store.commands(from: channel.endpoint, isFinal: true, account: channel.account)
             return (ended, channel.role == .host ? try store.mailbox(of: channel.endpoint, account: channel.account) : nil)
         } then: { [self] (state, result: Result<([CommandKey], [CommandDescriptor]?), any Error>) in
             guard case .success((let ended, let mailbox)) = result else { return reopen(channel.id, &state) }
-            for key in ended { sendOutcome(of: StoredCommandKey(account: channel.account, command: key), to: channel) }
-            guard let mailbox, state.channels[channel.id] != nil, !state.left.contains(channel.id) else { return }
+            guard state.channels[channel.id] != nil else { return }
+            state.outcomes[channel.id] = ended[...]
+            for _ in 0..<Self.outcomesAtOnce { sendNextOutcome(to: channel, &state) }
+            guard let mailbox, !state.left.contains(channel.id) else { return }
             state.deliveries[channel.id] = CommandDelivery(mailbox: mailbox)
             offerNext(on: channel.id, &state)
         }
@@ -26,7 +28,7 @@ extension RelayCore {
         guard let account = state.channels[id]?.account else { return }
         while let key = state.deliveries[id]?.next() {
             let (key, now) = (StoredCommandKey(account: account, command: key), now)
-            transact { store in
+            transact(for: account) { store in
                 try store.change(key, { $0.offer(now: now().count) })
             } then: { [self] state, result in
                 switch result {
@@ -43,7 +45,7 @@ extension RelayCore {
 
     func received(_ statement: EndpointMessage.CommandReceived, on channel: Channel) {
         let key = StoredCommandKey(account: channel.account, command: CommandKey(sender: statement.sender, id: statement.id))
-        transact { store in
+        transact(on: channel) { store in
             guard try store.command(key)?.command.lane.target == channel.endpoint else { return nil }
             return try store.change(key, { $0.received() })
         } then: { [self] (state, result: Result<CommandChange?, any Error>) in
@@ -70,11 +72,16 @@ extension RelayCore {
         }
         guard let admission = change({ $0.admission }) else { return }
         let final = CommandFinal(outcome: receipt.outcome, receipt: request.receipt.bytes, reply: request.reply?.bytes)
-        let now = now
-        transact { store in
-            guard try store.command(key)?.command.lane.target == channel.endpoint else {
+        let (now, limits) = (now, limits)
+        transact(on: channel, bytes: request.receipt.bytes.count + (request.reply?.bytes.count ?? 0)) { store in
+            let known = try store.command(key)
+            guard known?.command.lane.target == channel.endpoint else {
                 if admission.settlesUnknownResult(now: now().count) { return nil }
                 throw Refusal(.notFound, "the relay does not know the command yet: keep the result")
+            }
+            if let reply = final.reply, known?.isFinal == false {
+                let requested = try store.storedBytes(of: channel.account) + reply.count
+                try limits.check(.accountBytes, requested) { Refusal(exceeding: $0) }
             }
             return try store.change(key, { $0.ended(final, digest: receipt.command, now: now().count) })
         } then: { [self] (state, result: Result<CommandChange?, any Error>) in
@@ -88,7 +95,8 @@ extension RelayCore {
                 let refusal = Refusal(error)
                 state.send(.failure(refusal.failure(request.ref)), to: channel.id)
                 // The command would stay unanswered; on its next channel the target tells the result again.
-                if refusal.code != .notFound { reopen(channel.id, &state) }
+                // For want of room a new channel would not help: the target keeps the result until senders have taken theirs.
+                if refusal.code != .notFound, refusal.code != .limitExceeded { reopen(channel.id, &state) }
             }
         }
     }

@@ -23,7 +23,7 @@ extension RelayCore {
         // With the state at hand, so that what is stored keeps the order in which it is decided here.
         change { state in
             let host = state.beginOffer(of: descriptor, in: channel.account)
-            transact { store in
+            transact(on: channel, bytes: command.encoded.count) { store in
                 try Self.store(
                     command,
                     again: request.again,
@@ -85,8 +85,9 @@ extension RelayCore {
         let mailbox = try store.mailboxUse(of: lane.target, account: account)
         let share = try mailboxShare(of: sender, with: target, store)
         let outcomes = try store.outcomesUse(of: lane.sender, account: account)
+        let stored = try store.storedBytes(of: account)
         let admitted = Result { () throws(CommandRefusal) in
-            try admission.check(
+            let inDoubt = try admission.check(
                 descriptor,
                 again: again,
                 now: now,
@@ -96,6 +97,9 @@ extension RelayCore {
                 share: share,
                 repliesWaiting: outcomes
             )
+            let requested = stored + AccountUse.overhead + descriptor.size
+            try admission.limits.check(.accountBytes, requested) { CommandRefusal(.limit($0), mayHaveRun: inDoubt) }
+            return inDoubt
         }
         if case .success(let inDoubt) = admitted {
             var (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt)
@@ -136,7 +140,7 @@ extension RelayCore {
     func cancel(_ request: EndpointMessage.CommandCancel, on channel: Channel) {
         let key = StoredCommandKey(account: channel.account, command: CommandKey(sender: channel.endpoint, id: request.id))
         let now = now
-        transact { store in
+        transact(on: channel) { store in
             guard let change = try store.change(key, { $0.cancel(now: now().count) }) else {
                 throw Refusal(.notFound, "there is no such command of this endpoint")
             }
@@ -154,19 +158,26 @@ extension RelayCore {
 
     func acknowledge(_ statement: EndpointMessage.CommandAcknowledge, on channel: Channel) {
         let key = StoredCommandKey(account: channel.account, command: CommandKey(sender: channel.endpoint, id: statement.id))
-        transact { store in
+        transact(on: channel) { store in
             try store.change(key, { $0.acknowledged() })
         } then: { _, _ in
             // Without the write the outcome is told again on the sender's next channel.
         }
     }
 
-    /// An outcome that a sender may have missed. In a transaction of its own: all replies together may be large, and others wait meanwhile.
-    func sendOutcome(of key: StoredCommandKey, to channel: Channel) {
-        transact { store in
+    /// How many outcomes are read ahead for a channel. A sender may have a mailbox full of them, and as often as it connects.
+    static let outcomesAtOnce = 16
+
+    /// An outcome that a sender may have missed, and then the next. In a transaction of its own: all replies together may be large, and
+    /// others wait meanwhile.
+    func sendNextOutcome(to channel: Channel, _ state: inout State) {
+        guard let next = state.outcomes[channel.id]?.popFirst() else { return state.outcomes[channel.id] = nil }
+        let key = StoredCommandKey(account: channel.account, command: next)
+        transact(for: channel.account) { store in
             try store.change(key, { $0.senderConnected() })
         } then: { [self] state, result in
             guard case .success(let change) = result else { return reopen(channel.id, &state) }
+            defer { sendNextOutcome(to: channel, &state) }
             for case .final(let final) in change?.effects ?? [] {
                 state.send(.commandStatus(.init(id: key.command.id, status: final.message)), to: channel.id)
             }

@@ -10,6 +10,7 @@ package struct TransportMetrics: Sendable {
     private let received: Counter
     private let sent: Counter
     private let turnedAwayCount: Counter
+    private let heldCount: Counter
 
     package init(factory: any MetricsFactory = MetricsSystem.factory) {
         self.factory = factory
@@ -17,6 +18,7 @@ package struct TransportMetrics: Sendable {
         self.received = Counter(label: "relay_control_messages_received_total", factory: factory)
         self.sent = Counter(label: "relay_control_messages_sent_total", factory: factory)
         self.turnedAwayCount = Counter(label: "relay_connections_turned_away_total", factory: factory)
+        self.heldCount = Counter(label: "relay_control_channels_held_total", factory: factory)
         channels.set(0)
     }
 
@@ -26,6 +28,8 @@ package struct TransportMetrics: Sendable {
     func left() { channels.decrement() }
     func receivedMessage() { received.increment() }
     func sentMessage() { sent.increment() }
+    /// A channel is not read for a while, since too much of its account waits for the store.
+    func held() { heldCount.increment() }
     /// A connection of an address that has too many.
     func turnedAway() { turnedAwayCount.increment() }
 

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Everything the relay must not forget. A transaction is one closure over rows; transactions run one after another in the
-/// order in which they were submitted, and several may be committed together.
+/// Everything the relay must not forget. A transaction is one closure over rows. Transactions run one after another, those of one account
+/// in the order in which they were submitted, and several may be committed together. Accounts are served in rotation.
 package protocol RelayStore: Sendable {
     /// Runs the work and makes what it wrote durable. Never blocks, so event loops may call it. Work that fails undoes its own writes
-    /// only. It may be run more than once, all that it has written before being undone; and is told once, after the commit is on disk or
-    /// has failed, from any thread but never from within `submit`, in the order of submission.
+    /// only. It may be run more than once, all that it has written before being undone. It is told once, after the commit is on disk or
+    /// has failed, from any thread but never from within `submit`. All work is told in the order in which it was run: for one account
+    /// that is the order of submission, between accounts no order is promised.
     func submit(_ work: StoreWork)
 }
 
 /// One submitted transaction. Two closures made where the type of the result is known, and no generic class: nothing has to be looked up
 /// while they run.
 package struct StoreWork: Sendable {
+    /// Whose work it is; `nil` for the relay's own.
+    let account: AccountID?
     /// Returns why it failed.
     let run: @Sendable (any StoreTransaction) -> (any Error)?
     /// Told why its commit is not known to be on disk: what was written may be there or not.
@@ -21,9 +24,11 @@ package struct StoreWork: Sendable {
     /// - Parameter completion: Told what the body returned or threw, or `StoreError.unavailable`.
     @inline(__always)
     init<Value: Sendable>(
+        for account: AccountID?,
         _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
         completion: @escaping @Sendable (Result<Value, any Error>) -> Void
     ) {
+        self.account = account
         // The result waits for the commit; nobody but the store touches it meanwhile.
         nonisolated(unsafe) var result: Result<Value, any Error>?
         run = { transaction in
@@ -45,16 +50,20 @@ package struct StoreWork: Sendable {
 extension RelayStore {
     @inline(__always)
     package func submit<Value: Sendable>(
+        for account: AccountID?,
         _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
         completion: @escaping @Sendable (Result<Value, any Error>) -> Void
     ) {
-        submit(StoreWork(body, completion: completion))
+        submit(StoreWork(for: account, body, completion: completion))
     }
 
     /// `submit` for those who can wait.
-    package func transact<Value: Sendable>(_ body: @escaping @Sendable (any StoreTransaction) throws -> Value) async throws -> Value {
+    package func transact<Value: Sendable>(
+        for account: AccountID? = nil,
+        _ body: @escaping @Sendable (any StoreTransaction) throws -> Value
+    ) async throws -> Value {
         try await withCheckedThrowingContinuation { continuation in
-            submit(body) { continuation.resume(with: $0) }
+            submit(for: account, body) { continuation.resume(with: $0) }
         }
     }
 }

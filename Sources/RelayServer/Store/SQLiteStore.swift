@@ -17,13 +17,8 @@ import Musl
 /// the next: a disk flushes some hundred times in a second, a relay has to answer more often.
 package final class SQLiteStore: RelayStore {
     private struct Queue {
-        var work: [StoreWork] = []
+        var work = StoreQueue<StoreWork>()
         var isWorking = false
-
-        mutating func take(_ most: Int) -> [StoreWork] {
-            defer { work.removeFirst(min(most, work.count)) }
-            return Array(work.prefix(most))
-        }
     }
 
     /// A larger group would only make its first wait.
@@ -33,7 +28,7 @@ package final class SQLiteStore: RelayStore {
     private let lock: StoreLock?
     private let queue = Mutex(Queue())
     /// Used in `commit` alone, which runs on the thread.
-    private nonisolated(unsafe) let cache = StoreCache()
+    private nonisolated(unsafe) let cache: StoreCache
     private let thread = DispatchQueue(label: "relay.store")
 
     /// Opens the database in a directory, and makes both if they are not there. Only one store can have a directory open.
@@ -79,6 +74,7 @@ package final class SQLiteStore: RelayStore {
         let migrator = SQLiteSchema.migrator
         if try database.inDatabase({ try migrator.hasBeenSuperseded($0) }) { throw StoreError.tooNew(path) }
         try migrator.migrate(database)
+        cache = StoreCache(use: try database.inDatabase { try AccountUse(reading: $0) })
         self.database = database
         self.lock = lock
     }
@@ -98,7 +94,7 @@ package final class SQLiteStore: RelayStore {
 
     package func submit(_ work: StoreWork) {
         let wasWorking = queue.withLock { queue in
-            queue.work.append(work)
+            queue.work.append(work, for: work.account)
             defer { queue.isWorking = true }
             return queue.isWorking
         }
@@ -109,7 +105,7 @@ package final class SQLiteStore: RelayStore {
         while true {
             var group = queue.withLock { queue in
                 queue.isWorking = !queue.work.isEmpty
-                return queue.take(Self.largestGroup)
+                return queue.work.take(Self.largestGroup)
             }
             if group.isEmpty { return }
             let failure = commit(&group)
@@ -127,7 +123,7 @@ package final class SQLiteStore: RelayStore {
                     // Where threads share a core, those who have something for the store may be waiting for this one: what a commit costs is
                     // shared by all that is in it.
                     sched_yield()
-                    let others = queue.withLock { $0.take(Self.largestGroup - group.count) }
+                    let others = queue.withLock { $0.work.take(Self.largestGroup - group.count) }
                     group += others
                     try run(others, in: database, inSavepoints: false)
                 } catch is HalfWritten {
@@ -137,6 +133,7 @@ package final class SQLiteStore: RelayStore {
                     try run(group, in: database, inSavepoints: true)
                 }
                 try database.cachedStatement(sql: "COMMIT").execute()
+                cache.use.groupCommitted()
                 return nil
             } catch {
                 undo(database)
@@ -149,6 +146,7 @@ package final class SQLiteStore: RelayStore {
 
     private func undo(_ database: Database) {
         cache.forgetAll()
+        cache.use.groupUndone()
         if database.isInsideTransaction { try? database.execute(sql: "ROLLBACK") }
     }
 
@@ -161,9 +159,11 @@ package final class SQLiteStore: RelayStore {
             guard database.isInsideTransaction else { throw Self.unavailable(failure) }
             let isSpoilt = failure != nil && database.totalChangesCount != before
             if isSpoilt, !inSavepoints { throw HalfWritten() }
+            if !isSpoilt { cache.use.workSucceeded() }
             guard inSavepoints else { continue }
             if isSpoilt {
                 cache.forgetAll()
+                cache.use.workUndone()
                 try database.execute(sql: "ROLLBACK TO work")
             }
             try database.cachedStatement(sql: "RELEASE work").execute()
@@ -177,10 +177,12 @@ package final class SQLiteStore: RelayStore {
         if let error = error as? StoreError { return error }
         guard let error = error as? DatabaseError else { return .unavailable("a write failed") }
         return switch error.resultCode {
-        case .SQLITE_FULL: .unavailable("the disk is full")
+        case .SQLITE_FULL: .unavailable("its disk is full")
         case .SQLITE_BUSY, .SQLITE_LOCKED: .unavailable("another process keeps it locked")
         case .SQLITE_READONLY: .unavailable("its directory cannot be written to")
         case .SQLITE_CORRUPT, .SQLITE_NOTADB: .unavailable("it is damaged: stop the relay, and restore it from a backup")
+        // What GRDB says of a database that was closed.
+        case .SQLITE_MISUSE: .unavailable("the relay is stopping")
         default: .unavailable("SQLite error \(error.extendedResultCode.rawValue)")
         }
     }

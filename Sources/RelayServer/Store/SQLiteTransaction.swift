@@ -164,6 +164,8 @@ struct SQLiteTransaction: StoreTransaction {
     }
 
     func removeEndpoint(_ id: EndpointID, of account: AccountID) throws {
+        let bytes = try registrationBytes("endpoints.account = ? AND registrations.endpoint = ?", [account.rawValue, id.data])
+        cache.use.add(-bytes, to: account)
         try run("DELETE FROM endpoints WHERE id = ? AND account = ?", [id.blob, account.rawValue])
         // What it has said for others goes with it.
         cache.forgetEndpoints()
@@ -245,6 +247,7 @@ struct SQLiteTransaction: StoreTransaction {
     }
 
     func put(_ registration: RegistrationRow, of endpoint: EndpointID) throws {
+        let bytes = try registrationBytes(of: registration.appID, endpoint)
         try run(
             """
             INSERT INTO registrations (endpoint, app, version, registration) VALUES (?, ?, ?, ?)
@@ -252,17 +255,39 @@ struct SQLiteTransaction: StoreTransaction {
             """,
             [endpoint.blob, registration.appID, Self.signed(registration.version), SQLiteBlob(registration.registration)]
         )
-        try forgetDirectory(with: endpoint)
+        try registrationsChanged(of: endpoint, by: AccountUse.overhead + registration.registration.count - bytes)
     }
 
     func removeRegistration(_ appID: String, of endpoint: EndpointID) throws {
+        let bytes = try registrationBytes(of: appID, endpoint)
         try run("DELETE FROM registrations WHERE endpoint = ? AND app = ?", [endpoint.blob, appID])
-        try forgetDirectory(with: endpoint)
+        try registrationsChanged(of: endpoint, by: -bytes)
     }
 
-    private func forgetDirectory(with endpoint: EndpointID) throws {
-        if let account = try self.endpoint(endpoint)?.account { cache.forgetDirectory(of: account) }
+    private func registrationBytes(of appID: String, _ endpoint: EndpointID) throws -> Int {
+        try registrationBytes("registrations.endpoint = ? AND registrations.app = ?", [endpoint.data, appID])
     }
+
+    /// What some registrations count.
+    private func registrationBytes(_ condition: String, _ arguments: StatementArguments) throws -> Int {
+        try Int.fetchOne(
+            statement(
+                """
+                SELECT coalesce(sum(\(AccountUse.overhead) + length(registration)), 0)
+                FROM registrations JOIN endpoints ON endpoints.id = registrations.endpoint WHERE \(condition)
+                """
+            ),
+            arguments: arguments
+        ) ?? 0
+    }
+
+    private func registrationsChanged(of endpoint: EndpointID, by bytes: Int) throws {
+        guard let account = try self.endpoint(endpoint)?.account else { return }
+        cache.use.add(bytes, to: account)
+        cache.forgetDirectory(of: account)
+    }
+
+    func storedBytes(of account: AccountID) -> Int { cache.use.bytes(of: account) }
 
     func vouchers(for endpoint: EndpointID) throws -> [[UInt8]] {
         if let known = cache.endpoints[endpoint]?.vouchers { return known }

@@ -48,6 +48,8 @@ final class StoreCache {
     /// What anything counts beyond its bytes.
     private static let overhead = 512
 
+    /// Not forgotten with the rest: of this there is one number for each account.
+    let use: AccountUse
     private(set) var commands: [StoredCommandKey: Command] = [:]
     private(set) var endpoints: [EndpointID: Endpoint] = [:]
     /// By sender.
@@ -57,6 +59,8 @@ final class StoreCache {
     private var directories: [AccountID: [DirectoryEntry]] = [:]
     /// Of what was ever kept since all was forgotten.
     private var bytes = 0
+
+    init(use: AccountUse = AccountUse()) { self.use = use }
 
     func forgetAll() {
         guard bytes > 0 else { return }
@@ -83,6 +87,7 @@ final class StoreCache {
 
     /// A command is what it was not before; without it, it is gone.
     func changed(_ key: StoredCommandKey, from old: MailboxCommand?, to new: Command?) {
+        use.add((new.map { AccountUse.bytes(of: $0.row) } ?? 0) - (old.map(AccountUse.bytes(of:)) ?? 0), to: key.account)
         if let old { add(old, -1, in: key.account) }
         if let new {
             add(new.row, 1, in: key.account)

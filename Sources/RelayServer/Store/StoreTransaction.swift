@@ -196,6 +196,8 @@ package protocol StoreTransaction {
     func account(of identity: Identity) throws -> AccountID?
     /// Makes an account, with its first identity.
     func addAccount(_ id: AccountID, identity: Identity, time: Int64) throws
+    /// What its commands, outcomes and registrations take, with what this transaction has written.
+    func storedBytes(of account: AccountID) throws -> Int
 
     // MARK: Endpoints
 

@@ -9,7 +9,7 @@ extension RelayCore {
         guard request.target != channel.endpoint else {
             return refuse(Refusal(.unsupported, "an endpoint needs no tunnel to itself"), request.ref, on: channel.id)
         }
-        transact { store in
+        transact(on: channel) { store in
             let row = try store.endpoint(channel.endpoint, of: channel.account)
             let target = try store.endpoint(request.target, of: channel.account)
             return (try store.introduction(of: row), row.isNewcomer(to: target))
@@ -63,7 +63,7 @@ extension RelayCore {
         let ids = state.tunnels.offers(to: host.endpoint)
         guard !ids.isEmpty else { return }
         let openers = Set(ids.compactMap { state.tunnels.tunnels[$0]?.opening.opener })
-        transact { store in
+        transact(for: host.account) { store in
             var introductions: [EndpointID: Introduction] = [:]
             for opener in openers {
                 // One that was shut out meanwhile has no tunnels any more.

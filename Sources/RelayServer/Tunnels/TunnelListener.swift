@@ -13,7 +13,7 @@ import Synchronization
 final class TunnelListener: Service {
     let addresses: [ListenAddress]
     let gate: any TunnelGate
-    let strangers: StrangerCount
+    let unauthenticated: UnauthenticatedConnections
     let connections: OpenConnections
     let metrics: TransportMetrics
     let tunnelMetrics: TunnelMetrics
@@ -29,7 +29,7 @@ final class TunnelListener: Service {
     init(
         addresses: [ListenAddress],
         gate: any TunnelGate,
-        strangers: StrangerCount,
+        unauthenticated: UnauthenticatedConnections,
         connections: OpenConnections,
         metrics: TransportMetrics,
         tunnelMetrics: TunnelMetrics,
@@ -39,7 +39,7 @@ final class TunnelListener: Service {
     ) {
         self.addresses = addresses
         self.gate = gate
-        self.strangers = strangers
+        self.unauthenticated = unauthenticated
         self.connections = connections
         self.metrics = metrics
         self.tunnelMetrics = tunnelMetrics
@@ -86,15 +86,17 @@ final class TunnelListener: Service {
         ServerBootstrap(group: EventLoops.connections, childGroup: EventLoops.connections)
             .serverChannelOption(.backlog, value: Int32(RelayService.backlog))
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .serverChannelInitializer { [strangers] channel in
-                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(AcceptTurns(among: strangers)) }
+            .serverChannelInitializer { [unauthenticated] channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(AcceptTurns(among: unauthenticated))
+                }
             }
             .childChannelOption(.socketOption(.so_keepalive), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
-            .childChannelInitializer { [gate, strangers, connections, metrics, tunnelMetrics, patience] channel in
+            .childChannelInitializer { [gate, unauthenticated, connections, metrics, tunnelMetrics, patience] channel in
                 connections.opened(channel)
-                guard let ticket = strangers.admit(channel.remoteAddress) else {
+                guard let ticket = unauthenticated.admit(channel.remoteAddress) else {
                     metrics.turnedAway()
                     channel.close(promise: nil)
                     return channel.eventLoop.makeSucceededVoidFuture()
@@ -102,7 +104,7 @@ final class TunnelListener: Service {
                 channel.closeFuture.whenComplete { _ in ticket.release() }
                 return channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
-                    let reads = StrangerReads(among: strangers)
+                    let reads = PreAuthenticationReads(among: unauthenticated)
                     let known = {
                         ticket.release()
                         pipeline.removeHandler(reads, promise: nil)

@@ -19,7 +19,7 @@ import Testing
         #expect(configuration.dataDirectory == "/default")
         #expect(!configuration.isInsecure)
         #expect(configuration.limits == Limits())
-        #expect(configuration.strangersPerAddress == 256)
+        #expect(configuration.unauthenticatedPerAddress == 256)
     }
 
     @Test func tunnelsAreListenedForBesideTheRest() throws {

@@ -275,12 +275,12 @@ import Testing
                 // What was not answered is offered again on the next channel.
                 if !seen.contains(command.header.number) { seen.append(command.header.number) }
                 guard let far, answersAll || .random(using: &random) else { continue }
-                world.core.receive(received(command), on: far.channel)
+                _ = world.core.receive(received(command), on: far.channel)
             }
         }
         for command in commands {
             // Nobody waits for anything.
-            world.core.receive(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near.channel)
+            _ = world.core.receive(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near.channel)
             switch Int.random(in: 0..<6, using: &random) {
             case 0: try await listen()
             case 1:

@@ -68,7 +68,7 @@ import Testing
             sender.refs[testRef(ref)] = command
             let again = !sender.sent.insert(command.header.id).inserted
             let message = EndpointMessage.commandSend(.init(ref: testRef(ref), command: Blob(command.encoded), again: again))
-            world.core.receive(message, on: sender.session.channel)
+            _ = world.core.receive(message, on: sender.session.channel)
         }
 
         func submit(by sender: Sender, app: String, life: Int64) async throws {
@@ -103,7 +103,9 @@ import Testing
         func reconnectTarget() async throws {
             world.core.disconnected(target.session.channel, isSilent: false)
             target.session = try await open(target.device)
-            for key in target.unsettled { if let message = target.handled[key] { world.core.receive(message, on: target.session.channel) } }
+            for key in target.unsettled {
+                if let message = target.handled[key] { _ = world.core.receive(message, on: target.session.channel) }
+            }
         }
 
         func listen() async throws {
@@ -143,7 +145,7 @@ import Testing
 
         private func take(_ command: SealedCommand) throws {
             let key = command.descriptor.key
-            if let result = target.handled[key] { return world.core.receive(result, on: target.session.channel) }
+            if let result = target.handled[key] { return _ = world.core.receive(result, on: target.session.channel) }
             if target.pending.contains(command) { return received(command) }
             // A lower number than one taken before was overtaken.
             if command.header.number <= target.highest[command.header.lane] ?? 0 { target.overtaken += 1 }
@@ -153,7 +155,10 @@ import Testing
         }
 
         private func received(_ command: SealedCommand) {
-            world.core.receive(.commandReceived(.init(sender: command.header.sender, id: command.header.id)), on: target.session.channel)
+            _ = world.core.receive(
+                .commandReceived(.init(sender: command.header.sender, id: command.header.id)),
+                on: target.session.channel
+            )
         }
 
         func handleOne() throws {
@@ -166,7 +171,7 @@ import Testing
             )
             target.handled[command.descriptor.key] = message
             target.unsettled.append(command.descriptor.key)
-            world.core.receive(message, on: target.session.channel)
+            _ = world.core.receive(message, on: target.session.channel)
         }
     }
 

@@ -17,6 +17,8 @@ final class TestStore: RelayStore {
 
     private struct State {
         var submitted = 0
+        var done = 0
+        var mostWaiting = 0
         var faults: [Int: Fault] = [:]
         var failsAlways = false
     }
@@ -28,6 +30,10 @@ final class TestStore: RelayStore {
     init(_ store: any RelayStore) { self.beneath = store }
 
     var submitted: Int { state.withLock { $0.submitted } }
+    /// How many were submitted and not done, at the worst moment.
+    var mostWaiting: Int { state.withLock { $0.mostWaiting } }
+    func forgetMostWaiting() { state.withLock { $0.mostWaiting = 0 } }
+    var isDone: Bool { state.withLock { $0.done == $0.submitted } }
 
     /// Fails the transaction that is submitted after so many more.
     func fail(after count: Int, _ fault: Fault) { state.withLock { $0.faults[$0.submitted + count] = fault } }
@@ -35,14 +41,26 @@ final class TestStore: RelayStore {
     func failAlways(_ fails: Bool) { state.withLock { $0.failsAlways = fails } }
 
     func submit(_ work: StoreWork) {
+        let report: @Sendable (StoreWork, StoreError?) -> Void = { [self] work, error in
+            work.report(error)
+            state.withLock { $0.done += 1 }
+        }
         let fault: Fault? = state.withLock { state in
-            defer { state.submitted += 1 }
+            defer {
+                state.submitted += 1
+                state.mostWaiting = max(state.mostWaiting, state.submitted - state.done)
+            }
             return state.failsAlways ? .before : state.faults.removeValue(forKey: state.submitted)
         }
         switch fault {
-        case nil: beneath.submit(work)
-        case .before: beneath.submit({ _ in }, completion: { _ in work.report(.unavailable("test")) })
-        case .after: beneath.submit({ if let error = work.run($0) { throw error } }, completion: { _ in work.report(.unavailable("test")) })
+        case nil:
+            beneath.submit(for: work.account, { if let error = work.run($0) { throw error } }) { result in
+                // What the work itself threw, it remembers.
+                if case .failure(let error) = result { report(work, error as? StoreError) } else { report(work, nil) }
+            }
+        case .before: beneath.submit(for: work.account, { _ in }) { _ in report(work, .unavailable("test")) }
+        case .after:
+            beneath.submit(for: work.account, { if let error = work.run($0) { throw error } }) { _ in report(work, .unavailable("test")) }
         }
     }
 }
@@ -52,6 +70,7 @@ final class TestPeer: ControlPeer {
     private struct State {
         var messages: [RelayMessage] = []
         var closeCode: UInt16?
+        var resumed = 0
     }
 
     private let state = Mutex(State())
@@ -62,6 +81,11 @@ final class TestPeer: ControlPeer {
             if state.closeCode == nil { state.messages.append(message) }
         }
     }
+
+    func resume() { state.withLock { $0.resumed += 1 } }
+
+    /// How often the channel was to be read on.
+    var resumed: Int { state.withLock { $0.resumed } }
 
     func close(code: UInt16, reason: String) { state.withLock { $0.closeCode = $0.closeCode ?? code } }
 

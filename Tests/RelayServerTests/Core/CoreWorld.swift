@@ -68,9 +68,9 @@ final class CoreWorld: Sendable {
     /// Waits until everything that was submitted, and what came of it, is done.
     func settle() async throws {
         while true {
-            let submitted = store.submitted
+            let isDone = store.isDone
             try await store.beneath.transact { _ in }
-            if store.submitted == submitted { return }
+            if isDone, store.isDone { return }
         }
     }
 
@@ -155,7 +155,7 @@ struct Session: Sendable {
     /// What the relay says to a message, and to what it brings about.
     @discardableResult
     func say(_ message: EndpointMessage) async throws -> [RelayMessage] {
-        world.core.receive(message, on: channel)
+        _ = world.core.receive(message, on: channel)
         return try await hear()
     }
 

@@ -87,15 +87,15 @@ import Testing
                     actors[index].appVersion += 1
                     let appID = ["player", "viewer"].randomElement(using: &random) ?? "player"
                     let registration = try actors[index].device.registration(account, appID: appID, version: actors[index].appVersion)
-                    world.core.receive(.publish(.init(ref: testRef(), registration: Blob(registration.encoded))), on: host.channel)
-                case 3: world.core.receive(.unpublish(.init(ref: testRef(), appID: "player")), on: host.channel)
+                    _ = world.core.receive(.publish(.init(ref: testRef(), registration: Blob(registration.encoded))), on: host.channel)
+                case 3: _ = world.core.receive(.unpublish(.init(ref: testRef(), appID: "player")), on: host.channel)
                 case 4:
                     actors[index].version += 1
                     actors[index].device.name = "Device \(actors[index].version)"
                     let record = try actors[index].device.record(account, version: actors[index].version)
-                    world.core.receive(.endpointUpdate(.init(ref: testRef(), record: Blob(record.encoded))), on: host.channel)
+                    _ = world.core.receive(.endpointUpdate(.init(ref: testRef(), record: Blob(record.encoded))), on: host.channel)
                 case 5:
-                    world.core.receive(.leaving(.init(ref: testRef(), reason: .suspended)), on: host.channel)
+                    _ = world.core.receive(.leaving(.init(ref: testRef(), reason: .suspended)), on: host.channel)
                     world.core.disconnected(host.channel, isSilent: false)
                     actors[index].host = nil
                 case 6:
@@ -111,10 +111,10 @@ import Testing
                     // Of the actors some are established, so that some revocations are refused.
                     if random.next() & 1 == 0 {
                         let approval = try eyes.approval(of: actors[index].device, account: account, version: actors[index].version)
-                        world.core.receive(approval, on: eyesHost.channel)
+                        _ = world.core.receive(approval, on: eyesHost.channel)
                     }
                     let revocation = try actors[index].device.revocation(of: actors[other].device.id, account: account)
-                    world.core.receive(revocation, on: host.channel)
+                    _ = world.core.receive(revocation, on: host.channel)
                     actors[other] = Actor(device: TestDevice(subject: "me"))
                 }
             }

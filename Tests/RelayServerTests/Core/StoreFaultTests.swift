@@ -92,23 +92,23 @@ import Testing
             let before = world.store.submitted
             world.store.fail(after: step, fault)
 
-            world.core.receive(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: parties.near.channel)
+            _ = world.core.receive(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: parties.near.channel)
             try await parties.listen(command, comment)
             for _ in 0..<4 where !(parties.isAccepted && parties.isReceived) {
                 try await parties.reconnect()
                 if !parties.isAccepted {
                     let again = EndpointMessage.commandSend(.init(ref: testRef(), command: Blob(command.encoded), again: true))
-                    world.core.receive(again, on: parties.near.channel)
+                    _ = world.core.receive(again, on: parties.near.channel)
                 }
                 try await parties.listen(command, comment)
             }
             #expect(parties.isAccepted && parties.isReceived, comment)
 
-            world.core.receive(.commandReceived(.init(sender: sender.id, id: command.header.id)), on: parties.far.channel)
+            _ = world.core.receive(.commandReceived(.init(sender: sender.id, id: command.header.id)), on: parties.far.channel)
             try await parties.listen(command, comment)
             for _ in 0..<4 where !parties.isSettled {
                 try await parties.reconnect()
-                world.core.receive(try parties.result(command), on: parties.far.channel)
+                _ = world.core.receive(try parties.result(command), on: parties.far.channel)
                 try await parties.listen(command, comment)
             }
             #expect(parties.isSettled, comment)
@@ -144,7 +144,7 @@ import Testing
         ]
         for request in requests {
             world.store.failAlways(true)
-            world.core.receive(request, on: host.channel)
+            _ = world.core.receive(request, on: host.channel)
             world.store.failAlways(false)
             let answer = try await host.hear()
             #expect(answer.compactMap(\.failure).map(\.code) == [.unavailable])
@@ -162,7 +162,7 @@ import Testing
         let command = try await world.command(from: sender, to: target)
         // Stored and offered in one: neither happens.
         world.store.fail(after: 0, .before)
-        world.core.receive(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near.channel)
+        _ = world.core.receive(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near.channel)
         #expect(try await near.hear().map(\.failure?.code) == [.unavailable])
         #expect(try await far.hear().isEmpty)
         #expect(try await world.row(command) == nil)
@@ -175,7 +175,7 @@ import Testing
         for command in commands { try await near.send(command) }
         #expect(try await far.hear().compactMap(\.offered) == commands.dropLast().map(\.encoded))
         world.store.fail(after: 1, .before)
-        world.core.receive(.commandReceived(.init(sender: sender.id, id: command.header.id)), on: far.channel)
+        _ = world.core.receive(.commandReceived(.init(sender: sender.id, id: command.header.id)), on: far.channel)
         #expect(try await far.hear().isEmpty)
         #expect(far.peer.closeCode == 1013)
         #expect(try await world.row(commands[16])?.state == .stored)

@@ -54,8 +54,8 @@ import Foundation
         }
     }
 
-    @Test func anAddressHasOnlySoManyStrangers() async throws {
-        try await TestRelay.with(configure: { $0.strangersPerAddress = 2 }) { relay in
+    @Test func anAddressHasOnlySoManyUnauthenticatedConnections() async throws {
+        try await TestRelay.with(configure: { $0.unauthenticatedPerAddress = 2 }) { relay in
             // Known endpoints do not count.
             let known = try await TestWebSocket.welcomed(relay)
             let first = try await TestWebSocket.open(relay)
@@ -63,7 +63,7 @@ import Foundation
             let third = try await relay.connect()
             #expect(await third.textUntilClosed().isEmpty)
             await first.socket.close()
-            #expect(try await eventually { relay.strangers.total == 1 })
+            #expect(try await eventually { relay.unauthenticated.total == 1 })
             let fourth = try await TestWebSocket.open(relay)
             _ = try await fourth.challenge()
             for client in [known, second, fourth] { await client.socket.close() }
@@ -106,7 +106,7 @@ import Foundation
                     await client.socket.close()
                 }
             }
-            #expect(try await eventually { relay.core.disconnected.count == 101 && relay.strangers.total == 0 })
+            #expect(try await eventually { relay.core.disconnected.count == 101 && relay.unauthenticated.total == 0 })
             #expect(relay.core.connected.count == 101)
             #expect(relay.metrics.text.contains("relay_control_channels 0\n"))
             #if os(Linux)

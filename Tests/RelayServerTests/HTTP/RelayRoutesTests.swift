@@ -25,12 +25,13 @@ import Testing
     }
 
     @Test func aRelayThatIsNotReadySaysSo() async throws {
-        try await TestRelay.with(isReady: false) { relay in
+        try await TestRelay.with(obstacle: "The relay cannot store anything now: its disk is full.") { relay in
             let answer3 = try await Self.get("/healthz", relay: relay)
             #expect(answer3.hasPrefix("HTTP/1.1 200"))
             let answer = try await Self.get("/readyz", relay: relay)
             #expect(answer.hasPrefix("HTTP/1.1 503"))
             #expect(answer.contains("application/problem+json"))
+            #expect(answer.contains(#""detail":"The relay cannot store anything now: its disk is full.""#))
         }
     }
 

@@ -25,11 +25,11 @@ import Testing
 
     /// One of so many strangers.
     private static func stranger(
-        of count: Int = StrangerCount.many + 1
-    ) throws -> (EmbeddedChannel, ReadCounter, StrangerReads) {
-        let strangers = StrangerCount(allowed: count)
+        of count: Int = UnauthenticatedConnections.many + 1
+    ) throws -> (EmbeddedChannel, ReadCounter, PreAuthenticationReads) {
+        let strangers = UnauthenticatedConnections(allowed: count)
         for _ in 0..<count { _ = try #require(strangers.admit(nil)) }
-        let (counter, reads) = (ReadCounter(), StrangerReads(among: strangers))
+        let (counter, reads) = (ReadCounter(), PreAuthenticationReads(among: strangers))
         let channel = EmbeddedChannel()
         try channel.pipeline.syncOperations.addHandlers(counter, reads)
         return (channel, counter, reads)
@@ -39,7 +39,7 @@ import Testing
 
     @Test func smallPiecesAreReadNowAndThen() throws {
         let (channel, counter, _) = try Self.stranger()
-        for number in 1...StrangerReads.pieces {
+        for number in 1...PreAuthenticationReads.pieces {
             channel.read()
             #expect(counter.count == number)
             try channel.writeInbound(Self.piece(1))
@@ -48,15 +48,15 @@ import Testing
             channel.read()
             // Asked twice is asked once.
             channel.read()
-            #expect(counter.count == StrangerReads.pieces + number - 1)
-            channel.embeddedEventLoop.advanceTime(by: StrangerReads.rest)
-            #expect(counter.count == StrangerReads.pieces + number)
+            #expect(counter.count == PreAuthenticationReads.pieces + number - 1)
+            channel.embeddedEventLoop.advanceTime(by: PreAuthenticationReads.rest)
+            #expect(counter.count == PreAuthenticationReads.pieces + number)
             try channel.writeInbound(Self.piece(1))
         }
         // All of it comes through.
         var count = 0
         while let bytes = try channel.readInbound(as: ByteBuffer.self) { count += bytes.readableBytes }
-        #expect(count == StrangerReads.pieces + 3)
+        #expect(count == PreAuthenticationReads.pieces + 3)
         #expect(try channel.finish().isClean)
     }
 
@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test func whoIsAmongFewIsReadAtOnce() throws {
-        let (channel, counter, _) = try Self.stranger(of: StrangerCount.many)
+        let (channel, counter, _) = try Self.stranger(of: UnauthenticatedConnections.many)
         for number in 1...100 {
             channel.read()
             #expect(counter.count == number)
@@ -88,23 +88,23 @@ import Testing
 
     @Test func whoIsKnownIsReadAtOnce() throws {
         let (channel, counter, reads) = try Self.stranger()
-        for _ in 0..<StrangerReads.pieces { try channel.writeInbound(Self.piece(1)) }
+        for _ in 0..<PreAuthenticationReads.pieces { try channel.writeInbound(Self.piece(1)) }
         channel.read()
         #expect(counter.count == 0)
         channel.pipeline.syncOperations.removeHandler(reads, promise: nil)
         #expect(counter.count == 1)
         // Nothing is asked twice.
-        channel.embeddedEventLoop.advanceTime(by: StrangerReads.rest)
+        channel.embeddedEventLoop.advanceTime(by: PreAuthenticationReads.rest)
         #expect(counter.count == 1)
         _ = try channel.finish()
     }
 
     @Test func aConnectionThatClosesLeavesNoTimer() throws {
         let (channel, counter, _) = try Self.stranger()
-        for _ in 0..<StrangerReads.pieces { try channel.writeInbound(Self.piece(1)) }
+        for _ in 0..<PreAuthenticationReads.pieces { try channel.writeInbound(Self.piece(1)) }
         channel.read()
         try channel.close().wait()
-        channel.embeddedEventLoop.advanceTime(by: StrangerReads.rest)
+        channel.embeddedEventLoop.advanceTime(by: PreAuthenticationReads.rest)
         #expect(counter.count == 0)
     }
 
@@ -116,7 +116,7 @@ import Testing
         private(set) var setUp = 0
 
         init() throws {
-            try channel.pipeline.syncOperations.addHandlers(counter, AcceptTurns(among: StrangerCount(allowed: 100)))
+            try channel.pipeline.syncOperations.addHandlers(counter, AcceptTurns(among: UnauthenticatedConnections(allowed: 100)))
         }
 
         /// Asks to accept; what comes then are so many.
@@ -203,7 +203,7 @@ import Testing
             .serverChannelOption(.backlog, value: 512)
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(AcceptTurns(among: StrangerCount(allowed: 100)))
+                    try channel.pipeline.syncOperations.addHandler(AcceptTurns(among: UnauthenticatedConnections(allowed: 100)))
                 }
             }
             .childChannelInitializer { channel in

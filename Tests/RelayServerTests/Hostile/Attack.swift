@@ -3,6 +3,7 @@
 
 #if os(Linux)
 import Foundation
+import NIOCore
 import RelayProtocol
 
 /// What a hostile client does for as long as it is let.
@@ -129,6 +130,19 @@ struct Attack: Sendable {
             let question = Array(#"{"type":"question","ref":1}"#.utf8)
             return try unread(field, isEnough, frame: TestWebSocket.frame(opcode: 1, question)) { try field.welcomed() }
         },
+        Attack(name: "acknowledgements of unknown commands in bulk, by nine channels of an account") { field, isEnough in
+            let frames = (0..<2_000).map { _ in
+                let statement = EndpointMessage.commandAcknowledge(.init(id: field.eve.nextCommandID()))
+                return TestWebSocket.frame(opcode: 1, Array((try? statement.encode())?.readableBytesView ?? ByteBuffer().readableBytesView))
+            }
+            return try flood(field, isEnough, block: Array(frames.joined()))
+        },
+        Attack(name: "requests that read the store in bulk, by nine channels of an account") { field, isEnough in
+            let frames = (1...2_000).map { number in
+                TestWebSocket.frame(opcode: 1, Array(#"{"type":"unwatch","ref":\#(number)}"#.utf8))
+            }
+            return try flood(field, isEnough, block: Array(frames.joined()), reads: true)
+        },
         Attack(name: "messages of 500 KiB, of an account") { [largeBombs] field, isEnough in
             var (count, socket) = (0, try field.welcomed())
             while !isEnough() {
@@ -227,6 +241,29 @@ struct Attack: Sendable {
             if sent == 0 { Thread.sleep(forTimeInterval: 0.001) }
         }
         return bytes / frame.count
+    }
+
+    /// Sends the same frames again and again on all channels that an endpoint may have, as fast as they are taken.
+    /// - Parameter reads: whether the answers are read.
+    private static func flood(_ field: Field, _ isEnough: () -> Bool, block: [UInt8], reads: Bool = false) throws -> Int {
+        var channels = try (0..<9).map { number in (socket: try field.welcomed(number == 0 ? .host : .client).socket, rest: block[...]) }
+        var bytes = 0
+        while !isEnough() {
+            var isIdle = true
+            for index in channels.indices {
+                if reads { channels[index].socket.discard() }
+                guard let sent = channels[index].socket.offer(Array(channels[index].rest)) else {
+                    channels[index] = (try field.welcomed(index == 0 ? .host : .client).socket, block[...])
+                    continue
+                }
+                bytes += sent
+                channels[index].rest = channels[index].rest.dropFirst(sent)
+                if channels[index].rest.isEmpty { channels[index].rest = block[...] }
+                if sent > 0 { isIdle = false }
+            }
+            if isIdle { Thread.sleep(forTimeInterval: 0.001) }
+        }
+        return bytes
     }
 
     /// A whole `ClientHello` of TLS 1.3 (RFC 8446 §4.1.2), with a random key share.

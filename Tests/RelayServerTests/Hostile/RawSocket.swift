@@ -3,6 +3,7 @@
 
 #if os(Linux)
 import Foundation
+import NIOCore
 
 /// A blocking TCP socket for threads of the tests' own, from any address of loopback: no event loop, so that a victim's times are the
 /// relay's, and an attacker is as fast as the system lets it be.
@@ -82,18 +83,20 @@ final class RawSocket {
         return bytes.isEmpty ? nil : bytes
     }
 
+    /// Takes what is there, and does not look at it.
+    func discard() {
+        withUnsafeTemporaryAllocation(byteCount: 65_536, alignment: 1) { buffer in
+            while recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT)) > 0 {}
+        }
+    }
+
     private func set<Value>(_ level: Int32, _ option: Int32, _ value: Value) {
         withUnsafeBytes(of: value) { _ = setsockopt(descriptor, level, option, $0.baseAddress, socklen_t($0.count)) }
     }
 
     private static func with(_ host: String, _ port: Int, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = in_port_t(UInt16(port).bigEndian)
-        address.sin_addr = in_addr(s_addr: inet_addr(host))
-        return withUnsafePointer(to: address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(MemoryLayout<sockaddr_in>.size)) }
-        }
+        guard let address = try? SocketAddress(ipAddress: host, port: port) else { return -1 }
+        return address.withSockAddr { body($0, socklen_t($1)) }
     }
 }
 

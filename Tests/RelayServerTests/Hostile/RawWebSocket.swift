@@ -145,6 +145,11 @@ struct RawTunnel {
         )
     }
 
+    func close() {
+        opener.close()
+        target.close()
+    }
+
     /// There and back.
     func trip(_ bytes: [UInt8]) throws {
         for (one, other) in [(opener, target), (target, opener)] {

@@ -11,14 +11,17 @@ final class Victim: @unchecked Sendable {
     // Used by one thread at a time: the one that asks.
     private let (phone, pc): (RawWebSocket, RawWebSocket)
     private let tunnel: RawTunnel
-    private let endpoint: WireEndpoint
+    private let (endpoint, other): (WireEndpoint, WireEndpoint)
+    private let target: EndpointRecord
+    private var number: UInt64 = 0
     static let address = "127.0.0.2"
 
     var tunnelPort: Int { tunnel.port }
 
-    private init(_ phone: RawWebSocket, _ pc: RawWebSocket, _ tunnel: RawTunnel, _ endpoint: WireEndpoint) {
+    private init(_ phone: RawWebSocket, _ pc: RawWebSocket, _ tunnel: RawTunnel, _ endpoint: WireEndpoint, _ other: WireEndpoint) throws {
         (self.phone, self.pc) = (phone, pc)
-        self.endpoint = endpoint
+        (self.endpoint, self.other) = (endpoint, other)
+        target = try other.record().payload
         self.tunnel = tunnel
     }
 
@@ -29,7 +32,7 @@ final class Victim: @unchecked Sendable {
             try socket.greet(as: endpoint)
             return socket
         }.pair
-        return Victim(phone, pc, try RawTunnel(from: phone, to: pc, target: other.id, address: address), one)
+        return try Victim(phone, pc, try RawTunnel(from: phone, to: pc, target: other.id, address: address), one, other)
     }
 
     /// An endpoint that has joined and knows its account.
@@ -52,6 +55,36 @@ final class Victim: @unchecked Sendable {
         let registration = try endpoint.registration("org.example.app\(number)")
         let answer = try phone.ask { .publish(.init(ref: $0, registration: Blob(registration.encoded))) }
         guard case .ok = answer else { throw RawWebSocket.Broken(description: "\(answer)") }
+    }
+
+    /// Launches on the other endpoint, which says that it succeeded, and hears of it.
+    func launch() throws {
+        number += 1
+        let command = try endpoint.launch("film:\(number)", on: target, appID: "player", id: endpoint.nextCommandID(), number: number)
+        let id = command.header.id
+        let answer = try phone.ask { .commandSend(.init(ref: $0, command: Blob(command.encoded))) }
+        guard case .ok = answer else { throw RawWebSocket.Broken(description: "\(answer)") }
+        let offered = try pc.event { if case .command(let offer) = $0 { offer.command.bytes } else { nil } }
+        guard offered == command.encoded else { throw RawWebSocket.Broken(description: "another command was offered") }
+        try pc.send(.commandReceived(.init(sender: endpoint.id, id: id)))
+        let receipt = try Signed(
+            CommandReceipt(for: command.descriptor, outcome: .succeeded, time: command.header.created),
+            key: other.identityKey
+        )
+        let settled = try pc.ask { .commandResult(.init(ref: $0, sender: endpoint.id, id: id, receipt: Blob(receipt.encoded))) }
+        guard case .commandSettled = settled else { throw RawWebSocket.Broken(description: "\(settled)") }
+        try phone.event { (message) -> Void? in
+            guard case .commandStatus(let status) = message, status.id == id, case .attestedByTarget = status.status else { return nil }
+            return ()
+        }
+        try phone.send(.commandAcknowledge(.init(id: id)))
+    }
+
+    /// Opens a tunnel to the other endpoint, and sends something there and back.
+    func call() throws {
+        let tunnel = try RawTunnel(from: phone, to: pc, target: other.id, address: Self.address)
+        try tunnel.trip([UInt8](repeating: 7, count: 1_024))
+        tunnel.close()
     }
 
     /// Asks so many times, and sends 128 bytes through the tunnel and back as often.

@@ -62,6 +62,7 @@ import Testing
                 return try await launch(on: pc, numbers: 1...2, padding: 0, from: tv)
             case .mailboxBytesPerSender: return try await launch(on: tv, numbers: 1...2, padding: 2_000)
             case .mailboxBytes: return try await launch(on: tv, numbers: 1...1, padding: 3_500, from: pc)
+            case .accountBytes: return try await launch(on: phone, numbers: 1...1, padding: 3_000)
             case .endpointsPerAccount: return try await rejected(fourth)
             case .endpointsEverPerAccount:
                 // One that is revoked makes room among the endpoints, and none among all that ever were.
@@ -150,6 +151,7 @@ import Testing
         let small: [Limit: Int] = [
             .controlFrameBytes: 20_000, .controlFrameBytesBeforeWelcome: 8_000, .commandBytes: 4_096, .replyBytes: 64,
             .mailboxCommands: 4, .mailboxCommandsPerSender: 3, .mailboxBytes: 6_000, .mailboxBytesPerSender: 3_500,
+            .accountBytes: 9_000,
             .endpointsPerAccount: 4, .endpointsEverPerAccount: 4, .tunnelsPerPair: 4, .tunnelsPerNewcomer: 2, .tunnelsOfNewcomers: 3,
             .appRegistrationBytes: 600,
             .appRegistrationsBytes: 900, .schemesPerApp: 1, .servicesPerApp: 1, .attributesPerApp: 1, .serviceNameBytes: 4,

@@ -66,7 +66,7 @@ import Darwin
         #expect(ids == Set((0..<100).filter { $0 % 3 != 0 }.map { EndpointRow.sample($0, account).id }))
 
         for index in 0..<100 {
-            store.submit({ _ in if index % 2 == 0 { throw TestError("no") } }) { _ in order.withLock { $0.append(index) } }
+            store.submit(for: nil, { _ in if index % 2 == 0 { throw TestError("no") } }) { _ in order.withLock { $0.append(index) } }
         }
         try await store.transact { _ in }
         #expect(order.withLock { $0 } == Array(0..<100))

@@ -204,7 +204,7 @@ import Foundation
                 failures.insert("\(error)")
             }
         }
-        #expect(failures == [StoreError.unavailable("the disk is full").description])
+        #expect(failures == [StoreError.unavailable("its disk is full").description])
         #expect(stored.count > 5)
         #expect(Set(try await store.transact { try $0.endpoints(of: account) }.map(\.id)) == stored)
 

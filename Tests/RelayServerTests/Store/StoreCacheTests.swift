@@ -28,7 +28,7 @@ import Testing
                 ((0..<Int.random(in: 1...4, using: &random)).map { _ in Step.random(&random) }, Int.random(in: 0..<4, using: &random) == 0)
             }
             for (steps, isUndone) in group {
-                store.submit { store in
+                store.submit(for: nil) { store in
                     for step in steps { try step.take(store) }
                     if isUndone { throw TestError("undo") }
                 } completion: { _ in
@@ -37,6 +37,8 @@ import Testing
             let remembered = try await store.transact { try Picture($0) }
             let written = try store.database.inDatabase { try Picture(SQLiteTransaction(database: $0, cache: StoreCache())) }
             #expect(remembered == written, "seed \(seed)")
+            let counted = try store.database.inDatabase { try AccountUse(reading: $0) }.bytes(of: account)
+            #expect(try await store.transact { try $0.storedBytes(of: account) } == counted, "seed \(seed)")
         }
     }
 

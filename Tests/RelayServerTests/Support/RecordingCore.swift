@@ -66,12 +66,13 @@ final class RecordingCore: RelayCoreProtocol {
 
     func isRevoked(_ endpoint: EndpointID, completion: @escaping @Sendable (Bool) -> Void) { completion(false) }
 
-    func receive(_ message: EndpointMessage, on channel: ChannelID) {
+    func receive(_ message: EndpointMessage, on channel: ChannelID) -> Bool {
         let peer = state.withLock { state in
             state.received.append(message)
             return state.connected.first { $0.channel == channel }?.peer
         }
         for answer in answer(message) { peer?.send(answer) }
+        return true
     }
 
     func disconnected(_ channel: ChannelID, isSilent: Bool) {

@@ -17,7 +17,7 @@ struct TestRelay: Sendable {
     let service: RelayService
     let group: ServiceGroup
 
-    var strangers: StrangerCount { service.strangers }
+    var unauthenticated: UnauthenticatedConnections { service.unauthenticated }
     var port: Int { url.port }
     var host: String { "\(url.host):\(url.port)" }
     var origin: String { url.description }
@@ -34,7 +34,7 @@ struct TestRelay: Sendable {
         core: RecordingCore = RecordingCore(),
         realCore: ((RelayKey, PrometheusMetrics) -> RelayCore)? = nil,
         intervals: RelayMessage.Welcome.Intervals = RelayMessage.Welcome.Intervals(),
-        isReady: Bool = true,
+        obstacle: String? = nil,
         logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
         configure: (inout RelayConfiguration) -> Void = { _ in },
         _ work: @Sendable (TestRelay) async throws -> Result
@@ -55,7 +55,7 @@ struct TestRelay: Sendable {
                 tokens: tokens,
                 issuers: ["https://issuer.example"],
                 metrics: metrics,
-                isReady: { isReady }
+                obstacle: { obstacle }
             ),
             logger: logger,
             intervals: intervals,

@@ -159,12 +159,12 @@ import Testing
             #expect(await socket.textUntilClosed().isEmpty)
             let silent = try await TestSocket(port: port)
             #expect(await silent.textUntilClosed().isEmpty)
-            #expect(try await eventually { world.relay.strangers.total == 0 })
+            #expect(try await eventually { world.relay.unauthenticated.total == 0 })
         }
     }
 
-    @Test func strangersAreCountedOnBothPorts() async throws {
-        try await TunnelWorld.with(configure: { $0.strangersPerAddress = 2 }) { world in
+    @Test func unauthenticatedConnectionsAreCountedOnBothPorts() async throws {
+        try await TunnelWorld.with(configure: { $0.unauthenticatedPerAddress = 2 }) { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let entrances = try await world.entrances(phone, pc)
             let port = try entrances.opener.tcpPort
@@ -173,9 +173,9 @@ import Testing
             #expect(await two.status() == 101)
             #expect(await one.status() == 0)
             // Who is paired is none.
-            #expect(world.relay.strangers.total == 0)
+            #expect(world.relay.unauthenticated.total == 0)
             let strangers = [try await TestSocket(port: port), try await TestSocket(port: port)]
-            #expect(try await eventually { world.relay.strangers.total == 2 })
+            #expect(try await eventually { world.relay.unauthenticated.total == 2 })
             let third = try await TestSocket(port: port)
             #expect(await third.textUntilClosed().isEmpty)
             #expect(strangers.allSatisfy { !$0.isClosed })

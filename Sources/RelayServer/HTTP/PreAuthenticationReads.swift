@@ -3,10 +3,10 @@
 
 import NIOCore
 
-/// While there are many strangers, reads what one of them sends in small pieces less and less often: a few as they come, which is all that
-/// an endpoint needs until it is known, then what has gathered every now and then. Each piece is a turn of the loop, however little is in
+/// While many connections are not authenticated, reads small pieces of one of them less and less often: a few as they come, which is all
+/// that an endpoint needs until it is welcomed, then what has gathered every now and then. Each piece is a turn of the loop, however little is in
 /// it, and others wait for theirs.
-final class StrangerReads: ChannelDuplexHandler, RemovableChannelHandler {
+final class PreAuthenticationReads: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
 
@@ -15,12 +15,12 @@ final class StrangerReads: ChannelDuplexHandler, RemovableChannelHandler {
     /// How long the next is left to gather after that.
     static let rest = TimeAmount.seconds(1)
 
-    private let strangers: StrangerCount
+    private let unauthenticated: UnauthenticatedConnections
     private var piecesLeft = pieces
     private var timer: Scheduled<Void>?
     private var isReadWanted = false
 
-    init(among strangers: StrangerCount) { self.strangers = strangers }
+    init(among unauthenticated: UnauthenticatedConnections) { self.unauthenticated = unauthenticated }
 
     /// Something complete has come, such as a request: what comes next counts anew.
     func renew() { piecesLeft = Self.pieces }
@@ -33,7 +33,7 @@ final class StrangerReads: ChannelDuplexHandler, RemovableChannelHandler {
 
     func read(context: ChannelHandlerContext) {
         guard timer == nil else { return isReadWanted = true }
-        guard piecesLeft == 0, strangers.areMany else { return context.read() }
+        guard piecesLeft == 0, unauthenticated.areMany else { return context.read() }
         isReadWanted = true
         timer = context.eventLoop.assumeIsolated().scheduleTask(in: Self.rest) {
             self.timer = nil

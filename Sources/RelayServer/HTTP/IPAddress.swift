@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import NIOCore
+
+/// An IPv4 or IPv6 address. An IPv4 address that is mapped into IPv6 is the IPv4 address.
+package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
+    /// 4 or 16.
+    let bytes: [UInt8]
+
+    private init(_ bytes: [UInt8]) {
+        let mapped: [UInt8] = Array(repeating: 0, count: 10) + [0xFF, 0xFF]
+        self.bytes = bytes.count == 16 && bytes.starts(with: mapped) ? Array(bytes.suffix(4)) : bytes
+    }
+
+    /// The address of a connection's end; `nil` for a Unix socket.
+    package init?(_ address: SocketAddress?) {
+        // Behind family and port, and in IPv6 behind the flow (RFC 3493 §3.3).
+        let place: Range<Int>
+        switch address {
+        case .v4: place = 4..<8
+        case .v6: place = 8..<24
+        case .unixDomainSocket, nil: return nil
+        }
+        guard let bytes = address?.withSockAddr({ Array(UnsafeRawBufferPointer(start: $0, count: $1)[place]) }) else { return nil }
+        self.init(bytes)
+    }
+
+    /// Reads an address without port, brackets and zone (RFC 4291 §2.2, and four decimal numbers).
+    package init?(parsing text: some Collection<UInt8>) {
+        guard (2...45).contains(text.count), text.allSatisfy({ Self.isPartOfAddress($0) }),
+            let address = try? SocketAddress(ipAddress: String(decoding: text, as: UTF8.self), port: 0)
+        else { return nil }
+        self.init(address)
+    }
+
+    private static func isPartOfAddress(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"), UInt8(ascii: "A")...UInt8(ascii: "F"),
+            UInt8(ascii: "."), UInt8(ascii: ":"):
+            true
+        default: false
+        }
+    }
+
+    /// What limits count as one address: an IPv6 network of 64 bits is one household's, which has all addresses in it.
+    package var network: IPNetwork { IPNetwork(self, prefixLength: bytes.count == 4 ? 32 : 64) }
+
+    package var description: String {
+        (try? SocketAddress(packedIPAddress: ByteBuffer(bytes: bytes), port: 0).ipAddress) ?? ""
+    }
+}
+
+/// Addresses with a common beginning, such as `10.0.0.0/8`.
+package struct IPNetwork: Hashable, Sendable, CustomStringConvertible {
+    private let bytes: [UInt8]
+    private let prefixLength: Int
+
+    /// - Parameter prefixLength: in bits, at most the address's length.
+    init(_ address: IPAddress, prefixLength: Int) {
+        self.prefixLength = min(max(0, prefixLength), address.bytes.count * 8)
+        self.bytes = Self.masked(address.bytes, self.prefixLength)
+    }
+
+    /// Reads an address, or an address, a slash and the number of its leading bits (RFC 4632 §3.1, RFC 4291 §2.3).
+    package init?(parsing text: String) {
+        let parts = text.utf8.split(separator: UInt8(ascii: "/"), maxSplits: 1, omittingEmptySubsequences: false)
+        guard let first = parts.first, let address = IPAddress(parsing: first) else { return nil }
+        let bits = address.bytes.count * 8
+        guard parts.count == 2 else {
+            self.init(address, prefixLength: bits)
+            return
+        }
+        guard (1...3).contains(parts[1].count), parts[1].allSatisfy({ (0x30...0x39).contains($0) }),
+            let length = Int(String(decoding: parts[1], as: UTF8.self)), length <= bits
+        else { return nil }
+        self.init(address, prefixLength: length)
+    }
+
+    package func contains(_ address: IPAddress) -> Bool {
+        address.bytes.count == bytes.count && Self.masked(address.bytes, prefixLength) == bytes
+    }
+
+    private static func masked(_ bytes: [UInt8], _ length: Int) -> [UInt8] {
+        bytes.enumerated().map { index, byte in
+            let bits = min(max(0, length - index * 8), 8)
+            return bits == 0 ? 0 : byte & (0xFF << UInt8(8 - bits))
+        }
+    }
+
+    package var description: String {
+        let address = (try? SocketAddress(packedIPAddress: ByteBuffer(bytes: bytes), port: 0).ipAddress) ?? ""
+        return "\(address)/\(prefixLength)"
+    }
+}

@@ -27,7 +27,15 @@ package struct Composition {
         let clock = RelayClock.system
         let now: @Sendable () -> Milliseconds = { clock.now().time }
         let withdrawals = Withdrawals()
-        let issuer = try Issuer.open(configuration, relay: key.id, now: now, logger: logger) { withdrawals.add($0) }
+        let inviting = Inviting()
+        let issuer = try Issuer.open(
+            configuration,
+            relay: key.id,
+            now: now,
+            logger: logger,
+            mayInvite: { await inviting.mayInvite(key: $0, subject: $1) },
+            revoked: { withdrawals.add($0) }
+        )
         var trusted = TrustedIssuer(
             key: Composition.issuerKey,
             urls: Set(issuer.urls),
@@ -48,6 +56,7 @@ package struct Composition {
             logins: IssuerLogins(issuer: issuer),
             tunnelMetrics: TunnelMetrics(factory: metrics)
         )
+        inviting.begin(core)
         let administration = RelayAdministration(core: core, issuer: issuer, logger: logger)
         self.issuer = issuer
         self.parts = RelayService.Parts(
@@ -104,6 +113,19 @@ private final class Withdrawals: Sendable {
     func add(_ login: Issuer.RevokedLogin) { receiver.withLock { $0 }?(login) }
 }
 
+/// The issuer exists before the core, which knows the endpoints that may invite.
+private final class Inviting: Sendable {
+    private let core = Mutex<RelayCore?>(nil)
+
+    func begin(_ core: RelayCore) { self.core.withLock { $0 = core } }
+
+    func mayInvite(key: String, subject: String) async -> Bool {
+        guard let core = core.withLock({ $0 }) else { return false }
+        // A relay that cannot look it up invites for no endpoint.
+        return (try? await core.mayInvite(keyThumbprint: key, into: Identity(issuer: Composition.issuerKey, subject: subject))) ?? false
+    }
+}
+
 extension TokenVerifier {
     nonisolated func withdraw(_ login: Issuer.RevokedLogin) {
         withdraw(session: login.session, of: Composition.issuerKey, until: login.tokensEnd)
@@ -117,6 +139,7 @@ extension Issuer {
         relay: RelayID,
         now: @escaping @Sendable () -> Milliseconds,
         logger: Logger,
+        mayInvite: @escaping @Sendable (_ thumbprint: String, _ subject: String) async -> Bool = { _, _ in true },
         revoked: @escaping @Sendable (RevokedLogin) -> Void = { _ in }
     ) throws -> Issuer {
         var settings = Settings(
@@ -124,6 +147,7 @@ extension Issuer {
             origins: try configuration.origins().map(\.description),
             audience: "\(relay)"
         )
+        settings.mayInvite = mayInvite
         settings.failuresPerMinute = configuration.tokenFailuresPerMinute
         settings.failureAddresses = configuration.tokenFailureAddresses
         // An endpoint refreshes once in a quarter of an hour.

@@ -1,46 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import GRDB
+import Logging
 import RelayProtocol
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 extension Issuer {
-    /// Revokes every login that is bound to a key, and one login besides. May be called again.
+    /// Ends all logins of an endpoint that was revoked: those that are bound to its key, and the one of a session. Its unused
+    /// invitations end with them. May be asked for again, after a crash in between or for an endpoint without any login.
     /// - Parameters:
-    ///   - thumbprint: the JWK thumbprint of the key.
-    ///   - session: the `sid` of the login's access tokens.
+    ///   - thumbprint: that of the endpoint's key.
+    ///   - session: the `sid` of a token that it used.
     package func endLogins(boundTo thumbprint: String, session: String?) async throws(IssuerError) {
         let now = now()
-        let ended = try await store.write { records in
-            try records.logins(boundTo: thumbprint, session: session).map { family in
-                var family = family
-                family.revoked = now
-                try records.update(family)
-                return RevokedLogin(family, at: now)
-            }
+        let ended = try await store.write { [self] records in
+            try records.removeOpenInvitations(madeBy: thumbprint)
+            return try records.openLogins(boundTo: thumbprint, session: session).map { try revoke($0, now: now, in: records) }
         }
-        for login in ended { revoked(login) }
+        for login in ended {
+            logger.info("ended a login of a revoked endpoint", metadata: metadata(login.subject))
+            revoked(login)
+        }
     }
-}
 
-extension IssuerRecords {
-    /// The logins with a key or a session that were not revoked. A session is a digest of the login's id, so all ids are looked at: a device
-    /// is revoked seldom enough.
-    fileprivate func logins(boundTo key: String, session: String?) throws -> [RefreshFamily] {
-        let bound = try Data.fetchAll(db, sql: "SELECT id FROM login WHERE key = ? AND revoked IS NULL", arguments: [key])
-        var ids = Set(bound.map { FamilyID([UInt8]($0)) })
-        if let session {
-            let all = try Data.fetchCursor(db, sql: "SELECT id FROM login WHERE revoked IS NULL")
-            while let id = try all.next().map({ FamilyID([UInt8]($0)) }) {
-                if id.session == session { ids.insert(id) }
-            }
-        }
-        return try ids.compactMap { try family($0) }
+    /// Revokes a login, and the unused invitations of its key: the thief of a device or of a link comes back by none of them.
+    func revoke(_ family: RefreshFamily, now: Milliseconds, in records: IssuerRecords) throws -> RevokedLogin {
+        var family = family
+        family.revoked = now
+        try records.update(family)
+        if let key = family.key { try records.removeOpenInvitations(madeBy: key) }
+        return RevokedLogin(family, at: now)
     }
+
+    func metadata(_ subject: String) -> Logger.Metadata { ["subject": "\(subject.prefix(8))"] }
 }

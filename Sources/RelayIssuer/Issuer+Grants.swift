@@ -7,18 +7,21 @@ import Synchronization
 
 /// What a grant that was redeemed gives.
 private struct Granted: Sendable {
-    var subject: String
+    var family: RefreshFamily
     var scopes: Scopes
-    var family: FamilyID?
     var refreshToken: RefreshToken?
+    /// The login's row is older than the token that was redeemed.
+    var hasCaughtUp = false
 }
 
 /// How a transaction over a grant ended. A refusal may itself change something, so it is no error that would undo it.
 private enum GrantOutcome: Sendable {
     case granted(Granted)
     case refused(OAuthError)
+    /// Refused: the invitation of this subject was used before, by somebody else.
+    case usedAgain(subject: String)
     /// Refused, and a login revoked.
-    case revoked(OAuthError, Issuer.RevokedLogin)
+    case revoked(OAuthError, Issuer.RevokedLogin, because: String)
 }
 
 extension Issuer {
@@ -40,25 +43,35 @@ extension Issuer {
         }) {
         case .granted(let result): granted = result
         case .refused(let error): throw error
-        case .revoked(let error, let login):
-            logger.warning("revoked a login: one of its codes or tokens was used twice", metadata: metadata(login.subject))
+        case .usedAgain(let subject):
+            logger.warning("an invitation was used again, which was refused", metadata: metadata(subject))
+            throw TokenRequest.unknownCode
+        case .revoked(let error, let login, let reason):
+            logger.warning("revoked a login: \(reason)", metadata: metadata(login.subject))
             revoked(login)
             throw error
+        }
+        if granted.hasCaughtUp {
+            logger.notice(
+                "a login's refresh token is newer than the database, which was restored",
+                metadata: metadata(granted.family.subject)
+            )
         }
         let signer = try await answering { () async throws(IssuerError) in try await keyRing.signer(at: now) }
         let claims = AccessToken(
             issuer: issuer,
             audience: settings.audience,
-            subject: granted.subject,
-            client: request.client,
+            subject: granted.family.subject,
+            client: granted.family.client,
             scopes: granted.scopes,
-            session: granted.family?.session,
+            session: granted.family.id.session,
             key: key,
+            invitedBy: granted.family.invitedBy,
             id: randomBytes(16),
             now: now
         )
         guard let token = try? claims.signed(by: signer.key, id: signer.id) else { throw Issuer.fault }
-        logger.debug("issued tokens", metadata: metadata(granted.subject))
+        logger.debug("issued tokens", metadata: metadata(granted.family.subject))
         return TokenResponse(
             accessToken: token,
             isBound: key != nil,
@@ -106,34 +119,32 @@ extension Issuer {
     ) throws -> GrantOutcome {
         guard let invitation = try records.invitation(code.digest) else { return .refused(TokenRequest.unknownCode) }
         switch invitation.present(key: key, now: now) {
-        case .expired, .replayed(revoke: nil): return .refused(TokenRequest.unknownCode)
-        case .replayed(revoke: let id?):
-            guard let family = try records.family(id), family.revoked == nil else { return .refused(TokenRequest.unknownCode) }
-            return .revoked(TokenRequest.unknownCode, try revoke(family, now: now, in: records))
         case .accept: break
+        case .expired, .repeated: return .refused(TokenRequest.unknownCode)
+        case .usedAgain: return .usedAgain(subject: invitation.subject)
+        case .revoke(let id):
+            guard let family = try records.family(id), family.revoked == nil else { return .usedAgain(subject: invitation.subject) }
+            let login = try revoke(family, now: now, in: records)
+            return .revoked(TokenRequest.unknownCode, login, because: "two devices with keys of their own used its invitation")
         }
         if let refusal = refusal(of: proof, subject: invitation.subject, now: now) { return .refused(refusal) }
-        let scopes = request.scopes ?? .all
-        var granted = Granted(subject: invitation.subject, scopes: scopes)
-        if scopes.canRefresh {
-            let id = FamilyID.random()
-            let token = RefreshToken(family: id)
-            try records.insert(
-                RefreshFamily(
-                    id: id,
-                    subject: invitation.subject,
-                    client: request.client,
-                    scopes: scopes,
-                    key: key,
-                    created: now,
-                    rotated: now,
-                    current: token.digest
-                )
-            )
-            granted.family = id
-            granted.refreshToken = token
+        // Also one that cannot be refreshed is a login: its access token can be revoked.
+        let family = RefreshFamily(
+            id: .random(),
+            subject: invitation.subject,
+            client: request.client,
+            scopes: request.scopes ?? .all,
+            key: key,
+            invitedBy: invitation.inviter?.endpoint,
+            created: now,
+            rotated: now
+        )
+        try records.insert(family)
+        try records.redeem(code.digest, .init(key: key, family: family.id))
+        var granted = Granted(family: family, scopes: family.scopes)
+        if family.scopes.canRefresh {
+            granted.refreshToken = RefreshToken(family: family.id, number: family.current, key: master.refreshTokenKey)
         }
-        try records.redeem(code.digest, .init(key: key, family: granted.family))
         return .granted(granted)
     }
 
@@ -145,34 +156,32 @@ extension Issuer {
         now: Milliseconds,
         in records: IssuerRecords
     ) throws -> GrantOutcome {
-        guard var family = try records.family(token.family) else { return .refused(TokenRequest.unknownToken) }
-        let decision = family.present(token.digest, client: request.client, key: key, now: now)
+        guard token.isAuthentic(by: master.refreshTokenKey) else { return .refused(TokenRequest.unknownToken) }
+        guard var family = try records.family(token.family) else { return .refused(TokenRequest.forgottenLogin) }
+        let decision = family.present(token.number, client: request.client, key: key, now: now)
         switch decision {
         case .refuse: return .refused(TokenRequest.unknownToken)
-        case .revoke: return .revoked(TokenRequest.unknownToken, try revoke(family, now: now, in: records))
-        case .rotate, .repeatSuccessor: break
+        case .revoke:
+            let login = try revoke(family, now: now, in: records)
+            return .revoked(TokenRequest.unknownToken, login, because: "one of its tokens was used again")
+        case .rotate, .catchUp, .repeatSuccessor: break
         }
         let scopes = request.scopes ?? family.scopes
         guard scopes.isSubset(of: family.scopes) else {
             return .refused(OAuthError(.invalidScope, "the login allows \(family.scopes) only"))
         }
         if let refusal = refusal(of: proof, subject: family.subject, now: now) { return .refused(refusal) }
-        let successor = token.successor(by: master.successorKey)
-        if decision == .rotate {
-            family.rotate(to: successor.digest, now: now)
+        if decision != .repeatSuccessor {
+            family.rotate(from: token.number, now: now)
             try records.update(family)
         }
-        return .granted(Granted(subject: family.subject, scopes: scopes, family: family.id, refreshToken: successor))
+        var granted = Granted(family: family, scopes: scopes)
+        granted.refreshToken = RefreshToken(family: family.id, number: family.current, key: master.refreshTokenKey)
+        granted.hasCaughtUp = decision == .catchUp
+        return .granted(granted)
     }
 
-    private func revoke(_ family: RefreshFamily, now: Milliseconds, in records: IssuerRecords) throws -> RevokedLogin {
-        var family = family
-        family.revoked = now
-        try records.update(family)
-        return RevokedLogin(family, at: now)
-    }
-
-    /// Revokes the login that a refresh token is of (RFC 7009). A token nobody knows is as good as revoked.
+    /// Revokes the login that a refresh token is of (RFC 7009). An unknown token is as good as revoked.
     func revoke(_ text: String, client: String) async throws(OAuthError) {
         guard let token = RefreshToken(parsing: text) else {
             guard !text.utf8.contains(UInt8(ascii: ".")) else {
@@ -183,25 +192,23 @@ extension Issuer {
         let now = now()
         let outcome = try await answering { () async throws(IssuerError) in
             try await store.write { [self] records -> GrantOutcome? in
-                guard let family = try records.family(token.family), family.revoked == nil,
-                    token.digest == family.current || token.digest == family.previous
+                guard token.isAuthentic(by: master.refreshTokenKey), let family = try records.family(token.family),
+                    family.mayBeRevoked(with: token.number)
                 else { return nil }
                 guard family.client == client else {
                     return .refused(OAuthError(.unauthorizedClient, "the token was issued to another client"))
                 }
-                return .revoked(TokenRequest.unknownToken, try revoke(family, now: now, in: records))
+                return .revoked(TokenRequest.unknownToken, try revoke(family, now: now, in: records), because: "its client asked for it")
             }
         }
         switch outcome {
         case .refused(let error): throw error
-        case .revoked(_, let login):
-            logger.info("revoked a login at its client's wish", metadata: metadata(login.subject))
+        case .revoked(_, let login, let reason):
+            logger.info("revoked a login: \(reason)", metadata: metadata(login.subject))
             revoked(login)
-        case .granted, nil: break
+        case .granted, .usedAgain, nil: break
         }
     }
-
-    private func metadata(_ subject: String) -> Logger.Metadata { ["subject": "\(subject.prefix(8))"] }
 
     static let fault = OAuthError(.serverError, "the issuer failed; its log says why", status: 500)
 

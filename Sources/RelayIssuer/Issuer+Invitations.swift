@@ -47,10 +47,19 @@ extension Issuer {
     /// Makes an invitation for an endpoint of the account, which may add devices to it.
     func invite(_ presented: Presented) async throws(OAuthError) -> InvitationResponse {
         let now = now()
-        let claims = try await check(presented, now: now)
+        let inviter = try await check(presented, now: now)
+        guard await settings.mayInvite(inviter.key.jwkThumbprint, inviter.subject) else {
+            throw Issuer.denied("this device may not invite before another one has approved it: approve this device on another one first")
+        }
         let result: Result<Secret<String>, OAuthError> = try await answering { () async throws(IssuerError) in
             do throws(IssuerError) {
-                return .success(try await invite(subject: claims.sub))
+                return .success(
+                    try await makeInvitation(
+                        subject: inviter.subject,
+                        inviter: .init(key: inviter.key.jwkThumbprint, endpoint: EndpointID(inviter.key)),
+                        session: inviter.session
+                    )
+                )
             } catch {
                 switch error {
                 case .tooManyInvitations:
@@ -63,6 +72,7 @@ extension Issuer {
                         )
                     )
                 case .unknownUser: return .failure(Issuer.unauthorized("the token's account is gone"))
+                case .unknownLogin: return .failure(Issuer.unauthorized("the login was revoked; join again"))
                 default: throw error
                 }
             }
@@ -70,8 +80,14 @@ extension Issuer {
         return InvitationResponse(code: try result.get())
     }
 
-    /// The claims of a token of this issuer that the relay would take now, presented by whom it is bound to.
-    private func check(_ presented: Presented, now: Milliseconds) async throws(OAuthError) -> AccessToken {
+    /// Who asks: an endpoint with a token of this issuer that the relay would take now.
+    private struct Caller {
+        var subject: String
+        var session: String
+        var key: SigningPublicKey
+    }
+
+    private func check(_ presented: Presented, now: Milliseconds) async throws(OAuthError) -> Caller {
         guard let token = try? SignedJSON(parsing: presented.token), token.header.alg == "ES256", token.header.typ == "at+jwt",
             let claims = try? token.claims(AccessToken.self)
         else { throw Issuer.unauthorized("the token is no access token of this issuer") }
@@ -82,13 +98,8 @@ extension Issuer {
         guard now.count < claims.exp.time.count, claims.iat.time.count <= now.count + DPoPProof.leeway else {
             throw Issuer.unauthorized("the token is over; refresh it")
         }
+        guard let session = claims.sid else { throw Issuer.unauthorized("the token is of no login") }
         let proof = try checkBinding(of: claims, presented, now: now)
-        if let session = claims.sid {
-            let revoked = try await answering { () async throws(IssuerError) in try await revokedLogins() }
-            guard !revoked.contains(where: { $0.session == session }) else {
-                throw Issuer.unauthorized("the login was withdrawn; join again")
-            }
-        }
         guard let scopes = Scopes(parsing: claims.scope), scopes.names.contains("relay.device.register") else {
             throw OAuthError(.insufficientScope, "the token needs the scope relay.device.register", status: 403)
         }
@@ -97,13 +108,13 @@ extension Issuer {
             if refusal.code == .invalidDPoPProof { refusal.status = 401 }
             throw refusal
         }
-        return claims
+        return Caller(subject: claims.sub, session: session, key: proof.key)
     }
 
-    private func checkBinding(of claims: AccessToken, _ presented: Presented, now: Milliseconds) throws(OAuthError) -> DPoPProof? {
+    /// The proof of the key that the token is bound to. One that is bound to none may be anybody's, and shows no endpoint.
+    private func checkBinding(of claims: AccessToken, _ presented: Presented, now: Milliseconds) throws(OAuthError) -> DPoPProof {
         guard let bound = claims.cnf?.jkt else {
-            guard presented.scheme == .bearer else { throw Issuer.unauthorized("this token is for the scheme Bearer") }
-            return nil
+            throw Issuer.denied("the token is bound to no key, so it may not invite; join with a DPoP proof")
         }
         guard presented.scheme == .dpop else { throw Issuer.unauthorized("this token is for the scheme DPoP, with a proof of its key") }
         guard let text = presented.proofs.first, presented.proofs.count == 1 else {
@@ -124,6 +135,8 @@ extension Issuer {
         guard proof.key.jwkThumbprint == bound else { throw Issuer.unauthorized("the token is bound to another key than the proof's") }
         return proof
     }
+
+    private static func denied(_ description: String) -> OAuthError { OAuthError(.accessDenied, description, status: 403) }
 
     private static func unauthorized(_ description: String) -> OAuthError { OAuthError(.invalidToken, description, status: 401) }
 }

@@ -19,7 +19,8 @@ package final class Issuer: Sendable {
     package struct Settings: Sendable {
         /// Where `issuer.sqlite` and its key file are.
         package var directory: String
-        /// The service's public URLs, without a path, the main one first. The issuer is known under each of them.
+        /// The service's public URLs, without a path, the main one first. The issuer is known under each of them. Without any it serves its
+        /// operator alone.
         package var origins: [String]
         /// What access tokens are for: the relay.
         package var audience: String
@@ -29,6 +30,8 @@ package final class Issuer: Sendable {
         package var failureAddresses = 10_000
         /// Tokens and invitations that one user may have in a minute.
         package var grantsPerMinute = 640
+        /// Whether the endpoint with the key of this thumbprint may invite others into the account of a subject.
+        package var mayInvite: @Sendable (_ thumbprint: String, _ subject: String) async -> Bool = { _, _ in true }
 
         package init(directory: String, origins: [String], audience: String) {
             self.directory = directory
@@ -79,7 +82,6 @@ package final class Issuer: Sendable {
         logger: Logger,
         revoked: @escaping @Sendable (RevokedLogin) -> Void = { _ in }
     ) throws(IssuerError) {
-        guard !settings.origins.isEmpty else { throw .noIssuerURL }
         self.settings = settings
         self.now = now
         self.logger = logger
@@ -115,12 +117,15 @@ package final class Issuer: Sendable {
     /// Makes a user.
     /// - Returns: the subject that tokens name.
     package func makeUser(name: String) async throws(IssuerError) -> String {
-        guard (1...IssuerUser.maximumNameCharacters).contains(name.unicodeScalars.count),
-            !name.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
+        guard (1...IssuerUser.maximumNameCharacters).contains(name.unicodeScalars.count), DisplayText.isPlain(name),
+            DisplayText.isVisible(name)
         else { throw .nameInvalid }
-        let user = IssuerUser(subject: Base64URL.encode(randomBytes(16)), name: name)
+        let user = IssuerUser(name: name)
         let now = now()
-        try await store.write { try $0.insert(user, now: now) }
+        try await store.write { records in
+            guard try !records.hasUser(named: name) else { throw IssuerError.nameTaken }
+            try records.insert(user, now: now)
+        }
         return user.subject
     }
 
@@ -131,16 +136,31 @@ package final class Issuer: Sendable {
 
     /// Makes a code that lets one endpoint into the user's account within ten minutes.
     package func invite(subject: String) async throws(IssuerError) -> Secret<String> {
+        try await makeInvitation(subject: subject)
+    }
+
+    /// - Parameters:
+    ///   - inviter: the endpoint that invites; `nil` for the operator.
+    ///   - session: the inviter's login, which must not be revoked.
+    func makeInvitation(
+        subject: String,
+        inviter: Invitation.Inviter? = nil,
+        session: String? = nil
+    ) async throws(IssuerError) -> Secret<String> {
         let code = InvitationCode()
         let now = now()
         let expires = Milliseconds(clamping: now.count + Invitation.life)
         try await store.write { records in
             guard try records.hasUser(subject) else { throw IssuerError.unknownUser }
+            if let session {
+                // In the transaction that makes the invitation, so that what revokes the login finds it.
+                guard let family = try records.family(session: session), family.revoked == nil else { throw IssuerError.unknownLogin }
+            }
             try records.forget(before: now)
             guard try records.openInvitations(of: subject, now: now) < Invitation.maximumOpen else { throw IssuerError.tooManyInvitations }
-            try records.insert(Invitation(code: code.digest, subject: subject, expires: expires))
+            try records.insert(Invitation(code: code.digest, subject: subject, inviter: inviter, expires: expires))
         }
-        logger.info("made an invitation", metadata: ["subject": "\(subject.prefix(8))"])
+        logger.info("made an invitation", metadata: metadata(subject))
         return code.text
     }
 }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import GRDB
+import RelayProtocol
 
 /// Why the issuer cannot be opened, or cannot do what its operator asked for.
 package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
@@ -17,10 +18,12 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
     case database(code: Int32)
     /// The database would not keep what was committed through a loss of power.
     case notDurable
-    case noIssuerURL
     case unknownUser
+    /// The login was revoked, or is not known.
+    case unknownLogin
     case tooManyInvitations
     case nameInvalid
+    case nameTaken
 
     package var description: String {
         switch self {
@@ -32,10 +35,12 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
         case .wrongMasterKey: "the issuer's key file is not the one that its database was sealed with; restore it"
         case .database(let code): "the issuer's database cannot be used (SQLite result \(code)): \(Self.advice(code))"
         case .notDurable: "the issuer's database does not take synchronous=FULL and WAL; its directory's file system does not serve"
-        case .noIssuerURL: "the issuer needs at least one public URL"
         case .unknownUser: "there is no such user"
+        case .unknownLogin: "the login was revoked, or is not known here"
         case .tooManyInvitations: "there are already \(Invitation.maximumOpen) open invitations; let some be used or run out"
-        case .nameInvalid: "a user's name has 1 to \(IssuerUser.maximumNameCharacters) characters and no control characters"
+        case .nameInvalid:
+            "an account's name has 1 to \(IssuerUser.maximumNameCharacters) characters, some of them visible, and no control characters"
+        case .nameTaken: "there is an account of this name already; choose another name"
         }
     }
 }
@@ -51,11 +56,21 @@ extension IssuerError {
     }
 }
 
-/// Somebody with an account at the issuer.
+/// A person with an account at the issuer.
 package struct IssuerUser: Hashable, Sendable {
     package static let maximumNameCharacters = 64
 
     /// What tokens call the user: random, never changed.
     package let subject: String
     package let name: String
+}
+
+extension IssuerUser {
+    /// A new user.
+    init(name: String) {
+        var subject = ""
+        // One that begins with a hyphen would be a flag to the commands that take it.
+        repeat { subject = Base64URL.encode(randomBytes(16)) } while subject.hasPrefix("-")
+        self.init(subject: subject, name: name)
+    }
 }

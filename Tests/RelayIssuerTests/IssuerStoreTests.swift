@@ -97,8 +97,8 @@ import Testing
         var needles = [Data(signer.key.rawRepresentation)]
         for text in texts {
             needles.append(Data(text.utf8))
-            // The family's id stands in the file; what follows must not.
-            needles.append(Data(try #require(Base64URL.decode(text)).suffix(text.utf8.count == 64 ? 32 : 16)))
+            // The family's id stands in the file; the code at the end must not.
+            needles.append(Data(try #require(Base64URL.decode(text)).suffix(text.utf8.count == RefreshToken.characters ? 32 : 16)))
         }
         for name in try FileManager.default.contentsOfDirectory(atPath: test.directory) {
             let contents = try Data(contentsOf: URL(fileURLWithPath: test.directory + "/" + name))

@@ -14,10 +14,7 @@ import Testing
 
     init() throws { self.test = try TestIssuer() }
 
-    func invite() async throws -> Secret<String> {
-        let subject = try await test.issuer.makeUser(name: "Ada")
-        return try await test.issuer.invite(subject: subject)
-    }
+    func invite() async throws -> Secret<String> { try await test.invite() }
 
     /// The error's code, if there is one.
     func refused(_ body: () async throws -> TokenResponse) async -> OAuthError.Code? {
@@ -117,9 +114,15 @@ import Testing
             test.pass(1)
         }
         #expect(try await test.issuer.users().map(\.name) == ["Ada", "Bob", "Cy"])
-        for name in ["", String(repeating: "n", count: 65), "a\nb"] {
+        for name in ["", " ", String(repeating: "n", count: 65), "a\nb", "a\u{202E}b", "\u{7F}"] {
             await #expect(throws: IssuerError.nameInvalid) { try await test.issuer.makeUser(name: name) }
         }
+        await #expect(throws: IssuerError.nameTaken) { try await test.issuer.makeUser(name: "Bob") }
+    }
+
+    @Test func noIdOfAnAccountLooksLikeAFlag() async throws {
+        // One in 64 would.
+        for _ in 0..<2_000 { #expect(!IssuerUser(name: "Ada").subject.hasPrefix("-")) }
     }
 
     // MARK: Refresh
@@ -224,7 +227,9 @@ import Testing
     @Test func withoutOfflineAccessThereIsNoRefreshToken() async throws {
         let joined = try await device.join(test, code: invite(), scope: "relay.command")
         #expect(joined.refreshToken == nil)
-        #expect(try claims(joined).sid == nil)
+        // It can be revoked all the same.
+        try await test.issuer.endLogins(boundTo: device.key.publicKey.jwkThumbprint, session: nil)
+        #expect(test.revoked.map(\.session) == [try #require(try claims(joined).sid)])
     }
 
     @Test func unknownScopesAreRefused() async throws {
@@ -279,7 +284,7 @@ import Testing
         let token = try #require(joined.refreshToken).exposed
         try await test.issuer.revoke("nonsense", client: device.client)
         // The right login with the wrong secret.
-        try await test.issuer.revoke(String(token.prefix(24)) + String(repeating: "A", count: 40), client: device.client)
+        try await test.issuer.revoke(String(token.prefix(32)) + String(repeating: "A", count: 43), client: device.client)
         await #expect(throws: OAuthError.self) { try await test.issuer.revoke(joined.accessToken.exposed, client: device.client) }
         #expect(test.revoked.isEmpty)
         _ = try await device.refresh(test, joined.refreshToken)

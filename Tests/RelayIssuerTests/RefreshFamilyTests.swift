@@ -8,155 +8,293 @@ import Testing
 
 @Suite struct RefreshFamilyTests {
     static let start: Milliseconds = 1_700_000_000_000
-    let first = Digest256(hashing: [1])
-    let second = Digest256(hashing: [2])
-    let third = Digest256(hashing: [3])
 
     func after(_ milliseconds: Int64) -> Milliseconds { Milliseconds(clamping: Self.start.count + milliseconds) }
 
-    func family(key: String? = "key") -> RefreshFamily {
+    /// - Parameter current: the number of its newest token, which was made at the start.
+    func family(current: Int64 = 1, key: String? = "key") -> RefreshFamily {
         RefreshFamily(
             id: .random(),
             subject: "user",
             client: "com.example.app",
             scopes: .all,
             key: key,
+            invitedBy: nil,
             created: Self.start,
             rotated: Self.start,
-            current: first
+            current: current
         )
     }
 
     func present(
         _ family: RefreshFamily,
-        _ token: Digest256,
+        _ number: Int64,
         client: String = "com.example.app",
         key: String? = "key",
         at time: Int64
     ) -> RefreshFamily.Decision {
-        family.present(token, client: client, key: key, now: after(time))
+        family.present(number, client: client, key: key, now: after(time))
     }
 
     @Test func theCurrentTokenIsReplaced() {
-        #expect(present(family(), first, at: 1) == .rotate)
+        #expect(present(family(), 1, at: 1) == .rotate)
     }
 
     @Test func thePreviousOneGetsTheSameAnswerUntilTheCurrentOneIsUsed() {
         var family = family()
-        family.rotate(to: second, now: after(1_000))
-        #expect(present(family, second, at: 1_000) == .rotate)
-        #expect(present(family, first, at: 1_000) == .repeatSuccessor)
-        #expect(present(family, first, at: RefreshFamily.idleLife - 1) == .repeatSuccessor)
-        family.rotate(to: third, now: after(2_000))
-        #expect(present(family, first, at: 2_000) == .revoke)
+        family.rotate(from: 1, now: after(1_000))
+        #expect(family.current == 2)
+        #expect(present(family, 2, at: 1_000) == .rotate)
+        #expect(present(family, 1, at: 1_000) == .repeatSuccessor)
+        #expect(present(family, 1, at: RefreshFamily.idleLife - 1) == .repeatSuccessor)
+        family.rotate(from: 2, now: after(2_000))
+        #expect(present(family, 1, at: 2_000) == .revoke)
     }
 
     @Test func withoutAKeyItDoesSoForAMinute() {
-        var family = family()
-        family.key = nil
-        family.rotate(to: second, now: after(1_000))
-        #expect(present(family, first, key: nil, at: 61_000) == .repeatSuccessor)
-        #expect(present(family, first, key: nil, at: 61_001) == .revoke)
+        var family = family(key: nil)
+        family.rotate(from: 1, now: after(1_000))
+        #expect(present(family, 1, key: nil, at: 61_000) == .repeatSuccessor)
+        #expect(present(family, 1, key: nil, at: 61_001) == .revoke)
     }
 
     @Test func anOlderOneRevokesAtOnce() {
-        var family = family()
-        family.rotate(to: second, now: after(1_000))
-        family.rotate(to: third, now: after(2_000))
-        #expect(present(family, first, at: 2_000) == .revoke)
-        #expect(present(family, second, at: 2_000) == .repeatSuccessor)
+        #expect(present(family(current: 3), 1, at: 0) == .revoke)
+        #expect(present(family(current: 3), 2, at: 0) == .repeatSuccessor)
     }
 
-    @Test func aTokenThatNeverWasRevokes() {
-        #expect(present(family(), third, at: 1) == .revoke)
+    @Test(arguments: ["key", nil]) func oneThatTheStoreHasNotSeenIsTakenAndTheStoreFollows(key: String?) {
+        var family = family(current: 3, key: key)
+        #expect(present(family, 9, key: key, at: 1) == .catchUp)
+        family.rotate(from: 9, now: after(1))
+        #expect(present(family, 10, key: key, at: 2) == .rotate)
+        #expect(present(family, 9, key: key, at: 2) == .repeatSuccessor)
+        #expect(present(family, 8, key: key, at: 2) == .revoke)
     }
 
     @Test func nothingWorksOnceRevoked() {
-        var family = family()
-        family.rotate(to: second, now: after(1_000))
+        var family = family(current: 2)
         family.revoked = after(1_000)
-        for token in [first, second, third] { #expect(present(family, token, at: 1_000) == .refuse(.revoked)) }
+        for number in [1, 2, 3, 9] as [Int64] {
+            #expect(present(family, number, at: 1_000) == .refuse(.revoked))
+            #expect(!family.mayBeRevoked(with: number))
+        }
     }
 
     @Test func anotherKeyOrClientIsRefusedAndRevokesNothing() {
-        for token in [first, third] {
-            #expect(present(family(), token, key: "other", at: 1) == .refuse(.otherKey))
-            #expect(present(family(), token, key: nil, at: 1) == .refuse(.otherKey))
-            #expect(present(family(), token, client: "com.example.other", at: 1) == .refuse(.otherClient))
+        let family = family(current: 3)
+        for number in [1, 2, 3, 9] as [Int64] {
+            #expect(present(family, number, key: "other", at: 1) == .refuse(.otherKey))
+            #expect(present(family, number, key: nil, at: 1) == .refuse(.otherKey))
+            #expect(present(family, number, client: "com.example.other", at: 1) == .refuse(.otherClient))
         }
     }
 
     @Test func anUnboundLoginAsksForNoKey() {
-        #expect(present(family(key: nil), first, key: nil, at: 1) == .rotate)
-        #expect(present(family(key: nil), first, key: "any", at: 1) == .rotate)
+        #expect(present(family(key: nil), 1, key: nil, at: 1) == .rotate)
+        #expect(present(family(key: nil), 1, key: "any", at: 1) == .rotate)
     }
 
     @Test func aLoginEndsWhenIdleAndWhenOld() {
-        #expect(present(family(), first, at: RefreshFamily.idleLife - 1) == .rotate)
-        #expect(present(family(), first, at: RefreshFamily.idleLife) == .refuse(.expired))
+        #expect(present(family(), 1, at: RefreshFamily.idleLife - 1) == .rotate)
+        #expect(present(family(), 1, at: RefreshFamily.idleLife) == .refuse(.expired))
+        #expect(present(family(), 9, at: RefreshFamily.idleLife) == .refuse(.expired))
         var family = family()
         var time: Int64 = 0
         while time + RefreshFamily.idleLife < RefreshFamily.wholeLife {
             time += RefreshFamily.idleLife - 1
-            #expect(present(family, first, at: time) == .rotate)
+            #expect(present(family, 1, at: time) == .rotate)
             family.rotated = after(time)
         }
-        #expect(present(family, first, at: RefreshFamily.wholeLife - 1) == .rotate)
-        #expect(present(family, first, at: RefreshFamily.wholeLife) == .refuse(.expired))
+        #expect(present(family, 1, at: RefreshFamily.wholeLife - 1) == .rotate)
+        #expect(present(family, 1, at: RefreshFamily.wholeLife) == .refuse(.expired))
     }
 
     @Test func aClockThatWasSetBackRevokesNothing() {
         var family = family()
-        family.rotate(to: second, now: after(3_600_000))
-        #expect(present(family, first, at: 0) == .repeatSuccessor)
-        #expect(present(family, second, at: 0) == .rotate)
+        family.rotate(from: 1, now: after(3_600_000))
+        #expect(present(family, 1, at: 0) == .repeatSuccessor)
+        #expect(present(family, 2, at: 0) == .rotate)
+    }
+
+    @Test func onlyTheNewestTokensMayEndTheLogin() {
+        let family = family(current: 3)
+        #expect([1, 2, 3, 9].map { family.mayBeRevoked(with: $0) } == [false, true, true, true])
+    }
+}
+
+/// Any order of refreshes, lost answers and restored stores.
+@Suite struct RefreshFamilyPropertyTests {
+    private var random = SplitMix()
+
+    /// So that a failure can be repeated.
+    private struct SplitMix: RandomNumberGenerator {
+        var state: UInt64 = 20_261_124
+
+        mutating func next() -> UInt64 {
+            state &+= 0x9E37_79B9_7F4A_7C15
+            var word = state
+            word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
+            word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
+            return word ^ (word >> 31)
+        }
+    }
+
+    private func family(key: String?) -> RefreshFamily {
+        RefreshFamily(
+            id: .random(),
+            subject: "user",
+            client: "com.example.app",
+            scopes: .all,
+            key: key,
+            invitedBy: nil,
+            created: RefreshFamilyTests.start,
+            rotated: RefreshFamilyTests.start
+        )
+    }
+
+    /// As the issuer does it.
+    /// - Returns: the number of the token that is the answer.
+    private func use(_ number: Int64, of family: inout RefreshFamily, at now: Milliseconds) -> Int64? {
+        switch family.present(number, client: family.client, key: family.key, now: now) {
+        case .rotate, .catchUp:
+            family.rotate(from: number, now: now)
+            return family.current
+        case .repeatSuccessor: return family.current
+        case .revoke:
+            family.revoked = now
+            return nil
+        case .refuse: return nil
+        }
+    }
+
+    /// A device has the token of the last answer that arrived. Neither losing answers nor losing the disk puts it out.
+    @Test mutating func aDeviceWithAKeyIsNeverPutOut() {
+        for _ in 0..<300 {
+            var family = family(key: "key")
+            var backups = [family]
+            var held: Int64 = 1
+            var now = RefreshFamilyTests.start.count
+            for _ in 0..<60 {
+                now += Int64.random(in: 0...86_400_000, using: &random)
+                switch Int.random(in: 0..<10, using: &random) {
+                case 0: backups.append(family)
+                case 1: family = backups.randomElement(using: &random) ?? family
+                default:
+                    let answer = use(held, of: &family, at: Milliseconds(clamping: now))
+                    #expect(answer == held + 1)
+                    let isLost = Int.random(in: 0..<3, using: &random) == 0
+                    if let answer, !isLost { held = answer }
+                }
+                #expect(family.revoked == nil)
+            }
+        }
+    }
+
+    /// A thief took a token at some time, and both go on with what they have. The first use of a replaced token is the last of the login.
+    @Test(arguments: ["key", nil]) mutating func twoWhoShareALoginAreBothPutOut(key: String?) {
+        for _ in 0..<300 {
+            var family = family(key: key)
+            var held: [Int64] = [1, 1]
+            var now = RefreshFamilyTests.start.count
+            let backup = Int.random(in: 0..<40, using: &random)
+            let restore = backup + Int.random(in: 0..<20, using: &random)
+            var copy = family
+            var uses = 0
+            for step in 0..<400 where family.revoked == nil {
+                now += Int64.random(in: 60_001...3_600_000, using: &random)
+                if step == backup { copy = family }
+                if step == restore { family = copy }
+                let user = Int.random(in: 0...1, using: &random)
+                let newest = family.current
+                let answer = use(held[user], of: &family, at: Milliseconds(clamping: now))
+                if held[user] < newest - 1 {
+                    #expect(answer == nil && family.revoked != nil)
+                }
+                if let answer { held[user] = answer }
+                uses += 1
+            }
+            #expect(family.revoked != nil, "\(uses) uses")
+            // What was revoked stays so, whatever is presented.
+            for number in 1...(held.max() ?? 1) + 2 { #expect(use(number, of: &family, at: Milliseconds(clamping: now)) == nil) }
+        }
     }
 }
 
 @Suite struct InvitationTests {
     let code = Digest256(hashing: [1])
 
-    @Test func aCodeWorksForTenMinutes() {
-        let invitation = Invitation(code: code, subject: "user", expires: 600_000)
-        #expect(invitation.present(key: nil, now: 0) == .accept)
-        #expect(invitation.present(key: nil, now: 599_999) == .accept)
-        #expect(invitation.present(key: nil, now: 600_000) == .expired)
+    func invitation(_ redemption: Invitation.Redemption? = nil) -> Invitation {
+        Invitation(code: code, subject: "user", inviter: nil, expires: 600_000, redemption: redemption)
     }
 
-    @Test func aSecondUserOfTheCodeEndsTheLogin() {
+    @Test func aCodeWorksForTenMinutes() {
+        #expect(invitation().present(key: nil, now: 0) == .accept)
+        #expect(invitation().present(key: nil, now: 599_999) == .accept)
+        #expect(invitation().present(key: nil, now: 600_000) == .expired)
+    }
+
+    @Test func aSecondKeyEndsTheLoginWhileTheLinkHolds() {
         let family = FamilyID.random()
-        var invitation = Invitation(code: code, subject: "user", expires: 600_000)
-        invitation.redemption = .init(key: "key", family: family)
-        #expect(invitation.present(key: "other", now: 1) == .replayed(revoke: family))
-        #expect(invitation.present(key: nil, now: 1) == .replayed(revoke: family))
-        #expect(invitation.present(key: "key", now: 1) == .replayed(revoke: nil))
-        invitation.redemption = .init(key: nil, family: family)
-        #expect(invitation.present(key: nil, now: 1) == .replayed(revoke: family))
+        for key in ["key", nil] {
+            let used = invitation(.init(key: key, family: family))
+            #expect(used.present(key: "other", now: 599_999) == .revoke(family))
+            #expect(used.present(key: "other", now: 600_000) == .usedAgain)
+            #expect(used.present(key: nil, now: 1) == .usedAgain)
+        }
+        #expect(invitation(.init(key: "key", family: family)).present(key: "key", now: 1) == .repeated)
+        #expect(invitation(.init(key: "key", family: nil)).present(key: "other", now: 1) == .usedAgain)
     }
 }
 
 @Suite struct RefreshTokenTests {
-    @Test func theTextComesBack() throws {
-        let token = RefreshToken(family: .random())
+    let key = MasterKey(Array(repeating: 1, count: 32)).refreshTokenKey
+
+    @Test(arguments: [1, 2, 255, 256, Int64.max - 1]) func theTextComesBack(number: Int64) throws {
+        let token = RefreshToken(family: .random(), number: number, key: key)
+        #expect(token.text.exposed.utf8.count == RefreshToken.characters)
         let read = try #require(RefreshToken(parsing: token.text.exposed))
-        #expect(read.digest == token.digest)
         #expect(read.family == token.family)
+        #expect(read.number == number)
+        #expect(read.isAuthentic(by: key))
+        #expect(read.text == token.text)
     }
 
-    @Test func theSuccessorIsAlwaysTheSameAndNeedsTheKey() {
-        let master = MasterKey(Array(repeating: 1, count: 32))
-        let token = RefreshToken(family: .random())
-        let successor = token.successor(by: master.successorKey)
-        #expect(token.successor(by: master.successorKey).digest == successor.digest)
-        #expect(successor.family == token.family)
-        #expect(successor.digest != token.digest)
-        #expect(token.successor(by: MasterKey(Array(repeating: 2, count: 32)).successorKey).digest != successor.digest)
+    @Test func noOtherKeyMakesIt() throws {
+        let family = FamilyID.random()
+        let other = MasterKey(Array(repeating: 2, count: 32)).refreshTokenKey
+        #expect(!RefreshToken(family: family, number: 1, key: other).isAuthentic(by: key))
+        #expect(RefreshToken(family: family, number: 1, key: key).text == RefreshToken(family: family, number: 1, key: key).text)
+        #expect(RefreshToken(family: family, number: 1, key: key).text != RefreshToken(family: family, number: 2, key: key).text)
+    }
+
+    @Test func noChangedByteIsTaken() throws {
+        let bytes = try #require(Base64URL.decode(RefreshToken(family: .random(), number: 3, key: key).text.exposed))
+        for index in bytes.indices {
+            for bit in 0..<8 {
+                var changed = bytes
+                changed[index] ^= 1 << bit
+                let read = RefreshToken(parsing: Base64URL.encode(changed))
+                #expect(read?.isAuthentic(by: key) != true)
+            }
+        }
+    }
+
+    @Test func textsOfAnotherFormAreNone() {
+        for number in [0, UInt64(Int64.max), UInt64(Int64.max) + 1, UInt64.max] {
+            let bytes = [UInt8](repeating: 1, count: 16) + (0..<8).reversed().map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) }
+            #expect(RefreshToken(parsing: Base64URL.encode(bytes + [UInt8](repeating: 2, count: 32))) == nil)
+        }
+        for text in ["", "a", String(repeating: "A", count: 64), String(repeating: "ä", count: 75), String(repeating: "+", count: 75)] {
+            #expect(RefreshToken(parsing: text) == nil)
+        }
     }
 
     @Test func nothingPrintsAToken() {
-        let token = RefreshToken(family: .random())
+        let token = RefreshToken(family: .random(), number: 1, key: key)
         var dumped = ""
         dump(token, to: &dumped)
-        for text in [dumped, "\(token)", String(reflecting: token)] { #expect(text.count < 400 && text.contains("(secret)")) }
+        let code = token.text.exposed.suffix(40)
+        for text in [dumped, "\(token)", String(reflecting: token)] { #expect(!text.contains(code) && text.contains("(secret)")) }
     }
 }

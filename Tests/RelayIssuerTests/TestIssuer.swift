@@ -47,10 +47,24 @@ final class TestIssuer: Sendable {
 
     func pass(_ milliseconds: Int64) { world.time.withLock { $0 = Milliseconds(clamping: $0.count + milliseconds) } }
 
-    func make(failuresPerMinute: Int = 100_000, grantsPerMinute: Int = 100_000) throws(IssuerError) -> Issuer {
+    /// A code for the account of Ada.
+    func invite() async throws -> Secret<String> { try await issuer.invite(subject: try await ada()) }
+
+    /// The one user there is; made at first.
+    func ada() async throws -> String {
+        if let user = try await issuer.users().first { return user.subject }
+        return try await issuer.makeUser(name: "Ada")
+    }
+
+    func make(
+        failuresPerMinute: Int = 100_000,
+        grantsPerMinute: Int = 100_000,
+        mayInvite: @escaping @Sendable (String) async -> Bool = { _ in true }
+    ) throws(IssuerError) -> Issuer {
         var settings = Issuer.Settings(directory: directory, origins: [Self.origin, "http://127.0.0.1:8080"], audience: "the-relay")
         settings.failuresPerMinute = failuresPerMinute
         settings.grantsPerMinute = grantsPerMinute
+        settings.mayInvite = { key, _ in await mayInvite(key) }
         return try Issuer(
             settings: settings,
             now: { [world] in world.time.withLock { $0 } },
@@ -66,6 +80,29 @@ final class TestIssuer: Sendable {
         try opened.withLock {
             try $0?.close()
             $0 = nil
+            $0 = try make()
+        }
+    }
+
+    /// A copy of all files, as they are between two requests.
+    func backup() throws -> String {
+        let copy = directory + ".backup-\(UUID().uuidString)"
+        try opened.withLock {
+            try $0?.close()
+            $0 = nil
+            try FileManager.default.copyItem(atPath: directory, toPath: copy)
+            $0 = try make()
+        }
+        return copy
+    }
+
+    /// Puts the files of a copy back, as after the loss of a disk.
+    func restore(_ copy: String) throws {
+        try opened.withLock {
+            try $0?.close()
+            $0 = nil
+            try FileManager.default.removeItem(atPath: directory)
+            try FileManager.default.moveItem(atPath: copy, toPath: directory)
             $0 = try make()
         }
     }

@@ -28,6 +28,7 @@ enum IssuerFailure: Error, Hashable {
         case invalidDPoPProof = "invalid_dpop_proof"
         case invalidToken = "invalid_token"
         case insufficientScope = "insufficient_scope"
+        case accessDenied = "access_denied"
         case temporarilyUnavailable = "temporarily_unavailable"
         case other
     }
@@ -59,6 +60,8 @@ extension IssuerFailure {
         case .unreachable(let failure): failure.advice
         case .refused(.invalidDPoPProof):
             "the issuer does not take this device's proof of its key; check that a proxy leaves the relay's host name as it is"
+        case .refused(.accessDenied):
+            "this device may not invite others before another device has approved it: approve it there first (relay approve)"
         case .refused(let code): "the issuer refused (\(code.rawValue)); update the relay and this app, and join again"
         case .unavailable(let status): "the relay's issuer cannot answer now (HTTP status \(status)); try again later"
         case .malformed(let what): "the relay's issuer answers what is not understood (\(what)); update the relay"

@@ -19,6 +19,8 @@ package struct OAuthError: Error, Hashable, Sendable {
         /// RFC 6750 §3.1.
         case invalidToken = "invalid_token"
         case insufficientScope = "insufficient_scope"
+        /// RFC 6749 §4.1.2.1: this holder of a token may not do this.
+        case accessDenied = "access_denied"
         /// As RFC 6749 §4.1.2.1 names it.
         case temporarilyUnavailable = "temporarily_unavailable"
         case serverError = "server_error"

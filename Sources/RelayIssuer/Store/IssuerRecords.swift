@@ -25,6 +25,10 @@ struct IssuerRecords {
             .map { IssuerUser(subject: $0["subject"], name: $0["name"]) }
     }
 
+    func hasUser(named name: String) throws -> Bool {
+        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM user WHERE name = ?)", arguments: [name]) ?? false
+    }
+
     func hasUser(_ subject: String) throws -> Bool {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM user WHERE subject = ?)", arguments: [subject]) ?? false
     }
@@ -33,8 +37,11 @@ struct IssuerRecords {
 
     func insert(_ invitation: Invitation) throws {
         try db.execute(
-            sql: "INSERT INTO invitation (code, subject, expires) VALUES (?, ?, ?)",
-            arguments: [Data(invitation.code.bytes), invitation.subject, invitation.expires.count]
+            sql: "INSERT INTO invitation (code, subject, inviter, inviter_key, expires) VALUES (?, ?, ?, ?, ?)",
+            arguments: [
+                Data(invitation.code.bytes), invitation.subject, invitation.inviter.map { "\($0.endpoint)" }, invitation.inviter?.key,
+                invitation.expires.count,
+            ]
         )
     }
 
@@ -47,13 +54,28 @@ struct IssuerRecords {
     }
 
     func invitation(_ code: Digest256) throws -> Invitation? {
-        let sql = "SELECT subject, expires, redeemed, key, login FROM invitation WHERE code = ?"
-        guard let row = try Row.fetchOne(db, sql: sql, arguments: [Data(code.bytes)]) else { return nil }
-        var invitation = Invitation(code: code, subject: row["subject"], expires: Milliseconds(clamping: row["expires"] as Int64))
+        guard let row = try Row.fetchOne(db, sql: "SELECT * FROM invitation WHERE code = ?", arguments: [Data(code.bytes)]) else {
+            return nil
+        }
+        var inviter: Invitation.Inviter?
+        if let key = row["inviter_key"] as String?, let endpoint = EndpointID(row["inviter"]) {
+            inviter = .init(key: key, endpoint: endpoint)
+        }
+        var invitation = Invitation(
+            code: code,
+            subject: row["subject"],
+            inviter: inviter,
+            expires: Milliseconds(clamping: row["expires"] as Int64)
+        )
         if row["redeemed"] {
             invitation.redemption = .init(key: row["key"], family: (row["login"] as Data?).map { FamilyID([UInt8]($0)) })
         }
         return invitation
+    }
+
+    /// Forgets the invitations of an inviter that nobody has used.
+    func removeOpenInvitations(madeBy key: String) throws {
+        try db.execute(sql: "DELETE FROM invitation WHERE inviter_key = ? AND redeemed = 0", arguments: [key])
     }
 
     func redeem(_ code: Digest256, _ redemption: Invitation.Redemption) throws {
@@ -68,47 +90,55 @@ struct IssuerRecords {
     func insert(_ family: RefreshFamily) throws {
         try db.execute(
             sql: """
-                INSERT INTO login (id, subject, client, scopes, key, created, rotated, current, previous, revoked)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO login (id, session, subject, client, scopes, key, invited_by, created, rotated, current, revoked)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
-                Data(family.id.bytes), family.subject, family.client, family.scopes.description, family.key, family.created.count,
-                family.rotated.count, Data(family.current.bytes), family.previous.map { Data($0.bytes) }, family.revoked?.count,
+                Data(family.id.bytes), family.id.session, family.subject, family.client, family.scopes.description, family.key,
+                family.invitedBy.map { "\($0)" }, family.created.count, family.rotated.count, family.current, family.revoked?.count,
             ]
         )
     }
 
     func family(_ id: FamilyID) throws -> RefreshFamily? {
-        guard let row = try Row.fetchOne(db, sql: "SELECT * FROM login WHERE id = ?", arguments: [Data(id.bytes)]),
-            let scopes = Scopes(parsing: row["scopes"]), let current = Digest256(bytes: [UInt8](row["current"] as Data))
-        else { return nil }
-        return RefreshFamily(
-            id: id,
-            subject: row["subject"],
-            client: row["client"],
-            scopes: scopes,
-            key: row["key"],
-            created: Milliseconds(clamping: row["created"] as Int64),
-            rotated: Milliseconds(clamping: row["rotated"] as Int64),
-            current: current,
-            previous: (row["previous"] as Data?).flatMap { Digest256(bytes: [UInt8]($0)) },
-            revoked: (row["revoked"] as Int64?).map { Milliseconds(clamping: $0) }
-        )
+        try families("id = ?", [Data(id.bytes)]).first
+    }
+
+    /// The login that access tokens call by this name.
+    func family(session: String) throws -> RefreshFamily? {
+        try families("session = ?", [session]).first
+    }
+
+    /// The logins of a key, and the one of a session, that were not revoked.
+    func openLogins(boundTo key: String, session: String?) throws -> [RefreshFamily] {
+        try families("revoked IS NULL AND (key = ? OR session = ?)", [key, session])
+    }
+
+    private func families(_ condition: String, _ arguments: StatementArguments) throws -> [RefreshFamily] {
+        try Row.fetchAll(db, sql: "SELECT * FROM login WHERE \(condition)", arguments: arguments).compactMap { row in
+            guard let scopes = Scopes(parsing: row["scopes"]) else { return nil }
+            return RefreshFamily(
+                id: FamilyID([UInt8](row["id"] as Data)),
+                subject: row["subject"],
+                client: row["client"],
+                scopes: scopes,
+                key: row["key"],
+                invitedBy: (row["invited_by"] as String?).flatMap { EndpointID($0) },
+                created: Milliseconds(clamping: row["created"] as Int64),
+                rotated: Milliseconds(clamping: row["rotated"] as Int64),
+                current: row["current"],
+                revoked: (row["revoked"] as Int64?).map { Milliseconds(clamping: $0) }
+            )
+        }
     }
 
     /// The logins that were revoked since.
-    func revoked(since time: Milliseconds) throws -> [RefreshFamily] {
-        try Data.fetchAll(db, sql: "SELECT id FROM login WHERE revoked > ?", arguments: [time.count])
-            .compactMap { try family(FamilyID([UInt8]($0))) }
-    }
+    func revoked(since time: Milliseconds) throws -> [RefreshFamily] { try families("revoked > ?", [time.count]) }
 
     func update(_ family: RefreshFamily) throws {
         try db.execute(
-            sql: "UPDATE login SET rotated = ?, current = ?, previous = ?, revoked = ? WHERE id = ?",
-            arguments: [
-                family.rotated.count, Data(family.current.bytes), family.previous.map { Data($0.bytes) }, family.revoked?.count,
-                Data(family.id.bytes),
-            ]
+            sql: "UPDATE login SET rotated = ?, current = ?, revoked = ? WHERE id = ?",
+            arguments: [family.rotated.count, family.current, family.revoked?.count, Data(family.id.bytes)]
         )
     }
 

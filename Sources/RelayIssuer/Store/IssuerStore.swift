@@ -79,7 +79,7 @@ struct IssuerStore: Sendable {
 }
 
 extension IssuerStore {
-    /// Append only: what was released is never changed.
+    /// Append only, once there is a release: what was released is never changed.
     private static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1 users, invitations, logins, keys") { db in
@@ -87,35 +87,40 @@ extension IssuerStore {
                 sql: """
                     CREATE TABLE user (
                         subject TEXT NOT NULL PRIMARY KEY CHECK (length(subject) BETWEEN 16 AND 64),
-                        name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
+                        name TEXT NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 64),
                         created INTEGER NOT NULL
                     ) STRICT;
                     CREATE TABLE login (
                         id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+                        session TEXT NOT NULL UNIQUE CHECK (length(session) = 22),
                         subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
                         client TEXT NOT NULL,
                         scopes TEXT NOT NULL CHECK (length(scopes) > 0),
                         key TEXT CHECK (length(key) = 43),
+                        invited_by TEXT CHECK (length(invited_by) = 52),
                         created INTEGER NOT NULL,
                         rotated INTEGER NOT NULL,
-                        current BLOB NOT NULL CHECK (length(current) = 32),
-                        previous BLOB CHECK (length(previous) = 32),
-                        revoked INTEGER,
-                        CHECK (previous <> current)
+                        current INTEGER NOT NULL CHECK (current > 0),
+                        revoked INTEGER
                     ) STRICT, WITHOUT ROWID;
                     CREATE INDEX login_subject ON login (subject);
+                    CREATE INDEX login_key ON login (key) WHERE key IS NOT NULL;
                     CREATE INDEX login_rotated ON login (rotated);
                     CREATE INDEX login_revoked ON login (revoked) WHERE revoked IS NOT NULL;
                     CREATE TABLE invitation (
                         code BLOB NOT NULL PRIMARY KEY CHECK (length(code) = 32),
                         subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
+                        inviter TEXT CHECK (length(inviter) = 52),
+                        inviter_key TEXT CHECK (length(inviter_key) = 43),
                         expires INTEGER NOT NULL,
                         redeemed INTEGER NOT NULL DEFAULT 0 CHECK (redeemed IN (0, 1)),
                         key TEXT CHECK (length(key) = 43),
                         login BLOB REFERENCES login (id) ON DELETE SET NULL,
+                        CHECK ((inviter IS NULL) = (inviter_key IS NULL)),
                         CHECK (redeemed = 1 OR (key IS NULL AND login IS NULL))
                     ) STRICT, WITHOUT ROWID;
                     CREATE INDEX invitation_subject ON invitation (subject);
+                    CREATE INDEX invitation_inviter ON invitation (inviter_key) WHERE inviter_key IS NOT NULL;
                     CREATE INDEX invitation_login ON invitation (login);
                     CREATE INDEX invitation_expires ON invitation (expires);
                     CREATE TABLE signing_key (

@@ -4,7 +4,7 @@
 import Crypto
 import RelayProtocol
 
-/// The secret beside the database: without it the database gives away neither the signing keys nor the refresh tokens to come.
+/// The secret beside the database: without it the database gives away neither the signing keys nor any refresh token.
 struct MasterKey: Sendable {
     static let byteCount = 32
 
@@ -12,8 +12,8 @@ struct MasterKey: Sendable {
 
     init(_ bytes: [UInt8]) { self.key = SymmetricKey(data: bytes) }
 
-    /// For successors of refresh tokens.
-    var successorKey: SymmetricKey { derived("device-relay issuer refresh-successor") }
+    /// For the codes of refresh tokens.
+    var refreshTokenKey: SymmetricKey { derived("device-relay issuer refresh-token") }
 
     private var sealingKey: SymmetricKey { derived("device-relay issuer seal") }
 

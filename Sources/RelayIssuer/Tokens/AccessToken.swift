@@ -39,9 +39,11 @@ struct AccessToken: Codable, Hashable, Sendable {
     var jti: String
     var clientID: String
     var scope: String
-    /// The login it comes from, if that can be refreshed and thus revoked.
+    /// The login it comes from, with which it can be revoked.
     var sid: String?
     var cnf: Confirmation?
+    /// The endpoint whose invitation began the login.
+    var invitedBy: String?
 
     struct Confirmation: Codable, Hashable, Sendable {
         var jkt: String
@@ -50,9 +52,13 @@ struct AccessToken: Codable, Hashable, Sendable {
     private enum CodingKeys: String, CodingKey {
         case iss, sub, aud, exp, iat, jti, scope, sid, cnf
         case clientID = "client_id"
+        case invitedBy = "invited_by"
     }
 
-    /// - Parameter key: the thumbprint of the key it is bound to.
+    /// - Parameters:
+    ///   - session: the login's.
+    ///   - key: the thumbprint of the key it is bound to.
+    ///   - invitedBy: the endpoint whose invitation began the login.
     init(
         issuer: String,
         audience: String,
@@ -61,6 +67,7 @@ struct AccessToken: Codable, Hashable, Sendable {
         scopes: Scopes,
         session: String?,
         key: String?,
+        invitedBy: EndpointID? = nil,
         id: [UInt8],
         now: Milliseconds
     ) {
@@ -74,6 +81,7 @@ struct AccessToken: Codable, Hashable, Sendable {
         self.scope = scopes.description
         self.sid = session
         self.cnf = key.map(Confirmation.init)
+        self.invitedBy = invitedBy.map { "\($0)" }
     }
 
     func signed(by key: P256SigningKey, id: String) throws -> Secret<String> {

@@ -4,38 +4,48 @@
 import Crypto
 import RelayProtocol
 
-/// A refresh token: which login it belongs to, and 256 secret bits. Only its digest is ever stored.
+/// A refresh token: which login it belongs to, its number within that login, and a code over both that the issuer alone can make.
+/// Of a token that was issued nothing has to be stored, so a database that is older than the token still knows it for its own.
 struct RefreshToken: Sendable {
-    static let familyBytes = 16
-    static let secretBytes = 32
+    static let characters = 75
+    private static let familyBytes = 16
+    private static let numberBytes = 8
+    private static let codeBytes = SHA256.byteCount
 
-    private let bytes: Secret<[UInt8]>
+    let family: FamilyID
+    let number: Int64
+    private let code: Secret<[UInt8]>
 
-    private init(family: FamilyID, secret: some Sequence<UInt8>) {
-        self.bytes = Secret(family.bytes + secret)
+    /// Issues a token.
+    init(family: FamilyID, number: Int64, key: SymmetricKey) {
+        self.family = family
+        self.number = number
+        let signed = RefreshToken.signed(family, number)
+        self.code = Secret(Array(HMAC<SHA256>.authenticationCode(for: signed, using: key)))
     }
 
-    /// The first token of a family.
-    init(family: FamilyID) {
-        self.init(family: family, secret: randomBytes(RefreshToken.secretBytes))
-    }
-
-    /// `nil` if the text is no refresh token of ours.
+    /// Reads a token, of which nobody knows yet who made it. `nil` if the text has not the form of one.
     init?(parsing text: String) {
-        guard text.utf8.count == 64, let bytes = Base64URL.decode(text) else { return nil }
-        self.bytes = Secret(bytes)
+        guard text.utf8.count == RefreshToken.characters, let bytes = Base64URL.decode(text),
+            bytes.count == RefreshToken.familyBytes + RefreshToken.numberBytes + RefreshToken.codeBytes
+        else { return nil }
+        let number = bytes.dropFirst(RefreshToken.familyBytes).prefix(RefreshToken.numberBytes).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        // The next number has to exist.
+        guard let number = Int64(exactly: number), (1..<Int64.max).contains(number) else { return nil }
+        self.family = FamilyID(Array(bytes.prefix(RefreshToken.familyBytes)))
+        self.number = number
+        self.code = Secret(Array(bytes.suffix(RefreshToken.codeBytes)))
     }
 
-    var family: FamilyID { FamilyID(Array(bytes.exposed.prefix(RefreshToken.familyBytes))) }
+    /// Whether the holder of the key issued it.
+    func isAuthentic(by key: SymmetricKey) -> Bool {
+        HMAC<SHA256>.isValidAuthenticationCode(code.exposed, authenticating: RefreshToken.signed(family, number), using: key)
+    }
 
-    var digest: Digest256 { Digest256(hashing: bytes.exposed) }
+    var text: Secret<String> { Secret(Base64URL.encode(RefreshToken.signed(family, number) + code.exposed)) }
 
-    var text: Secret<String> { Secret(Base64URL.encode(bytes.exposed)) }
-
-    /// The token that replaces this one. It follows from this one and a key that only the issuer has, so that a repeated request
-    /// gets the same answer although no token is stored, and an old token tells nobody the later ones.
-    func successor(by key: SymmetricKey) -> RefreshToken {
-        RefreshToken(family: family, secret: HMAC<SHA256>.authenticationCode(for: bytes.exposed, using: key))
+    private static func signed(_ family: FamilyID, _ number: Int64) -> [UInt8] {
+        family.bytes + (0..<numberBytes).reversed().map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) }
     }
 }
 
@@ -45,13 +55,13 @@ struct FamilyID: Hashable, Sendable {
 
     init(_ bytes: [UInt8]) { self.bytes = bytes }
 
-    static func random() -> FamilyID { FamilyID(randomBytes(RefreshToken.familyBytes)) }
+    static func random() -> FamilyID { FamilyID(randomBytes(16)) }
 
-    /// What access tokens call the login (`sid`). Not the id itself, with which the family could be revoked.
+    /// What access tokens call the login (`sid`). Not the id itself, which is a part of its refresh tokens.
     var session: String { Base64URL.encode(Digest256(hashing: Array("session".utf8) + bytes).bytes.prefix(16)) }
 }
 
-/// Bytes that nobody can guess.
+/// Bytes that cannot be guessed.
 func randomBytes(_ count: Int) -> [UInt8] {
     SymmetricKey(size: SymmetricKeySize(bitCount: count * 8)).withUnsafeBytes { Array($0) }
 }

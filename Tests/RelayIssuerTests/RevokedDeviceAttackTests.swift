@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayProtocol
+import Testing
+
+@testable import RelayIssuer
+
+/// A device was stolen and revoked. Its holder wants to stay, or to come back by a device of his own.
+@Suite struct RevokedDeviceAttackTests {
+    let routes: InvitationRouteTests
+    var test: TestIssuer { routes.test }
+    /// The stolen device.
+    var device: TestDevice { routes.device }
+
+    init() throws { self.routes = try InvitationRouteTests() }
+
+    func revoke(_ joined: TokenResponse) async throws {
+        let claims = try SignedJSON(parsing: joined.accessToken.exposed).claims(AccessToken.self)
+        try await test.issuer.endLogins(boundTo: device.key.publicKey.jwkThumbprint, session: claims.sid)
+    }
+
+    func refused(_ body: () async throws -> Void) async throws {
+        let error = try await #require(throws: OAuthError.self) { try await body() }
+        #expect(error.code == .invalidGrant)
+    }
+
+    @Test func aRevokedDeviceDoesNotRefresh() async throws {
+        let joined = try await routes.joined()
+        let next = try await device.refresh(test, joined.refreshToken)
+        try await revoke(joined)
+        for token in [joined.refreshToken, next.refreshToken] { try await refused { _ = try await device.refresh(test, token) } }
+        // The relay hears of it, so that the channel ends and the access token is worth nothing.
+        let claims = try SignedJSON(parsing: joined.accessToken.exposed).claims(AccessToken.self)
+        #expect(test.revoked.map(\.session) == [claims.sid])
+        try test.reopen()
+        #expect(try await test.issuer.revokedLogins().map(\.session) == [claims.sid])
+    }
+
+    @Test func aRevokedDeviceInvitesNobody() async throws {
+        let joined = try await routes.joined()
+        try await revoke(joined)
+        let token = joined.accessToken.exposed
+        let answer = try await routes.ask(token, routes.proof(token))
+        #expect(answer.status == 401)
+        #expect(answer.error == "invalid_token")
+        #expect(answer.code == nil)
+    }
+
+    @Test func anInvitationItKeptForLaterLetsNobodyIn() async throws {
+        let joined = try await routes.joined()
+        let token = joined.accessToken.exposed
+        var codes: [String] = []
+        for _ in 0..<3 { codes.append(try #require(try await routes.ask(token, routes.proof(token)).code)) }
+        try await revoke(joined)
+        for code in codes { try await refused { _ = try await TestDevice().join(test, code: Secret(code)) } }
+    }
+
+    /// What the thief's device has of other logins ends too: one that he got by another link, and one that no key is bound to.
+    @Test func allLoginsOfTheDeviceEnd() async throws {
+        let joined = try await routes.joined()
+        let subject = try #require(try await test.issuer.users().first?.subject)
+        let second = try await device.join(test, code: try await test.issuer.invite(subject: subject))
+        let unbound = try await device.join(test, code: try await test.issuer.invite(subject: subject), isBound: false)
+        let other = TestDevice()
+        let others = try await other.join(test, code: try await test.issuer.invite(subject: subject))
+        try await revoke(unbound)
+        for token in [joined, second].map(\.refreshToken) { try await refused { _ = try await device.refresh(test, token) } }
+        try await refused { _ = try await device.refresh(test, unbound.refreshToken, isBound: false) }
+        #expect(Set(test.revoked.map(\.session)).count == 3)
+        _ = try await other.refresh(test, others.refreshToken)
+    }
+
+    @Test func endingItTwiceIsAsGoodAsOnce() async throws {
+        let joined = try await routes.joined()
+        try await revoke(joined)
+        try await revoke(joined)
+        try await test.issuer.endLogins(boundTo: TestDevice().key.publicKey.jwkThumbprint, session: nil)
+        #expect(test.revoked.count == 1)
+    }
+
+    /// A thief with a token that is bound to no key has no device that could be revoked.
+    @Test func aTokenWithoutAKeyInvitesNobody() async throws {
+        let token = try await routes.joined(isBound: false).accessToken.exposed
+        for authorization in ["Bearer \(token)", "DPoP \(token)"] {
+            let answer = try await routes.ask([authorization], [routes.proof(token)])
+            #expect(answer.status == 403)
+            #expect(answer.error == "access_denied")
+            #expect(answer.code == nil)
+        }
+    }
+
+    @Test func aDeviceThatNobodyHasApprovedInvitesNobody() async throws {
+        let thumbprint = device.key.publicKey.jwkThumbprint
+        let issuer = try test.make { $0 != thumbprint }
+        let token = try await routes.joined().accessToken.exposed
+        let answer = try await routes.ask(["DPoP \(token)"], [routes.proof(token)], issuer: issuer)
+        #expect(answer.status == 403)
+        #expect(answer.error == "access_denied")
+        #expect(answer.description?.contains("approve this device on another one first") == true)
+        try issuer.close()
+    }
+
+    @Test func whomItInvitedIsKnownByThatForGood() async throws {
+        let joined = try await routes.joined()
+        let inviter = EndpointID(device.key.publicKey)
+        func claims(_ response: TokenResponse) throws -> AccessToken {
+            try SignedJSON(parsing: response.accessToken.exposed).claims(AccessToken.self)
+        }
+        #expect(try claims(joined).invitedBy == nil)
+        let token = joined.accessToken.exposed
+        let code = try #require(try await routes.ask(token, routes.proof(token)).code)
+        let newcomer = TestDevice()
+        var response = try await newcomer.join(test, code: Secret(code))
+        for _ in 0..<3 {
+            #expect(try claims(response).invitedBy == "\(inviter)")
+            try test.reopen()
+            response = try await newcomer.refresh(test, response.refreshToken)
+        }
+        #expect(try claims(response).invitedBy == "\(inviter)")
+    }
+
+    /// The robbed owner came with his link, which puts the thief out, and with him what he has prepared.
+    @Test func aThiefOfALinkWhoIsPutOutHasNoInvitationsLeft() async throws {
+        let subject = try await test.issuer.makeUser(name: "Ada")
+        let stolen = try await test.issuer.invite(subject: subject)
+        let token = try await device.join(test, code: stolen).accessToken.exposed
+        let code = try #require(try await routes.ask(token, routes.proof(token)).code)
+        try await refused { _ = try await TestDevice().join(test, code: stolen) }
+        #expect(test.revoked.count == 1)
+        try await refused { _ = try await TestDevice().join(test, code: Secret(code)) }
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Testing
+
+@testable import RelayIssuer
+
+/// A join link lies in chats and shell histories after it was used. Its finder wants in, or wants its user out.
+@Suite struct UsedLinkAttackTests {
+    let test: TestIssuer
+    let device = TestDevice()
+    let finder = TestDevice()
+
+    init() throws { self.test = try TestIssuer() }
+
+    func invite() async throws -> Secret<String> {
+        let subject = try await test.issuer.makeUser(name: "Ada")
+        return try await test.issuer.invite(subject: subject)
+    }
+
+    /// Uses a code that was used before.
+    func present(_ code: Secret<String>, by device: TestDevice, isBound: Bool = true) async throws {
+        let error = try await #require(throws: OAuthError.self) { try await device.join(test, code: code, isBound: isBound) }
+        #expect(error.code == .invalidGrant)
+    }
+
+    @Test func aFinderWithoutAKeyDoesNotLogTheDeviceOut() async throws {
+        let code = try await invite()
+        let joined = try await device.join(test, code: code)
+        try await present(code, by: finder, isBound: false)
+        #expect(test.revoked.isEmpty)
+        _ = try await device.refresh(test, joined.refreshToken)
+    }
+
+    @Test(arguments: [true, false]) func aFinderOfAnOldLinkDoesNotLogTheDeviceOut(isBound: Bool) async throws {
+        let code = try await invite()
+        let joined = try await device.join(test, code: code)
+        test.pass(600_000)
+        try await present(code, by: finder, isBound: isBound)
+        #expect(test.revoked.isEmpty)
+        _ = try await device.refresh(test, joined.refreshToken)
+        #expect(test.logged.contains("used again"))
+        #expect(!test.logged.contains(code.exposed))
+    }
+
+    @Test(arguments: [true, false]) func aThiefWhoWasFasterIsPutOutWhenTheOwnerComes(isBound: Bool) async throws {
+        let code = try await invite()
+        let stolen = try await finder.join(test, code: code, isBound: isBound)
+        test.pass(599_000)
+        try await present(code, by: device)
+        #expect(test.revoked.count == 1)
+        await #expect(throws: OAuthError.self) { try await finder.refresh(test, stolen.refreshToken, isBound: isBound) }
+        #expect(!test.logged.contains(code.exposed))
+    }
+
+    /// Without a refresh token there is an access token still, which the relay would take for a quarter of an hour.
+    @Test func aThiefDoesNotEscapeByAskingForNoRefreshToken() async throws {
+        let code = try await invite()
+        let stolen = try await finder.join(test, code: code, scope: "relay.device.register", isBound: false)
+        #expect(stolen.refreshToken == nil)
+        try await present(code, by: device)
+        #expect(test.revoked.count == 1)
+    }
+}

@@ -87,6 +87,7 @@ extension Session {
         }
         guard let found = search.fits.first else {
             guard let found = search.withoutApp.first else { throw notFound(text) }
+            guard found.appID != "" else { throw AgentError("appMissing", "say which app: \(text)APP; \(has(found.system))", .usage) }
             throw AgentError("appUnavailable", "the device has no app \(found.appID ?? ""); \(has(found.system))", .notFound)
         }
         guard search.fits.count == 1 else {

@@ -13,6 +13,10 @@ package struct AgentError: Error, Sendable, CustomStringConvertible {
     package var status: ExitStatus
     /// The command that it is about, if there is one.
     package var command: CommandID?
+    /// Who says how that ended, if anybody does.
+    package var attested: Attestation?
+    /// A signal ended it: the process ends by that signal when all is said, so that a shell knows.
+    package var isInterruption = false
 
     package init(_ code: String, _ message: String, _ status: ExitStatus, command: CommandID? = nil) {
         self.code = code

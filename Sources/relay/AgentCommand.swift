@@ -45,7 +45,10 @@ struct AgentInstallCommand: AsyncParsableCommand {
     func run() async throws {
         let context = common.context
         let installation = Installation(.install, configurationPath: settings.config, printsOnly: print)
-        try context.console.print(try await installation.run(context, environment: ProcessInfo.processInfo.environment))
+        let result = try await installation.run(context, environment: ProcessInfo.processInfo.environment)
+        try context.console.print(result)
+        // All is said.
+        guard result.done ?? true else { throw ExitCode(1) }
     }
 }
 

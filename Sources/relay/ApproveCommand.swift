@@ -8,16 +8,19 @@ struct ApproveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "approve",
         abstract: "Confirm a new device, for this device and all others.",
-        discussion: "Compare the ids that it prints with those that `relay whoami` prints on the new device."
+        discussion: """
+            At a terminal it shows what it found, and asks. Compare the ids with those that `relay whoami` prints on the new device. Without a \
+            terminal it takes an id only, since any device may bear a name.
+            """
     )
 
     @OptionGroup var common: CommonOptions
     @Argument(
         help: ArgumentHelp(
-            "A device's name or id, or an endpoint's id; of ids at least the first 4 characters.",
+            "A device's or an endpoint's id, or at least the first 16 characters of it; at a terminal also a name.",
             valueName: "device|endpoint"
         ),
-        completion: .devices
+        completion: .newEndpointIDs
     )
     var target: String
 

@@ -21,7 +21,8 @@ struct CallCommand: AsyncParsableCommand {
     @Argument(help: ArgumentHelp("A JSON object, or - to read it from standard input. Default: {}.", valueName: "json"))
     var message: String?
     @Flag(help: "Send each line of standard input, over one connection, and print each answer in a line.") var stream = false
-    @Option(help: ArgumentHelp("How long to wait for an answer. Default: 30.", valueName: "seconds")) var timeout = 30.0
+    @Option(parsing: .unconditional, help: ArgumentHelp("How long to wait for an answer. Default: 30.", valueName: "seconds")) var timeout =
+        30.0
 
     func validate() throws {
         if stream, message.map({ $0 != "-" }) ?? false {

@@ -25,9 +25,13 @@ struct LaunchCommand: AsyncParsableCommand {
     @Argument(help: "What to launch, such as https://films.example/42.") var uri: String
     @Option(help: ArgumentHelp("What to launch if nothing there takes the URI.", valueName: "uri")) var fallback: String?
     @Option(help: ArgumentHelp("The app that should take it, best first; may be repeated.", valueName: "app")) var prefer: [String] = []
-    @Option(help: ArgumentHelp("How long to wait for the outcome. Default: 30.", valueName: "seconds")) var wait: Double?
+    @Option(parsing: .unconditional, help: ArgumentHelp("How long to wait for the outcome. Default: 30.", valueName: "seconds")) var wait:
+        Double?
     @Flag(help: "Return as soon as the relay has it.") var noWait = false
-    @Option(help: ArgumentHelp("How long it waits for a device that is not there. Default: 300.", valueName: "seconds")) var ttl: Double?
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp("How long it waits for a device that is not there. Default: 300.", valueName: "seconds")
+    ) var ttl: Double?
 
     func validate() throws {
         if noWait, wait != nil { throw ValidationError("--wait and --no-wait exclude each other.") }

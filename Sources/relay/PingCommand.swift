@@ -19,9 +19,11 @@ struct PingCommand: AsyncParsableCommand {
         completion: .devices
     )
     var target: String
-    @Option(help: "How many messages. Default: no end.") var count: Int?
-    @Option(help: ArgumentHelp("From one message to the next. Default: 1.", valueName: "seconds")) var interval = 1.0
-    @Option(help: ArgumentHelp("How long to wait for an answer. Default: 10.", valueName: "seconds")) var timeout = 10.0
+    @Option(parsing: .unconditional, help: "How many messages. Default: no end.") var count: Int?
+    @Option(parsing: .unconditional, help: ArgumentHelp("From one message to the next. Default: 1.", valueName: "seconds")) var interval =
+        1.0
+    @Option(parsing: .unconditional, help: ArgumentHelp("How long to wait for an answer. Default: 10.", valueName: "seconds")) var timeout =
+        10.0
 
     func validate() throws {
         if let count, count < 1 { throw ValidationError("--count must be 1 or more.") }

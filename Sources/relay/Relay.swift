@@ -11,11 +11,19 @@ import FoundationEssentials
 import Foundation
 #endif
 
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
 @main
 struct Relay: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "relay",
-        abstract: "This machine as one of your devices: find the others, launch on them, be launched on.",
+        abstract: "Find your other devices, open links on them, and let them open links here.",
         discussion: """
             Begin with `relay join LINK`; the link comes from `relayd invite` or, on another device, from `relay invite`.
             Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not signed in, 4 not found, 5 relay unreachable, 6 declined, 7 expired, 8 pending.
@@ -35,6 +43,7 @@ struct Relay: AsyncParsableCommand {
         let isJSON = CommandLine.arguments.prefix { $0 != "--" }.contains("--json")
         let console = Console.standard(isJSON: isJSON, environment: ProcessInfo.processInfo.environment)
         do {
+            try CommandName.check(Array(CommandLine.arguments.dropFirst()), of: Self.self)
             var command = try await asyncParseAsRoot(nil)
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
@@ -56,6 +65,15 @@ struct Relay: AsyncParsableCommand {
             default:
                 let failure = AgentError(error)
                 console.fail(failure)
+                if failure.isInterruption {
+                    // Dispatch blocks signals in its threads.
+                    var signals = sigset_t()
+                    sigemptyset(&signals)
+                    sigaddset(&signals, SIGINT)
+                    pthread_sigmask(SIG_UNBLOCK, &signals, nil)
+                    signal(SIGINT, SIG_DFL)
+                    raise(SIGINT)
+                }
                 exit(withError: ExitCode(failure.status.rawValue))
             }
         }

@@ -7,14 +7,22 @@ import RelayAgent
 struct RevokeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revoke",
-        abstract: "Shut an endpoint out of the account, for ever."
+        abstract: "Shut a device, or one endpoint of it, out of the account, for ever.",
+        discussion: "At a terminal it shows what it found, and asks. Without one it takes an id only, since any device may bear a name."
     )
 
     @OptionGroup var common: CommonOptions
-    @Argument(help: "The endpoint's id, or the beginning of it, as `relay devices --all` prints it.") var endpoint: String
+    @Argument(
+        help: ArgumentHelp(
+            "A device's or an endpoint's id, or at least the first 16 characters of it; at a terminal also a name.",
+            valueName: "device|endpoint"
+        ),
+        completion: .deviceIDs
+    )
+    var target: String
 
     func run() async throws {
         let context = common.context
-        try context.console.print(try await Revoke(target: endpoint).run(context))
+        try context.console.print(try await Revoke(target: target).run(context))
     }
 }

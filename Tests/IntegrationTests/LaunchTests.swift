@@ -88,16 +88,17 @@ import Testing
         #expect(try await launcher.launch(page, on: .init(system), options: preferring).target.appID == "org.example.second")
         // The default.
         #expect(try await launcher.launch(try url("http://films.example/"), on: .init(system)).target.appID == "org.example.web")
-        // Named: it decides for itself, whatever it has declared.
+        // Named: it has to declare the scheme, too.
         let app = try #require(system.apps.first { $0.appID == "org.example.first" })
-        #expect(try await launcher.launch(try url("http://films.example/2"), on: .init(app)).target.appID == "org.example.first")
+        #expect(try await launcher.launch(try url("https://films.example/2"), on: .init(app)).target.appID == "org.example.first")
+        await launchFails(.protocolUnavailable) { try await launcher.launch(try url("http://films.example/4"), on: .init(app)) }
         // None, then the fallback, then none again.
         await launchFails(.protocolUnavailable) { try await launcher.launch(try url("tape:1"), on: .init(system)) }
         let falling = RemoteLauncherOptions(fallbackURI: try url("http://films.example/3"))
         let receipt = try await launcher.launch(try url("tape:1"), on: .init(system), options: falling)
         #expect(receipt.isFallback)
         #expect(await web.entries == ["http://films.example/", "http://films.example/3"])
-        #expect(await first.entries == ["http://films.example/2"])
+        #expect(await first.entries == ["https://films.example/2"])
         #expect(await second.entries == ["https://films.example/"])
         // Gone.
         try await pc.platform.unpublish(appID: "org.example.first", for: pc.account)

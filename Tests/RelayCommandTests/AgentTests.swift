@@ -44,15 +44,18 @@ import Testing
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let opened = tv.directory.path + "/opened"
-        let open = "open:\n  schemes: [https, film]\n  command: \(try recorder(opened))\n"
+        let open = "open:\n  schemes: [https, film]\n  ask: [file, mailto]\n  command: \(try recorder(opened))\n"
         let agent = try await tv.agent(open)
         #expect(try await desk.relay("launch", "TV", "film:42").status == 0)
-        // A device has no app for it; the app that is named has nobody to ask.
-        #expect(try await desk.relay("launch", "TV", "file:///etc/passwd").status == 4)
-        for uri in ["file:///etc/passwd", "javascript:alert(1)", "http://films.example/"] {
-            let declined = try await desk.relay("launch", Self.app, uri, "--json")
+        // What it does not declare never comes, by the device or by the app; for what it asks about there is nobody.
+        for target in ["TV", Self.app] {
+            for uri in ["javascript:alert(1)", "http://films.example/", "telnet://films.example"] {
+                #expect(try await desk.relay("launch", target, uri).status == 4)
+            }
+            let declined = try await desk.relay("launch", target, "file:///etc/passwd", "--json")
             #expect(declined.status == 6)
             #expect(try code(declined) == "deniedByRemoteSystem")
+            #expect(declined.text.contains("nobody can be asked"))
         }
         // Somebody is asked, who says yes to everything but mail.
         let prompt = try Settings.shell(
@@ -68,7 +71,7 @@ import Testing
         #expect(lines(of: opened) == ["1", "film:42", "1", "file:///etc/passwd"])
         #expect(try await desk.relay("launch", Self.app, "mailto:anna@films.example").status == 6)
         for scheme in ["javascript", "data", "vbscript"] {
-            #expect(try await desk.relay("launch", Self.app, "\(scheme):alert(1)").status == 6)
+            #expect(try await desk.relay("launch", Self.app, "\(scheme):alert(1)").status == 4)
         }
         #expect(lines(of: opened).count == 4)
     }
@@ -135,6 +138,9 @@ import Testing
             ("nonsense: 1", "'nonsense' is not known"), ("open: 7", "'open'"), ("open:\n  schemes: [http", "line"),
             ("a: 1\na: 2", "line 1"),
             ("open:\n  schemes: ['no scheme']", "line 2"), ("open:\n  schemes: [javascript]", "never opened"),
+            ("open:\n  ask: [http]", "'schemes' has too"), ("open: {ask: [data]}", "never opened"),
+            ("open: {programs: 0}", "1 to 1000"), ("open: {newLaunchesPerMinute: -1}", "0 to 6000"),
+            ("environment: [A=B]", "no name of a variable"),
             ("open:\n  command: []", "begins with a program"), ("open:\n  command: [sh, -c, 'x {uri}']", "{uri}"),
             ("files:\n  folder: /no/such", "line 2: 'files.folder' is no folder"), ("files: {folder: here}", "absolute"),
             ("files: {}", "needs 'folder'"), ("services:\n  a: {}", "line 2: 'services.a' needs 'command'"),
@@ -163,8 +169,26 @@ import Testing
         try Data().write(to: URL(filePath: file))
         try FileManager.default.setAttributes([.posixPermissions: 0o666], ofItemAtPath: file)
         #expect(try await device.relay("agent", "--config", file).errorText.contains("chmod"))
+        try FileManager.default.setAttributes([.posixPermissions: 0o664], ofItemAtPath: file)
+        #expect(try await device.relay("agent", "--config", file).errorText.contains("chmod"))
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
         #expect(try await device.relay("agent", "--config", file).status == 3)
+        // The folder that it is in, that of a link to it, and that of what a link leads to.
+        let (folder, link) = (device.directory.path + "/open", device.directory.path + "/link.yaml")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        try Data().write(to: URL(filePath: folder + "/settings.yaml"))
+        try FileManager.default.createSymbolicLink(atPath: folder + "/link.yaml", withDestinationPath: file)
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: folder + "/settings.yaml")
+        for path in [folder + "/settings.yaml", folder + "/link.yaml", link] {
+            #expect(try await device.relay("agent", "--config", path).status == 3)
+        }
+        for mode in [0o775, 0o757] {
+            try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: folder)
+            for path in [folder + "/settings.yaml", folder + "/link.yaml", link] {
+                let output = try await device.relay("agent", "--config", path)
+                #expect(output.status == 2 && output.errorText.contains("chmod go-w '\(folder)'"), "\(path): \(output.errorText)")
+            }
+        }
     }
 
     @Test func commandsWorkBesideTheAgent() async throws {
@@ -189,18 +213,13 @@ import Testing
     func whoSitsAtTheTerminalIsAsked(answer: String, status: Int32) async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
-        try tv.setAgent("open:\n  command: [\"true\"]")
-        // util-linux's `script` gives a command a terminal of its own.
-        let relay = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relay").path
-        let agent = try RelayProcess(
-            ["-qefc", "'\(relay)' agent --home '\(tv.home)'", "/dev/null"],
-            executable: URL(filePath: "/usr/bin/script"),
-            environment: tv.environment,
-            hasInput: true
-        )
+        try tv.setAgent("open:\n  ask: [mailto]\n  command: [\"true\"]")
+        let agent = try tv.startAtTerminal("agent")
         _ = try await agent.line { $0.contains("ready") }
-        let launch = try desk.start("launch", Self.app, "mailto:anna@films.example")
-        _ = try await agent.line { $0.contains("'Desk' wants to open mailto:anna@films.example here") }
+        let launch = try desk.start("launch", "TV", "mailto:anna@films.example")
+        _ = try await agent.line { $0.contains(#"from  "Desk", a known device"#) }
+        _ = try await agent.line { $0.contains(#"URI   "mailto:anna@films.example""#) }
+        _ = try await agent.line { $0.contains("Open it? [y/N]") }
         try agent.write(answer)
         let output = await launch.finish()
         #expect(output.status == status, "\(output.errorText)")

@@ -50,10 +50,64 @@ import Testing
             states = commands.compactMap { $0["status"] as? String }
         } while states.last != "succeeded"
         #expect(states == ["cancelled", "succeeded"])
+        // What was never offered the relay knows; what ran the device has signed.
+        let ended = try await desk.relay("commands", "--json").json["commands"] as? [[String: Any]] ?? []
+        let attested = ended.compactMap { $0["attested"] as? [String: Any] }
+        #expect(attested.map { $0["by"] as? String } == ["relay", "target"])
+        #expect(attested.map { $0["endpoint"] is String } == [false, true] && attested.map { $0["time"] is String } == [false, true])
         let late = try await desk.relay("cancel", second, "--json")
         #expect(late.status == 1)
         #expect(try (late.json["error"] as? [String: Any])?["code"] as? String == "ended")
     }
+
+    @Test func whoInterruptsALaunchIsToldThatItGoesOn() async throws {
+        let account = try await TestAccount()
+        let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
+        let host = try await tv.host()
+        host.send(SIGTERM)
+        _ = await host.finish()
+        let launch = try desk.start("launch", "TV", "https://films.example/1", "--json")
+        var id: String?
+        while id == nil {
+            id = (try await desk.relay("commands", "--json").json["commands"] as? [[String: Any]])?.first?["id"] as? String
+        }
+        launch.send(SIGINT)
+        let output = await launch.finish()
+        // As a shell shows the signal.
+        #expect(output.status == 130)
+        let failure = try #require(try output.json["error"] as? [String: Any])
+        #expect(failure["code"] as? String == "pending" && failure["command"] as? String == id)
+        #expect((failure["message"] as? String)?.contains("relay cancel \(id ?? "")") == true)
+        #expect(try await desk.relay("cancel", id ?? "").status == 0)
+    }
+
+    @Test(arguments: [
+        (["lanch", "TV", "https://films.example/1"], "did you mean 'launch'?"), (["help", "devises"], "did you mean 'devices'?"),
+        (["help", "agent", "instal"], "did you mean 'install'?"), (["help", "nosuch"], "There is no command 'nosuch'"),
+        (["launch", "TV", "https://films.example/1", "--wait", "-1"], "--wait must be 0 to"),
+        (["ping", "TV", "--interval", "-1"], "--interval must be 0 to"),
+    ])
+    func whatIsMeantIsSaid(words: [String], says: String) async throws {
+        let output = try await TestDevice().run(words, withHome: false)
+        #expect(output.status == 2)
+        #expect(output.errorText.contains(says), "\(output.errorText)")
+    }
+
+    #if os(Linux)
+    @Test func aFullDiskIsSaidAndAReaderThatHasGoneIsNot() async throws {
+        for (redirection, says) in [("> /dev/full", "relay: cannot write the output: No space left on device"), ("| head -n 0", "")] {
+            let relay = Project.products.appending(path: "relay").path
+            let shell = try RelayProcess(
+                ["-o", "pipefail", "-c", "{ sleep 0.2; '\(relay)' completions bash; } \(redirection)"],
+                executable: URL(filePath: "/bin/bash"),
+                environment: try TestDevice().environment
+            )
+            let output = await shell.finish()
+            #expect(output.status != 0)
+            #expect(output.errorText == says)
+        }
+    }
+    #endif
 
     @Test func whatIsOverBeforeADeviceTakesItHasExpired() async throws {
         let account = try await TestAccount()

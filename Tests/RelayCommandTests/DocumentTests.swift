@@ -96,6 +96,7 @@ import Testing
     private static let nested = [
         "`devices`": ["devices": "*device*", "endpoints": "*endpoint*"], "`watch`": ["device": "*device*"],
         "`commands`": ["commands": "*command*"], "`approve`": ["approved": "*endpoint*"], "`revoke`": ["revoked": "*endpoint*"],
+        "`launch`": ["attested": "*attestation*"], "*command*": ["attested": "*attestation*"], "*failure*": ["attested": "*attestation*"],
         "`host`": ["from": "*caller*"], "`agent`": ["from": "*caller*"],
         "`fetch`": ["entries": "*entry*"], "`doctor`": ["checks": "*check*"], "error": ["error": "*failure*"],
         "*device*": ["apps": "*app*"],
@@ -122,7 +123,8 @@ import Testing
         let added = try JSON.object(try await watch.line())
         try check(added, "`watch`")
         seen.insert("watch")
-        try expect("approve", try await desk.relay("approve", "TV", "--json"))
+        let device = try #require(try await tv.relay("whoami", "--json").json["device"] as? String)
+        try expect("approve", try await desk.relay("approve", device, "--json"))
         try expect("launch", try await desk.relay("launch", "TV", "https://films.example/1", "--json"))
         try check(try JSON.object(try await host.line()), "`host`")
         seen.insert("host")
@@ -161,7 +163,7 @@ import Testing
             let arguments =
                 [
                     "launch": ["TV", "https://x"], "call": ["TV/x", "x"], "ping": ["TV"], "fetch": ["TV"], "cancel": [id],
-                    "approve": ["TV"],
+                    "approve": [endpoint],
                     "revoke": [endpoint],
                 ][name] ?? []
             let output = try await desk.run([name] + arguments + ["--json"])

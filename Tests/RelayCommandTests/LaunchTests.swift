@@ -8,22 +8,31 @@ import Testing
     @Test func aLaunchReturnsWithTheReceipt() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
-        let host = try await tv.host("--app", "com.example.player", "--name", "Player")
+        let host = try await tv.host("--app", "com.example.player", "--name", "Player", "--scheme", "https", "--scheme", "x-film")
         let launched = try await desk.relay("launch", "tv", "https://films.example/42?t=1200", "--json")
         #expect(launched.status == 0)
         #expect(try launched.json["status"] as? String == "succeeded")
         #expect(try launched.json["app"] as? String == "com.example.player")
         #expect(try launched.json["deviceName"] as? String == "TV")
+        // The device has signed it.
+        let attested = try #require(try launched.json["attested"] as? [String: Any])
+        let endpoint = try #require(try await tv.relay("whoami", "--json").json["endpoint"] as? String)
+        #expect(attested["by"] as? String == "target" && attested["endpoint"] as? String == endpoint)
+        #expect(attested["deviceName"] as? String == "TV" && attested["time"] is String)
         let event = try JSON.object(try await host.line())
         #expect(event["event"] as? String == "launch")
         #expect(event["uri"] as? String == "https://films.example/42?t=1200")
         #expect((event["from"] as? [String: Any])?["name"] as? String == "Desk")
         // By app, by the beginning of the id, and in words.
         let id = try #require(try await tv.relay("whoami", "--json").json["device"] as? String)
-        #expect(
-            try await desk.relay("launch", "\(id.prefix(6))/com.example.player", "x-film:42").text == "launched by com.example.player on TV"
-        )
+        let lines = try await desk.relay("launch", "\(id.prefix(6))/com.example.player", "x-film:42").output
+        #expect(lines.first == "launched by com.example.player on TV")
+        #expect(lines.last?.contains("signed by TV (endpoint \(endpoint.prefix(8)))") == true)
         #expect(try JSON.object(try await host.line())["uri"] as? String == "x-film:42")
+        // The app that is named has not declared this one.
+        #expect(try await desk.relay("launch", "TV/com.example.player", "x-book:1").status == 4)
+        let commands = try await desk.relay("commands", "--json").json["commands"] as? [[String: Any]] ?? []
+        #expect(commands.count == 2 && commands.allSatisfy { ($0["attested"] as? [String: Any])?["endpoint"] as? String == endpoint })
         host.send(SIGTERM)
         #expect(await host.finish().status == 0)
     }
@@ -89,7 +98,7 @@ import Testing
         #expect(output.status == 2)
         for device in [first, second] {
             let id = try #require(try await device.relay("whoami", "--json").json["device"] as? String)
-            #expect(output.errorText.contains(id))
+            #expect(output.errorText.contains("\(id) ("))
             #expect(try await desk.relay("launch", id, "https://films.example/42").status == 0)
         }
         _ = hosts

@@ -41,10 +41,10 @@ import Testing
         let phone = try await account.device(named: "Phone")
         let host = try await tv.host("--scheme", "x-film")
         #expect(try await phone.relay("launch", "TV", "x-film:1").status == 6)
-        let approved = try await tv.relay("approve", "phone", "--json")
+        let endpoint = try #require(try await phone.relay("whoami", "--json").json["endpoint"] as? String)
+        let approved = try await tv.relay("approve", String(endpoint.prefix(16)), "--json")
         #expect(approved.status == 0)
         let endpoints = try approved.json["approved"] as? [[String: Any]] ?? []
-        let endpoint = try #require(try await phone.relay("whoami", "--json").json["endpoint"] as? String)
         #expect(endpoints.compactMap { $0["id"] as? String } == [endpoint])
         // The host beside it has heard of it by the time that it is asked again, or soon after.
         while try await phone.relay("launch", "TV", "x-film:2").status != 0 {}
@@ -52,12 +52,34 @@ import Testing
         let again = try await tv.relay("approve", endpoint)
         #expect(again.status == 0)
         #expect(again.output.isEmpty)
-        #expect(try await tv.relay("approve", "nobody").status == 4)
+        let other = String(repeating: "a", count: 16)
+        #expect(try await tv.relay("approve", other).status == 4)
         // And out for ever.
-        #expect(try await tv.relay("revoke", "nobody").status == 4)
+        #expect(try await tv.relay("revoke", other).status == 4)
         let own = try #require(try await tv.relay("whoami", "--json").json["endpoint"] as? String)
         #expect(try await tv.relay("revoke", own).status == 2)
-        #expect(try await tv.relay("revoke", String(endpoint.prefix(8))).status == 0)
+        #expect(try await tv.relay("revoke", String(endpoint.prefix(16))).status == 0)
         #expect(try await phone.relay("devices").status == 3)
     }
+
+    #if os(Linux)
+    @Test(arguments: [("y\n", true), ("n\n", false), ("\n", false)])
+    func atATerminalAPersonSeesWhatIsApprovedAndRevoked(answer: String, isDone: Bool) async throws {
+        let account = try await TestAccount()
+        let (tv, phone) = (try await account.device(named: "TV"), try await account.device(named: "Phone"))
+        let id = try #require(try await phone.relay("whoami", "--json").json["endpoint"] as? String)
+        let groups = id.enumerated().map { $0 > 0 && $0 % 4 == 0 ? " \($1)" : "\($1)" }.joined()
+        for command in ["approve", "revoke"] {
+            let process = try tv.startAtTerminal(command, "phone")
+            _ = try await process.line { $0.contains(#"name      "Phone""#) }
+            _ = try await process.line { $0.contains("endpoint  \(groups)") }
+            _ = try await process.line { $0.contains("[y/N]") }
+            try process.write(answer)
+            let output = await process.finish()
+            #expect(output.status == (isDone ? 0 : 1), "\(output.text)")
+            #expect(output.text.contains("nothing was \(command)d") == !isDone)
+        }
+        #expect(try await phone.relay("devices").status == (isDone ? 3 : 0))
+    }
+    #endif
 }

@@ -22,7 +22,7 @@ import Testing
         let line = try #require(text.output.last)
         #expect(line.hasPrefix("Living room (new)  desktop  available (connected, "))
         #expect(line.hasSuffix("Player  \(id.prefix(8))"))
-        #expect(try await desk.relay("approve", "living room").status == 0)
+        #expect(try await desk.relay("approve", id).status == 0)
         #expect(try await desk.relay("devices").output.last?.hasPrefix("Living room  desktop  available (connected, ") == true)
         let devices = try await desk.relay("devices", "--json").json["devices"] as? [[String: Any]] ?? []
         #expect(devices.count == 1)

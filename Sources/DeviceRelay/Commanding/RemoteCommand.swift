@@ -31,13 +31,19 @@ public struct RemoteCommand: Sendable, Identifiable {
     /// Whether it has ended: `outcome` tells at once how.
     public var isEnded: Bool { state.value.isEnded }
 
+    /// Who says how it ended; `nil` while it has not, and if it ended here before the relay took it.
+    public var attestation: OutcomeAttestation? {
+        guard case .final(let final) = state.value else { return nil }
+        return OutcomeAttestation(final)
+    }
+
     /// Waits until it has ended. Cancelling the task ends the waiting, not the command.
     /// - Returns: The receipt, if the other side's handler took it.
     /// - Throws: `RemoteLaunchError`, whose code says how it ended; `pending` if the task is cancelled or the platform shut down.
     public func outcome() async throws(RemoteLaunchError) -> LaunchReceipt {
         do throws(CommandTrouble) {
-            _ = try await final()
-            return LaunchReceipt(commandID: id, target: target)
+            let attestation = OutcomeAttestation(try await final())
+            return LaunchReceipt(commandID: id, target: target, signedAt: attestation.signedAt)
         } catch {
             throw RemoteLaunchError(error, commandID: id)
         }
@@ -105,12 +111,30 @@ public struct LaunchReceipt: Hashable, Sendable {
     public let commandID: CommandID
     /// The endpoint and app that took it, as its signature proves.
     public let target: RemoteSystemApp.ID
+    /// When the target's endpoint signed the receipt, in the relay's time.
+    public let signedAt: Date?
     /// It was the fallback URI: nothing there took the URI itself.
     public internal(set) var isFallback = false
 
-    init(commandID: CommandID, target: RemoteSystemApp.ID) {
+    init(commandID: CommandID, target: RemoteSystemApp.ID, signedAt: Date?) {
         self.commandID = commandID
         self.target = target
+        self.signedAt = signedAt
+    }
+}
+
+/// Who says how a command ended, and when they said it.
+public struct OutcomeAttestation: Hashable, Sendable {
+    /// The target, whose endpoint has signed a receipt, or the relay, which signs none.
+    public let attestedBy: CommandAttestation
+    /// When the target signed, in the relay's time; `nil` of the relay's word.
+    public let signedAt: Date?
+
+    init(_ final: CommandFinal) {
+        attestedBy = final.attestedBy
+        // Its signature was checked when it came.
+        let receipt = final.receipt.flatMap { try? Unverified<CommandReceipt>(decoding: $0) }
+        signedAt = receipt.map { Date(timeIntervalSince1970: Double($0.payload.time) / 1_000) }
     }
 }
 

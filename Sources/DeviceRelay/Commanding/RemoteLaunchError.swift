@@ -145,8 +145,8 @@ extension CommandOutcome {
     var launchError: (RemoteLaunchError.Code, String) {
         switch self {
         case .succeeded: (.unknown, "it succeeded")
-        case .declined:
-            (.deniedByRemoteSystem, "the other device declined; if this device is new there, confirm it on the other one")
+        case .declined(let reason):
+            (.deniedByRemoteSystem, "the other device declined" + (reason.isEmpty ? "" : ": \(DisplayText.sanitized(reason))"))
         case .unsupported: (.protocolUnavailable, "the app there does not support it")
         case .failed(let reason): (.failed, "the app there failed: \(DisplayText.sanitized(reason))")
         case .expired: (.expired, "its time was over before the other device could take it; it has not run and will not")

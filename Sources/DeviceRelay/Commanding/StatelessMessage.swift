@@ -93,7 +93,8 @@ extension AppServiceError {
         case .taskCancelled: self.init(.cancelled, message: "nobody waits for the answer any more; the message goes on by itself")
         case .shutDown: self.init(.cancelled, message: "the platform was shut down; the message goes on when it is started again")
         case .outcome(.succeeded): self.init(.unknown)
-        case .outcome(.declined): self.init(.notAuthorized)
+        case .outcome(.declined(let reason)):
+            self.init(.notAuthorized, message: reason.isEmpty ? nil : DisplayText.sanitized(reason))
         case .outcome(.unsupported): self.init(.appServiceUnavailable)
         case .outcome(.failed(let reason)): self.init(.failure, message: DisplayText.sanitized(reason))
         case .outcome(.expired):

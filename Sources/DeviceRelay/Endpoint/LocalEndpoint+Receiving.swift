@@ -323,7 +323,7 @@ extension LocalEndpoint {
         guard let app = apps[header.targetApp]?.registration else { return (.appUnknown, nil) }
         do {
             let body = try command.open(with: agreementKeys(for: header.keyID))
-            return (AccessPolicy.check(body, from: header.senderApp, isNew: peer.isNew, to: app), body)
+            return (AccessPolicy.check(body, from: header.sender, header.senderApp, isNew: peer.isNew, to: app), body)
         } catch let error as StorageError {
             // Of the command that says nothing. It is offered again on the next connection.
             storageFailed(error)

@@ -4,18 +4,30 @@
 import RelayProtocol
 
 /// What an app takes from whom, before it is asked itself: launches of web pages from every device of the account; everything else only
-/// from devices that somebody has confirmed.
+/// from devices that somebody has confirmed. Of launches it takes those of the schemes that it declares.
 enum AccessPolicy {
     static let openSchemes: Set<String> = ["http", "https"]
 
-    static func check(_ body: CommandBody, from appID: String?, isNew: Bool, to app: RemoteSystemAppRegistration) -> CommandCheck {
+    static func check(
+        _ body: CommandBody,
+        from sender: EndpointID,
+        _ appID: String?,
+        isNew: Bool,
+        to app: RemoteSystemAppRegistration
+    ) -> CommandCheck {
         switch body {
         case .launch(let request):
-            guard app.launching != nil else { return .refused(.unsupported) }
-            return isNew && !openSchemes.contains(request.uri.scheme) ? .refused(.declined) : .valid
+            let scheme = request.uri.scheme
+            guard let launching = app.launching, launching.schemes.contains(scheme) else { return .refused(.unsupported) }
+            return isNew && !openSchemes.contains(scheme) ? .refused(.declined(reason: newcomer(sender))) : .valid
         case .message(let name, _):
             guard let service = app.services.first(where: { $0.name == name }) else { return .refused(.unsupported) }
-            return isNew || !service.allows(appID) ? .refused(.declined) : .valid
+            if isNew { return .refused(.declined(reason: newcomer(sender))) }
+            return service.allows(appID) ? .valid : .refused(.declined(reason: "the service is for other apps"))
         }
+    }
+
+    private static func newcomer(_ sender: EndpointID) -> String {
+        "nobody has approved this device there; approve its endpoint \(sender) on that device, or on another one that it knows"
     }
 }

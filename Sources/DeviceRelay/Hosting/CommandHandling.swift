@@ -15,7 +15,8 @@ enum CommandHandling {
     ) async -> (CommandOutcome, ValueSet?) {
         switch body {
         case .launch(let launch):
-            guard let launching = app.launching else { return (.unsupported, nil) }
+            // What it declares may have changed since the launch came.
+            guard let launching = app.launching, launching.schemes.contains(launch.uri.scheme) else { return (.unsupported, nil) }
             let request = LaunchRequest(
                 uri: launch.uri,
                 fallbackURI: launch.fallbackURI,
@@ -54,7 +55,7 @@ extension CommandOutcome {
         switch result {
         case .launched: self = .succeeded
         case .unsupported: self = .unsupported
-        case .declined: self = .declined
+        case .declined(let reason): self = .declined(reason: CommandReceipt.reason(reason))
         case .failed(let reason): self = .failed(reason: CommandReceipt.reason(reason))
         }
     }

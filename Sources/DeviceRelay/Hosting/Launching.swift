@@ -11,14 +11,16 @@ public struct Launching: Sendable {
         case launched
         /// It does not support this URI. The caller may try another app, or its fallback URI.
         case unsupported
-        /// It, or its person, does not want to.
-        case declined
+        /// It, or its person, does not want to. The reason is told to the caller: at most 1,024 bytes, and nothing secret.
+        case declined(reason: String)
         /// It tried, and failed. The reason is told to the caller: at most 1,024 bytes, and nothing secret.
         case failed(reason: String)
+
+        /// It, or its person, does not want to, and gives no reason.
+        public static let declined = Result.declined(reason: "")
     }
 
-    /// The URI schemes that it declares, in lower case. A launch on the device finds it by them; one that names the app comes whatever its
-    /// scheme is.
+    /// The URI schemes that it declares, in lower case. Only launches of these come, also those that name the app.
     public let schemes: [String]
     /// Those of them for which it is the device's default: of several apps that declare a scheme, it is the one that is meant.
     public let defaultFor: Set<String>

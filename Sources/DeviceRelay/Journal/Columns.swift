@@ -102,16 +102,17 @@ extension CommandOutcome {
 
     var reasonColumn: String? {
         switch self {
+        case .declined(let reason): reason.isEmpty ? nil : reason
         case .failed(let reason): reason
         case .indeterminate(let reason): reason.rawValue
-        case .succeeded, .declined, .unsupported, .expired, .cancelled: nil
+        case .succeeded, .unsupported, .expired, .cancelled: nil
         }
     }
 
     init?(column: String, reason: String?) {
         switch (column, reason) {
         case ("succeeded", nil): self = .succeeded
-        case ("declined", nil): self = .declined
+        case ("declined", let reason): self = .declined(reason: reason ?? "")
         case ("unsupported", nil): self = .unsupported
         case ("expired", nil): self = .expired
         case ("cancelled", nil): self = .cancelled

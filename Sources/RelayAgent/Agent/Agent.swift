@@ -31,6 +31,8 @@ package struct Agent: Sendable {
         package var event: Kind
         package var app: String
         package var schemes: [String]?
+        /// Opened after a question.
+        package var ask: [String]?
         package var services: [String]?
         /// The scheme of what was launched; the URI itself is told nobody but the program that opens it.
         package var scheme: String?
@@ -43,8 +45,9 @@ package struct Agent: Sendable {
             case .ready, .reloaded:
                 let services = (services ?? []).joined(separator: ", ")
                 let opens = (schemes ?? []).isEmpty ? "opens nothing" : "opens \((schemes ?? []).joined(separator: ", "))"
+                let asks = ask.map { "; asks about \($0.joined(separator: ", "))" } ?? ""
                 let hint = event == .ready ? "; it ends with Ctrl-C" : ""
-                return ["\(event.rawValue): \(opens); answers \(services)\(hint)"]
+                return ["\(event.rawValue): \(opens)\(asks); answers \(services)\(hint)"]
             case .launch:
                 guard let scheme, let from, let answer else { return [] }
                 let why = reason.map { " (\($0))" } ?? ""
@@ -61,9 +64,11 @@ package struct Agent: Sendable {
         signal(SIGPIPE, SIG_IGN)
         let reload = ReloadSignal()
         let output = HostOutput(console: context.console)
+        for program in configuration.missingPrograms { context.console.note("\(program) is not there, or cannot be executed") }
         let duties = Duties(
             output: output,
             running: RunningPrograms(),
+            counts: LaunchCounts(),
             terminal: context.console.isJSON ? nil : TerminalQuestion(console: context.console),
             log: { context.console.note($0) }
         )
@@ -95,6 +100,7 @@ package struct Agent: Sendable {
     ) async {
         do {
             let configuration = try file.read()
+            for program in configuration.missingPrograms { console.note("\(program) is not there, or cannot be executed") }
             let app = duties.registration(configuration)
             try await session.platform.publish(app, for: session.account)
             try output.print(Self.event(.reloaded, configuration, app))
@@ -104,7 +110,8 @@ package struct Agent: Sendable {
     }
 
     private static func event(_ kind: Event.Kind, _ configuration: AgentConfiguration, _ app: RemoteSystemAppRegistration) -> Event {
-        Event(event: kind, app: app.appID, schemes: configuration.open.schemes, services: app.services.map(\.name))
+        let (schemes, ask) = (configuration.open.schemes, configuration.open.ask)
+        return Event(event: kind, app: app.appID, schemes: schemes, ask: ask.isEmpty ? nil : ask, services: app.services.map(\.name))
     }
 }
 
@@ -112,37 +119,48 @@ package struct Agent: Sendable {
 private struct Duties: Sendable {
     let output: HostOutput
     let running: RunningPrograms
+    let counts: LaunchCounts
     let terminal: TerminalQuestion?
     let log: @Sendable (String) -> Void
 
     func registration(_ configuration: AgentConfiguration) -> RemoteSystemAppRegistration {
-        let desk = LaunchDesk(configuration: configuration.open, running: running, terminal: terminal)
+        let environment = ProgramEnvironment(more: configuration.environment)
+        let desk = LaunchDesk(
+            configuration: configuration.open,
+            environment: environment,
+            running: running,
+            counts: counts,
+            terminal: terminal
+        )
         let files = configuration.files.map { FilesService(folder: SharedFolder(root: $0.folder), devices: $0.devices).service }
         let programs = configuration.services.sorted { $0.key < $1.key }.map { name, service in
-            ProgramService(name: name, configuration: service, running: running, log: log).service
+            ProgramService(name: name, configuration: service, environment: environment, running: running, log: log).service
         }
         return RemoteSystemAppRegistration(
             appID: AgentConfiguration.appID,
             displayName: configuration.name,
-            launching: Launching(schemes: configuration.open.schemes, defaultFor: Set(configuration.open.schemes)) { request in
-                let outcome = await desk.take(request)
-                try output.print(event(request, outcome))
-                return switch outcome {
+            launching: Launching(
+                schemes: configuration.open.schemes + configuration.open.ask,
+                defaultFor: Set(configuration.open.schemes)
+            ) { request in
+                let answer = await desk.take(request)
+                try output.print(event(request, answer))
+                return switch answer {
                 case .launched: .launched
                 case .failed(let why, let said): .failed(reason: said.isEmpty ? why : said)
-                case nil: .declined
+                case .declined(let why): .declined(reason: why)
                 }
             },
             services: [PingService.service, EchoService.service] + (files.map { [$0] } ?? []) + programs
         )
     }
 
-    private func event(_ request: LaunchRequest, _ outcome: Opener.Outcome?) -> Agent.Event {
+    private func event(_ request: LaunchRequest, _ answer: LaunchAnswer) -> Agent.Event {
         let (answer, reason): (Agent.Event.Answer, String?) =
-            switch outcome {
+            switch answer {
             case .launched: (.launched, nil)
             case .failed(let why, _): (.failed, why)
-            case nil: (.declined, nil)
+            case .declined(let why): (.declined, why)
             }
         return Agent.Event(
             event: .launch,

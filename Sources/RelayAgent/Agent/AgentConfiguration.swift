@@ -17,10 +17,18 @@ package struct AgentConfiguration: Hashable, Sendable {
     struct Opening: Hashable, Sendable {
         /// Opened without a question.
         var schemes = ["http", "https"]
+        /// Opened after a question.
+        var ask: [String] = []
         /// What opens them; `nil` for the system's own way.
         var command: Program?
-        /// What says with exit code 0 that something else may be opened.
+        /// What says with exit code 0 that something may be opened; `nil` where the person at the terminal is asked.
         var prompt: Program?
+        /// How many programs may run on at once that were started to open something; new devices have a quarter of them.
+        var programs = 16
+        /// How many launches a minute are taken from one device that is known.
+        var launchesPerMinute = 60
+        /// And from all devices together that are new.
+        var newLaunchesPerMinute = 6
     }
 
     /// The folder of the app service `files`.
@@ -51,14 +59,22 @@ package struct AgentConfiguration: Hashable, Sendable {
     var open = Opening()
     var files: Files?
     var services: [String: ServiceConfiguration] = [:]
+    /// The variables that programs get besides the usual ones.
+    var environment: Set<String> = []
 
     package init() {}
+
+    /// Programs that it names and that cannot be started now.
+    var missingPrograms: [String] {
+        let all = [open.command, open.prompt] + services.sorted { $0.key < $1.key }.map(\.value.command)
+        return all.compactMap { $0 }.filter { !$0.isThere }.compactMap(\.arguments.first)
+    }
 }
 
 // MARK: - As a file has it
 
 extension AgentConfiguration: Decodable {
-    enum CodingKeys: String, CodingKey, CaseIterable { case name, open, files, services }
+    enum CodingKeys: String, CodingKey, CaseIterable { case name, open, files, services, environment }
 
     package init(from decoder: any Decoder) throws {
         let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
@@ -68,6 +84,15 @@ extension AgentConfiguration: Decodable {
         }
         open = try container.decodeIfPresent(Opening.self, forKey: .open) ?? open
         files = try container.decodeIfPresent(Files.self, forKey: .files)
+        if let names = try container.decodeIfPresent([String].self, forKey: .environment) {
+            let bad = names.first { $0.isEmpty || $0.utf8.contains(0) || $0.utf8.contains(UInt8(ascii: "=")) }
+            try container.check(
+                .environment,
+                bad == nil,
+                "has '\(bad ?? "")', which is no name of a variable; the agent's own value is passed on"
+            )
+            environment = Set(names)
+        }
         guard container.contains(.services) else { return }
         let services = try container.nestedContainer(keyedBy: AnyKey.self, forKey: .services)
         for key in services.allKeys {
@@ -89,22 +114,24 @@ extension AgentConfiguration: Decodable {
 }
 
 extension AgentConfiguration.Opening: Decodable {
-    enum CodingKeys: String, CodingKey, CaseIterable { case schemes, command, prompt }
+    enum CodingKeys: String, CodingKey, CaseIterable {
+        case schemes, ask, command, prompt, programs, launchesPerMinute, newLaunchesPerMinute
+    }
 
     /// Those that are no place to go to, but a program for whatever opens them.
     static let neverOpened: Set<String> = ["javascript", "vbscript", "data"]
 
     init(from decoder: any Decoder) throws {
         let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
-        if let schemes = try container.decodeIfPresent([String].self, forKey: .schemes) {
-            self.schemes = schemes.map { $0.lowercased() }
-            let bad = self.schemes.first { !LaunchURI.isScheme($0) }
-            try container.check(.schemes, bad == nil, "has '\(bad ?? "")', which is no URI scheme; give it without a colon, such as https")
-            let never = self.schemes.first { Self.neverOpened.contains($0) }
-            try container.check(.schemes, never == nil, "has '\(never ?? "")', which is never opened")
-            try container.check(.schemes, Set(self.schemes).count == schemes.count, "has one twice")
-            try container.check(.schemes, schemes.count <= Limits()[.schemesPerApp], "has more than \(Limits()[.schemesPerApp])")
-        }
+        schemes = try container.schemes(.schemes) ?? schemes
+        ask = try container.schemes(.ask) ?? ask
+        let twice = ask.first { schemes.contains($0) }
+        try container.check(.ask, twice == nil, "has '\(twice ?? "")', which 'schemes' has too")
+        let most = Limits()[.schemesPerApp]
+        try container.check(.ask, schemes.count + ask.count <= most, "has, with 'schemes', more than \(most)")
+        programs = try container.number(.programs, 1...1_000) ?? programs
+        launchesPerMinute = try container.number(.launchesPerMinute, 1...6_000) ?? launchesPerMinute
+        newLaunchesPerMinute = try container.number(.newLaunchesPerMinute, 0...6_000) ?? newLaunchesPerMinute
         command = try container.program(.command)
         prompt = try container.program(.prompt)
         for (key, program) in [(CodingKeys.command, command), (.prompt, prompt)] {
@@ -190,6 +217,23 @@ extension KeyedDecodingContainer {
         try check(key, !arguments.contains { $0.utf8.contains(0) }, "holds a character that no argument can have")
         arguments[0] = LocalPath.expanded(arguments[0])
         return Program(arguments: arguments)
+    }
+
+    fileprivate func schemes(_ key: Key) throws -> [String]? {
+        guard let schemes = try decodeIfPresent([String].self, forKey: key)?.map({ $0.lowercased() }) else { return nil }
+        let bad = schemes.first { !LaunchURI.isScheme($0) }
+        try check(key, bad == nil, "has '\(bad ?? "")', which is no URI scheme; give it without a colon, such as https")
+        let never = schemes.first { AgentConfiguration.Opening.neverOpened.contains($0) }
+        try check(key, never == nil, "has '\(never ?? "")', which is never opened")
+        try check(key, Set(schemes).count == schemes.count, "has one twice")
+        try check(key, schemes.count <= Limits()[.schemesPerApp], "has more than \(Limits()[.schemesPerApp])")
+        return schemes
+    }
+
+    fileprivate func number(_ key: Key, _ range: ClosedRange<Int>) throws -> Int? {
+        guard let number = try decodeIfPresent(Int.self, forKey: key) else { return nil }
+        try check(key, range.contains(number), "is a number from \(range.lowerBound) to \(range.upperBound)")
+        return number
     }
 
     fileprivate func devices(_ key: Key) throws -> Set<SystemID>? {

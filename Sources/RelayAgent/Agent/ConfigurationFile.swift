@@ -10,6 +10,14 @@ import FoundationEssentials
 import Foundation
 #endif
 
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
 /// The agent's settings on disk: YAML.
 package struct ConfigurationFile: Sendable {
     private static let largest = 1 << 20
@@ -26,21 +34,51 @@ package struct ConfigurationFile: Sendable {
 
     /// - Throws: `configurationInvalid`, with the line where there is one.
     package func read() throws -> AgentConfiguration {
-        let attributes: [FileAttributeKey: Any]
-        do {
-            attributes = try FileManager.default.attributesOfItem(atPath: URL(filePath: path).resolvingSymlinksInPath().path)
-        } catch {
-            guard isNeeded || FileManager.default.fileExists(atPath: path) else { return AgentConfiguration() }
+        var facts = stat()
+        guard lstat(path, &facts) == 0 else {
+            guard isNeeded || errno != ENOENT else { return AgentConfiguration() }
             throw problem("it cannot be read")
         }
-        // Who can write it can run whatever they like.
-        if let mode = attributes[.posixPermissions] as? Int, mode & 0o002 != 0 {
-            throw problem("every user can write it; run: chmod o-w '\(path)'")
+        // Where it is a link, who can write beside the link, or beside what it leads to, can put another file there.
+        guard let target = realpath(path, nil) else { throw problem("it cannot be read") }
+        defer { free(target) }
+        let file = URL(filePath: String(cString: target))
+        for folder in Set([URL(filePath: path), file].map { $0.deletingLastPathComponent().path }) {
+            guard stat(folder, &facts) == 0 else { throw problem("it cannot be read") }
+            try check(facts, folder, "the folder that it is in")
         }
-        guard let size = attributes[.size] as? Int, size <= Self.largest, let data = FileManager.default.contents(atPath: path),
-            let text = String(data: data, encoding: .utf8)
+        let descriptor = open(target, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        guard descriptor >= 0 else { throw problem("it cannot be read") }
+        defer { close(descriptor) }
+        guard fstat(descriptor, &facts) == 0 else { throw problem("it cannot be read") }
+        try check(facts, path, "it")
+        guard facts.st_mode & S_IFMT == S_IFREG, facts.st_size <= Self.largest,
+            let text = Self.contents(of: descriptor).flatMap({ String(validating: $0, as: UTF8.self) })
         else { throw problem("it cannot be read as a text of 1 MiB at most") }
         return try configuration(text)
+    }
+
+    /// `nil` if it cannot be read, or is too large.
+    private static func contents(of descriptor: Int32) -> [UInt8]? {
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 1 << 16)
+        while bytes.count <= largest {
+            let count = pread(descriptor, &chunk, chunk.count, off_t(bytes.count))
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return count == 0 ? bytes : nil }
+            bytes += chunk[..<count]
+        }
+        return nil
+    }
+
+    /// Others that can write it can run any program as this user.
+    private func check(_ facts: stat, _ place: String, _ what: String) throws {
+        guard facts.st_mode & 0o022 == 0 else {
+            throw problem("other users can write \(what); run: chmod go-w '\(place)'")
+        }
+        guard facts.st_uid == geteuid() || facts.st_uid == 0 else {
+            throw problem("\(what) belongs to another user; the agent takes only what is yours or root's: '\(place)'")
+        }
     }
 
     func configuration(_ text: String) throws -> AgentConfiguration {

@@ -7,42 +7,98 @@ import Subprocess
 
 /// Decides on launches: opens what may be opened, asks about the rest, or declines it.
 struct LaunchDesk: Sendable {
-    /// A handler has five minutes at most.
-    static let patience = Duration.seconds(240)
+    /// For a question. A handler has 30 s, and the next launch of the same sender waits for its end.
+    static let patience = Duration.seconds(25)
 
     let configuration: AgentConfiguration.Opening
+    let environment: ProgramEnvironment
     let running: RunningPrograms
+    let counts: LaunchCounts
     /// `nil` where no terminal is to be used.
     let terminal: TerminalQuestion?
 
-    /// - Returns: `nil` if it is not opened because nobody wants it.
-    func take(_ request: LaunchRequest) async -> Opener.Outcome? {
-        if !configuration.schemes.contains(request.uri.scheme) {
-            guard !AgentConfiguration.Opening.neverOpened.contains(request.uri.scheme) else { return nil }
-            await request.requestMoreTime()
-            guard await mayOpen(request), !request.isCancelled else { return nil }
+    func take(_ request: LaunchRequest) async -> LaunchAnswer {
+        if let refusal = await refusal(of: request) { return .declined(why: "\(refusal)") }
+        let isNew = request.caller.isNew
+        if let refusal = counts.beginProgram(isNew: isNew, configuration) { return .declined(why: "\(refusal)") }
+        return await Opener(command: configuration.command, environment: environment).open(request.uri) { counts.endProgram(isNew: isNew) }
+    }
+
+    private func refusal(of request: LaunchRequest) async -> LaunchRefusal? {
+        let (uri, caller) = (request.uri, request.caller)
+        if let refusal = counts.admit(caller.systemID, isNew: caller.isNew, configuration) { return refusal }
+        guard !AgentConfiguration.Opening.neverOpened.contains(uri.scheme) else { return .neverOpened(scheme: uri.scheme) }
+        let isLocalPage = caller.isNew && !WebHost.isOnInternet(uri)
+        guard isLocalPage || !configuration.schemes.contains(uri.scheme) else { return nil }
+        let refusal = await counts.whileAsking(isNew: caller.isNew) { await answer(about: request) }
+        if case .noOneToAsk = refusal, isLocalPage { return .localPage(for: caller.endpoint) }
+        return request.isCancelled ? .cancelled : refusal
+    }
+
+    /// Asks a person.
+    private func answer(about request: LaunchRequest) async -> LaunchRefusal? {
+        if let prompt = configuration.prompt { return await answer(of: prompt, request) }
+        guard let terminal, TerminalQuestion.isPossible else { return .noOneToAsk(scheme: request.uri.scheme) }
+        return switch await terminal.ask(LaunchQuestion.lines(request.uri, request.caller), within: Self.patience) {
+        case true?: nil
+        case false?: .saidNo
+        case nil: .noAnswer
         }
-        return await Opener(command: configuration.command).open(request.uri)
     }
 
-    private func mayOpen(_ request: LaunchRequest) async -> Bool {
-        if let prompt = configuration.prompt { return await isAllowed(by: prompt, request) }
-        guard let terminal, TerminalQuestion.isPossible else { return false }
-        let device = DisplayText.sanitized(request.caller.deviceName) + (request.caller.isNew ? " (new)" : "")
-        return await terminal.isYes("'\(device)' wants to open \(request.uri.text) here. Open it?", within: Self.patience)
-    }
-
-    private func isAllowed(by prompt: Program, _ request: LaunchRequest) async -> Bool {
-        let configuration = Opener.program(prompt, with: request.uri).configuration(environment: [
-            "DEVICE_RELAY_URI": request.uri.text,
-            "DEVICE_RELAY_DEVICE": "\(request.caller.systemID)",
-            "DEVICE_RELAY_DEVICE_NAME": DisplayText.sanitized(request.caller.deviceName),
-        ])
-        let status = try? await within(Self.patience) {
-            try await running.run {
-                try await Subprocess.run(configuration, input: .none, output: .discarded, error: .discarded).terminationStatus
+    private func answer(of prompt: Program, _ request: LaunchRequest) async -> LaunchRefusal? {
+        let caller = request.caller
+        let ask = { @Sendable () async throws -> TerminationStatus? in
+            try await running.run { mark in
+                let program = Opener.program(prompt, with: request.uri).configuration(
+                    environment.variables(
+                        forDesktop: true,
+                        adding: [
+                            "DEVICE_RELAY_URI": request.uri.text,
+                            "DEVICE_RELAY_DEVICE": "\(caller.systemID)",
+                            "DEVICE_RELAY_DEVICE_NAME": DisplayText.sanitized(caller.deviceName),
+                            "DEVICE_RELAY_DEVICE_NEW": caller.isNew ? "1" : "0",
+                        ],
+                        mark
+                    )
+                )
+                return try await Subprocess.run(program, input: .none, output: .discarded, error: .discarded).terminationStatus
             }
         }
-        return status?.isSuccess ?? false
+        do {
+            guard let status = try await within(Self.patience, ask) else { return .noAnswer }
+            return status.isSuccess ? nil : .saidNo
+        } catch {
+            return .cannotAsk
+        }
+    }
+}
+
+/// What became of a launch.
+enum LaunchAnswer: Sendable {
+    case launched
+    case declined(why: String)
+    /// What the program said may have the URI in it: it is for the sender, and for no log.
+    case failed(why: String, said: String = "")
+}
+
+/// The question whether a launch may be opened, as a person reads it: each text of the other device stands in quotes on a line of its own.
+enum LaunchQuestion {
+    /// Of a URI, what is shown.
+    private static let mostBytes = 400
+
+    static func lines(_ uri: LaunchURI, _ caller: AppServiceCaller) -> [String] {
+        [
+            "A launch asks to be opened here.",
+            "  from  \(DisplayText.quoted(caller.deviceName)), \(caller.isNew ? "a NEW device that nobody has approved" : "a known device"), \(caller.systemID.label)",
+            "  URI   \(shown(uri))",
+        ]
+    }
+
+    /// A URI has neither quotes nor spaces.
+    private static func shown(_ uri: LaunchURI) -> String {
+        let bytes = Array(uri.text.utf8)
+        guard bytes.count > mostBytes else { return "\"\(uri.text)\"" }
+        return "\"\(String(decoding: bytes.prefix(mostBytes), as: UTF8.self))\", and \(bytes.count - mostBytes) more characters"
     }
 }

@@ -30,16 +30,11 @@ struct Opener: Sendable {
     /// What still runs then has opened it.
     static let patience = Duration.seconds(3)
 
-    enum Outcome: Sendable {
-        case launched
-        /// What the program said may have the URI in it: it is for whoever launched, and for nobody's log.
-        case failed(why: String, said: String = "")
-    }
-
     static let maximumReasonBytes = 1_024
 
     /// `nil` for the system's own.
     let command: Program?
+    let environment: ProgramEnvironment
 
     /// A program with a URI in its place, or behind its arguments.
     static func program(_ program: Program, with uri: LaunchURI) -> Program {
@@ -49,8 +44,10 @@ struct Opener: Sendable {
         return Program(arguments: hasPlace ? arguments : arguments + [uri.text])
     }
 
-    func open(_ uri: LaunchURI) async -> Outcome {
+    /// - Parameter ended: Called when the program has ended, which may be long after the launch.
+    func open(_ uri: LaunchURI, ended: @escaping @Sendable () -> Void) async -> LaunchAnswer {
         if command == nil, !Self.hasDisplay {
+            ended()
             return .failed(why: "nobody is logged in with a display there that the agent knows of")
         }
         let program = Self.program(command ?? Self.system, with: uri)
@@ -58,16 +55,21 @@ struct Opener: Sendable {
         do {
             file = try ErrorFile()
         } catch {
+            ended()
             return .failed(why: "there is no space for a temporary file")
         }
+        let variables = environment.variables(forDesktop: true)
         let (ends, continuation) = AsyncStream.makeStream(of: Result<TerminationStatus, any Error>.self)
         // What was opened goes on, whatever becomes of the launch and of the agent.
         Task.detached {
             let emptying = Task { await file.keepEmpty() }
-            defer { emptying.cancel() }
+            defer {
+                emptying.cancel()
+                ended()
+            }
             do {
                 let result = try await Subprocess.run(
-                    program.configuration(),
+                    program.configuration(variables),
                     input: .none,
                     output: .fileDescriptor(file.descriptor, closeAfterSpawningProcess: false),
                     error: .fileDescriptor(file.descriptor, closeAfterSpawningProcess: false)
@@ -110,13 +112,11 @@ private final class ErrorFile: Sendable {
     let descriptor: FileDescriptor
 
     init() throws {
-        var name = Array((FileManager.default.temporaryDirectory.path + "/device-relay-XXXXXX").utf8CString)
-        let number = mkstemp(&name)
+        let name = FileManager.default.temporaryDirectory.path + "/device-relay-\(UUID().uuidString)"
+        // Closed, from its first moment, for programs that are started meanwhile. What is emptied is written from its beginning on.
+        let number = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_APPEND, 0o600)
         guard number >= 0 else { throw Errno(rawValue: errno) }
-        unlink(&name)
-        // What is emptied is written from its beginning on.
-        _ = fcntl(number, F_SETFL, O_APPEND)
-        _ = fcntl(number, F_SETFD, FD_CLOEXEC)
+        unlink(name)
         descriptor = FileDescriptor(rawValue: number)
     }
 

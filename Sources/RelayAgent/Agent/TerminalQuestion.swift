@@ -12,29 +12,35 @@ import Musl
 import Darwin
 #endif
 
-/// Asks whoever sits at the terminal, one question after the other.
+/// Asks the person at the terminal, one question after the other.
 actor TerminalQuestion {
+    private static let shortest = Duration.seconds(5)
+
     private let console: Console
-    private var last: Task<Bool, Never>?
+    private var last: Task<Bool?, Never>?
 
     init(console: Console) { self.console = console }
 
     /// Whether there is somebody to ask: a process in the background must not read from its terminal.
     static var isPossible: Bool { isatty(0) == 1 && isatty(2) == 1 && tcgetpgrp(0) == getpgrp() }
 
-    /// False also when there is no answer in time, or the task is cancelled.
-    func isYes(_ question: String, within patience: Duration) async -> Bool {
+    /// Asks whether to open something. Its turn has to come, and the answer, within one time: whatever comes after it waits no longer.
+    /// - Returns: `nil` if there is no answer in time, or the task is cancelled.
+    func ask(_ lines: [String], within patience: Duration) async -> Bool? {
         let previous = last
         let console = console
-        let task = Task {
+        let end = ContinuousClock.now + patience
+        let task = Task { () -> Bool? in
+            // It ends before this one has to, since it began before.
             _ = await previous?.value
-            guard Self.isPossible, !Task.isCancelled else { return false }
+            let left = ContinuousClock.now.duration(to: end)
+            guard left >= Self.shortest, Self.isPossible, !Task.isCancelled else { return nil }
             // What was typed before is no answer.
             tcflush(0, TCIFLUSH)
-            console.note("\(question) [y/N]")
-            let answer = await Self.line(within: patience)
-            if answer == nil { console.note("(no answer)") }
-            return ["y", "yes"].contains(answer?.lowercased() ?? "")
+            console.note((lines + ["Open it? [y/N]"]).joined(separator: "\n"))
+            let answer = await Self.line(until: end)
+            if answer == nil { console.note("(no answer; declined)") }
+            return answer.map { ["y", "yes"].contains($0.lowercased()) }
         }
         last = task
         return await withTaskCancellationHandler {
@@ -45,9 +51,8 @@ actor TerminalQuestion {
     }
 
     /// A line of standard input.
-    private static func line(within patience: Duration) async -> String? {
+    private static func line(until end: ContinuousClock.Instant) async -> String? {
         let isCancelled = Mutex(false)
-        let end = ContinuousClock.now + patience
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 DispatchQueue.global().async {

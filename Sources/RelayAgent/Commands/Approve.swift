@@ -20,8 +20,17 @@ package struct Approve: Sendable {
     package func run(_ context: AgentContext) async throws -> Result {
         try await context.withAccount { session in
             try await session.waitForDirectory()
-            let meant = try EndpointSearch.endpoints(target, in: session.platform.endpoints(for: session.account))
-            let new = meant.filter { $0.trust == .new && !$0.isLocal }
+            let console = context.console
+            let all = session.platform.endpoints(for: session.account).filter { !$0.isLocal }
+            let meant = try EndpointSearch.endpoints(target, in: all, isShown: console.canAsk)
+            let new = meant.filter { $0.trust == .new }
+            if console.canAsk, !new.isEmpty {
+                let lines = ["New, and not approved yet:"] + new.flatMap { EndpointResult($0).facts }
+                let question = "Compare the ids with those that `relay whoami` prints on that device. Approve it?"
+                guard try await console.isConfirmed(lines, question) else {
+                    throw AgentError("cancelled", "nothing was approved", .failed)
+                }
+            }
             for endpoint in new { await session.platform.confirm(endpoint.id, for: session.account) }
             if new.isEmpty, !context.console.isJSON { context.console.note("it is known already") }
             return Result(approved: new.map(EndpointResult.init))

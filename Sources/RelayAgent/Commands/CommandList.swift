@@ -23,7 +23,10 @@ package struct CommandList: Sendable {
         package var deviceName: String?
         package var endpoint: String
         package var app: String
+        package var sent: Date
         package var expires: Date
+        /// Who says how it ended.
+        package var attested: Attestation?
     }
 
     package struct Result: AgentResult {
@@ -33,11 +36,13 @@ package struct CommandList: Sendable {
 
         package func lines(_ style: Style) -> [String] {
             guard !commands.isEmpty else { return [] }
-            var table = Table("ID", "STATUS", "DEVICE", "APP")
+            var table = Table("ID", "SENT", "STATUS", "ATTESTED BY", "DEVICE", "APP")
             for command in commands {
                 table.add(
                     .init(command.id),
+                    .init(Attestation.text(command.sent)),
                     .init(command.status, command.status == "succeeded" ? .good : command.ended ? .faint : .attention),
+                    .init(command.attested.map { "\($0.label)\($0.time.map { ", \(Attestation.text($0))" } ?? "")" } ?? "-"),
                     .init(command.deviceName ?? String(command.endpoint.prefix(8))),
                     .init(command.app)
                 )
@@ -56,25 +61,26 @@ package struct CommandList: Sendable {
                 context.console.note("this is what was known last: \(AgentError(error).message)")
             }
             let endpoints = session.platform.endpoints(for: session.account)
-            let names = Dictionary(endpoints.map { ($0.id, $0.record.name) }, uniquingKeysWith: { first, _ in first })
             var entries: [Entry] = []
             for command in try await session.platform.commands(for: session.account) {
-                entries.append(await Self.entry(command, deviceName: names[command.target.endpoint]))
+                entries.append(await Self.entry(command, endpoints))
             }
             if entries.isEmpty, !context.console.isJSON { context.console.note("no launches were sent from here") }
             return Result(commands: entries, current: isCurrent)
         }
     }
 
-    private static func entry(_ command: RemoteCommand, deviceName: String?) async -> Entry {
+    private static func entry(_ command: RemoteCommand, _ endpoints: [DeviceDirectory.Endpoint]) async -> Entry {
         var entry = Entry(
             id: "\(command.id)",
             status: command.status.map(name) ?? "stored",
             ended: command.isEnded,
-            deviceName: deviceName.map(DisplayText.sanitized),
+            deviceName: endpoints.first { $0.id == command.target.endpoint }.map { DisplayText.sanitized($0.record.name) },
             endpoint: "\(command.target.endpoint)",
             app: DisplayText.sanitized(command.target.appID),
-            expires: command.expiresAt
+            sent: command.id.time,
+            expires: command.expiresAt,
+            attested: command.attested(in: endpoints)
         )
         guard entry.ended else { return entry }
         do throws(RemoteLaunchError) {

@@ -3,26 +3,29 @@
 
 import RelayProtocol
 
-/// Finds endpoints by what a person typed.
+/// Finds endpoints by what a person typed, for what cannot be taken back.
 enum EndpointSearch {
     /// A shorter beginning of an id is rather a mistake.
     private static let minimumPrefixCharacters = 4
+    /// 80 bits, which nobody can make another key for. Fewer are a label, and a name is whatever a device calls itself.
+    private static let minimumProofCharacters = 16
 
-    /// An endpoint by its id or the beginning of it.
-    static func endpoint(_ text: String, in all: [DeviceDirectory.Endpoint]) throws -> DeviceDirectory.Endpoint {
-        let found = all.filter { isMeant($0.id, by: text) }
-        guard let endpoint = found.first else {
-            throw AgentError("notFound", "the account has no endpoint \(text): see `relay devices --all`", .notFound)
+    /// The endpoints of a device, by its id or the beginning of it, or one endpoint by its own.
+    /// - Parameter isShown: A person sees what was found, and is asked, before anything is done with it: then a name is enough.
+    static func endpoints(_ text: String, in all: [DeviceDirectory.Endpoint], isShown: Bool) throws -> [DeviceDirectory.Endpoint] {
+        guard isShown || text.utf8.count >= minimumProofCharacters && text.utf8.allSatisfy(isIDByte) else {
+            throw AgentError(
+                "idRequired",
+                "without a terminal to ask at, give an id or at least the first \(minimumProofCharacters) characters of it: "
+                    + "see `relay devices --all --json`, and compare with `relay whoami` there",
+                .usage
+            )
         }
-        guard found.count == 1 else { throw AgentError.ambiguous("several endpoints begin so", found.map { "\($0.id)" }) }
-        return endpoint
-    }
-
-    /// The endpoints of a device, by its name, id or the beginning of that; or one endpoint.
-    static func endpoints(_ text: String, in all: [DeviceDirectory.Endpoint]) throws -> [DeviceDirectory.Endpoint] {
-        let name = text.lowercased()
-        let devices = Set(all.filter { $0.record.name.lowercased() == name || isMeant($0.systemID, by: text) }.map(\.systemID))
-        let others = all.filter { !devices.contains($0.systemID) && isMeant($0.id, by: text) }
+        let name = Array(text.lowercased().utf8)
+        let devices = Set(
+            all.filter { isShown && $0.record.name.lowercased().utf8.elementsEqual(name) || isMeant($0.systemID, by: name) }.map(\.systemID)
+        )
+        let others = all.filter { !devices.contains($0.systemID) && isMeant($0.id, by: name) }
         switch (devices.count, others.count) {
         case (1, 0): return all.filter { devices.contains($0.systemID) }
         case (0, 1): return others
@@ -30,11 +33,16 @@ enum EndpointSearch {
             throw AgentError("notFound", "the account has no device or endpoint \(text): see `relay devices --all`", .notFound)
         default:
             let candidates = all.filter { devices.contains($0.systemID) } + others
-            throw AgentError.ambiguous("several are meant by \(text)", candidates.map { EndpointResult($0).description })
+            throw AgentError.ambiguous("'\(text)' can mean several", candidates.map { EndpointResult($0).description })
         }
     }
 
-    private static func isMeant(_ id: some TextIdentifier, by text: String) -> Bool {
-        text.utf8.count >= minimumPrefixCharacters && id.description.hasPrefix(text.lowercased())
+    private static func isIDByte(_ byte: UInt8) -> Bool {
+        let lower = byte | 0x20
+        return (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(lower) || (UInt8(ascii: "2")...UInt8(ascii: "7")).contains(byte)
+    }
+
+    private static func isMeant(_ id: some TextIdentifier, by text: [UInt8]) -> Bool {
+        text.count >= minimumPrefixCharacters && id.description.utf8.starts(with: text)
     }
 }

@@ -45,11 +45,14 @@ package struct Launch: Sendable {
         /// The fallback URI was launched.
         package var fallback: Bool?
         package var expires: Date?
+        /// Who says that it succeeded.
+        package var attested: Attestation?
 
         package func lines(_ style: Style) -> [String] {
             let place = "\(app) on \(style.show(deviceName, .strong))"
             guard status == "succeeded" else { return ["\(command) \(status): it goes on to \(place)"] }
-            return ["launched\(fallback ?? false ? " the fallback" : "") by \(place)"]
+            let proof = attested.map { [style.show("  \($0.description)", .faint)] } ?? []
+            return ["launched\(fallback ?? false ? " the fallback" : "") by \(place)"] + proof
         }
     }
 
@@ -65,12 +68,13 @@ package struct Launch: Sendable {
             try await session.waitForDirectory(min(Session.patience, max(wait, .seconds(3))))
             let (system, request) = try session.target(target)
             let launcher = RemoteLauncher(session.platform)
+            let interruption = Interruption()
             do {
                 guard waits else { return try await sent(launcher.submit(uri, on: request, options: options), to: system) }
                 let receipt = try await context.console.whileWaiting {
                     "waiting for the other device, which is \(system.status == .available ? "connected" : "not connected")"
                 } _: { [options] in
-                    try await launcher.launch(uri, on: request, options: options)
+                    try await interruption.cancelling { try await launcher.launch(uri, on: request, options: options) }
                 }
                 return Result(
                     command: "\(receipt.commandID)",
@@ -79,10 +83,14 @@ package struct Launch: Sendable {
                     deviceName: DisplayText.sanitized(system.displayName),
                     app: DisplayText.sanitized(receipt.target.appID),
                     endpoint: "\(receipt.target.endpoint)",
-                    fallback: receipt.isFallback
+                    fallback: receipt.isFallback,
+                    attested: await session.attestation(of: receipt.commandID)
                 )
             } catch let error as RemoteLaunchError {
-                throw Self.explained(error)
+                var failure = Self.explained(error, system)
+                if let id = error.commandID { failure.attested = await session.attestation(of: id) }
+                failure.isInterruption = interruption.isThere
+                throw failure
             }
         }
     }
@@ -114,10 +122,15 @@ package struct Launch: Sendable {
         )
     }
 
-    private static func explained(_ error: RemoteLaunchError) -> AgentError {
+    private static func explained(_ error: RemoteLaunchError, _ system: RemoteSystem) -> AgentError {
         var failure = AgentError(error)
-        guard error.code == .pending, let id = error.commandID else { return failure }
-        failure.message = "it has not ended yet, and goes on by itself; see `relay commands`, or withdraw it with `relay cancel \(id)`"
+        guard error.code == .pending else { return failure }
+        guard let id = error.commandID else {
+            failure.message = "nothing was sent"
+            return failure
+        }
+        let name = DisplayText.sanitized(system.displayName)
+        failure.message = "not opened yet: \(name) has not answered; it goes on by itself. See `relay commands`. Cancel: relay cancel \(id)"
         return failure
     }
 
@@ -129,55 +142,5 @@ package struct Launch: Sendable {
         }
         guard let url = URL(string: text) else { throw AgentError("invalidURI", "\(what) is none", .usage) }
         return url
-    }
-}
-
-extension Session {
-    /// What `DEVICE` or `DEVICE/APP` means. A slash may be part of a device's name: the longest part that is a device is one.
-    func target(_ text: String) throws -> (RemoteSystem, RemoteSystemConnectionRequest) {
-        let (system, app) = try place(text)
-        return (system, app.map { RemoteSystemConnectionRequest($0) } ?? RemoteSystemConnectionRequest(system))
-    }
-
-    /// What `DEVICE/APP` means.
-    func app(_ text: String) throws -> (RemoteSystem, RemoteSystemApp) {
-        let (system, app) = try place(text)
-        guard let app else { throw AgentError("appMissing", "say which app: \(text)/APP; \(has(system))", .usage) }
-        return (system, app)
-    }
-
-    func place(_ text: String) throws -> (RemoteSystem, RemoteSystemApp?) {
-        let slashes = text.indices.filter { text[$0] == "/" }
-        for end in [text.endIndex] + slashes.reversed() {
-            let name = String(text[..<end])
-            do {
-                let system = try device(named: name)
-                guard end < text.endIndex else { return (system, nil) }
-                return (system, try app(String(text[text.index(after: end)...]), on: system))
-            } catch let error as AgentError where error.status == .notFound && error.code == "remoteSystemUnavailable" {
-                continue
-            }
-        }
-        throw notFound(text)
-    }
-
-    private func app(_ id: String, on system: RemoteSystem) throws -> RemoteSystemApp {
-        let apps = system.apps.filter { $0.appID == id }
-        guard let app = apps.first else {
-            throw AgentError("appUnavailable", "the device has no app \(id); \(has(system))", .notFound)
-        }
-        guard apps.count == 1 else {
-            throw AgentError(
-                "ambiguous",
-                "the device has that app in several installations: \(apps.map { "\($0.endpoint)" }.joined(separator: ", "))",
-                .usage
-            )
-        }
-        return app
-    }
-
-    private func has(_ system: RemoteSystem) -> String {
-        let known = Set(system.apps.map(\.appID)).sorted().joined(separator: ", ")
-        return "it has \(known.isEmpty ? "none" : known)"
     }
 }

@@ -176,7 +176,9 @@ extension Session {
     fileprivate func pinged(_ text: String) throws -> (RemoteSystem, RemoteSystemApp) {
         let (system, named) = try place(text)
         if let named { return (system, named) }
-        let apps = system.apps.filter { app in app.appServices.contains { $0.name == PingService.name } }
+        let all = system.apps.filter { app in app.appServices.contains { $0.name == PingService.name } }
+        // What nobody has approved does not answer for a device that has something else.
+        let apps = all.contains { !$0.isNew } ? all.filter { !$0.isNew } : all
         for id in PingService.appIDs {
             // Of several installations, one that is there.
             let same = apps.filter { $0.appID == id }

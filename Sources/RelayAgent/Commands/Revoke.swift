@@ -4,27 +4,39 @@
 import DeviceRelay
 import RelayProtocol
 
-/// Shuts an endpoint out of the account for ever.
+/// Shuts a device, or one endpoint of it, out of the account for ever.
 package struct Revoke: Sendable {
     var target: String
 
     package init(target: String) { self.target = target }
 
     package struct Result: AgentResult {
-        package var revoked: EndpointResult
+        package var revoked: [EndpointResult]
 
-        package func lines(_ style: Style) -> [String] { ["revoked \(revoked.description)"] }
+        package func lines(_ style: Style) -> [String] { revoked.map { "revoked \($0.description)" } }
     }
 
     package func run(_ context: AgentContext) async throws -> Result {
         try await context.withAccount { session in
             try await session.waitForDirectory()
-            let endpoint = try EndpointSearch.endpoint(target, in: session.platform.endpoints(for: session.account))
-            guard !endpoint.isLocal else {
+            let console = context.console
+            let all = session.platform.endpoints(for: session.account)
+            let endpoints = try EndpointSearch.endpoints(target, in: all, isShown: console.canAsk)
+            guard !endpoints.contains(where: \.isLocal) else {
                 throw AgentError("isLocal", "that is this device itself; run `relay leave`", .usage)
             }
-            try await session.platform.revoke(endpoint.id, for: session.account)
-            return Result(revoked: EndpointResult(endpoint))
+            if console.canAsk {
+                let lines = ["To be shut out of the account, for ever:"] + endpoints.flatMap { EndpointResult($0).facts }
+                guard try await console.isConfirmed(lines, "Revoke it?") else {
+                    throw AgentError("cancelled", "nothing was revoked", .failed)
+                }
+            }
+            var revoked: [EndpointResult] = []
+            for endpoint in endpoints {
+                try await session.platform.revoke(endpoint.id, for: session.account)
+                revoked.append(EndpointResult(endpoint))
+            }
+            return Result(revoked: revoked)
         }
     }
 }

@@ -20,6 +20,7 @@ struct FailureResult: AgentResult {
         var message: String
         var exit: Int32
         var command: String?
+        var attested: Attestation?
     }
 
     var error: Failure
@@ -29,7 +30,8 @@ struct FailureResult: AgentResult {
             code: error.code,
             message: error.message,
             exit: error.status.rawValue,
-            command: error.command?.description
+            command: error.command?.description,
+            attested: error.attested
         )
     }
 

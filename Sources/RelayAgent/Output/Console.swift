@@ -45,9 +45,9 @@ package struct Console: Sendable {
             isJSON: isJSON,
             hasColours: wantsColours && isatty(1) == 1,
             isInteractive: isatty(2) == 1,
-            output: { guard write(whole: $0, to: 1) else { throw AgentError("outputClosed", "nobody reads the output", .failed) } },
-            error: { _ = write(whole: $0, to: 2) },
-            data: { guard write($0[...], to: 1) else { throw AgentError("outputClosed", "nobody reads the output", .failed) } }
+            output: { try writeOutput(Array($0.utf8)) },
+            error: { _ = write(Array($0.utf8), to: 2) },
+            data: { try writeOutput($0) }
         )
     }
 
@@ -65,9 +65,12 @@ package struct Console: Sendable {
     /// Says something that is no result.
     package func note(_ text: String) { error(text + "\n") }
 
-    /// Says why it failed: as JSON a result like any other, so that a script reads one stream.
+    private static let outputClosed = "outputClosed"
+
+    /// Says why it failed; but not that the reader of the output has gone, which it knows. As JSON a result like any other, so that a script reads one stream.
     package func fail(_ failure: AgentError) {
-        if isJSON, let line = try? JSONText.line(FailureResult(failure)) {
+        guard failure.code != Self.outputClosed else { return }
+        if isJSON, failure.code != "outputFailed", let line = try? JSONText.line(FailureResult(failure)) {
             try? output(line + "\n")
         } else {
             note("relay: \(failure.message)")
@@ -79,10 +82,17 @@ package struct Console: Sendable {
         for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) == -1 { _ = open("/dev/null", O_RDWR) }
     }
 
-    private static func write(whole text: String, to descriptor: Int32) -> Bool { write(Array(text.utf8)[...], to: descriptor) }
+    private static func writeOutput(_ bytes: [UInt8]) throws {
+        let problem = write(bytes, to: 1)
+        guard problem == 0 else {
+            let why = String(cString: strerror(problem))
+            throw AgentError(problem == EPIPE ? Self.outputClosed : "outputFailed", "cannot write the output: \(why)", .failed)
+        }
+    }
 
-    private static func write(_ bytes: ArraySlice<UInt8>, to descriptor: Int32) -> Bool {
-        var bytes = bytes
+    /// - Returns: Why it could not be written; 0 if it was.
+    private static func write(_ bytes: [UInt8], to descriptor: Int32) -> Int32 {
+        var bytes = bytes[...]
         while !bytes.isEmpty {
             #if canImport(Darwin)
             let count = bytes.withUnsafeBytes { Darwin.write(descriptor, $0.baseAddress, $0.count) }
@@ -92,9 +102,9 @@ package struct Console: Sendable {
             let count = bytes.withUnsafeBytes { Musl.write(descriptor, $0.baseAddress, $0.count) }
             #endif
             if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return false }
+            guard count > 0 else { return count < 0 ? errno : EIO }
             bytes = bytes.dropFirst(count)
         }
-        return true
+        return 0
     }
 }

@@ -61,6 +61,17 @@ package struct EndpointResult: Encodable, Sendable {
         return "\(Age.text(since: joined, now: now)) ago\(from)\(inviter)"
     }
 
-    /// What a person has to compare before believing it.
-    var description: String { "\(name): \(kind), \(platform), endpoint \(id), device \(device)" }
+    /// In one line.
+    var description: String {
+        "\(name)\(new ? " (new: nobody has approved it)" : ""): \(kind), \(platform), endpoint \(id), device \(device)"
+    }
+
+    /// What a person compares before deciding about it.
+    var facts: [String] {
+        [
+            "  name      \(DisplayText.quoted(name))", "  kind      \(kind), \(platform)", "  endpoint  \(DisplayText.grouped(id))",
+            "  device    \(DisplayText.grouped(device))", "  apps      \(apps.isEmpty ? "none" : apps.joined(separator: ", "))",
+            "  now       \(status) (\(reason))\(new ? ", new" : ", known")",
+        ]
+    }
 }

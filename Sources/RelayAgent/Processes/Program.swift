@@ -15,13 +15,21 @@ import FoundationEssentials
 import Foundation
 #endif
 
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
 /// A program of this machine with its arguments: a vector, which no shell ever sees.
 struct Program: Hashable, Sendable {
     /// The first is the program: a path, or a name that is looked for in `PATH`.
     var arguments: [String]
 
-    /// With a session of its own: a signal to this process's terminal does not reach it, and it can be ended with all it has started.
-    func configuration(environment: [String: String] = [:]) -> Subprocess.Configuration {
+    /// With a session of its own: a signal to this process's terminal does not reach it, and its process group can be ended with it.
+    func configuration(_ environment: [String: String]) -> Subprocess.Configuration {
         var options = PlatformOptions()
         options.createSession = true
         options.teardownSequence = [.gracefulShutDown(toProcessGroup: true, allowedDurationToNextStep: .seconds(2))]
@@ -29,13 +37,21 @@ struct Program: Hashable, Sendable {
         return Subprocess.Configuration(
             executable: name.utf8.contains(UInt8(ascii: "/")) ? .path(FilePath(name)) : .name(name),
             arguments: Arguments(Array(arguments.dropFirst())),
-            environment: .inherit.updating(Dictionary(uniqueKeysWithValues: environment.map { (Environment.Key(stringLiteral: $0), $1) })),
+            environment: .custom(Dictionary(uniqueKeysWithValues: environment.map { (Environment.Key(stringLiteral: $0), $1) })),
             platformOptions: options
         )
     }
 }
 
 extension Program {
+    /// Whether there is such a program now.
+    var isThere: Bool {
+        guard let name = arguments.first else { return false }
+        if name.utf8.contains(UInt8(ascii: "/")) { return access(name, X_OK) == 0 }
+        let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").utf8.split(separator: UInt8(ascii: ":"))
+        return folders.contains { access("\(Substring($0))/\(name)", X_OK) == 0 }
+    }
+
     /// Why it could not be started.
     func trouble(_ error: SubprocessError) -> String {
         let name = arguments.first ?? ""

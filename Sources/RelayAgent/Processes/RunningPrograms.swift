@@ -9,9 +9,10 @@ final class RunningPrograms: Sendable {
 
     private let count = Mutex(0)
 
-    /// Runs a closure that runs one program.
+    /// Runs a closure that runs one program. If it fails or is cancelled, all that has the mark is ended; what a program leaves behind that
+    /// ended well goes on.
     /// - Throws: `tooManyPrograms`, and what the closure throws.
-    func run<Result>(_ body: () async throws -> Result) async throws -> Result {
+    func run<Result>(_ body: (ProgramMark) async throws -> Result) async throws -> Result {
         let hasRoom = count.withLock { count in
             guard count < Self.most else { return false }
             count += 1
@@ -19,7 +20,15 @@ final class RunningPrograms: Sendable {
         }
         guard hasRoom else { throw ProgramFailure.tooManyPrograms }
         defer { count.withLock { $0 -= 1 } }
-        return try await body()
+        let mark = ProgramMark()
+        do {
+            let result = try await body(mark)
+            try Task.checkCancellation()
+            return result
+        } catch {
+            await mark.endAll()
+            throw error
+        }
     }
 
     /// Waits for the end of those whose tasks were cancelled; for no longer than they have.

@@ -106,7 +106,7 @@ package struct Installation: Sendable {
         for command in commands {
             let status = try? await within(.seconds(30)) {
                 try await Subprocess.run(
-                    Program(arguments: command).configuration(),
+                    Program(arguments: command).configuration(ProcessInfo.processInfo.environment),
                     input: .none,
                     output: .discarded,
                     error: .discarded

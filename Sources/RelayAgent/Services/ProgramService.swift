@@ -13,6 +13,7 @@ struct ProgramService: Sendable {
 
     let name: String
     let configuration: AgentConfiguration.ServiceConfiguration
+    let environment: ProgramEnvironment
     let running: RunningPrograms
     let log: @Sendable (String) -> Void
 
@@ -28,13 +29,19 @@ struct ProgramService: Sendable {
         }
     }
 
-    private func program(_ caller: AppServiceCaller) -> Subprocess.Configuration {
-        configuration.command.configuration(environment: [
-            "DEVICE_RELAY_SERVICE": name,
-            "DEVICE_RELAY_DEVICE": "\(caller.systemID)",
-            "DEVICE_RELAY_DEVICE_NAME": DisplayText.sanitized(caller.deviceName),
-            "DEVICE_RELAY_ENDPOINT": "\(caller.endpoint)",
-        ])
+    private func program(_ caller: AppServiceCaller, _ mark: ProgramMark) -> Subprocess.Configuration {
+        configuration.command.configuration(
+            environment.variables(
+                forDesktop: false,
+                adding: [
+                    "DEVICE_RELAY_SERVICE": name,
+                    "DEVICE_RELAY_DEVICE": "\(caller.systemID)",
+                    "DEVICE_RELAY_DEVICE_NAME": DisplayText.sanitized(caller.deviceName),
+                    "DEVICE_RELAY_ENDPOINT": "\(caller.endpoint)",
+                ],
+                mark
+            )
+        )
     }
 
     // MARK: One program for each message
@@ -52,10 +59,10 @@ struct ProgramService: Sendable {
     }
 
     private func run(_ input: [UInt8], _ caller: AppServiceCaller) async throws -> [UInt8]? {
-        let result = try await running.run {
-            try await starting {
+        try await running.run { mark in
+            let result = try await starting {
                 try await Subprocess.run(
-                    program(caller),
+                    program(caller, mark),
                     input: .inputWriter,
                     output: .sequence,
                     error: .sequence
@@ -81,10 +88,10 @@ struct ProgramService: Sendable {
                     }
                 }
             }
+            try Task.checkCancellation()
+            guard result.terminationStatus.isSuccess else { throw ProgramFailure.ended(result.terminationStatus) }
+            return result.closureResult
         }
-        try Task.checkCancellation()
-        guard result.terminationStatus.isSuccess else { throw ProgramFailure.ended(result.terminationStatus) }
-        return result.closureResult
     }
 
     // MARK: One program for each connection
@@ -92,10 +99,10 @@ struct ProgramService: Sendable {
     /// A line in for each message, and a line out for each answer, in the same order.
     private func converse(on connection: AppServiceConnection, _ caller: AppServiceCaller) async throws {
         try await reportingFailures {
-            let (status, unanswered) = try await running.run {
-                try await starting {
+            try await running.run { mark in
+                let (status, unanswered) = try await starting {
                     let result = try await Subprocess.run(
-                        program(caller),
+                        program(caller, mark),
                         input: .inputWriter,
                         output: .sequence,
                         error: .sequence
@@ -108,16 +115,18 @@ struct ProgramService: Sendable {
                             await execution.teardown(using: [
                                 .send(signal: Signal(rawValue: 0), toProcessGroup: true, allowedDurationToNextStep: .seconds(2))
                             ])
+                            // What it started ends with the connection, too.
+                            await mark.endAll()
                             return unanswered
                         }
                     }
                     return (result.terminationStatus, result.closureResult)
                 }
+                guard let unanswered else { return }
+                let failure = ProgramFailure.ended(status)
+                unanswered.refuse(failure.error)
+                throw failure
             }
-            guard let unanswered else { return }
-            let failure = ProgramFailure.ended(status)
-            unanswered.refuse(failure.error)
-            throw failure
         }
     }
 

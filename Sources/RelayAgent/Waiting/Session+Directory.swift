@@ -59,7 +59,7 @@ extension Session {
             switch error {
             case .notFound: throw notFound(text)
             case .ambiguous(let systems):
-                throw AgentError.ambiguous("several devices are called '\(text)'", systems.map { "\($0.id) (\($0.displayName))" })
+                throw AgentError.ambiguous("several devices are called '\(text)'", systems.map(\.candidate))
             }
         }
     }

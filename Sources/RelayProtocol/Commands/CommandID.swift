@@ -45,6 +45,13 @@ public struct CommandID: TextIdentifier {
         return words
     }
 
+    /// When the command was made, by the clock that its sender goes by.
+    public var time: Date {
+        let bytes = uuid.uuid
+        let milliseconds = [bytes.0, bytes.1, bytes.2, bytes.3, bytes.4, bytes.5].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        return Date(timeIntervalSince1970: Double(milliseconds) / 1_000)
+    }
+
     /// The text form of RFC 9562, in lower case.
     public var description: String {
         withUnsafeBytes(of: uuid.uuid) { bytes in

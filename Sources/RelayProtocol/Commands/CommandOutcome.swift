@@ -5,8 +5,8 @@
 public enum CommandOutcome: Hashable, Sendable {
     /// The handler took it.
     case succeeded
-    /// The handler, its user or a policy of the target declined it.
-    case declined
+    /// The handler, its user or a policy of the target declined it; the reason is the target's and may be shown. Empty if it gave none.
+    case declined(reason: String)
     /// Nothing at the target handles it.
     case unsupported
     /// The handler failed; the reason is the target's and may be shown.
@@ -17,6 +17,9 @@ public enum CommandOutcome: Hashable, Sendable {
     case cancelled
     /// It may have run; it is never run again.
     case indeterminate(Indeterminate)
+
+    /// It was declined, and the target gave no reason.
+    public static let declined = CommandOutcome.declined(reason: "")
 
     /// Why nobody knows whether a command ran.
     public enum Indeterminate: String, Hashable, Sendable, Codable {

@@ -45,7 +45,11 @@ package struct CommandReceipt: SignedPayload {
     }
 
     package func validate(limits: Limits) throws(RecordError) {
-        if case .failed(let reason) = outcome, reason.utf8.count > Self.maximumReasonBytes { throw .invalidField("reason") }
+        switch outcome {
+        case .declined(let reason), .failed(let reason):
+            if reason.utf8.count > Self.maximumReasonBytes { throw .invalidField("reason") }
+        case .succeeded, .unsupported, .expired, .cancelled, .indeterminate: break
+        }
     }
 }
 
@@ -93,13 +97,13 @@ extension CommandOutcome: Codable {
         case reason
     }
 
-    /// Reads `{"outcome": name}`, with a `reason` for `failed` and `indeterminate`.
+    /// Reads `{"outcome": name}`, with a `reason` for `failed` and `indeterminate`, and perhaps one for `declined`.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self =
             switch try container.decode(Name.self, forKey: .name) {
             case .succeeded: .succeeded
-            case .declined: .declined
+            case .declined: .declined(reason: try container.decodeIfPresent(String.self, forKey: .reason) ?? "")
             case .unsupported: .unsupported
             case .failed: .failed(reason: try container.decode(String.self, forKey: .reason))
             case .expired: .expired
@@ -108,7 +112,7 @@ extension CommandOutcome: Codable {
             }
     }
 
-    /// Writes `{"outcome": name}`, with a `reason` for `failed` and `indeterminate`.
+    /// Writes `{"outcome": name}`, with a `reason` for `failed` and `indeterminate`, and for `declined` if there is one.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         let name: Name =
@@ -122,6 +126,7 @@ extension CommandOutcome: Codable {
             case .indeterminate: .indeterminate
             }
         try container.encode(name, forKey: .name)
+        if case .declined(let reason) = self, !reason.isEmpty { try container.encode(reason, forKey: .reason) }
         if case .failed(let reason) = self { try container.encode(reason, forKey: .reason) }
         if case .indeterminate(let reason) = self { try container.encode(reason, forKey: .reason) }
     }

@@ -25,7 +25,7 @@ package enum TargetError: Error, Hashable, Sendable, CustomStringConvertible {
     case appNotInstalled
     /// The app has no such service.
     case appServiceUnavailable
-    /// No app on the device takes the URI's scheme.
+    /// No app on the device declares the URI's scheme, or the app that was named does not.
     case protocolUnavailable
     /// Several apps take the URI's scheme, and nothing says which: their ids, in order.
     case ambiguous(appIDs: [String])
@@ -38,7 +38,7 @@ package enum TargetError: Error, Hashable, Sendable, CustomStringConvertible {
         case .appUnavailable: "the app is not published any more"
         case .appNotInstalled: "no such app is published on the device"
         case .appServiceUnavailable: "the app has no such service"
-        case .protocolUnavailable: "no app on the device takes such URIs"
+        case .protocolUnavailable: "no app there takes such URIs"
         case .ambiguous(let appIDs): "several apps take such URIs; prefer one of \(appIDs.joined(separator: ", "))"
         case .notConfirmed(let endpoints):
             "only a new endpoint could take it; confirm \(endpoints.map(\.label).joined(separator: ", ")) first"
@@ -50,7 +50,7 @@ extension DeviceDirectory {
     /// Where a launch goes.
     ///
     /// On a device, of the apps that declare the URI's scheme: the first that is preferred, else the only one, else the one
-    /// that is the default; if none declares it, the same is tried with the fallback. An app decides for itself.
+    /// that is the default; if none declares it, the same is tried with the fallback. An app that was named must declare it too.
     package func resolve(
         _ uri: LaunchURI,
         fallback: LaunchURI? = nil,
@@ -87,7 +87,8 @@ extension DeviceDirectory {
     ) throws(TargetError) -> ResolvedTarget {
         let pool = try candidates(for: request)
         if case .app = request.target {
-            guard let app = pool.usable.best else { throw .appUnavailable }
+            guard !pool.usable.isEmpty else { throw .appUnavailable }
+            guard let app = pool.usable.filter({ $0.scheme(scheme) != nil }).best else { throw .protocolUnavailable }
             return app.target
         }
         let takers = pool.usable.filter { $0.scheme(scheme) != nil }

@@ -117,10 +117,10 @@ struct Demo: Sendable {
             "files": ["folder": photos.path],
         ]
         // JSON is YAML.
-        let home = pc.directory.appending(path: "relay")
-        try JSONSerialization.data(withJSONObject: settings, options: [.withoutEscapingSlashes]).write(
-            to: home.appending(path: "agent.yaml")
-        )
+        let file = pc.directory.appending(path: "relay/agent.yaml")
+        try JSONSerialization.data(withJSONObject: settings, options: [.withoutEscapingSlashes]).write(to: file)
+        // The agent takes none that others can write.
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
     }
 
     private func startAgent() async throws -> DemoProcess {

@@ -52,6 +52,7 @@ import Testing
         .final(CommandFinal(attestedByRelay: .indeterminate(.targetLost))),
         .final(CommandFinal(outcome: .succeeded, receipt: [9], reply: [])),
         .final(CommandFinal(outcome: .declined, receipt: [9], reply: nil)),
+        .final(CommandFinal(outcome: .declined(reason: "too many"), receipt: [9], reply: nil)),
         .final(CommandFinal(outcome: .unsupported, receipt: [9], reply: nil)),
         .final(CommandFinal(outcome: .failed(reason: ""), receipt: [9], reply: [1, 2])),
         .final(CommandFinal(outcome: .failed(reason: "größer ist's"), receipt: [9], reply: nil)),

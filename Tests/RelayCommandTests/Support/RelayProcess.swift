@@ -95,7 +95,9 @@ final class RelayProcess {
     func write(_ text: String) throws { try input?.fileHandleForWriting.write(contentsOf: Data(text.utf8)) }
     func endInput() throws { try input?.fileHandleForWriting.close() }
 
-    func send(_ number: Int32) { kill(process.processIdentifier, number) }
+    var id: pid_t { process.processIdentifier }
+
+    func send(_ number: Int32) { kill(id, number) }
 
     /// What is left of both outputs, and the exit code.
     func finish() async -> CommandOutput {

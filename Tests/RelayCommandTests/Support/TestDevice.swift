@@ -29,6 +29,21 @@ final class TestDevice {
         try RelayProcess(arguments + ["--home", home], environment: environment, hasInput: true)
     }
 
+    #if os(Linux)
+    /// Starts a command at a terminal of its own, in which all of its output comes.
+    func startAtTerminal(_ arguments: String...) throws -> RelayProcess {
+        let relay = Project.products.appending(path: "relay").path
+        let line = ([relay] + arguments + ["--home", home]).map { "'\($0)'" }.joined(separator: " ")
+        // util-linux's `script` makes the terminal.
+        return try RelayProcess(
+            ["-qefc", line, "/dev/null"],
+            executable: URL(filePath: "/usr/bin/script"),
+            environment: environment,
+            hasInput: true
+        )
+    }
+    #endif
+
     /// Runs a command to its end.
     func relay(_ arguments: String...) async throws -> CommandOutput { try await run(arguments) }
 

@@ -303,7 +303,8 @@ import Testing
 
     @Test(
         arguments: [
-            .succeeded, .declined, .unsupported, .failed(reason: "no display"), .expired, .cancelled, .indeterminate(.interrupted),
+            .succeeded, .declined, .declined(reason: "too many"), .unsupported, .failed(reason: "no display"), .expired, .cancelled,
+            .indeterminate(.interrupted),
             .indeterminate(.timedOut), .indeterminate(.targetLost),
         ] as [CommandOutcome]
     )

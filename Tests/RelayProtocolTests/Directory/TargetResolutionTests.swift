@@ -89,11 +89,19 @@ import Testing
         }
     }
 
-    @Test func anAppIsItsEndpointAndDecidesForItself() throws {
-        var directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1, apps: ["a", "b"], schemes: ["film"], trust: .new))
-        let app = try #require(directory.systems().first?.apps.last)
-        let resolved = try directory.resolve(try uri(), fallback: try uri("film:1"), on: RemoteSystemConnectionRequest(app))
-        #expect(resolved == ResolvedLaunch(target: ResolvedTarget(endpoint: try id(1), appID: "b"), uri: try uri(), isFallback: false))
+    @Test func anAppThatIsNamedGetsWhatItDeclares() throws {
+        var directory = DeviceDirectory(
+            try DirectorySamples.endpoint(1, on: 1, apps: ["a", "b"], schemes: ["film"], trust: .new),
+            try DirectorySamples.endpoint(2, on: 1, apps: ["c"], schemes: ["https"], trust: .new)
+        )
+        let app = try #require(directory.systems().first?.apps.first { $0.appID == "b" })
+        let film = try uri("film:1")
+        let target = ResolvedTarget(endpoint: try id(1), appID: "b")
+        let resolved = try directory.resolve(film, on: RemoteSystemConnectionRequest(app))
+        #expect(resolved == ResolvedLaunch(target: target, uri: film, isFallback: false))
+        #expect(throws: TargetError.protocolUnavailable) { try directory.resolve(try uri(), on: RemoteSystemConnectionRequest(app)) }
+        let fallen = try directory.resolve(try uri(), fallback: film, on: RemoteSystemConnectionRequest(app))
+        #expect(fallen == ResolvedLaunch(target: target, uri: film, isFallback: true))
         directory.update(try id(1)) { $0.registrations.removeLast() }
         #expect(throws: TargetError.appUnavailable) { try directory.resolve(try uri(), on: RemoteSystemConnectionRequest(app)) }
         directory.remove(try id(1))
@@ -227,9 +235,23 @@ import Testing
     @Test func aNameThatLooksLikeAnotherIDIsToldApart() throws {
         var directory = try directory()
         let id = try DirectorySamples.system(1)
-        directory.add(try DirectorySamples.endpoint(4, on: 4, name: id.label, trust: .new))
+        directory.add(try DirectorySamples.endpoint(4, on: 4, name: id.label, trust: .approved))
         #expect(throws: DeviceLookupError.self) { try directory.system(named: id.label) }
         directory.add(try DirectorySamples.endpoint(5, on: 5, name: id.description, trust: .new))
         #expect(try directory.system(named: id.description).id == id)
+    }
+
+    @Test func aNewDeviceIsNotMeantByWhatAKnownOneIsCalled() throws {
+        var directory = try directory()
+        let id = try DirectorySamples.system(1)
+        for (number, name) in [(4, "living room"), (5, id.label), (6, "Tablet"), (7, "tablet")] as [(UInt8, String)] {
+            directory.add(try DirectorySamples.endpoint(number, on: number, name: name, trust: .new))
+        }
+        for text in ["Living Room", id.label] { #expect(try directory.system(named: text).id == id) }
+        #expect(throws: DeviceLookupError.self) { try directory.system(named: "tablet") }
+        // Another one, for whoever compares bytes.
+        directory.add(try DirectorySamples.endpoint(8, on: 8, name: "Cafe\u{301}"))
+        #expect(throws: DeviceLookupError.notFound) { try directory.system(named: "Caf\u{E9}") }
+        #expect(try directory.system(named: "cafe\u{301}").id == (try DirectorySamples.system(8)))
     }
 }

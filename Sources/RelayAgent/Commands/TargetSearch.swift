@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+/// What `DEVICE` or `DEVICE/APP` can be read as: a slash may also be part of a device's name.
+struct TargetReading: Hashable {
+    var device: String
+    var app: String?
+
+    /// All readings, the longest device first. A slash is a byte here: combined with what follows it, it is one still.
+    static func all(of text: String) -> [TargetReading] {
+        let bytes = Array(text.utf8)
+        let slashes = bytes.indices.filter { bytes[$0] == UInt8(ascii: "/") }
+        return [TargetReading(device: text, app: nil)]
+            + slashes.reversed().map {
+                TargetReading(
+                    device: String(decoding: bytes[..<$0], as: UTF8.self),
+                    app: String(decoding: bytes[bytes.index(after: $0)...], as: UTF8.self)
+                )
+            }
+    }
+}
+
+/// Finds the device, and perhaps the app on it, that a person means.
+struct TargetSearch {
+    struct Found {
+        var system: RemoteSystem
+        /// What was named as an app.
+        var appID: String?
+        /// The installations of it; those that are known, if there are any.
+        var apps: [RemoteSystemApp]
+    }
+
+    /// Those that fit.
+    var fits: [Found] = []
+    /// Those whose device is there without the app.
+    var withoutApp: [Found] = []
+
+    /// Tries all readings. A new device never takes the place of one that is known: if any reading names a known one, the readings that name
+    /// new ones do not count.
+    /// - Parameter devices: The devices of a name or an id.
+    init(_ text: String, devices: (String) -> [RemoteSystem]) {
+        var all: [Found] = []
+        for reading in TargetReading.all(of: text) {
+            let systems = devices(reading.device)
+            all += systems.map { system in
+                let apps = system.apps.filter { app in reading.app.map { app.appID.utf8.elementsEqual($0.utf8) } ?? false }
+                let known = apps.filter { !$0.isNew }
+                return Found(system: system, appID: reading.app, apps: known.isEmpty ? apps : known)
+            }
+            // A whole id is nobody's name.
+            if let system = systems.first, systems.count == 1, "\(system.id)" == reading.device.lowercased() {
+                all = [all.removeLast()]
+                break
+            }
+        }
+        if all.contains(where: { !$0.system.isNew }) { all.removeAll { $0.system.isNew } }
+        fits = all.filter { $0.appID == nil || !$0.apps.isEmpty }
+        withoutApp = all.filter { $0.appID != nil && $0.apps.isEmpty }
+    }
+}
+
+extension Session {
+    /// What `DEVICE` or `DEVICE/APP` means.
+    func target(_ text: String) throws -> (RemoteSystem, RemoteSystemConnectionRequest) {
+        let (system, app) = try place(text)
+        return (system, app.map { RemoteSystemConnectionRequest($0) } ?? RemoteSystemConnectionRequest(system))
+    }
+
+    /// What `DEVICE/APP` means.
+    func app(_ text: String) throws -> (RemoteSystem, RemoteSystemApp) {
+        let (system, app) = try place(text)
+        guard let app else { throw AgentError("appMissing", "say which app: \(text)/APP; \(has(system))", .usage) }
+        return (system, app)
+    }
+
+    func place(_ text: String) throws -> (RemoteSystem, RemoteSystemApp?) {
+        let search = TargetSearch(text) { name in
+            do throws(DeviceLookupError) {
+                return [try platform.remoteSystem(named: name, for: account)]
+            } catch {
+                if case .ambiguous(let systems) = error { return systems }
+                return []
+            }
+        }
+        guard let found = search.fits.first else {
+            guard let found = search.withoutApp.first else { throw notFound(text) }
+            guard found.appID != "" else { throw AgentError("appMissing", "say which app: \(text)APP; \(has(found.system))", .usage) }
+            throw AgentError("appUnavailable", "the device has no app \(found.appID ?? ""); \(has(found.system))", .notFound)
+        }
+        guard search.fits.count == 1 else {
+            let candidates = search.fits.map { found in
+                found.system.candidate + (found.appID.map { ", app \($0)" } ?? "")
+            }
+            throw AgentError.ambiguous("'\(text)' can mean several", candidates)
+        }
+        guard found.appID != nil else { return (found.system, nil) }
+        guard found.apps.count == 1 else {
+            throw AgentError(
+                "ambiguous",
+                "the device has that app in several installations: \(found.apps.map { "\($0.endpoint)" }.joined(separator: ", "))",
+                .usage
+            )
+        }
+        return (found.system, found.apps.first)
+    }
+
+    private func has(_ system: RemoteSystem) -> String {
+        let known = Set(system.apps.map(\.appID)).sorted().joined(separator: ", ")
+        return "it has \(known.isEmpty ? "none" : known)"
+    }
+}
+
+extension RemoteSystem {
+    /// What tells it from another one of the same name.
+    var candidate: String { "\(id) (\(displayName)\(isNew ? ", new: nobody has approved it" : ""))" }
+}

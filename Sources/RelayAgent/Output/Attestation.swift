@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+package import FoundationEssentials
+#else
+package import Foundation
+#endif
+
+/// Who says how a launch ended, as it is printed.
+package struct Attestation: Encodable, Sendable {
+    /// `target` or `relay`.
+    package var by: String
+    /// Of the target.
+    package var device: String?
+    package var deviceName: String?
+    package var endpoint: String?
+    /// When the target signed its receipt.
+    package var time: Date?
+
+    init(_ attestation: OutcomeAttestation, target: EndpointID, in endpoints: [DeviceDirectory.Endpoint]) {
+        by = attestation.attestedBy.rawValue
+        guard attestation.attestedBy == .target else { return }
+        let known = endpoints.first { $0.id == target }
+        device = known.map { "\($0.systemID)" }
+        deviceName = known.map { DisplayText.sanitized($0.record.name) }
+        endpoint = "\(target)"
+        time = attestation.signedAt
+    }
+
+    /// Such as `signed by Desk (endpoint t3vfq2bh) at 2026-11-24 16:40:03 UTC`.
+    var description: String {
+        guard let endpoint else { return "said by the relay, without a signature of the device" }
+        let when = time.map { " at \(Self.text($0))" } ?? ""
+        return "signed by \(deviceName.map { "\($0) (endpoint \(endpoint.prefix(8)))" } ?? "endpoint \(endpoint.prefix(8))")\(when)"
+    }
+
+    /// Short, for a table.
+    var label: String { endpoint.map { deviceName ?? String($0.prefix(8)) } ?? "the relay" }
+
+    static func text(_ date: Date) -> String {
+        date.formatted(.iso8601.year().month().day().dateTimeSeparator(.space).time(includingFractionalSeconds: false)) + " UTC"
+    }
+}
+
+extension RemoteCommand {
+    /// Who says how it ended; `nil` while it has not.
+    func attested(in endpoints: [DeviceDirectory.Endpoint]) -> Attestation? {
+        attestation.map { Attestation($0, target: target.endpoint, in: endpoints) }
+    }
+}
+
+extension Session {
+    /// Who says how a command ended, by its id.
+    func attestation(of id: CommandID) async -> Attestation? {
+        let command = try? await platform.commands(for: account).first { $0.id == id }
+        return command?.attested(in: platform.endpoints(for: account))
+    }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+extension DisplayText {
+    /// A text of another device in quotes that it cannot end, on one line, and without gaps that would move something to the next one.
+    static func quoted(_ text: String) -> String {
+        let words = sanitized(text).unicodeScalars.split { $0.properties.isWhitespace }
+        let line = words.map { String(String.UnicodeScalarView($0)) }.joined(separator: " ")
+        return "\"\(line.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))\""
+    }
+
+    /// An id in groups of four characters, which two people can compare.
+    static func grouped(_ id: String) -> String {
+        let bytes = Array(id.utf8)
+        return stride(from: 0, to: bytes.count, by: 4)
+            .map { String(decoding: bytes[$0..<min($0 + 4, bytes.count)], as: UTF8.self) }
+            .joined(separator: " ")
+    }
+}

@@ -225,6 +225,7 @@ extension LocalEndpoint {
         problem = nil
         outdatedRecords = 0
         remember(channel.urls)
+        peers.allow(endpoints: channel.limits[.endpointsPerAccount])
         connectedAsSender()
         connectedAsTarget()
         watch()

@@ -13,7 +13,7 @@ extension LocalEndpoint {
             let connector = SessionConnector(
                 certificate: try EndpointCertificate(identityKey),
                 timing: settings.sessionTiming,
-                budget: AssemblyBudget(limits: Limits())
+                memory: SessionMemory()
             ) { [weak self] peer, opening in
                 await self?.admit(peer, opening) ?? .refuse(AppServiceError(.appUnavailable))
             }

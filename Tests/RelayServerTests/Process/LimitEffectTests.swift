@@ -84,7 +84,7 @@ import Testing
                 let channel = try await TestWebSocket.open(try await TestSocket(port: relayd.port), host: relayd.host)
                 return .closed(await channel.closeCode())
             case .messageBytes, .uriBytes, .sessionsPerEndpoint, .connectionsPerSession, .assemblyBytesPerSession,
-                .assemblyBytesPerEndpoint, .requestsPerConnection:
+                .assemblyBytesPerEndpoint, .requestsPerConnection, .requestsPerSession:
                 return .endpointsOwn
             }
             return .named(nil)

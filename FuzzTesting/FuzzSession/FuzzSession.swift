@@ -109,7 +109,7 @@ private struct App {
             if request.number % 3 == 0 {
                 machine.failRequest(request, SessionFailure(.messageTooLarge, "no"), into: &actions)
             } else if request.number % 7 != 0 {
-                _ = try? machine.respond(to: request, message, into: &actions)
+                _ = try? machine.respond(to: request, message, at: now, into: &actions)
             }
         case .responseReceived(let request, _, let receipt):
             receipts.append(receipt)

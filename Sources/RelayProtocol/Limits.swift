@@ -53,12 +53,14 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
     case tunnelsOfNewcomers
     /// App service connections of one session, both directions together.
     case connectionsPerSession
-    /// Bytes of large messages that one session may be assembling or holding for the app.
+    /// Bytes that one session may hold of large messages that arrive, of decoded requests, and of answers that have not left: so many of each.
     case assemblyBytesPerSession
     /// The same over all sessions of an endpoint.
     case assemblyBytesPerEndpoint
     /// Requests of one connection and direction that wait for their answer.
     case requestsPerConnection
+    /// Requests of one session and direction that wait for their answer, over all its connections.
+    case requestsPerSession
     /// Commands an endpoint may send in a second; ten times that in a burst.
     case commandsPerSecond
     /// App registrations an endpoint may publish in a second; ten times that in a burst.
@@ -111,6 +113,7 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
         case .assemblyBytesPerSession: 32 << 20
         case .assemblyBytesPerEndpoint: 128 << 20
         case .requestsPerConnection: 1_024
+        case .requestsPerSession: 4_096
         case .commandsPerSecond: 50
         case .publishesPerSecond: 1
         case .watchesPerSecond, .tunnelOpensPerSecond: 10
@@ -123,7 +126,7 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
         switch self {
         case .mailboxCommands, .mailboxCommandsPerSender, .endpointsPerAccount, .endpointsEverPerAccount, .schemesPerApp,
             .servicesPerApp, .attributesPerApp, .sessionsPerEndpoint, .tunnelsPerPair, .tunnelsPerNewcomer, .tunnelsOfNewcomers,
-            .connectionsPerSession, .requestsPerConnection:
+            .connectionsPerSession, .requestsPerConnection, .requestsPerSession:
             .count
         case .displayNameCharacters: .characters
         case .commandsPerSecond, .publishesPerSecond, .watchesPerSecond, .tunnelOpensPerSecond: .perSecond

@@ -12,7 +12,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct TunnelTheftTests {
     /// Somebody who is not in the account.
     private static func stranger() throws -> SessionConnector {
-        SessionConnector(certificate: try EndpointCertificate(P256SigningKey()), budget: AssemblyBudget()) { _, _ in
+        SessionConnector(certificate: try EndpointCertificate(P256SigningKey()), memory: SessionMemory()) { _, _ in
             .refuse(AppServiceError(.notAuthorized))
         }
     }

@@ -19,10 +19,15 @@ package protocol AppServiceExchange: AnyObject, Sendable {
     var deadline: ContinuousClock.Instant? { get }
     /// The caller's wish not to wait any longer.
     var cancellation: RequestCancellation { get }
-    /// Takes the message out, which frees what it occupies; `nil` if it is gone with its request.
+    /// Sets the memory aside that the message takes when it is decoded.
+    /// - Returns: False if it has to wait for that: then `makeRoom`.
+    func makeRoomAtOnce() -> Bool
+    /// The same, in turn. Throws `messageTooLarge` if there can never be so much, and `cancelled` when the task is cancelled before.
+    func makeRoom() async throws(AppServiceError)
+    /// Takes the message out, for which there is room; `nil` if it is gone with its request.
     func take() throws(ValueSetError) -> ValueSet?
     /// Answers, and does not wait for the answer to leave. If it cannot be sent, the caller is told why.
-    /// - Returns: False, and nothing was done, if answers that were given so wait to leave: then `respond`.
+    /// - Returns: False, and nothing was done, if there is no memory for it yet: then `respond`.
     func respondAtOnce(_ message: ValueSet) -> Bool
     /// Answers, and returns when the answer has left. Throws `messageTooLarge` or `invalidMessage` if another answer may still be given.
     func respond(_ message: ValueSet) async throws(AppServiceError)

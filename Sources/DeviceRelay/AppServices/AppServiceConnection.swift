@@ -13,11 +13,14 @@ public final class AppServiceConnection: Sendable {
 
     private let carrier: any AppServiceCarrier
     private let inbox: AppServiceInbox
+    /// Shared with other connections to the service.
+    let turns: HandlerTurns
 
-    package init(info: AppServiceInfo, carrier: any AppServiceCarrier, inbox: AppServiceInbox) {
+    init(info: AppServiceInfo, carrier: any AppServiceCarrier, inbox: AppServiceInbox, turns: HandlerTurns = HandlerTurns()) {
         self.info = info
         self.carrier = carrier
         self.inbox = inbox
+        self.turns = turns
     }
 
     deinit { carrier.finish(nil) }
@@ -29,7 +32,7 @@ public final class AppServiceConnection: Sendable {
     ///   - message: At most 16 MiB encoded, unless the limit `messageBytes` of a side says otherwise.
     ///   - timeout: For everything up to the answer.
     /// - Throws: What the service answered (`failure`, or a code of its own); `messageTooLarge`, `resourceLimitsExceeded` (over 1,024 requests
-    ///   at once), `invalidMessage`, `timedOut`, `cancelled`, `appServiceConnectionClosed`, `remoteSystemUnavailable`; `notSupported` on
+    ///   at once, or 4,096 over all connections to the device), `invalidMessage`, `timedOut`, `cancelled`, `appServiceConnectionClosed`, `remoteSystemUnavailable`; `notSupported` on
     ///   a connection that was made for a stateless message.
     public func send(_ message: ValueSet, timeout: Duration = .seconds(30)) async throws(AppServiceError) -> ValueSet {
         carrier.accept()
@@ -62,7 +65,8 @@ public final class AppServiceConnection: Sendable {
     /// Answers requests with what the handler returns, until the connection is closed. An `AppServiceError` that the handler throws is the
     /// answer with its code and message; any other error is `failure`. The handler's task is cancelled when the caller no longer waits.
     /// - Parameters:
-    ///   - concurrently: How many requests are handled at once; others wait their turn.
+    ///   - concurrently: How many requests are handled at once; others wait their turn. All connections of the caller's device to the service
+    ///     together have 32, or this if it is more: what so many handlers return may be in memory at once.
     ///   - handler: Makes the answer to a request.
     /// - Throws: `cancelled` when the task is cancelled.
     public func respond(
@@ -77,23 +81,41 @@ public final class AppServiceConnection: Sendable {
     public var requests: AppServiceRequests { AppServiceRequests(connection: self) }
 
     func nextRequest() async -> AppServiceRequest? {
+        while let exchange = await nextExchange() {
+            var hasRoom = exchange.makeRoomAtOnce()
+            if !hasRoom { hasRoom = await makeRoom(exchange) }
+            if hasRoom, let request = request(exchange) { return request }
+        }
+        return nil
+    }
+
+    /// A request as it has come; `nil` when the connection is closed, or the task is cancelled.
+    func nextExchange() async -> (any AppServiceExchange)? {
         carrier.accept()
-        while let exchange = await inbox.next() {
-            if let request = request(exchange) { return request }
-        }
-        return nil
+        return await inbox.next()
     }
 
-    /// A request that waits, without waiting for one; `nil` also when the task is cancelled.
-    func waitingRequest() -> AppServiceRequest? {
-        while let exchange = inbox.waiting() {
-            if let request = request(exchange) { return request }
+    /// The same, without waiting for one.
+    func waitingExchange() -> (any AppServiceExchange)? { inbox.waiting() }
+
+    /// Waits until there is memory for the message. One that can have none is refused; one that nobody waits for any more stays with the
+    /// connection.
+    /// - Returns: Whether there is.
+    func makeRoom(_ exchange: any AppServiceExchange) async -> Bool {
+        do throws(AppServiceError) {
+            try await exchange.makeRoom()
+            return true
+        } catch {
+            if error.code == .cancelled { inbox.putBack(exchange) } else { exchange.fail(error, isDecision: false) }
+            return false
         }
-        return nil
     }
 
-    /// `nil` if it is not wanted any more, or does not decode.
-    private func request(_ exchange: any AppServiceExchange) -> AppServiceRequest? {
+    /// What was taken from the connection, and is not handled, stays with it.
+    func putBack(_ exchange: any AppServiceExchange) { inbox.putBack(exchange) }
+
+    /// Takes the message, for which there is room; `nil` if it is not wanted any more, or does not decode.
+    func request(_ exchange: any AppServiceExchange) -> AppServiceRequest? {
         do throws(ValueSetError) {
             guard let message = try exchange.take() else { return nil }
             return AppServiceRequest(message: message, exchange: exchange)

@@ -27,17 +27,19 @@ package final class AppServiceInbox: Sendable {
     package init() {}
 
     /// Adds a request.
-    package func deliver(_ exchange: any AppServiceExchange) {
+    package func deliver(_ exchange: any AppServiceExchange) { add(exchange) { $0.append(exchange) } }
+
+    /// Adds a request that was taken, before the others.
+    func putBack(_ exchange: any AppServiceExchange) { add(exchange) { $0.prepend(exchange) } }
+
+    private func add(_ exchange: any AppServiceExchange, _ insert: (inout CircularBuffer<any AppServiceExchange>) -> Void) {
         let waiter: Waiter? = state.withLock { state in
             if let (_, waiter) = state.waiters.popLast() { return waiter }
-            state.requests.append(exchange)
+            if !state.isClosed { insert(&state.requests) }
             return nil
         }
         waiter?.resume(returning: exchange)
     }
-
-    /// Somebody who waits for a request, and is to be resumed with one; nobody if none waits.
-    func takeWaiter() -> Waiter? { state.withLock { $0.waiters.popLast()?.waiter } }
 
     /// A request has been cancelled. Those that the app has not taken leave when they may be as many as the others, so that who asks and
     /// cancels fills nothing.

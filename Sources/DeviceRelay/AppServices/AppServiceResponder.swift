@@ -40,6 +40,7 @@ final class AppServiceResponder: Sendable {
         self.connection = connection
         self.maximum = max(1, maximum)
         self.handler = handler
+        connection.turns.allow(self.maximum)
     }
 
     /// Returns when the connection is closed, or the task is cancelled, and all handlers have returned.
@@ -81,14 +82,14 @@ final class AppServiceResponder: Sendable {
         var count = 0
         while true {
             // Mostly there is one; what is asynchronous takes its time even if it has nothing to wait for.
-            var request = connection.waitingRequest()
-            if request == nil { request = await connection.nextRequest() }
-            guard let request else { break }
+            var exchange = connection.waitingExchange()
+            if exchange == nil { exchange = await connection.nextExchange() }
+            guard let exchange else { break }
             state.withLock { state in
                 state.idleCount -= 1
                 startTask(&state)
             }
-            let isUncancelled = await request.answer(with: handler, onCancel: cancel)
+            let isUncancelled = await handle(exchange, onCancel: cancel)
             // Who was cancelled for a request must not take another.
             let goesOn = isUncancelled && !Task.isCancelled && state.withLock { $0.becomeIdle() }
             guard goesOn else { return leave(id) }
@@ -97,6 +98,22 @@ final class AppServiceResponder: Sendable {
         }
         finish()
         leave(id)
+    }
+
+    /// Runs the handler for a request, when there is a turn and memory for it.
+    /// - Returns: Whether the task was not cancelled for it, and will not be.
+    private func handle(_ exchange: any AppServiceExchange, onCancel cancel: @escaping @Sendable () -> Void) async -> Bool {
+        var hasTurn = connection.turns.beginAtOnce()
+        if !hasTurn { hasTurn = await connection.turns.begin() }
+        guard hasTurn else {
+            connection.putBack(exchange)
+            return false
+        }
+        defer { connection.turns.end() }
+        var hasRoom = exchange.makeRoomAtOnce()
+        if !hasRoom { hasRoom = await connection.makeRoom(exchange) }
+        guard hasRoom, let request = connection.request(exchange) else { return true }
+        return await request.answer(with: handler, onCancel: cancel)
     }
 
     private func leave(_ id: Int) {

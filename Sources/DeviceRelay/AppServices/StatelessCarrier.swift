@@ -54,6 +54,10 @@ private final class StatelessCarrier: AppServiceCarrier, AppServiceExchange {
         throw AppServiceError(.notSupported, message: "this connection carries one stateless message; to send, open a connection back")
     }
 
+    // The command's limits bound it.
+    func makeRoomAtOnce() -> Bool { true }
+    func makeRoom() {}
+
     func take() throws(ValueSetError) -> ValueSet? {
         message.withLock { message in
             defer { message = nil }

@@ -169,6 +169,9 @@ struct PeerBook: Sendable {
 
     mutating func beginEnumeration() { directory.beginEnumeration() }
 
+    /// How many endpoints the account may have at the relay.
+    mutating func allow(endpoints count: Int) { directory.allow(endpoints: count) }
+
     mutating func added(_ message: RelayMessage.EndpointAdded) -> [Action] {
         let endpoint = message.endpoint
         guard !graph.revoked.contains(endpoint) else { return [] }

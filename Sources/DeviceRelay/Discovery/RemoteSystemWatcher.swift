@@ -2,32 +2,38 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 public import RelayProtocol
+import Synchronization
 
 /// Discovery: the person's devices as they come, change and go. Each iteration is independent, and begins with the devices of now. What
 /// changes while nobody reads is told once, as it is then; so nothing piles up and nothing is left out.
 public struct RemoteSystemWatcher: AsyncSequence, Sendable {
     let directories: Observed<[String: DeviceDirectory]>
     let filters: [RemoteSystemFilter]
+    /// Whether the platform knows its accounts.
+    let isStarted: @Sendable () -> Bool
 
     /// All devices that pass the filters, by name: first as they are now, then after each change. For lists on a screen.
     public var snapshots: RemoteSystemSnapshots { RemoteSystemSnapshots(directories: directories, filters: filters) }
 
     /// Begins with the devices of now.
-    public func makeAsyncIterator() -> Iterator { Iterator(directories: directories, filters: filters) }
+    public func makeAsyncIterator() -> Iterator { Iterator(directories: directories, filters: filters, isStarted: isStarted) }
 
     /// Of one reader.
     public struct Iterator: AsyncIteratorProtocol {
         let directories: Observed<[String: DeviceDirectory]>
         let filters: [RemoteSystemFilter]
+        let isStarted: @Sendable () -> Bool
         private var seen: UInt64 = 0
         private var current: [String: DeviceDirectory] = [:]
+        private var hasToldNoAccount = false
         private var iterations: [String: DeviceDirectory.Iteration] = [:]
         private var enumerated: Set<String> = []
         private var hasToldEnumeration = false
 
-        init(directories: Observed<[String: DeviceDirectory]>, filters: [RemoteSystemFilter]) {
+        init(directories: Observed<[String: DeviceDirectory]>, filters: [RemoteSystemFilter], isStarted: @escaping @Sendable () -> Bool) {
             self.directories = directories
             self.filters = filters
+            self.isStarted = isStarted
         }
 
         /// What happens next; `nil` when the platform is shut down, or the task is cancelled.
@@ -44,6 +50,7 @@ public struct RemoteSystemWatcher: AsyncSequence, Sendable {
         public mutating func next() async -> RemoteSystemEvent? { await next(isolation: nil) }
 
         private mutating func nextEvent() -> RemoteSystemEvent? {
+            if let event = nextNotice() { return event }
             for (account, directory) in current.sorted(by: { $0.key < $1.key }) {
                 while let event = iterations[account, default: .init(matching: filters)].next(in: directory) {
                     // Told once, when it is so of every account.
@@ -54,6 +61,19 @@ public struct RemoteSystemWatcher: AsyncSequence, Sendable {
             guard !hasToldEnumeration, !current.isEmpty, enumerated.isSuperset(of: current.keys) else { return nil }
             hasToldEnumeration = true
             return .enumerationCompleted
+        }
+
+        /// Without an account there is nothing to find, and nothing else that would say so.
+        private mutating func nextNotice() -> RemoteSystemEvent? {
+            guard current.isEmpty, seen > 0, isStarted() else {
+                if !current.isEmpty { hasToldNoAccount = false }
+                return nil
+            }
+            guard !hasToldNoAccount else { return nil }
+            hasToldNoAccount = true
+            return .error(
+                RemoteSystemWatcherError(.authenticationError, message: "there is no account; add one, and its devices are found")
+            )
         }
     }
 }
@@ -96,11 +116,17 @@ public struct RemoteSystemSnapshots: AsyncSequence, Sendable {
 }
 
 extension ConnectedDevicesPlatform {
+    private var isStarted: Bool {
+        state.withLock { if case .started = $0.phase { true } else { false } }
+    }
+
     /// Discovery over all accounts of the platform.
     /// - Parameter filters: Filters of different kinds must all let a device pass, of several of one kind one is enough. Without any,
     ///   all devices of the person are shown, and this app's own entry is not.
+    /// - Returns: Devices as they come. While the platform has no account the watcher says so with the error `authenticationError`, and goes on
+    ///   when there is one.
     public func remoteSystems(matching filters: [RemoteSystemFilter] = []) -> RemoteSystemWatcher {
-        RemoteSystemWatcher(directories: directories, filters: filters)
+        RemoteSystemWatcher(directories: directories, filters: filters) { [weak self] in self?.isStarted ?? false }
     }
 
     /// The device that a person means: by its id, its name in any case, or at least the first 4 characters of its id; among all devices,

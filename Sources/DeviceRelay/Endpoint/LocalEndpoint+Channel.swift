@@ -227,6 +227,7 @@ extension LocalEndpoint {
         // The relay has said which account it is; without another sign-in it may not say another one.
         mayChangeAccount = false
         remember(channel.urls)
+        peers.allow(endpoints: channel.limits[.endpointsPerAccount])
         connectedAsSender()
         connectedAsTarget()
         watch()

@@ -13,7 +13,7 @@ extension LocalEndpoint {
             let connector = SessionConnector(
                 certificate: try EndpointCertificate(identityKey),
                 timing: settings.sessionTiming,
-                budget: AssemblyBudget(limits: Limits())
+                memory: SessionMemory()
             ) { [weak self] peer, opening in
                 await self?.admit(peer, opening) ?? .refuse(AppServiceError(.appUnavailable))
             }
@@ -24,9 +24,10 @@ extension LocalEndpoint {
         }
     }
 
-    /// Whether there is room for one more, those included that are just being made.
-    private var hasRoomForSession: Bool {
-        sessions.count + dialing.count + accepting < channel.limits[.sessionsPerEndpoint]
+    /// The room for sessions, those included that are just being made.
+    private var room: SessionRoom {
+        let peers = sessions.sessions.map(\.peer) + dialing.keys + accepting
+        return SessionRoom(peers, isKnown: self.peers.isConfirmed, most: channel.limits[.sessionsPerEndpoint])
     }
 
     /// Keeps a session that has come about, if it is still wanted.
@@ -39,6 +40,8 @@ extension LocalEndpoint {
             await session.shutDown()
             throw Self.revoked
         }
+        // One of another network may be dead, and nothing says so for a minute.
+        for older in sessions.sessions(with: session.peer) { older.probe() }
         sessions.add(session, with: session.peer, isOpenedHere: session.isOpenedHere)
         spawn { endpoint in
             _ = await session.ended()
@@ -112,8 +115,8 @@ extension LocalEndpoint {
     private func beginDial(_ peer: EndpointID, until end: ContinuousClock.Instant) throws(AppServiceError) -> Dial {
         guard !isShutDown else { throw AppServiceError(.cancelled, message: "the platform was shut down") }
         guard !peers.isRefused(peer) else { throw Self.revoked }
-        guard hasRoomForSession else {
-            throw AppServiceError(.resourceLimitsExceeded, message: "this endpoint has as many sessions as it may; wait for one to end")
+        if let refusal = room.refusalToOpen {
+            throw AppServiceError(.resourceLimitsExceeded, message: "\(refusal.rawValue); wait for one to end")
         }
         let dial = Dial(nil)
         dialing[peer] = dial
@@ -140,7 +143,7 @@ extension LocalEndpoint {
         defer { dialing[peer] = nil }
         do throws(AppServiceError) {
             let entrance = try await openTunnel(to: peer, timeout).get()
-            let session = try await connector().open(to: peer, over: transport(entrance))
+            let session = try await open(entrance, to: peer)
             try await add(session)
             return .success(session)
         } catch {
@@ -148,8 +151,25 @@ extension LocalEndpoint {
         }
     }
 
+    /// How long the relay's word on a tunnel may come after the tunnel's end: it comes by another connection.
+    private static let tunnelWordGrace = Duration.seconds(1)
+
+    private func open(_ entrance: TunnelEntrance, to peer: EndpointID) async throws(AppServiceError) -> PeerSession {
+        let told = Observed<AppServiceError?>(nil)
+        tunnelFailures[entrance.tunnel] = told
+        defer { tunnelFailures[entrance.tunnel] = nil }
+        do throws(AppServiceError) {
+            return try await connector().open(to: peer, over: transport(entrance))
+        } catch {
+            // That the tunnel ended does not say why; the relay does.
+            guard case .refused? = error.cause as? PeerTransportError else { throw error }
+            guard let reason = await told.first(within: Self.tunnelWordGrace, where: { $0 != nil }), let reason else { throw error }
+            throw reason
+        }
+    }
+
     private func transport(_ entrance: TunnelEntrance) -> TunnelTransport {
-        TunnelTransport(entrance, relay: dialled, trust: trust)
+        TunnelTransport(entrance, relay: dialled, hosts: RelayHosts(dialled: [dialled, address], named: relayURLs), trust: trust)
     }
 
     private func openTunnel(to peer: EndpointID, _ timeout: Duration) async -> Result<TunnelEntrance, AppServiceError> {
@@ -184,6 +204,7 @@ extension LocalEndpoint {
     func failed(_ message: RelayMessage.TunnelFailed) {
         let error = AppServiceError(relay: message.code, message: message.message, retryAfter: message.retryAfter)
         waitingTunnels.removeValue(forKey: message.tunnel)?.resume(returning: .failure(error))
+        tunnelFailures[message.tunnel]?.update { $0 = error }
     }
 
     /// No `tunnel.ready` comes over a connection that is gone.
@@ -199,13 +220,18 @@ extension LocalEndpoint {
 
     /// Another endpoint wants to talk to this one.
     func offered(_ offer: RelayMessage.TunnelOffer) {
-        guard hasRoomForSession, isActive, let connector = try? connector(),
+        let decline = EndpointMessage.tunnelDecline(.init(tunnel: offer.entrance.tunnel))
+        guard isActive, let connector = try? connector(),
             let opener = try? Signed<EndpointRecord>(verifying: offer.opener.record.bytes).payload.endpointID,
             let peer = try? introduce(offer.opener, as: opener), opener != id
-        else { return say(.tunnelDecline(.init(tunnel: offer.entrance.tunnel))) }
+        else { return say(decline) }
         for action in peer.actions { perform(action) }
+        if let refusal = room.refusal(of: opener, isKnown: peers.isConfirmed(opener)) {
+            logger.info("a session was declined", metadata: ["peer": "\(opener.label)", "reason": "\(refusal.rawValue)"])
+            return say(decline)
+        }
         introduced[opener] = peer.record
-        accepting += 1
+        accepting.append(opener)
         let transport = transport(offer.entrance)
         let logger = logger
         spawn { endpoint in
@@ -216,15 +242,15 @@ extension LocalEndpoint {
             } catch {
                 logger.info("a session did not come about", metadata: ["peer": "\(opener.label)", "code": "\(error.code)"])
             }
-            endpoint.acceptEnded()
+            endpoint.acceptEnded(opener)
         }
     }
 
-    private func acceptEnded() {
-        accepting -= 1
+    private func acceptEnded(_ peer: EndpointID) {
+        if let index = accepting.firstIndex(of: peer) { accepting.remove(at: index) }
         // Only those that talk are remembered beside the directory.
-        let peers = Set(sessions.sessions.map(\.peer))
-        if accepting == 0 { introduced = introduced.filter { peers.contains($0.key) } }
+        let peers = Set(sessions.sessions.map(\.peer) + accepting)
+        introduced = introduced.filter { peers.contains($0.key) }
     }
 
     /// Which service a peer gets.

@@ -113,11 +113,13 @@ actor LocalEndpoint {
     var sessionConnector: SessionConnector?
     /// Sessions that are being opened: one for each peer.
     var dialing: [EndpointID: Dial] = [:]
-    /// Sessions that peers are opening.
-    var accepting = 0
+    /// The peers of sessions that are being accepted: one entry for each.
+    var accepting: [EndpointID] = []
     /// Their records, also of those that are not in the directory.
     var introduced: [EndpointID: EndpointRecord] = [:]
     var waitingTunnels: [TunnelID: CheckedContinuation<Result<TunnelEntrance, AppServiceError>, Never>] = [:]
+    /// What the relay says of tunnels that this side is entering.
+    var tunnelFailures: [TunnelID: Observed<AppServiceError?>] = [:]
 
     private var tasks: [UInt64: Task<Void, Never>] = [:]
     private var lastTask: UInt64 = 0

@@ -77,6 +77,8 @@ public final class ConnectedDevicesPlatform: Sendable {
                 return Array(state.endpoints.values)
             }
             for endpoint in endpoints { await begin(endpoint) }
+            // Watchers see that there is nothing to wait for.
+            if endpoints.isEmpty { directories.update { _ in } }
         } catch {
             throw PlatformError(error)
         }
@@ -104,7 +106,8 @@ public final class ConnectedDevicesPlatform: Sendable {
         if !isSuspended { await endpoint.start() }
     }
 
-    /// Disconnects all accounts: other devices see this one as suspended, and it can be woken. Commands that are being handled go on. App
+    /// Disconnects all accounts, until `resume`: other devices see this one as suspended, and what they send waits at the relay as long as it
+    /// lives. Nothing wakes this device. Commands that are being handled go on. App
     /// service connections, of both directions, are closed: nothing would pass over them any more. For apps that go to the background;
     /// returns within seconds.
     public func suspend() async {

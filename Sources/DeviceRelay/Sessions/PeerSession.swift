@@ -81,6 +81,9 @@ package final class PeerSession: Sendable {
     /// Takes no new connections, in either direction. The session ends when the last has gone.
     package func drain() { link.enqueue { handler in handler.change { $0.drain(into: &$2) } } }
 
+    /// Ends soon unless the peer shows life: there is a newer session with it.
+    package func probe() { link.enqueue { handler in handler.change { $0.probe(at: $1, into: &$2) } } }
+
     /// Closes all connections, and then the session: answers that were given leave, if the peer takes them within two seconds. Services
     /// that are still running are cancelled. Returns when the channel is closed.
     package func shutDown() async {

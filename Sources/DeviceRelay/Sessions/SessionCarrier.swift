@@ -49,6 +49,12 @@ final class SessionCarrier: AppServiceCarrier {
         defer {
             if let receipt = response.receipt { link.enqueue(.consumed(receipt)) }
         }
+        // A large one that needs more memory than a session may have for messages is a mistake, or an attack.
+        if response.receipt != nil,
+            let error = AppServiceError(decodedBytes: ValueSet.decodedMemory(of: response.message), most: link.decoded.part)
+        {
+            throw error
+        }
         do throws(ValueSetError) {
             return try ValueSet(decoding: response.message)
         } catch {

@@ -9,26 +9,26 @@ package struct SessionConnector: Sendable {
     private let certificate: EndpointCertificate
     private let limits: Limits
     private let timing: SessionTiming
-    private let budget: AssemblyBudget
+    private let memory: SessionMemory
     private let admit: SessionAdmitter
 
     /// - Parameters:
     ///   - certificate: Made once per endpoint.
     ///   - limits: Those of this side; a session has the lower of both sides' where they differ.
     ///   - timing: When a session looks after its peer.
-    ///   - budget: Shared by all sessions of the endpoint.
+    ///   - memory: Shared by all sessions of the endpoint.
     ///   - admit: Decides which service a peer gets.
     package init(
         certificate: EndpointCertificate,
         limits: Limits = Limits(),
         timing: SessionTiming = SessionTiming(),
-        budget: AssemblyBudget,
+        memory: SessionMemory,
         admit: @escaping SessionAdmitter
     ) {
         self.certificate = certificate
         self.limits = limits
         self.timing = timing
-        self.budget = budget
+        self.memory = memory
         self.admit = admit
     }
 
@@ -64,14 +64,14 @@ package struct SessionConnector: Sendable {
         let started = OneShot<Result<PeerSession, SessionStartError>>()
         let channel: any Channel
         do throws(PeerTransportError) {
-            channel = try await transport.connect(timeout: timeout) { [certificate, limits, timing, budget, admit] channel in
+            channel = try await transport.connect(timeout: timeout) { [certificate, limits, timing, memory, admit] channel in
                 let tls = try SessionTLS.handler(certificate, trust) { peer.settle($0) }
                 let session = SessionHandler(
                     SessionHandler.Environment(
                         role: role,
                         limits: limits,
                         timing: timing,
-                        budget: budget,
+                        memory: memory,
                         admit: admit,
                         peer: { peer.value },
                         startTimeout: TimeAmount(timeout)

@@ -9,7 +9,7 @@ extension SessionHandler {
         switch command {
         case .request(let message, let id, let token, let timeout, let continuation):
             sendRequest(message, on: id, token, timeout: timeout, continuation)
-        case .respond(let request, let message, let continuation): respond(to: request, message, continuation)
+        case .respond(let request, let message, let place, let continuation): respond(to: request, message, place, continuation)
         case .consumed(let receipt): consumed(receipt)
         case .other(let body):
             performActions()
@@ -30,13 +30,14 @@ extension SessionHandler {
             deliver(request, message, timeLeft: timeLeft, receipt)
         case .requestCancelled(let request): cancelled(request)
         case .responseFinished(let request, let wasSent):
-            responses.removeValue(forKey: request)?.finish(wasSent ? .success(()) : .failure(AppServiceError(.cancelled)), link)
+            guard let answer = responses.removeValue(forKey: request) else { break }
+            finish(answer, wasSent ? .success(()) : .failure(AppServiceError(.cancelled)))
 
         case .responseReceived(let request, let message, let receipt): responded(request, message, receipt)
         case .requestFailed(let request, let failure): asks.remove(request)?.fail(AppServiceError(request: failure))
 
         case .reserve(let bytes): reserve(bytes)
-        case .release(let bytes): environment.budget.release(bytes)
+        case .release(let bytes): arriving.release(bytes)
 
         case .ended(let end): ended(end)
         }
@@ -45,7 +46,7 @@ extension SessionHandler {
     // MARK: The endpoint's budget
 
     private func reserve(_ bytes: Int) {
-        claim = environment.budget.reserve(bytes) { [link] in
+        claim = arriving.take(bytes) { [link] in
             // A session that is over gives the bytes back.
             link?.enqueue { handler in
                 handler.claim = nil
@@ -59,7 +60,7 @@ extension SessionHandler {
 
     private func ended(_ end: SessionEnd) {
         link?.end.settle(end)
-        if let claim { environment.budget.cancel(claim) }
+        if let claim { arriving.cancel(claim) }
         claim = nil
         close()
     }

@@ -31,7 +31,8 @@ extension SessionHandler {
         let inbox = AppServiceInbox()
         inboxes[id] = inbox
         let carrier = SessionCarrier(id, link: link, inbox: inbox, isOffered: false)
-        continuation.resume(returning: .success(AppServiceConnection(info: info, carrier: carrier, inbox: inbox)))
+        let turns = turns.turns(for: info, isOffered: false)
+        continuation.resume(returning: .success(AppServiceConnection(info: info, carrier: carrier, inbox: inbox, turns: turns)))
     }
 
     // MARK: The peer's
@@ -49,11 +50,13 @@ extension SessionHandler {
         inboxes[id] = inbox
         offered.insert(id)
         let carrier = SessionCarrier(id, link: link, inbox: inbox, isOffered: true)
+        let name = AppServiceInfo(name: opening.serviceName, packageID: opening.packageID)
+        let turns = turns.turns(for: name, isOffered: true)
         serving[id] = Task { [admit = environment.admit] in
             switch await admit(peer, opening) {
             case .refuse(let error): carrier.finish(error)
             case .serve(let service, let info, let caller):
-                await service.serve(AppServiceConnection(info: info, carrier: carrier, inbox: inbox), caller)
+                await service.serve(AppServiceConnection(info: info, carrier: carrier, inbox: inbox, turns: turns), caller)
             }
             link.enqueue { handler in handler.serving[id] = nil }
         }

@@ -41,19 +41,18 @@ extension SessionHandler {
             fail(request, SessionFailure(.appServiceConnectionClosed))
             return consumed(receipt)
         }
-        let deadline = timeLeft.map { instant + $0 }
-        // Who waits for it takes it, which then need not be said. What lies in the budget is held until it is decoded.
-        let waiter = receipt.assemblyBytes == 0 ? inbox.takeWaiter() : nil
-        if waiter != nil { consumed(receipt) }
+        // A small message counts with its request. Any other occupies its window, or the memory for what arrives, until it is decoded.
+        let isSmall = message.readableBytes <= SessionMemory.smallBytes && receipt.assemblyBytes == 0
+        if isSmall { consumed(receipt) }
         let exchange = SessionExchange(
             request,
             message: message,
-            deadline: deadline,
-            receipt: waiter == nil ? receipt : nil,
+            deadline: timeLeft.map { instant + $0 },
+            receipt: isSmall ? nil : receipt,
             link: link
         )
         exchanges[request] = exchange
-        if let waiter { waiter.resume(returning: exchange) } else { inbox.deliver(exchange) }
+        inbox.deliver(exchange)
     }
 
     func cancelled(_ request: SessionRequestID) {
@@ -66,13 +65,15 @@ extension SessionHandler {
     func respond(
         to request: SessionRequestID,
         _ message: ByteBuffer,
+        _ place: AnswerPlace,
         _ continuation: SingleContinuation<Result<Void, AppServiceError>>?
     ) {
-        let answer = SentAnswer(bytes: message.readableBytes, continuation: continuation)
+        let answer = SentAnswer(place: place, continuation: continuation)
+        let now = now
         var result = Result<SessionResponseProgress, AppServiceError>.success(.dropped)
         feed { machine, actions in
             do throws(SessionSendError) {
-                let progress = try machine.respond(to: request, message, into: &actions)
+                let progress = try machine.respond(to: request, message, at: now, into: &actions)
                 result = .success(progress)
                 if progress == .waiting { responses[request] = answer }
             } catch {
@@ -83,15 +84,21 @@ extension SessionHandler {
         case .success(let progress):
             exchanges[request] = nil
             switch progress {
-            case .sent: answer.finish(.success(()), link)
+            case .sent: finish(answer, .success(()))
             case .waiting: break
-            case .dropped: answer.finish(.failure(AppServiceError(.cancelled, message: "the caller no longer waits")), link)
+            case .dropped: finish(answer, .failure(AppServiceError(.cancelled, message: "the caller no longer waits")))
             }
         case .failure(let error):
-            answer.finish(.failure(error), link)
+            finish(answer, .failure(error))
             // Who waits may give another answer.
             if continuation == nil { fail(request, error.failure) }
         }
+    }
+
+    /// An answer was handed to the stream, which may still hold it, or never will be.
+    func finish(_ answer: SentAnswer, _ result: Result<Void, AppServiceError>) {
+        if case .success = result { leaving += answer.place } else { haveLeft(answer.place) }
+        answer.continuation?.resume(returning: result)
     }
 
     func fail(_ request: SessionRequestID, _ failure: SessionFailure) {
@@ -108,15 +115,7 @@ extension SessionHandler {
 
 /// An answer on its way.
 struct SentAnswer {
-    let bytes: Int
-    /// Who waits until it has left.
+    let place: AnswerPlace
+    /// Resumed when it has been handed to the stream.
     let continuation: SingleContinuation<Result<Void, AppServiceError>>?
-
-    func finish(_ result: Result<Void, AppServiceError>, _ link: SessionLink?) {
-        if let continuation {
-            continuation.resume(returning: result)
-        } else {
-            link?.answerIsDone(bytes)
-        }
-    }
 }

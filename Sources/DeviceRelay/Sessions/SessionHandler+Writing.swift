@@ -39,15 +39,26 @@ extension SessionHandler {
         guard needsFlush, let context else { return }
         needsFlush = false
         let replies = machine.repliesSent
-        if replies > repliesMarked {
+        if replies > repliesMarked || !leaving.isEmpty {
             repliesMarked = replies
             let promise = context.eventLoop.makePromise(of: Void.self)
-            promise.futureResult.assumeIsolated().whenSuccess { self.machine.flushed(repliesUpTo: replies) }
+            let left = leaving
+            leaving = AnswerPlace()
+            promise.futureResult.assumeIsolated().whenComplete { result in
+                self.haveLeft(left)
+                if case .success = result { self.machine.flushed(repliesUpTo: replies) }
+            }
             handOn(promise: promise)
         } else {
             handOn()
         }
         context.flush()
+    }
+
+    /// Answers have left, or never will.
+    func haveLeft(_ place: AnswerPlace) {
+        if place.largeBytes > 0 { answers.release(place.largeBytes) }
+        link?.smallAnswersLeft(place.smallBytes)
     }
 
     /// Sends slices of granted bodies while the stream takes them.

@@ -20,7 +20,7 @@ final class SessionHandler: ChannelInboundHandler {
         let role: SessionStateMachine.Role
         let limits: Limits
         var timing = SessionTiming()
-        let budget: AssemblyBudget
+        let memory: SessionMemory
         let admit: SessionAdmitter
         /// The peer that TLS has proved.
         let peer: @Sendable () -> EndpointID?
@@ -65,12 +65,20 @@ final class SessionHandler: ChannelInboundHandler {
     /// The peer's wishes that no service has taken up.
     var offered: Set<SessionConnectionID> = []
     var serving: [SessionConnectionID: Task<Void, Never>] = [:]
-    var claim: AssemblyBudget.Ticket?
+    /// Of the endpoint's memory for what arrives.
+    let arriving: SharedBudget.Share
+    /// Of that for answers.
+    let answers: SharedBudget.Share
+    var claim: SharedBudget.Ticket?
+    /// Handlers of a service at work, over all connections.
+    var turns = HandlerTurns.Table()
 
     // What is on its way out, and when to look again.
     var outgoing = ByteBuffer()
     var needsFlush = false
     var repliesMarked: UInt64 = 0
+    /// Answers that are written and not flushed.
+    var leaving = AnswerPlace()
     var isTurnScheduled = false
     var timer: (at: Duration, scheduled: Scheduled<Void>)?
     private var startTimer: Scheduled<Void>?
@@ -79,6 +87,8 @@ final class SessionHandler: ChannelInboundHandler {
     init(_ environment: Environment, started: @escaping @Sendable (Result<PeerSession, SessionStartError>) -> Void) {
         self.environment = environment
         self.started = started
+        arriving = environment.memory.arriving.makeShare()
+        answers = environment.memory.answers.makeShare()
         machine = SessionStateMachine(role: environment.role, limits: environment.limits, timing: environment.timing)
     }
 
@@ -194,6 +204,8 @@ final class SessionHandler: ChannelInboundHandler {
         timer?.scheduled.cancel()
         timer = nil
         closeTimer?.cancel()
+        haveLeft(leaving)
+        leaving = AnswerPlace()
         link = nil
     }
 

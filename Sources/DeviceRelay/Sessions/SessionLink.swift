@@ -11,14 +11,14 @@ final class SessionLink: Sendable {
     /// What a task wants. What every call needs has a case, which spares it the memory of a closure.
     enum Command: Sendable {
         case request(ByteBuffer, on: SessionConnectionID, token: UInt64, timeout: Duration, SessionAsk.Continuation<SessionAsk.Response>)
-        /// Without a continuation nobody waits until the answer has left.
-        case respond(SessionRequestID, ByteBuffer, SingleContinuation<Result<Void, AppServiceError>>?)
+        /// Without a continuation no task waits until the answer has left.
+        case respond(SessionRequestID, ByteBuffer, AnswerPlace, SingleContinuation<Result<Void, AppServiceError>>?)
         case consumed(SessionReceipt)
         case other(@Sendable (SessionHandler) -> Void)
     }
 
-    /// So many bytes of answers may be on their way that nobody waits for.
-    private static let mostUnsentBytes = 256 << 10
+    /// So many bytes of small answers may be on their way before others need the endpoint's memory.
+    private static let smallAnswerBytes = 256 << 10
     /// Memory for so many commands is kept.
     private static let keptCommands = 1_024
 
@@ -32,12 +32,17 @@ final class SessionLink: Sendable {
     private let handler: NIOLoopBound<SessionHandler>
     private let state = Mutex(State())
     private let lastToken = Atomic<UInt64>(0)
-    private let answerBytes = Atomic<Int>(0)
+    /// What the session has of the endpoint's memory for decoded requests, and for answers.
+    let decoded: SharedBudget.Share
+    private let answers: SharedBudget.Share
+    private let smallAnswers = Atomic<Int>(0)
     /// How the session ended.
     let end = OneShot<SessionEnd>()
 
     init(channel: any Channel, handler: SessionHandler) {
         self.channel = channel
+        decoded = handler.environment.memory.decoded.makeShare()
+        answers = handler.answers
         self.handler = NIOLoopBound(handler, eventLoop: channel.eventLoop)
     }
 
@@ -54,21 +59,33 @@ final class SessionLink: Sendable {
         if isFirst { schedule() }
     }
 
-    // MARK: Answers that nobody waits for
+    // MARK: Answers
 
-    /// The bytes of those that have not left.
-    var unsentBytes: Int { answerBytes.load(ordering: .relaxed) }
+    /// The bytes of small answers that have not left.
+    var unsentBytes: Int { smallAnswers.load(ordering: .relaxed) }
 
-    /// Whether there may be another.
-    var takesAnswers: Bool { unsentBytes < Self.mostUnsentBytes }
-
-    func enqueueAnswer(_ message: ByteBuffer, to request: SessionRequestID) {
-        answerBytes.add(message.readableBytes, ordering: .relaxed)
-        enqueue(.respond(request, message, nil))
+    /// A place for an answer of so many bytes, unless it has to wait for one.
+    func placeAtOnce(ofBytes bytes: Int) -> AnswerPlace? {
+        if bytes <= SessionWire.inlineBytes, unsentBytes < Self.smallAnswerBytes {
+            smallAnswers.add(bytes, ordering: .relaxed)
+            return AnswerPlace(smallBytes: bytes)
+        }
+        return answers.takeAtOnce(bytes) ? AnswerPlace(largeBytes: bytes) : nil
     }
 
-    /// It has left, or never will.
-    func answerIsDone(_ bytes: Int) { answerBytes.subtract(bytes, ordering: .relaxed) }
+    /// The same, in turn. Throws `cancelled` when the task is cancelled before.
+    func place(ofBytes bytes: Int) async throws(AppServiceError) -> AnswerPlace {
+        if let place = placeAtOnce(ofBytes: bytes) { return place }
+        let most = answers.part
+        guard bytes <= most else {
+            throw AppServiceError(LimitExceeded(limit: .messageBytes, allowed: most, requested: bytes))
+        }
+        guard await answers.take(bytes) else { throw AppServiceError(.cancelled) }
+        return AnswerPlace(largeBytes: bytes)
+    }
+
+    /// So many bytes of small answers have left, or never will.
+    func smallAnswersLeft(_ bytes: Int) { smallAnswers.subtract(bytes, ordering: .relaxed) }
 
     // MARK: Asking
 
@@ -109,4 +126,17 @@ final class SessionLink: Sendable {
 
     /// Returns when the channel is closed.
     func waitUntilClosed() async { try? await channel.closeFuture.get() }
+}
+
+/// Where answers count until they have left: among the session's small ones, or in the endpoint's memory.
+struct AnswerPlace: Sendable {
+    var smallBytes = 0
+    var largeBytes = 0
+
+    var isEmpty: Bool { smallBytes == 0 && largeBytes == 0 }
+
+    static func += (left: inout AnswerPlace, right: AnswerPlace) {
+        left.smallBytes += right.smallBytes
+        left.largeBytes += right.largeBytes
+    }
 }

@@ -6,7 +6,8 @@ package import RelayProtocol
 /// The sessions of an endpoint, by peer.
 ///
 /// Both endpoints of a pair may open one at the same time. Then new connections use the one that was opened by the endpoint with the smaller
-/// id, on both sides, and the other ends by itself when its connections have gone. Of sessions that the same side opened, the newest
+/// id, on both sides, and the other ends by itself when its connections have gone. One that does not answer is none of both: its owner asks
+/// for a sign of life when there is a second one. Of sessions that the same side opened, the newest
 /// is used: nobody opens a second one unless the first no longer serves.
 package struct SessionTable<Session: AnyObject & Sendable>: Sendable {
     private struct Entry {
@@ -36,7 +37,7 @@ package struct SessionTable<Session: AnyObject & Sendable>: Sendable {
         if entries[peer]?.isEmpty == true { entries[peer] = nil }
     }
 
-    /// All sessions with a peer.
+    /// All with a peer, the oldest first.
     package func sessions(with peer: EndpointID) -> [Session] { entries[peer]?.map(\.session) ?? [] }
 
     /// The session for new connections to a peer.

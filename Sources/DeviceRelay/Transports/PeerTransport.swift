@@ -28,6 +28,8 @@ package enum PeerTransportError: Error, Hashable, Sendable {
     case closed
     /// None of the addresses can be used.
     case noCandidate
+    /// None of the addresses is at a host of the relay.
+    case foreignHost
     case timedOut
     case cancelled
 }
@@ -44,6 +46,12 @@ extension AppServiceError {
             self.init(.networkNotAvailable, message: "there is no way to the relay's tunnel; check the connection", cause: error)
         case .noCandidate:
             self.init(.notSupported, message: "the relay offers no tunnel that this version knows; update the app", cause: error)
+        case .foreignHost:
+            self.init(
+                .authenticationError,
+                message: "the relay names only tunnels at hosts that are not its own; its operator has to add them to its URLs",
+                cause: error
+            )
         case .timedOut: self.init(.timedOut, message: "the device did not come in time; try again", cause: error)
         case .cancelled: self.init(.cancelled)
         }

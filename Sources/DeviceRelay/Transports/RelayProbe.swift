@@ -86,7 +86,7 @@ package struct RelayProbe: Sendable {
             case .refused: return
             case .unreachable(let failure): throw ConnectionProblem(failure)
             case .timedOut: throw ConnectionProblem(DialFailure.timedOut)
-            case .closed, .noCandidate: throw ConnectionProblem(.notARelay, "what answers there is no relay's tunnel")
+            case .closed, .noCandidate, .foreignHost: throw ConnectionProblem(.notARelay, "what answers there is no relay's tunnel")
             case .cancelled: throw ConnectionProblem(.suspended, "it was interrupted")
             }
         }

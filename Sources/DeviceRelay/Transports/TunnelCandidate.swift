@@ -15,7 +15,7 @@ enum TunnelCandidate: Hashable, Sendable {
     case webSocket(RelayAddress, path: String)
 
     /// - Parameters:
-    ///   - url: Without a host, the relay's own is meant.
+    ///   - text: Without a host, the relay's own is meant.
     ///   - relay: The relay that names it.
     /// - Returns: `nil` if this version does not know the kind.
     init?(_ text: String, relay: RelayAddress) {
@@ -24,7 +24,7 @@ enum TunnelCandidate: Hashable, Sendable {
         switch components.scheme?.lowercased() {
         case "tcp":
             guard let port = components.port, (1...65535).contains(port) else { return nil }
-            self = .socket(host: host.map(Self.withoutBrackets) ?? relay.host, port: port)
+            self = .socket(host: host.map { Self.withoutBrackets($0).lowercased() } ?? relay.host, port: port)
         case nil, "http", "https", "ws", "wss":
             guard host != nil else {
                 guard components.percentEncodedPath.utf8.first == UInt8(ascii: "/") else { return nil }
@@ -35,6 +35,14 @@ enum TunnelCandidate: Hashable, Sendable {
             guard let url = components.url, let address = try? RelayAddress(url, allowsPlaintext: true) else { return nil }
             self = .webSocket(address, path: address.basePath)
         default: return nil
+        }
+    }
+
+    /// Where it leads.
+    var host: String {
+        switch self {
+        case .socket(let host, _): host
+        case .webSocket(let address, _): address.host
         }
     }
 

@@ -23,6 +23,7 @@ package struct TunnelTransport: PeerTransport {
 
     private let entrance: TunnelEntrance
     private let relay: RelayAddress
+    private let hosts: RelayHosts
     private let trust: RelayTrust
     private let patience: Patience
     private let group: any EventLoopGroup
@@ -30,16 +31,19 @@ package struct TunnelTransport: PeerTransport {
     /// - Parameters:
     ///   - entrance: This side's.
     ///   - relay: Where the relay that gave it was dialled.
+    ///   - hosts: The relay's; ways to others are not taken. By default the one that was dialled.
     ///   - trust: Whom to take for it.
     package init(
         _ entrance: TunnelEntrance,
         relay: RelayAddress,
+        hosts: RelayHosts? = nil,
         trust: RelayTrust,
         patience: Patience = Patience(),
         group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
     ) {
         self.entrance = entrance
         self.relay = relay
+        self.hosts = hosts ?? RelayHosts(dialled: [relay])
         self.trust = trust
         self.patience = patience
         self.group = group
@@ -49,8 +53,11 @@ package struct TunnelTransport: PeerTransport {
         timeout: Duration,
         install: @escaping @Sendable (any Channel) throws -> Void
     ) async throws(PeerTransportError) -> any Channel {
+        let named = entrance.urls.compactMap { TunnelCandidate($0, relay: relay) }
+        let candidates = named.filter { hosts.contains($0.host) }
+        guard !candidates.isEmpty || named.isEmpty else { throw .foreignHost }
         let race = TunnelRace(
-            entrance.urls.compactMap { TunnelCandidate($0, relay: relay) },
+            candidates,
             patience: patience,
             dial: TunnelDialer(entrance, trust: trust, loop: group.next(), install: install)
         )

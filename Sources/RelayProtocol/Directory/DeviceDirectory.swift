@@ -3,7 +3,7 @@
 
 /// The endpoints of one account in; devices, changes of devices and resolved targets out.
 ///
-/// Bounded, whatever a relay sends: it holds no more endpoints than `endpointsPerAccount`. When it is full, an endpoint that
+/// Bounded, whatever a relay sends: it holds no more endpoints than the relay's `endpointsPerAccount`, and 1,024. When it is full, an endpoint that
 /// is confirmed takes the place of one that is not, and a new one is turned away, which watchers are told; so a relay that
 /// makes endpoints up can crowd out other new ones, never a known one. What an endpoint may publish is bounded by its records.
 package struct DeviceDirectory: Sendable {
@@ -80,7 +80,7 @@ package struct DeviceDirectory: Sendable {
     package private(set) var isEnumerated = false
     private(set) var error: (value: RemoteSystemWatcherError, revision: UInt64)?
 
-    private let maximumEndpoints: Int
+    private var maximumEndpoints: Int
     private(set) var endpoints: [EndpointID: Endpoint] = [:]
     /// Those the running enumeration has not named yet.
     private var unnamed: Set<EndpointID> = []
@@ -91,6 +91,12 @@ package struct DeviceDirectory: Sendable {
         self.account = account
         self.maximumEndpoints = limits[.endpointsPerAccount]
     }
+
+    /// What is held of an account, whatever the relay's limit is.
+    package static let mostEndpoints = 1_024
+
+    /// How many endpoints the account may have at its relay.
+    package mutating func allow(endpoints count: Int) { maximumEndpoints = min(max(1, count), Self.mostEndpoints) }
 
     /// All endpoints, in the order of their ids.
     package var endpointIDs: [EndpointID] { endpoints.keys.sorted() }
@@ -163,9 +169,9 @@ extension DeviceDirectory {
         return gone
     }
 
-    /// The connection to the relay is lost: nobody knows of any endpoint how it is.
+    /// The connection to the relay is lost, or could not be made: how an endpoint is, is unknown since the first time.
     package mutating func loseRelay(at time: Milliseconds) {
-        for id in endpoints.keys {
+        for (id, endpoint) in endpoints where endpoint.presence.reason != .relayUnreachable {
             update(id) { $0.presence = Presence(.unknown, .relayUnreachable, since: time) }
         }
     }

@@ -32,7 +32,7 @@ public struct RemoteSystemWatcherError: Error, Hashable, Sendable, CustomStringC
         public static let internetNotAvailable = Code(.internetNotAvailable)
         /// There is a network, but the relay does not answer.
         public static let relayUnavailable = Code(.relayUnavailable)
-        /// The account must sign in again.
+        /// The account must sign in again, or there is none.
         public static let authenticationError = Code(.authenticationError)
         /// The account has more endpoints than the limit allows; those beyond it are not shown.
         public static let limitExceeded = Code(.limitExceeded)

@@ -21,7 +21,7 @@ package enum SessionError: UInt16, Error, CaseIterable, Sendable {
     case invalidRequest = 8
     /// A frame that does not fit the state of its connection or request.
     case unexpectedFrame = 9
-    /// More requests in flight on a connection than agreed.
+    /// More requests in flight, on a connection or in the session, than agreed.
     case tooManyRequests = 10
     /// More bytes than the connection's window held.
     case windowExceeded = 11
@@ -37,4 +37,6 @@ package enum SessionError: UInt16, Error, CaseIterable, Sendable {
     case timedOut = 16
     /// Granted bodies, and none of their bytes for a minute.
     case bodyStalled = 17
+    /// Announced answers, and for half a minute neither a grant nor room for the bytes of those that were granted.
+    case answersStalled = 18
 }

@@ -13,6 +13,8 @@ package struct SessionSettings: Hashable, Sendable {
     package var connectionsPerSession: Int
     /// Requests in flight per connection and direction.
     package var requestsPerConnection: Int
+    /// The same over all connections.
+    package var requestsPerSession: Int
 
     /// What a side with these limits says.
     package init(limits: Limits = Limits()) {
@@ -22,6 +24,7 @@ package struct SessionSettings: Hashable, Sendable {
         self.messageBytes = min(limits[.messageBytes], limits[.assemblyBytesPerSession], limits[.assemblyBytesPerEndpoint])
         self.connectionsPerSession = limits[.connectionsPerSession]
         self.requestsPerConnection = limits[.requestsPerConnection]
+        self.requestsPerSession = limits[.requestsPerSession]
     }
 
     /// What applies between two sides: of everything the less.
@@ -32,13 +35,14 @@ package struct SessionSettings: Hashable, Sendable {
         agreed.messageBytes = min(messageBytes, other.messageBytes)
         agreed.connectionsPerSession = min(connectionsPerSession, other.connectionsPerSession)
         agreed.requestsPerConnection = min(requestsPerConnection, other.requestsPerConnection)
+        agreed.requestsPerSession = min(requestsPerSession, other.requestsPerSession)
         return agreed
     }
 
     private static var limits: [(Limit, WritableKeyPath<SessionSettings, Int>)] {
         [
             (.messageBytes, \.messageBytes), (.connectionsPerSession, \.connectionsPerSession),
-            (.requestsPerConnection, \.requestsPerConnection),
+            (.requestsPerConnection, \.requestsPerConnection), (.requestsPerSession, \.requestsPerSession),
         ]
     }
 

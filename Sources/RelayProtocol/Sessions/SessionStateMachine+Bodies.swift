@@ -132,12 +132,27 @@ extension SessionStateMachine {
 
     // MARK: Sending
 
+    mutating func answerWasAnnounced() {
+        ungrantedAnswers += 1
+        if ungrantedAnswers == 1 { grantDeadline = latest + SessionWire.grantInterval }
+    }
+
+    /// The same for answers: one that was granted and leaves holds up the others, and a peer that trickles it must not hold them for ever.
+    private mutating func answersProgressed(_ bytes: Int) {
+        let bought = SessionWire.bodyKiBTime * bytes / 1_024
+        grantDeadline = min(grantDeadline + bought, latest + SessionWire.grantInterval)
+    }
+
     mutating func takeGrant(_ request: SessionRequestID, isOurs: Bool) throws(SessionError) {
         guard let index = try indexOfOpen(request.connection) else { return }
         switch connections.values[index][request.number, isOurs: isOurs] {
         case nil:
             try connections.values[index].checkUsed(request.number, isOurs: isOurs)
         case .sending(.announced(let body)):
+            if !isOurs {
+                ungrantedAnswers -= 1
+                grantDeadline = latest + SessionWire.grantInterval
+            }
             let ticket = granted.append(.init(request: request, isOurs: isOurs))
             connections.values[index][request.number, isOurs: isOurs] = .sending(.granted(body, ticket))
         case .sending, .awaitingResponse, .receiving, .rejecting:
@@ -165,6 +180,8 @@ extension SessionStateMachine {
             case .sending(.granted(var body, _)) = connections.values[index][request.number, isOurs: isOurs],
             let slice = body.readSlice(length: min(maximumBytes, SessionWire.inlineBytes, body.readableBytes))
         else { return false }
+        latest = now
+        if !isOurs { answersProgressed(slice.readableBytes) }
         let isLast = body.readableBytes == 0
         actions.append(.send(SessionFrame(.data(slice, of: isOurs ? .request : .response, isLast: isLast), request)))
         if !isLast {
@@ -173,7 +190,7 @@ extension SessionStateMachine {
         } else if isOurs {
             connections.values[index].ours[request.number] = .awaitingResponse
         } else {
-            connections.values[index].theirs[request.number] = nil
+            finishTheirs(request.number, at: index)
             actions.append(.responseFinished(request, wasSent: true))
             finishClosing(request.connection, at: now, into: &actions)
         }

@@ -184,7 +184,10 @@ extension SessionStateMachine {
         try connections.values[index].received(frame)
         try connections.values[index].receivedNumber(request.number)
         guard connections.values[index].phase == .open else { return credit(frame.size, at: index, into: &actions) }
-        guard connections.values[index].theirs.count < agreed.requestsPerConnection else { throw .tooManyRequests }
+        guard connections.values[index].theirs.count < agreed.requestsPerConnection, unfinishedCount < agreed.requestsPerSession else {
+            throw .tooManyRequests
+        }
+        unfinishedCount += 1
         guard message.length <= agreed.messageBytes else {
             credit(frame.size, at: index, into: &actions)
             return reject(

@@ -59,12 +59,13 @@ extension SessionStateMachine {
     ) -> SessionResponseProgress {
         if let body {
             connections.values[index][frame.number, isOurs: isOurs] = .sending(.announced(body))
+            if !isOurs { answerWasAnnounced() }
             return .waiting
         }
         if isOurs {
             connections.values[index].ours[frame.number] = .awaitingResponse
         } else {
-            connections.values[index].theirs[frame.number] = nil
+            finishTheirs(frame.number, at: index)
         }
         return .sent
     }
@@ -76,7 +77,7 @@ extension SessionStateMachine {
             actions.append(.send(queued.frame))
             let frame = queued.frame
             if !queued.isOurs, case .rejecting = connections.values[index].theirs[frame.number] {
-                connections.values[index].theirs[frame.number] = nil
+                finishTheirs(frame.number, at: index)
                 continue
             }
             if wasSent(frame, queued.body, isOurs: queued.isOurs, at: index) == .sent, !queued.isOurs {
@@ -111,6 +112,12 @@ extension SessionStateMachine {
 
     // MARK: Ending
 
+    /// A request of the peer has its answer.
+    mutating func finishTheirs(_ number: UInt32, at index: ConnectionIndex) {
+        connections.values[index].theirs[number] = nil
+        unfinishedCount -= 1
+    }
+
     /// Tells the peer that a request of ours is over, unless it has not heard of it.
     func sendCancel(_ request: SessionRequestID, into actions: inout [SessionAction]) {
         if case .sending(.queued) = connections[request.connection]?.ours[request.number] { return }
@@ -123,7 +130,7 @@ extension SessionStateMachine {
             let exchange = connections.values[index].ours.removeValue(forKey: request.number)
         else { return }
         awaitedCount -= 1
-        leaveLine(discard(exchange, into: &actions), at: index, into: &actions)
+        leaveLine(discard(exchange, isOurs: true, into: &actions), at: index, into: &actions)
         if case .receiving(_, let windowBytes, _) = exchange { credit(windowBytes, at: index, into: &actions) }
         actions.append(.requestFailed(request, failure))
     }
@@ -133,7 +140,8 @@ extension SessionStateMachine {
         guard let index = connections.index(forKey: request.connection),
             let exchange = connections.values[index].theirs.removeValue(forKey: request.number)
         else { return }
-        leaveLine(discard(exchange, into: &actions), at: index, into: &actions)
+        unfinishedCount -= 1
+        leaveLine(discard(exchange, isOurs: false, into: &actions), at: index, into: &actions)
         if case .receiving(_, let windowBytes, _) = exchange { credit(windowBytes, at: index, into: &actions) }
         if let word = Self.lastWord(request, exchange) { actions.append(word) }
     }
@@ -161,6 +169,7 @@ extension SessionStateMachine {
     /// Lets go of what a request occupies; returns its place in the connection's line.
     private mutating func discard(
         _ exchange: Exchange,
+        isOurs: Bool,
         into actions: inout [SessionAction]
     ) -> WaitingLine<SessionConnection.QueuedFrame>.Ticket? {
         switch exchange {
@@ -173,7 +182,9 @@ extension SessionStateMachine {
         case .receiving(.assembling(_, let length), _, _):
             assemblingCount -= 1
             releaseAssembly(length, into: &actions)
-        case .sending(.announced), .awaitingResponse:
+        case .sending(.announced):
+            if !isOurs { ungrantedAnswers -= 1 }
+        case .awaitingResponse:
             break
         }
         return nil
@@ -193,12 +204,13 @@ extension SessionStateMachine {
         case .offered, .open, .abandoned: break
         }
         awaitedCount -= connection.ours.count
+        unfinishedCount -= connection.theirs.count
         for (number, exchange) in connection.ours.sorted(by: { $0.key < $1.key }) {
-            _ = discard(exchange, into: &actions)
+            _ = discard(exchange, isOurs: true, into: &actions)
             actions.append(.requestFailed(SessionRequestID(connection: id, number: number), failure))
         }
         for (number, exchange) in connection.theirs.sorted(by: { $0.key < $1.key }) {
-            _ = discard(exchange, into: &actions)
+            _ = discard(exchange, isOurs: false, into: &actions)
             if let word = Self.lastWord(SessionRequestID(connection: id, number: number), exchange) { actions.append(word) }
         }
         if let word = lastWord(connection.phase) { actions.append(word) }

@@ -5,7 +5,21 @@ extension SessionStateMachine {
     /// Something came from the peer, if only a part of a frame.
     package mutating func heard(at now: Duration) {
         lastHeard = now
+        latest = now
         unansweredPings = 0
+        probeDeadline = nil
+    }
+
+    /// Asks the peer for a sign of life, soon: there is a newer session with it, and this one may be a leftover of another network.
+    package mutating func probe(at now: Duration, into actions: inout [SessionAction]) {
+        guard end == nil, probeDeadline == nil else { return }
+        probeDeadline = now + SessionWire.probeInterval
+        ping(into: &actions)
+    }
+
+    private mutating func ping(into actions: inout [SessionAction]) {
+        pingValue += 1
+        actions.append(.send(SessionFrame(.ping(pingValue))))
     }
 
     private var pingInterval: Duration { awaitedCount > 0 ? timing.busyInterval : timing.quietInterval }
@@ -23,8 +37,10 @@ extension SessionStateMachine {
     package var nextDeadline: Duration? {
         guard end == nil else { return nil }
         var next = nextPing
+        if let probeDeadline { next = min(next, probeDeadline) }
         if let idleSince { next = min(next, idleSince + timing.idleInterval) }
         if assemblingCount > 0 { next = min(next, bodyDeadline) }
+        if ungrantedAnswers > 0 { next = min(next, grantDeadline) }
         if let closing = closingDeadlines.map(\.until).min() { next = min(next, closing) }
         return next
     }
@@ -32,12 +48,17 @@ extension SessionStateMachine {
     /// Does what is due.
     package mutating func timePassed(at now: Duration, into actions: inout [SessionAction]) {
         guard end == nil else { return }
+        latest = now
         if let idleSince, now >= idleSince + timing.idleInterval {
             actions.append(.send(SessionFrame(.goaway(SessionGoAway(lastConnection: lastTheirs)))))
             return end(.idle, into: &actions)
         }
+        if let probeDeadline, now >= probeDeadline { return fail(.timedOut, into: &actions) }
         if assemblingCount > 0, now >= bodyDeadline {
             return fail(.bodyStalled, into: &actions)
+        }
+        if ungrantedAnswers > 0, now >= grantDeadline {
+            return fail(.answersStalled, into: &actions)
         }
         for (id, until) in closingDeadlines.sorted(by: { $0.id < $1.id }) where now >= until {
             finishClosing(id, at: now, into: &actions)
@@ -46,7 +67,6 @@ extension SessionStateMachine {
         guard unansweredPings < SessionWire.unansweredPings else { return fail(.timedOut, into: &actions) }
         unansweredPings += 1
         lastPing = now
-        pingValue += 1
-        actions.append(.send(SessionFrame(.ping(pingValue))))
+        ping(into: &actions)
     }
 }

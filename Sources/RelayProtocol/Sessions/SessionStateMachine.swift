@@ -10,7 +10,8 @@ package import NIOCore
 ///
 /// What a peer can make it hold is bounded: per connection a window of bytes that the app has not taken, per session the
 /// assembly budget of announced messages, a number of connections and requests, and a number of answers that have not
-/// left. What the app itself hands in is the app's to bound; `responseFinished` tells when it has left.
+/// left. What the app itself hands in is the app's to bound: `responseFinished` tells when it has left, and a session whose
+/// peer takes none of its announced answers ends.
 ///
 /// starting → running → (draining →) ended. Settings are the first frame each way. A side may open connections without
 /// waiting for the other's settings; all else follows from `opened`, which the other sends after its own.
@@ -50,15 +51,24 @@ package struct SessionStateMachine: Sendable {
     /// Bodies that are being received, and until when more bytes of them must come.
     var assemblingCount = 0
     var bodyDeadline = Duration.zero
+    /// Answers of ours that were announced and not granted, and until when there must be a grant or progress of what was granted.
+    var ungrantedAnswers = 0
+    var grantDeadline = Duration.zero
     /// Bodies of ours that the peer granted, in turn.
     var granted = WaitingLine<SessionConnection.BodyKey>()
 
     /// Our opens and requests that wait for the peer.
     var awaitedCount = 0
+    /// Requests of the peer that are not finished.
+    package internal(set) var unfinishedCount = 0
+    /// The latest time that the machine was told.
+    var latest = Duration.zero
     var lastHeard = Duration.zero
     var idleSince: Duration?
     var unansweredPings = 0
     var lastPing = Duration.zero
+    /// Until when the peer has to show life, if it was asked to.
+    var probeDeadline: Duration?
     var pingValue: UInt64 = 0
 
     /// Answers to the peer so far, and how many of them have left.
@@ -96,6 +106,7 @@ package struct SessionStateMachine: Sendable {
     /// Begins: call it once, when the stream is there.
     package mutating func start(at now: Duration, into actions: inout [SessionAction]) {
         lastHeard = now
+        latest = now
         idleSince = now + timing.unusedInterval - timing.idleInterval
         actions.append(.send(SessionFrame(.settings(settings))))
     }
@@ -263,6 +274,7 @@ package struct SessionStateMachine: Sendable {
         guard let index = connections.index(forKey: id), connections.values[index].phase == .open else { throw .notOpen }
         try check(.messageBytes, message.readableBytes, agreed.messageBytes)
         try check(.requestsPerConnection, connections.values[index].ours.count + 1, agreed.requestsPerConnection)
+        try check(.requestsPerSession, awaitedCount + 1, agreed.requestsPerSession)
         let request = SessionRequestID(connection: id, number: connections.values[index].nextNumber())
         awaitedCount += 1
         let (content, body) = Self.content(of: message)
@@ -283,8 +295,10 @@ package struct SessionStateMachine: Sendable {
     package mutating func respond(
         to request: SessionRequestID,
         _ message: ByteBuffer,
+        at now: Duration,
         into actions: inout [SessionAction]
     ) throws(SessionSendError) -> SessionResponseProgress {
+        latest = now
         guard let index = indexAwaitingResponse(request) else { return .dropped }
         try check(.messageBytes, message.readableBytes, agreed.messageBytes)
         let (content, body) = Self.content(of: message)

@@ -27,11 +27,15 @@ package enum SessionWire {
 
     /// Pings without an answer after which the peer is given up.
     package static let unansweredPings = 2
+    /// How long a session has to show life when there is a newer one with the same peer.
+    package static let probeInterval = Duration.seconds(2)
     /// How long a closed connection waits for the peer to fetch the last responses.
     package static let closingInterval = Duration.seconds(60)
     /// How far ahead granted bodies may be paid for, all of a session together.
     package static let stalledInterval = Duration.seconds(60)
-    /// What a KiB of them pays for: 4 KiB/s are enough to go on.
+    /// How long announced answers wait for a grant.
+    package static let grantInterval = Duration.seconds(30)
+    /// What a KiB of a granted body pays for: 4 KiB/s are enough to go on.
     package static let bodyKiBTime = Duration.milliseconds(250)
 }
 

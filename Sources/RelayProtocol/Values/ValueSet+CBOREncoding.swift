@@ -31,7 +31,14 @@ extension ValueSet {
     @discardableResult
     package func encode(into buffer: inout ByteBuffer) throws(ValueSetError) -> Int {
         let size = try encodedSize()
-        return buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: size) { memory in
+        encode(into: &buffer, measuredAs: size)
+        return size
+    }
+
+    /// Appends the encoding to a buffer.
+    /// - Parameter size: What `encodedSize` gave.
+    package func encode(into buffer: inout ByteBuffer, measuredAs size: Int) {
+        buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: size) { memory in
             var writer = CBORWriter(memory: memory)
             writer.write(self)
             assert(writer.position == size)

@@ -23,6 +23,8 @@ import Testing
 
         deinit { count.withLock { $0 -= 1 } }
 
+        func makeRoomAtOnce() -> Bool { true }
+        func makeRoom() {}
         func take() -> ValueSet? { [:] }
         func respondAtOnce(_ message: ValueSet) -> Bool { true }
         func respond(_ message: ValueSet) {}

@@ -25,7 +25,7 @@ import Testing
             let environment = SessionHandler.Environment(
                 role: .client,
                 limits: Limits(),
-                budget: AssemblyBudget(),
+                memory: SessionMemory(),
                 admit: { _, _ in .refuse(AppServiceError(.appServiceUnavailable)) },
                 peer: { id },
                 startTimeout: .seconds(15)

@@ -37,8 +37,8 @@ import Testing
             #expect(await code { () async throws(AppServiceError) in try await connection.send(tooLarge) } == .messageTooLarge)
             // And the connection goes on.
             #expect(try await connection.send(["Text": "still here"]) == ["Text": "still here"])
-            #expect(world.opener.budget.freeBytes == 128 << 20)
-            #expect(world.target.budget.freeBytes == 128 << 20)
+            await world.opener.hasFree(128 << 20)
+            await world.target.hasFree(128 << 20)
         }
     }
 
@@ -201,7 +201,7 @@ import Testing
             #expect(codes.value == Array(repeating: .appServiceConnectionClosed, count: 40))
             #expect(await Inventory.settled(world.session).isEmpty)
             #expect(await Inventory.settled(world.targetSession).isEmpty)
-            #expect(world.target.budget.freeBytes == 128 << 20)
+            await world.target.hasFree(128 << 20)
         }
     }
 
@@ -233,7 +233,7 @@ import Testing
         let (first, second) = (try await connect("first"), try await connect("second"))
         async let held = first.connection.send(large)
         while await first.accepted.inventory()["exchanges"] != 1 { await Task.yield() }
-        #expect(target.budget.freeBytes == 36 << 10)
+        await target.hasFree(36 << 10)
         async let waiting = second.connection.send(large)
         while await second.accepted.inventory()["claims"] != 1 { await Task.yield() }
         // What is small does not wait.
@@ -241,7 +241,7 @@ import Testing
         goOn.happen()
         #expect(try await held == large)
         #expect(try await waiting == large)
-        #expect(target.budget.freeBytes == 100 << 10)
+        await target.hasFree(100 << 10)
         for session in [first.session, second.session] { await session.shutDown() }
         await relay.stop()
     }

@@ -281,7 +281,7 @@ import Testing
             #expect(try await connection.send(["Text": "after"]) == ["Text": "after"])
             connection.close()
             #expect(await Inventory.settled(world.targetSession).isEmpty)
-            #expect(world.target.budget.freeBytes == 128 << 20)
+            await world.target.hasFree(128 << 20)
         }
     }
 
@@ -361,7 +361,7 @@ import Testing
         try await relay.whenAllClosed()
         #expect(try await relay.counts.open == 0)
         #expect(last == nil)
-        #expect(opener.budget.freeBytes == 128 << 20)
+        await opener.hasFree(128 << 20)
         await relay.stop()
     }
 

@@ -100,7 +100,7 @@ import Testing
             // Ends the service that looks at nothing else.
             await world.targetSession.shutDown()
             #expect(await Inventory.settled(world.targetSession).isEmpty)
-            #expect(world.target.budget.freeBytes == 128 << 20)
+            await world.target.hasFree(128 << 20)
         }
     }
 
@@ -276,7 +276,7 @@ import Testing
             #expect(await peer.session.ended() != nil)
             #expect(await Inventory.settled(peer.session).isEmpty)
         }
-        #expect(target.budget.freeBytes == 128 << 20)
+        await target.hasFree(128 << 20)
         await relay.stop()
     }
 
@@ -319,7 +319,7 @@ import Testing
             #expect(await peer.session.ended() != nil)
             #expect(await Inventory.settled(peer.session).isEmpty)
         }
-        #expect(target.budget.freeBytes == 128 << 20)
+        await target.hasFree(128 << 20)
         await relay.stop()
     }
 

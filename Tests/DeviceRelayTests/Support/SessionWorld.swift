@@ -9,15 +9,20 @@ import Testing
 /// One endpoint of a pair: its keys, and the services it offers.
 struct SessionSide: Sendable {
     let key: any IdentityKey
-    let budget: AssemblyBudget
+    let memory: SessionMemory
     let connector: SessionConnector
 
     var id: EndpointID { EndpointID(key.publicKey) }
 
+    /// Returns when so many bytes are free; what is never given back runs into the test's time limit.
+    func hasFree(_ bytes: Int) async {
+        while memory.freeBytes != bytes { await Task.yield() }
+    }
+
     init(key: any IdentityKey = P256SigningKey(), limits: Limits = Limits(), services: [Service] = []) throws {
         self.key = key
-        budget = AssemblyBudget(limits: limits)
-        connector = SessionConnector(certificate: try EndpointCertificate(key), limits: limits, budget: budget) { peer, opening in
+        memory = SessionMemory(limits: limits)
+        connector = SessionConnector(certificate: try EndpointCertificate(key), limits: limits, memory: memory) { peer, opening in
             let caller = AppServiceCaller(
                 accountID: "me",
                 deviceName: "device",

@@ -144,6 +144,13 @@ import Foundation
         let presence = Presence(.unknown, .relayUnreachable, since: 5_000)
         #expect(directory.systems().map(\.presence) == [presence, presence])
         #expect(presence.since?.timeIntervalSince1970 == 5)
+        // Tries to connect that fail change nothing; a connection does.
+        directory.loseRelay(at: 9_000)
+        #expect(directory.systems().map(\.presence) == [presence, presence])
+        directory.add(try DirectorySamples.endpoint(1, on: 1))
+        directory.loseRelay(at: 9_000)
+        let later = Presence(.unknown, .relayUnreachable, since: 9_000)
+        #expect(directory.systems().map(\.presence) == [later, presence])
     }
 
     @Test func filtersOfOneKindAddAndOfDifferentKindsNarrow() throws {

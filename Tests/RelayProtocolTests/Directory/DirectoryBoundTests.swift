@@ -25,6 +25,31 @@ import Testing
         #expect(directory.systems().map(\.displayName) == ["Renamed", "System 2"])
     }
 
+    @Test func theRelaysLimitIsTakenUpToThisSidesOwn() throws {
+        var directory = limited(to: 64)
+        directory.allow(endpoints: 2)
+        for number: UInt8 in 1...3 { directory.add(try DirectorySamples.endpoint(number, on: number)) }
+        #expect(directory.endpointIDs.count == 2)
+        directory.allow(endpoints: 1 << 30)
+        for _ in 0..<DeviceDirectory.mostEndpoints {
+            let record = try EndpointRecord(
+                version: 1,
+                account: "account",
+                identityKey: P256SigningKey().publicKey,
+                systemKey: P256SigningKey(),
+                agreementKey: P256AgreementKey().publicKey,
+                name: "One of many",
+                kind: "desktop",
+                platform: "linux"
+            )
+            directory.add(DeviceDirectory.Endpoint(record: record, registrations: [], presence: .available, trust: .pinned))
+        }
+        #expect(directory.endpointIDs.count == DeviceDirectory.mostEndpoints)
+        var listener = Listener()
+        try listener.drain(directory)
+        #expect(listener.errors.map(\.code) == [.limitExceeded])
+    }
+
     @Test func aConfirmedEndpointTakesTheRoomOfANewOne() throws {
         for trust in [DeviceDirectory.Trust.pinned, .approved] {
             var directory = limited(to: 2)

@@ -171,7 +171,7 @@ import Testing
                     if receipt.assemblyBytes == 0 { untaken[id.connection]? -= message.readableBytes }
                     perform(side.run { $0.consumed(receipt, into: &$1) })
                 }
-                perform(side.run { _ = try? $0.respond(to: id, sessionBytes([0, 32_768, 33_000][peer.below(3)]), into: &$1) })
+                perform(side.run { _ = try? $0.respond(to: id, sessionBytes([0, 32_768, 33_000][peer.below(3)]), at: .zero, into: &$1) })
             }
             if pendingReservation > 0, peer.below(2) == 0 {
                 setAside += pendingReservation

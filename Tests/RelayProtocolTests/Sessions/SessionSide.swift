@@ -50,7 +50,8 @@ struct SessionSide {
 
     mutating func respond(_ number: UInt32, _ message: ByteBuffer) throws -> (SessionResponseProgress, [SessionAction]) {
         var progress = SessionResponseProgress.dropped
-        let actions = try run { progress = try $0.respond(to: sessionRequest(number), message, into: &$1) }
+        let now = now
+        let actions = try run { progress = try $0.respond(to: sessionRequest(number), message, at: now, into: &$1) }
         return (progress, actions)
     }
 

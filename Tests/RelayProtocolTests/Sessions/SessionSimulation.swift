@@ -235,7 +235,7 @@ struct SessionSimulation {
         } else {
             messages[Sent(side: side, request: request, kind: .response)] = message
             do {
-                progress = try sides[side].machine.respond(to: request, message, into: &actions)
+                progress = try sides[side].machine.respond(to: request, message, at: .zero, into: &actions)
             } catch {
                 Issue.record("\(error), \(note)")
             }
@@ -369,7 +369,7 @@ struct SessionSimulation {
 extension SessionStateMachine {
     /// Whether what the machine counts as it goes is what is there.
     var countsAreRight: Bool {
-        var (awaited, closing, assembling, queued) = (0, 0, 0, 0)
+        var (awaited, closing, assembling, queued, unfinished, ungranted) = (0, 0, 0, 0, 0, 0)
         for connection in connections.values {
             switch connection.phase {
             case .opening: awaited += 1
@@ -377,6 +377,8 @@ extension SessionStateMachine {
             case .offered, .open, .abandoned: break
             }
             awaited += connection.ours.count
+            unfinished += connection.theirs.count
+            for case .sending(.announced) in connection.theirs.values { ungranted += 1 }
             for exchange in [connection.ours, connection.theirs].flatMap(\.values) {
                 switch exchange {
                 case .receiving(.assembling, _, _): assembling += 1
@@ -387,5 +389,6 @@ extension SessionStateMachine {
             queued -= connection.line.count
         }
         return awaited == awaitedCount && closing == closingCount && assembling == assemblingCount && queued == 0
+            && unfinished == unfinishedCount && ungranted == ungrantedAnswers
     }
 }

@@ -442,6 +442,7 @@ private let echo = SessionOpening(
         var side = SessionSide.withOpenConnection()
         side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 1)
         _ = try side.respond(1, sessionBytes(40_000))
+        side.receive(.grant(.response), 1, 1)
         side.run { $0.closeConnection(one, at: .zero, into: &$1) }
         side.now = .seconds(40)
         side.receive(.pong(0))
@@ -560,7 +561,7 @@ private let echo = SessionOpening(
     }
 
     @Test func everyErrorHasItsNumber() {
-        #expect(SessionError.allCases.map(\.rawValue) == Array(1...17))
+        #expect(SessionError.allCases.map(\.rawValue) == Array(1...18))
     }
 
     // MARK: Time

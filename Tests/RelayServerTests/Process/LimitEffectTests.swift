@@ -91,7 +91,7 @@ import Testing
             case .tunnelsPerNewcomer: return try await open(3, from: tv, to: pc)
             case .tunnelsOfNewcomers: return try await open(2, from: watch, to: pc)
             case .messageBytes, .uriBytes, .sessionsPerEndpoint, .connectionsPerSession, .assemblyBytesPerSession,
-                .assemblyBytesPerEndpoint, .requestsPerConnection:
+                .assemblyBytesPerEndpoint, .requestsPerConnection, .requestsPerSession:
                 return .endpointsOwn
             }
             return .named(nil)

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import NIOCore
+import RelayProtocol
+import Testing
+
+@testable import DeviceRelay
+
+/// A known device that wants this one to run out of memory. Where memory is measured, it is that of a process of its own.
+@Suite(.timeLimit(.minutes(10))) struct SessionMemoryAttackTests {
+    private static let empty = SessionFrame.Message.inline(ByteBuffer(bytes: [0xA0]))
+    private static let wanted = 150 << 20
+
+    /// A message of so many zeros, each a byte on the wire.
+    private static func zeros(_ count: Int) -> ByteBuffer {
+        var message = ByteBuffer(bytes: [0xA1, 0x61, 0x61, 0x9A])
+        message.writeInteger(UInt32(count))
+        message.writeRepeatingByte(0, count: count)
+        return message
+    }
+
+    #if os(Linux)
+    /// The memory of this process that is in use.
+    private static func residentBytes() throws -> Int {
+        let status = try String(contentsOfFile: "/proc/self/status", encoding: .utf8)
+        let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") })
+        return try #require(Int(line.split(separator: " ").dropLast().last ?? "")) << 10
+    }
+
+    /// Another device is served as before, with large messages too.
+    private static func otherIsServed(_ relay: TestTunnelRelay, by target: SessionSide) async throws {
+        let tunnel = relay.tunnel()
+        async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
+        let session = try await SessionSide().connector.open(to: target.id, over: tunnel.opener)
+        let connection = try await session.open(AppServiceInfo(name: "echo", packageID: "com.example.app"), timeout: .seconds(60))
+        let large: ValueSet = ["Data": .data(Array(repeating: 1, count: 2 << 20))]
+        for message in [["Text": "small"], large] {
+            #expect(try await connection.send(message, timeout: .seconds(60)) == message)
+        }
+        await session.shutDown()
+        _ = try await accepted
+    }
+
+    private static func attackWithAnswersThatAreNeverTaken() async throws {
+        let relay = try await TestTunnelRelay()
+        let service = Service("test") { connection, _ in
+            try await connection.respond { _ in ["Data": .data(Array(repeating: 1, count: 1 << 20))] }
+        }
+        let target = try SessionSide(services: [service, .echo("echo")])
+        try await otherIsServed(relay, by: target)
+        let before = try residentBytes()
+        let peer = try await TalkingPeer.connect(relay, to: target) { frame in
+            // Asks as soon as it may, and grants nothing.
+            guard case .opened = frame.payload else { return [] }
+            return (1...16).map { SessionFrame(.request(empty, timeLeft: nil), connection: frame.connection, number: UInt32($0)) }
+        }
+        peer.open(60)
+        // As many answers as fit into the session's part, and all that are being handled wait.
+        while await peer.session.inventory()["responses"] ?? 0 < 31 || target.memory.answers.free > 98 << 20 { await Task.yield() }
+        try await otherIsServed(relay, by: target)
+        #expect(try residentBytes() - before < wanted)
+        try? await peer.channel.close().get()
+        await target.hasFree(128 << 20)
+        try await otherIsServed(relay, by: target)
+        #expect(try residentBytes() - before < wanted)
+    }
+
+    private static func attackWithMessagesThatGrow() async throws {
+        let relay = try await TestTunnelRelay()
+        // It keeps its requests as long as there is a connection.
+        let service = Service("test") { connection, _ in
+            try await connection.respond { request in
+                await Signal().wait()
+                return request.message
+            }
+        }
+        let target = try SessionSide(services: [service, .echo("echo")])
+        try await otherIsServed(relay, by: target)
+        let before = try residentBytes()
+        let message = zeros(1 << 20)
+        let peer = try await TalkingPeer.connect(relay, to: target) { frame in
+            switch frame.payload {
+            case .opened:
+                (1...16).map {
+                    let request = SessionFrame.Payload.request(.announced(message.readableBytes), timeLeft: nil)
+                    return SessionFrame(request, connection: frame.connection, number: UInt32($0))
+                }
+            case .grant(.request): TalkingPeer.data(message, for: frame)
+            default: []
+            }
+        }
+        peer.open(16)
+        // One is decoded, and no other fits beside it; as many as may have arrived.
+        while target.memory.decoded.free > 105 << 20 || target.memory.arriving.free > 98 << 20 { await Task.yield() }
+        try await otherIsServed(relay, by: target)
+        #expect(try residentBytes() - before < wanted)
+        try? await peer.channel.close().get()
+        await target.hasFree(128 << 20)
+        try await otherIsServed(relay, by: target)
+        #expect(try residentBytes() - before < wanted)
+    }
+
+    @Test func answersThatAreNeverTakenFillNoMoreThanTheSessionsPart() async {
+        await #expect(processExitsWith: .success) { try await SessionMemoryAttackTests.attackWithAnswersThatAreNeverTaken() }
+    }
+
+    @Test func messagesThatGrowWhenTheyAreDecodedFillNoMoreThanTheSessionsPart() async {
+        await #expect(processExitsWith: .success) { try await SessionMemoryAttackTests.attackWithMessagesThatGrow() }
+    }
+    #endif
+
+    @Test func aMessageThatWouldTakeMoreThanThereEverIsIsRefusedBeforeItIsDecoded() async throws {
+        let relay = try await TestTunnelRelay()
+        let handled = Shared(0)
+        let service = Service("test") { connection, _ in
+            try await connection.respond { request in
+                handled.withLock { $0 += 1 }
+                return [:]
+            }
+        }
+        let target = try SessionSide(services: [service])
+        let message = Self.zeros((1 << 21) - 2)
+        let failures = AsyncStream.makeStream(of: SessionFailure.self)
+        let peer = try await TalkingPeer.connect(relay, to: target) { frame in
+            switch frame.payload {
+            case .opened:
+                return [SessionFrame(.request(.announced(message.readableBytes), timeLeft: nil), connection: frame.connection, number: 1)]
+            case .grant(.request): return TalkingPeer.data(message, for: frame)
+            case .error(let failure): failures.continuation.yield(failure)
+            default: break
+            }
+            return []
+        }
+        peer.open(1)
+        var reasons = failures.stream.makeAsyncIterator()
+        let reason = await reasons.next()
+        #expect(reason?.code == .messageTooLarge)
+        #expect(reason?.message.contains(Limit.assemblyBytesPerSession.rawValue) == true)
+        #expect(handled.value == 0)
+        await target.hasFree(128 << 20)
+        try? await peer.channel.close().get()
+        await relay.stop()
+    }
+
+    @Test func anAnswerThatWouldTakeMoreThanThereEverIsIsRefusedByItsCaller() async throws {
+        let answer = ValueSet.Value.array(Array(repeating: .int(0), count: (1 << 21) - 2))
+        let service = Service("test") { connection, _ in try await connection.respond { _ in ["a": answer] } }
+        try await SessionWorld.with(services: [service]) { world in
+            let connection = try await world.open()
+            #expect(await code { () async throws(AppServiceError) in try await connection.send([:]) } == .messageTooLarge)
+            await world.opener.hasFree(128 << 20)
+        }
+    }
+
+    /// To ask and to take it back must not make room for more while the handler still has the message.
+    @Test func aRequestThatIsTakenBackCountsUntilItsHandlerIsDone() async throws {
+        let relay = try await TestTunnelRelay()
+        let (began, goOn) = (Signal(), Signal())
+        let service = Service("test") { connection, _ in
+            try await connection.respond { request in
+                began.happen()
+                // It does not look whether it is cancelled.
+                await Task { await goOn.wait() }.value
+                return ["Count": .int(Int64(request.message.count))]
+            }
+        }
+        let target = try SessionSide(services: [service])
+        let message = Self.zeros(100_000)
+        let peer = try await TalkingPeer.connect(relay, to: target) { frame in
+            switch frame.payload {
+            case .opened:
+                [SessionFrame(.request(.announced(message.readableBytes), timeLeft: nil), connection: frame.connection, number: 1)]
+            case .grant(.request): TalkingPeer.data(message, for: frame)
+            default: []
+            }
+        }
+        peer.open(1)
+        await began.wait()
+        let held = target.memory.decoded.free
+        #expect(held <= 128 << 20 - 2_300_000)
+        peer.say([SessionFrame(.cancel, connection: TalkingPeer.id(0), number: 1)])
+        while await peer.session.inventory()["exchanges"] != nil { await Task.yield() }
+        #expect(target.memory.decoded.free == held)
+        goOn.happen()
+        await target.hasFree(128 << 20)
+        try? await peer.channel.close().get()
+        await relay.stop()
+    }
+
+    @Test func connectionsMultiplyNoHandlers() async throws {
+        let relay = try await TestTunnelRelay()
+        let (running, goOn) = (Shared(0), Signal())
+        let slow = Service("test") { connection, _ in
+            try await connection.respond { _ in
+                running.withLock { $0 += 1 }
+                await goOn.wait()
+                return [:]
+            }
+        }
+        let target = try SessionSide(services: [slow, .echo("echo")])
+        let echoed = Signal()
+        let responses = Shared(0)
+        let peer = try await TalkingPeer.connect(relay, to: target) { frame in
+            switch frame.payload {
+            case .opened where frame.connection == TalkingPeer.id(100): return [TalkingPeer.request(Self.empty, 1, on: 100)]
+            case .opened:
+                return (1...16).map { SessionFrame(.request(Self.empty, timeLeft: nil), connection: frame.connection, number: $0) }
+            case .response where frame.connection == TalkingPeer.id(100): echoed.happen()
+            case .response: responses.withLock { $0 += 1 }
+            default: break
+            }
+            return []
+        }
+        peer.open(40)
+        while await peer.session.inventory()["exchanges"] != 640 { await Task.yield() }
+        while running.value < HandlerTurns.usual { await Task.yield() }
+        // Another service of the same session is not held up.
+        peer.say([TalkingPeer.open(100, to: "echo")])
+        await echoed.wait()
+        #expect(running.value == HandlerTurns.usual)
+        // All have their turn.
+        goOn.happen()
+        while responses.value < 640 { await Task.yield() }
+        #expect(running.value == 640)
+        try? await peer.channel.close().get()
+        await relay.stop()
+    }
+}

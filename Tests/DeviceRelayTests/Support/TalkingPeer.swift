@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import NIOCore
+import NIOSSL
+import RelayProtocol
+
+/// A peer with a proper key that says what it likes, and hears the frames of the other side.
+struct TalkingPeer: Sendable {
+    let channel: any Channel
+    /// The other side's session with it.
+    let session: PeerSession
+
+    /// - Parameter answer: What it says to a frame, on the channel's loop.
+    static func connect(
+        _ relay: TestTunnelRelay,
+        to target: SessionSide,
+        answer: @escaping @Sendable (SessionFrame) -> [SessionFrame] = { _ in [] }
+    ) async throws -> TalkingPeer {
+        var configuration = try TestCertificate().clientConfiguration()
+        configuration.applicationProtocols = ["device-relay/1"]
+        let context = try NIOSSLContext(configuration: configuration)
+        let tunnel = relay.tunnel()
+        async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
+        let channel = try await tunnel.opener.connect(timeout: .seconds(10)) { channel in
+            try channel.pipeline.syncOperations.addHandler(NIOSSLClientHandler(context: context, serverHostname: nil))
+            try channel.pipeline.syncOperations.addHandler(FrameHandler(answer))
+        }
+        channel.writeAndFlush(ByteBuffer(bytes: SessionTrustTests.settings), promise: nil)
+        return TalkingPeer(channel: channel, session: try await accepted)
+    }
+
+    func say(_ frames: [SessionFrame]) { channel.writeAndFlush(FrameHandler.bytes(of: frames), promise: nil) }
+
+    /// Opens connections 1, 3, 5 … to a service.
+    func open(_ count: Int, to service: String = "test") {
+        say((0..<count).map { Self.open($0, to: service) })
+    }
+
+    static func id(_ index: Int) -> SessionConnectionID { SessionConnectionID(UInt32(2 * index + 1)) }
+
+    static func open(_ index: Int, to service: String) -> SessionFrame {
+        SessionFrame(.open(SessionOpening(serviceName: service, packageID: "com.example.app")), connection: id(index))
+    }
+
+    static func request(_ message: SessionFrame.Message, _ number: Int, on index: Int) -> SessionFrame {
+        SessionFrame(.request(message, timeLeft: nil), connection: id(index), number: UInt32(number))
+    }
+
+    /// A granted message.
+    static func data(_ message: ByteBuffer, for grant: SessionFrame) -> [SessionFrame] {
+        var message = message
+        var frames: [SessionFrame] = []
+        while let slice = message.readSlice(length: min(message.readableBytes, 32 << 10)), slice.readableBytes > 0 {
+            let payload = SessionFrame.Payload.data(slice, of: .request, isLast: message.readableBytes == 0)
+            frames.append(SessionFrame(payload, connection: grant.connection, number: grant.number))
+        }
+        return frames
+    }
+}
+
+/// Reads frames, and writes what is said to them.
+private final class FrameHandler: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+    private var decoder = SessionFrameDecoder()
+    private let answer: @Sendable (SessionFrame) -> [SessionFrame]
+
+    init(_ answer: @escaping @Sendable (SessionFrame) -> [SessionFrame]) { self.answer = answer }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        decoder.append(unwrapInboundIn(data))
+        while let frame = try? decoder.next() {
+            let frames = answer(frame)
+            if !frames.isEmpty { context.writeAndFlush(wrapOutboundOut(Self.bytes(of: frames)), promise: nil) }
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+
+    static func bytes(of frames: [SessionFrame]) -> ByteBuffer {
+        var bytes = ByteBuffer()
+        for frame in frames { SessionFrameEncoder.write(frame, to: &bytes) }
+        return bytes
+    }
+}

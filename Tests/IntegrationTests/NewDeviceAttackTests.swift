@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import Foundation
+import RelayProtocol
+import RelayTesting
+import Testing
+
+/// A device that nobody has approved, and that wants another one to be out of reach.
+@Suite(.timeLimit(.minutes(10))) struct NewDeviceAttackTests {
+    @Test func itHoldsFewSessionsAndKnownDevicesAreServed() async throws {
+        let home = try await TestHome()
+        let tablet = try await home.device("Tablet")
+        let pc = try await home.device("PC")
+        for await event in pc.platform.remoteSystems() where event == .enumerationCompleted { break }
+        try await pc.platform.publish(Talk.app(), for: pc.account)
+        let phone = try await home.device("Phone")
+        try await phone.sees("PC") { !$0.apps.isEmpty }
+        try await tablet.sees("PC") { !$0.apps.isEmpty }
+        let target = try pc.id
+
+        // Each of its processes has a session of its own.
+        func open(_ platform: ConnectedDevicesPlatform) async -> String {
+            await Talk.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }
+        }
+        var processes = [phone.platform]
+        for _ in 0..<2 {
+            let process = phone.sibling()
+            try await process.start()
+            for await systems in process.remoteSystems().snapshots
+            where systems.contains(where: { $0.displayName == "PC" && !$0.apps.isEmpty }) { break }
+            processes.append(process)
+        }
+        #expect(await open(processes[0]) == "notAuthorized")
+        #expect(await open(processes[1]) == "notAuthorized")
+        // Declined, and the error says so.
+        #expect(await open(processes[2]) == "appUnavailable")
+
+        let connection = try await tablet.platform.open("echo", on: target)
+        #expect(try await connection.send(["Text": "known"]) == ["Text": "known"])
+        // When its sessions end, there is room again.
+        await processes[1].shutdown()
+        while await open(processes[2]) != "notAuthorized" { try await Task.sleep(for: .milliseconds(50)) }
+        for process in processes { await process.shutdown() }
+        for device in [tablet, pc] { await device.platform.shutdown() }
+    }
+}

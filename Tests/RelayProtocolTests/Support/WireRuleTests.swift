@@ -88,6 +88,11 @@ import Testing
             words: "A head beyond them is answered with 400",
             tests: [("RelayServerTests/Hostile/BoundaryTests", "headersOfHTTP")]
         ),
+        Rule(
+            page: "agent.md",
+            words: "An *entry* is a set of `name` (text)",
+            tests: [("RelayCommandTests/FilesFormTests", "entriesHaveTheTypesOfThePage")]
+        ),
     ]
 
     @Test(arguments: rules) func theRuleIsOnItsPageAndATestShowsIt(_ rule: Rule) throws {

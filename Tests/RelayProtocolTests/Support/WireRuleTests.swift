@@ -4,7 +4,7 @@
 import Foundation
 import Testing
 
-/// Rules of the wire that somebody who reads the page for an implementation of his own asks for: where each is written, and which test shows it.
+/// Rules of the wire that an implementation from the documents depends on: where each is written, and which test shows it.
 @Suite struct WireRuleTests {
     struct Rule: CustomTestStringConvertible {
         let page: String

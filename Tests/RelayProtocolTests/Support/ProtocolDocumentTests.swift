@@ -47,4 +47,51 @@ import Testing
         #expect(types.count > 25)
         for type in types { #expect(document.contains("`\(type)`"), "\(type)") }
     }
+
+    /// The fields of each message are in the line of its table, those of what it carries somewhere on the page.
+    @Test func everyFieldOfAControlMessageIsThere() throws {
+        let lines = document.split(separator: "\n")
+        for vector in try VectorFolder.read(ControlVectors.self, "control").valid {
+            guard case .object(let fields) = try JSONDecoder().decode(JSONValue.self, from: Data(vector.frame.utf8)) else {
+                Issue.record("\(vector.name)")
+                continue
+            }
+            let rows = lines.filter { line in
+                // What a final status carries has a table of its own.
+                line.hasPrefix("| `\(vector.type)` |")
+                    || vector.type == "command.status" && (line.hasPrefix("| `target` |") || line.hasPrefix("| `relay` |"))
+            }
+            for (name, value) in fields where name != "type" {
+                #expect(rows.contains { $0.contains("`\(name)`") }, "\(vector.type).\(name)")
+                // The names of limits have a table of their own, which is looked at above.
+                guard name != "limits" else { continue }
+                for inner in names(in: value) { #expect(document.contains("`\(inner)`"), "\(vector.type).\(name) … \(inner)") }
+            }
+        }
+    }
+
+    /// The fields of each signed statement and of a command's header are in the page's CDDL.
+    @Test func everyFieldOfASignedStatementIsThere() throws {
+        let (identities, commands) = (
+            try VectorFolder.read(IdentityVectors.self, "identity"), try VectorFolder.read(CommandVectors.self, "commands")
+        )
+        let statements = identities.valid.map { ("\($0.kind)", $0.fields) } + commands.commands.map { ("header", $0.header) }
+        for (kind, value) in statements + commands.receipts.map({ ("receipt", $0.fields) }) {
+            guard case .object(let fields) = value else {
+                Issue.record("\(kind)")
+                continue
+            }
+            #expect(fields.count >= 4)
+            for name in fields.keys { #expect(document.contains("\"\(name)\": "), "\(kind).\(name)") }
+        }
+    }
+
+    /// The keys of all objects in a value.
+    private func names(in value: JSONValue) -> [String] {
+        switch value {
+        case .object(let fields): Array(fields.keys) + fields.values.flatMap(names)
+        case .array(let values): values.flatMap(names)
+        default: []
+        }
+    }
 }

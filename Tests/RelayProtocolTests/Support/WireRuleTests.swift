@@ -4,7 +4,7 @@
 import Foundation
 import Testing
 
-/// Rules of the wire that somebody who reads the page for an implementation of his own asks for: where each is written, and which test shows it.
+/// Rules of the wire that an implementation from the documents depends on: where each is written, and which test shows it.
 @Suite struct WireRuleTests {
     struct Rule: CustomTestStringConvertible {
         let page: String
@@ -87,6 +87,11 @@ import Testing
             page: "relay.md",
             words: "A head beyond them is answered with 400",
             tests: [("RelayServerTests/Hostile/BoundaryTests", "headersOfHTTP")]
+        ),
+        Rule(
+            page: "agent.md",
+            words: "An *entry* is a set of `name` (text)",
+            tests: [("RelayCommandTests/FilesFormTests", "entriesHaveTheTypesOfThePage")]
         ),
     ]
 

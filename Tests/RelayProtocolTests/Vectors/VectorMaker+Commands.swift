@@ -241,7 +241,7 @@ extension VectorMaker {
         let replyCases: [(String, String, String)] = [
             ("to another command", "launch", answer.encoded),
             (
-                "for a key of somebody else", "message",
+                "for the key of another endpoint", "message",
                 try reply([:], to: messages[1], recipient: "other.agreement", "ephemeral.refused").encoded
             ),
             ("a bit of the ciphertext flipped", "message", try replied { $0["body"] = .data(flipped(hex(answer.seal.ciphertext), at: 0)) }),

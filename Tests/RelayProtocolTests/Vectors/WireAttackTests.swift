@@ -7,7 +7,7 @@ import Testing
 
 @testable import RelayProtocol
 
-/// Somebody on the way changes or cuts off what is in `docs/vectors`. Nothing of it is taken for the original, and nothing traps.
+/// A relay, or the network, changes or cuts off what is in `docs/vectors`. Nothing of it is taken for the original, and nothing traps.
 @Suite struct WireAttackTests {
     /// The bytes cut off at every place, and with one bit of every byte flipped, each another.
     private func damaged(_ bytes: [UInt8]) -> [[UInt8]] {
@@ -53,7 +53,7 @@ import Testing
         for vector in try VectorFolder.read(InvitationVectors.self, "invitations").invitations {
             let text = Array(vector.link.utf8)
             for bytes in damaged(text) {
-                // Whoever changes a link can put another id in it; but an id is whole, or the link is refused.
+                // A changed link may hold another id; but an id is whole, or the link is refused.
                 guard let link = try? JoinLink(parsing: String(decoding: bytes, as: UTF8.self)) else { continue }
                 #expect(link.relay.description.utf8.count == 52)
                 #expect(link.by == nil || link.proof != nil, "\(link)")

@@ -55,13 +55,14 @@ import Testing
                     )
                 }
                 return .named(answer.exceeded)
-            case .mailboxCommandsPerSender: return try await launch(on: pc, numbers: 2...4, padding: 0)
             case .mailboxCommands:
-                // What is left for others.
-                _ = try await launch(on: pc, numbers: 5...6, padding: 0)
+                _ = try await launch(on: pc, numbers: 2...4, padding: 0)
                 return try await launch(on: pc, numbers: 1...2, padding: 0, from: tv)
-            case .mailboxBytesPerSender: return try await launch(on: tv, numbers: 1...2, padding: 2_000)
-            case .mailboxBytes: return try await launch(on: tv, numbers: 1...1, padding: 3_500, from: pc)
+            case .mailboxBytes:
+                _ = try await launch(on: tv, numbers: 1...1, padding: 2_000)
+                return try await launch(on: tv, numbers: 1...1, padding: 3_500, from: pc)
+            case .mailboxCommandsPerSender: return try await launch(on: watch, numbers: 1...4, padding: 0)
+            case .mailboxBytesPerSender: return try await launch(on: tv, numbers: 2...2, padding: 2_000)
             case .endpointsPerAccount: return try await rejected(late)
             case .endpointsEverPerAccount:
                 // One that is revoked makes room among the endpoints, and none among all that ever were.
@@ -82,7 +83,7 @@ import Testing
                 return try await repeated { .commandCancel(.init(ref: $0, id: id)) }
             case .watchesPerSecond: return try await repeated { .watch(.init(ref: $0)) }
             case .publishesPerSecond: return try await repeated { .unpublish(.init(ref: $0, appID: "a")) }
-            case .tunnelOpensPerSecond: return try await repeated { .tunnelOpen(.init(ref: $0, target: pc.id, timeout: 1)) }
+            case .tunnelOpensPerSecond: return try await repeated { .tunnelOpen(.init(ref: $0, target: late.id, timeout: 1)) }
             case .helloSeconds:
                 let channel = try await TestWebSocket.open(try await TestSocket(port: relayd.port), host: relayd.host)
                 return .closed(await channel.closeCode())

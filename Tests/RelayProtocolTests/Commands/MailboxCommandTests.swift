@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test func timesAtTheEdgeDoNotTrap() {
-        let (row, _) = MailboxCommand.store(.test(number: 1, created: .max, expires: .max), inDoubt: true, targetIsConnected: true)
+        let (row, _) = MailboxCommand.store(.test(number: 1, created: .max, expires: .max), inDoubt: true)
         #expect(row.nextDeadline == .max)
         var ended = MailboxCommand(restoring: command, state: .final(done, since: .max))
         #expect(ended.timePassed(now: 0) == [])

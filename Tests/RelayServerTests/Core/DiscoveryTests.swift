@@ -32,7 +32,15 @@ import Foundation
         let available = Presence(.available, .connected, since: start)
         #expect(
             try await eyes.hear() == [
-                .endpointAdded(.init(endpoint: device.id, introduction: .init(record: record), registrations: [], presence: available))
+                .endpointAdded(
+                    .init(
+                        endpoint: device.id,
+                        introduction: .init(record: record),
+                        registrations: [],
+                        presence: available,
+                        joining: Joining(time: start)
+                    )
+                )
             ]
         )
         let (player, other) = (try device.registration(account), try device.registration(account, appID: "other"))
@@ -66,7 +74,13 @@ import Foundation
         #expect(
             again.contains(
                 .endpointAdded(
-                    .init(endpoint: device.id, introduction: introduction, registrations: [Blob(player.encoded)], presence: available)
+                    .init(
+                        endpoint: device.id,
+                        introduction: introduction,
+                        registrations: [Blob(player.encoded)],
+                        presence: available,
+                        joining: Joining(time: start)
+                    )
                 )
             )
         )
@@ -177,17 +191,19 @@ import Foundation
     }
 
     @Test func vouchersAreBounded() async throws {
-        let world = try await CoreWorld()
+        var limits = Limits()
+        limits[.endpointsPerAccount] = 400
+        let world = try await CoreWorld(limits: limits)
         let device = TestDevice(subject: "me")
-        _ = try await world.open(device)
-        var codes: [ControlErrorCode?] = []
-        for index in 0..<17 {
-            let session = try await world.open(TestDevice(subject: "me"))
-            let voucher = Blob<BlobKinds.Voucher>(Array(repeating: UInt8(index), count: 4_096))
-            codes.append(
-                try await session.say(.endpointApprove(.init(ref: testRef(), endpoint: device.id, voucher: voucher))).last?.failure?.code
-            )
+        let account = try await world.open(device).account
+        var code: ControlErrorCode?
+        for _ in 0..<399 where code == nil {
+            let giver = TestDevice(subject: "me")
+            let session = try await world.connect(giver.hello(account)).get()
+            code = try await session.say(giver.approval(of: device, account: account)).last?.failure?.code
         }
-        #expect(codes == Array(repeating: nil, count: 16) + [.limitExceeded])
+        #expect(code == .limitExceeded)
+        let bytes = try await world.store.beneath.transact { try $0.vouchers(for: device.id).reduce(0) { $0 + $1.count } }
+        #expect(((63 << 10)...(64 << 10)).contains(bytes))
     }
 }

@@ -79,8 +79,11 @@ struct Intrusion {
                 (.endpointUpdate(.init(ref: ref, record: Blob($0.encoded))), ofHosts(.refused(.signatureInvalid)))
             }
         case .endpointApprove:
-            let voucher = try Signed(Voucher(by: eve.id, for: try pc.record(), time: 1), key: eve.identityKey)
-            return [(.endpointApprove(.init(ref: ref, endpoint: pc.id, voucher: Blob(voucher.encoded))), .refused(.notFound))]
+            return try [(eve.account, ControlErrorCode.notFound), (pc.account, .signatureInvalid)].map { account, code in
+                let voucher = Voucher(by: eve.id, for: try pc.record(account: account), time: 1)
+                let signed = try Signed(voucher, key: eve.identityKey)
+                return (.endpointApprove(.init(ref: ref, endpoint: pc.id, voucher: Blob(signed.encoded))), .refused(code))
+            }
         case .endpointRevoke:
             return try [(eve.account, ControlErrorCode.notFound), (pc.account, .signatureInvalid)].map { account, code in
                 let revocation = try eve.revocation(of: pc, account: account)

@@ -66,7 +66,7 @@ import Testing
         #expect(await thief.closeCode() == 1008)
         for endpoint in [phone, pc] { #expect(try await isAlive(endpoint)) }
         let next = WireEndpoint("Next", at: relayd)
-        next.steal(from: loose)
+        next.steal(from: thief)
         // The issuer is told after the relay's commit.
         for _ in 0..<1_000 {
             guard case .welcome = try await next.greet(role: .client).1 else { break }

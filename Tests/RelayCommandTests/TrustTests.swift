@@ -34,6 +34,27 @@ import Testing
         #expect((launch["from"] as? [String: Any])?["new"] as? Bool == false)
     }
 
+    @Test func whatNobodyHasCheckedIsMarked() async throws {
+        let account = try await TestAccount()
+        let tv = try await account.device(named: "TV")
+        // It joined by a link of the relay, so that nobody could tell it who the TV is.
+        let phone = try await account.device(named: "Phone")
+        let listed = try await phone.relay("devices", "--all", "--json").json["endpoints"] as? [[String: Any]] ?? []
+        let entry = try #require(listed.first { $0["name"] as? String == "TV" })
+        #expect(entry["new"] as? Bool == false)
+        #expect(entry["unverified"] as? Bool == true)
+        #expect(try await phone.relay("devices", "--all").text.contains("TV (unverified)"))
+        #expect(try await tv.relay("devices", "--all").text.contains("Phone (new)"))
+        // It joined by the link of another device.
+        let tablet = try TestDevice()
+        #expect(try await tablet.relay("join", try await tv.relay("invite").text, "--name", "Tablet").status == 0)
+        for device in [tv, tablet] {
+            let known = try await device.relay("devices", "--all", "--json").json["endpoints"] as? [[String: Any]] ?? []
+            let marked = known.filter { $0["unverified"] as? Bool == true || $0["new"] as? Bool == true }
+            #expect(marked.compactMap { $0["name"] as? String } == ["Phone"])
+        }
+    }
+
     @Test func aNewDeviceIsApprovedFirst() async throws {
         let account = try await TestAccount()
         let tv = try await account.device(named: "TV")

@@ -116,6 +116,8 @@ struct PeerBook: Sendable {
         // The same directory, so that its watchers are told what has changed.
         book.directory = directory
         book.removeAll()
+        // What disturbed discovery before is over.
+        book.directory.beginEnumeration()
         return book
     }
 

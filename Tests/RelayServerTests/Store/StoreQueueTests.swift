@@ -35,9 +35,9 @@ import Testing
     @Test func aGroupTakesAShareOfAnAccount() {
         var queue = StoreQueue<Int>()
         for number in 0..<200 { queue.append(number, for: Self.account(1)) }
-        #expect(queue.take(512) == Array(0..<64))
+        #expect(queue.take(512) == Array(0..<32))
         queue.append(1_000, for: Self.account(2))
-        #expect(queue.take(512) == [64, 1_000] + Array(65..<128))
+        #expect(queue.take(512) == [32, 1_000] + Array(33..<64))
     }
 
     @Test(arguments: 0..<20) func nothingIsLostAndEachAccountKeepsItsOrder(seed: Int) {

@@ -7,7 +7,7 @@ import NIOCore
 /// delays the others by its share of a group only.
 struct StoreQueue<Work> {
     /// How much work of one account a group takes. A larger share would only make the others wait for it.
-    static var share: Int { 64 }
+    static var share: Int { 32 }
 
     private var lines: [AccountID?: CircularBuffer<Work>] = [:]
     /// The accounts that have work, the next to be served first.

@@ -67,7 +67,7 @@ import Testing
         let world = try await CoreWorld()
         let (sender, target) = (TestDevice(subject: "eve"), TestDevice(subject: "eve"))
         let near = try await world.open(sender)
-        _ = try await world.open(target)
+        try await world.open(target).disconnect()
         for number in 1...100 {
             try await near.send(try await world.command(from: sender, to: target, number: UInt64(number), life: 1_000))
         }

@@ -263,6 +263,8 @@ struct Attack: Sendable {
             }
             if isIdle { Thread.sleep(forTimeInterval: 0.001) }
         }
+        // Otherwise the relay serves what it has received before it sees the end.
+        for channel in channels { channel.socket.reset() }
         return bytes
     }
 

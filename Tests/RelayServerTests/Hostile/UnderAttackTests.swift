@@ -10,7 +10,7 @@ import Testing
 
 /// Attacks on a running relay, each while somebody else uses it from another address. With `DEVICE_RELAY_ATTACK` set to a number of
 /// requests, as `scripts/attack` does, their times are measured and printed; without, only that each is answered counts.
-@Suite(.timeLimit(.minutes(30))) struct UnderAttackTests {
+@Suite(.serialized, .timeLimit(.minutes(30))) struct UnderAttackTests {
     /// KiB that the relay may hold at the worst moment.
     static let memoryCeiling = 384 << 10
     /// KiB that it may hold more afterwards than before; a system's allocator keeps some of what it had.

@@ -24,7 +24,14 @@ package struct Composition {
         let clock = RelayClock.system
         let now: @Sendable () -> Milliseconds = { clock.now().time }
         let withdrawals = Withdrawals()
-        let issuer = try Issuer.open(configuration, relay: key.id, now: now, logger: logger) { withdrawals.add($0) }
+        let issuer = try Issuer.open(
+            configuration.dataDirectory,
+            origins: try configuration.origins(),
+            relay: key.id,
+            now: now,
+            logger: logger,
+            revoked: { withdrawals.add($0) }
+        )
         var trusted = TrustedIssuer(
             key: "embedded",
             urls: Set(issuer.urls),
@@ -93,24 +100,22 @@ extension TokenVerifier {
 }
 
 extension Issuer {
-    /// The issuer of a data directory, known under the relay's addresses.
+    /// The issuer of a data directory.
+    /// - Parameters:
+    ///   - origins: the relay's addresses, under which the issuer is known; none for a command that is run beside the relay.
+    ///   - mayInvite: whether the endpoint with the key of this thumbprint may invite others.
     package static func open(
-        _ configuration: RelayConfiguration,
+        _ directory: String,
+        origins: [WebOrigin],
         relay: RelayID,
         now: @escaping @Sendable () -> Milliseconds,
         logger: Logger,
+        mayInvite: @escaping @Sendable (_ thumbprint: String) async -> Bool = { _ in true },
         revoked: @escaping @Sendable (RevokedLogin) -> Void = { _ in }
     ) throws -> Issuer {
-        try Issuer(
-            settings: .init(
-                directory: configuration.dataDirectory,
-                origins: try configuration.origins().map(\.description),
-                audience: "\(relay)"
-            ),
-            now: now,
-            logger: logger,
-            revoked: revoked
-        )
+        var settings = Settings(directory: directory, origins: origins.map(\.description), audience: "\(relay)")
+        settings.mayInvite = mayInvite
+        return try Issuer(settings: settings, now: now, logger: logger, revoked: revoked)
     }
 }
 

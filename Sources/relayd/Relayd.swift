@@ -15,7 +15,10 @@ struct Relayd: AsyncParsableCommand {
         commandName: "relayd",
         abstract: "The relay service of Device Relay.",
         version: "relayd \(BuildVersion.text)",
-        subcommands: [ServeCommand.self, AccountCommand.self, InviteCommand.self, LimitsCommand.self, DemoCommand.self],
+        subcommands: [
+            ServeCommand.self, AccountCommand.self, InviteCommand.self, BackupCommand.self, RestoreCommand.self, LimitsCommand.self,
+            DemoCommand.self,
+        ],
         defaultSubcommand: ServeCommand.self
     )
 

@@ -16,9 +16,9 @@ final class WireEndpoint {
     /// Each channel as if it were another process's.
     var instance: Blob<BlobKinds.Instance> { .random() }
     let name: String
-    private let relayd: RelaydProcess
+    let relayd: RelaydProcess
     var token = ""
-    private var refreshToken = ""
+    private(set) var refreshToken = ""
     private(set) var account = "unknown"
     private(set) var relay: RelayID?
     private var socket: TestWebSocket?
@@ -56,14 +56,15 @@ final class WireEndpoint {
     func join(_ link: String, isBound: Bool = true) async throws {
         let link = try JoinLink(parsing: link, plainHTTP: .allowed)
         relay = link.relay
-        let now = Milliseconds(clamping: Int64(Date().timeIntervalSince1970 * 1_000))
-        var random = SystemRandomNumberGenerator()
-        let jti = (0..<16).map { _ in UInt8.random(in: 0...255, using: &random) }
-        let proof = try DPoPProof.make(method: "POST", url: "\(link.origin)/auth/token", jti: jti, now: now, with: identityKey)
         let form =
             "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Apre-authorized_code&client_id=org.example.test"
             + "&pre-authorized_code=\(link.invite.exposed)"
-        let answer = try await post("/auth/token", form, fields: isBound ? "DPoP: \(proof)\r\n" : "")
+        let answer = try await post("/auth/token", form, fields: isBound ? "DPoP: \(try proof(for: "/auth/token"))\r\n" : "")
+        try take(answer)
+    }
+
+    /// Keeps the tokens of an answer.
+    func take(_ answer: String) throws {
         struct Answer: Decodable {
             var accessToken: String
             var refreshToken: String
@@ -82,14 +83,14 @@ final class WireEndpoint {
         _ = try await post("/auth/revoke", "client_id=org.example.test&token=\(refreshToken)")
     }
 
-    private func post(_ path: String, _ form: String, fields: String = "") async throws -> String {
+    func post(_ path: String, _ form: String, fields: String = "") async throws -> String {
         let socket = try await TestSocket(port: relayd.port)
         try await socket.send(
             "POST \(path) HTTP/1.1\r\nHost: \(relayd.host)\r\nConnection: close\r\n\(fields)"
                 + "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: \(form.utf8.count)\r\n\r\n\(form)"
         )
         let answer = await socket.textUntilClosed()
-        guard answer.hasPrefix("HTTP/1.1 200") else { throw Unexpected(message: String(answer.prefix { $0 != "\r\n" })) }
+        guard answer.hasPrefix("HTTP/1.1 200") else { throw Unexpected(message: answer) }
         return answer
     }
 

@@ -29,11 +29,18 @@ package struct Composition {
         let withdrawals = Withdrawals()
         let inviting = Inviting()
         let issuer = try Issuer.open(
-            configuration,
+            configuration.dataDirectory,
+            origins: try configuration.origins(),
             relay: key.id,
             now: now,
             logger: logger,
-            mayInvite: { await inviting.mayInvite(key: $0, subject: $1) },
+            adjust: { settings in
+                settings.mayInvite = { await inviting.mayInvite(key: $0, subject: $1) }
+                settings.failuresPerMinute = configuration.tokenFailuresPerMinute
+                settings.failureAddresses = configuration.tokenFailureAddresses
+                // An endpoint refreshes once in a quarter of an hour.
+                settings.grantsPerMinute = 10 * configuration.limits[.endpointsPerAccount]
+            },
             revoked: { withdrawals.add($0) }
         )
         var trusted = TrustedIssuer(
@@ -133,31 +140,22 @@ extension TokenVerifier {
 }
 
 extension Issuer {
-    /// The issuer of a data directory, known under the relay's addresses.
+    /// The issuer of a data directory.
+    /// - Parameters:
+    ///   - origins: the relay's addresses, under which the issuer is known; none for a command that is run beside the relay.
+    ///   - mayInvite: whether the endpoint with the key of this thumbprint may invite others.
     package static func open(
-        _ configuration: RelayConfiguration,
+        _ directory: String,
+        origins: [WebOrigin],
         relay: RelayID,
         now: @escaping @Sendable () -> Milliseconds,
         logger: Logger,
-        mayInvite: @escaping @Sendable (_ thumbprint: String, _ subject: String) async -> Bool = { _, _ in true },
+        adjust: (inout Settings) -> Void = { _ in },
         revoked: @escaping @Sendable (RevokedLogin) -> Void = { _ in }
     ) throws -> Issuer {
-        var settings = Settings(
-            directory: configuration.dataDirectory,
-            origins: try configuration.origins().map(\.description),
-            audience: "\(relay)"
-        )
-        settings.mayInvite = mayInvite
-        settings.failuresPerMinute = configuration.tokenFailuresPerMinute
-        settings.failureAddresses = configuration.tokenFailureAddresses
-        // An endpoint refreshes once in a quarter of an hour.
-        settings.grantsPerMinute = 10 * configuration.limits[.endpointsPerAccount]
-        return try Issuer(
-            settings: settings,
-            now: now,
-            logger: logger,
-            revoked: revoked
-        )
+        var settings = Settings(directory: directory, origins: origins.map(\.description), audience: "\(relay)")
+        adjust(&settings)
+        return try Issuer(settings: settings, now: now, logger: logger, revoked: revoked)
     }
 }
 

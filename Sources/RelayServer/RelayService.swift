@@ -187,6 +187,12 @@ package struct RelayService: Service {
         }
         self.contexts = contexts
         self.listeners = listeners
+        warnOfCertificate()
+    }
+
+    private func warnOfCertificate() {
+        guard let file = configuration.certificateFile else { return }
+        for problem in CertificateProblem.found(inFile: file, for: configuration.urls) { logger.warning("\(problem)") }
     }
 
     /// Reads certificate files again, for new connections. On an error the old certificate stays.
@@ -199,6 +205,7 @@ package struct RelayService: Service {
                 logger.error("the old certificate stays", metadata: ["reason": "\(error)"])
             }
         }
+        warnOfCertificate()
     }
 
     package func run() async throws {

@@ -104,7 +104,9 @@ package final class RelaydProcess {
     }
 
     /// Waits on a thread of its own: whoever waits for a process must not keep tasks from running.
-    nonisolated(nonsending) private func waiting<Result: Sendable>(_ wait: @escaping @Sendable () throws -> Result) async throws -> Result {
+    nonisolated(nonsending) private static func waiting<Result: Sendable>(_ wait: @escaping @Sendable () throws -> Result) async throws
+        -> Result
+    {
         try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread { continuation.resume(with: Swift.Result(catching: wait)) }
         }
@@ -113,7 +115,7 @@ package final class RelaydProcess {
     /// Runs a command to its end and returns what it printed.
     nonisolated(nonsending) package func run(_ arguments: String...) async throws -> String {
         let (process, output) = try start(arguments)
-        let text = try await waiting {
+        let text = try await Self.waiting {
             defer { process.waitUntilExit() }
             return String(decoding: try output.readToEnd() ?? Data(), as: UTF8.self)
         }
@@ -121,19 +123,58 @@ package final class RelaydProcess {
         return text.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
+    /// How a command ended, and what it said.
+    package struct Ended: Sendable {
+        package var status: Int32
+        package var output: String
+        package var error: String
+    }
+
+    /// A command with these arguments and no others.
+    package static func process(_ arguments: [String]) -> Process {
+        let process = Process()
+        process.executableURL = executable
+        process.arguments = arguments
+        return process
+    }
+
+    /// Runs a command with these arguments and no others.
+    nonisolated(nonsending) package static func run(_ arguments: [String]) async throws -> Ended {
+        let process = process(arguments)
+        let errors = ProcessStart.alone { Pipe() }
+        process.standardError = errors
+        let output = try ProcessStart.reading(process)
+        return try await waiting {
+            // Neither fills a pipe.
+            let text = try output.readToEnd() ?? Data()
+            let error = try errors.fileHandleForReading.readToEnd() ?? Data()
+            process.waitUntilExit()
+            return Ended(
+                status: process.terminationReason == .exit ? process.terminationStatus : -1,
+                output: String(decoding: text, as: UTF8.self),
+                error: String(decoding: error, as: UTF8.self)
+            )
+        }
+    }
+
+    /// The next lines that a process prints.
+    nonisolated(nonsending) package static func lines(of output: FileHandle, _ count: Int) async throws -> [String] {
+        try await waiting {
+            var text = Data()
+            while text.count(where: { $0 == UInt8(ascii: "\n") }) < count {
+                let more = output.availableData
+                guard !more.isEmpty else { throw Failed(message: "the process ended before it had said it") }
+                text += more
+            }
+            return String(decoding: text, as: UTF8.self).split(separator: "\n").map(String.init)
+        }
+    }
+
     /// Starts the service and waits for its ready line.
     nonisolated(nonsending) package func start() async throws -> String {
         let (process, output) = try start(["serve"])
         self.process = process
-        let text = try await waiting {
-            var line = Data()
-            while !line.contains(UInt8(ascii: "\n")) {
-                let more = output.availableData
-                guard !more.isEmpty else { throw Failed(message: "relayd ended before it was ready") }
-                line += more
-            }
-            return String(decoding: line, as: UTF8.self)
-        }
+        let text = try await Self.lines(of: output, 1).first ?? ""
         if port == 0, let range = text.firstRange(of: "http://127.0.0.1:") {
             port = Int(text[range.upperBound...].prefix(while: \.isNumber)) ?? 0
         }
@@ -155,7 +196,7 @@ package final class RelaydProcess {
     nonisolated(nonsending) package func stop() async throws -> Int32? {
         guard let process else { return nil }
         process.terminate()
-        try await waiting { process.waitUntilExit() }
+        try await Self.waiting { process.waitUntilExit() }
         self.process = nil
         return process.terminationReason == .exit ? process.terminationStatus : nil
     }

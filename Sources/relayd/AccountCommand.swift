@@ -30,7 +30,8 @@ struct AccountCommand: AsyncParsableCommand {
         @Flag(help: "Print a JSON object.") var json = false
 
         func run() async throws {
-            let (issuer, _) = try await openIssuer(settings)
+            // The account is there before the relay first runs.
+            let (issuer, _) = try openIssuer(settings.read(), .made)
             let subject = try await issuer.makeUser(name: name)
             try json ? printJSON(["id": subject, "name": name]) : print(subject)
         }
@@ -43,7 +44,7 @@ struct AccountCommand: AsyncParsableCommand {
         @Flag(help: "Print a JSON array.") var json = false
 
         func run() async throws {
-            let (issuer, _) = try await openIssuer(settings)
+            let (issuer, _) = try openIssuer(settings.read(), .existing)
             let users = try await issuer.users()
             if json {
                 try printJSON(users.map { ["id": $0.subject, "name": $0.name] })
@@ -65,9 +66,13 @@ struct InviteCommand: AsyncParsableCommand {
     @Flag(help: "Print a JSON object.") var json = false
 
     func run() async throws {
-        let (issuer, link) = try await openIssuer(settings)
+        let configuration = try settings.read()
+        let (issuer, relay) = try openIssuer(configuration, .existing)
         let user = try Self.choose(account, among: try await issuer.users())
-        let invitation = try link(try await issuer.invite(subject: user.subject))
+        let (origin, note) = try configuration.linkOrigin()
+        let code = try await issuer.invite(subject: user.subject)
+        let invitation = try JoinLink(origin: origin, relay: relay, invite: code, plainHTTP: .allowed)
+        if let note { StandardStream.error.writeLine("relayd: \(note)") }
         try json ? printJSON(["link": invitation.text, "account": user.subject]) : print(invitation.text)
     }
 
@@ -94,18 +99,14 @@ struct InviteCommand: AsyncParsableCommand {
     }
 }
 
-/// The issuer of the data directory, beside a relay that may be running, and how its codes become links.
-private func openIssuer(
-    _ settings: ConfigurationOptions
-) async throws -> (Issuer, link: (Secret<String>) throws -> JoinLink) {
-    let configuration = try settings.read()
-    let key = try RelayKey.load(in: configuration.dataDirectory)
+/// The issuer of the data directory, beside a relay that may be running.
+private func openIssuer(_ configuration: RelayConfiguration, _ use: DataDirectory.Use) throws -> (Issuer, RelayID) {
+    let directory = try DataDirectory(configuration.dataDirectory, use)
+    let key = try RelayKey.load(in: directory.path)
     let clock = RelayClock.system
     var logger = Logger(label: "relayd") { StreamLogHandler.standardError(label: $0) }
     logger.logLevel = .warning
-    let issuer = try Issuer.open(configuration, relay: key.id, now: { clock.now().time }, logger: logger)
-    let origin = try configuration.origins().first?.description ?? ""
-    return (issuer, { try JoinLink(origin: origin, relay: key.id, invite: $0, plainHTTP: .allowed) })
+    return (try Issuer.open(directory.path, origins: [], relay: key.id, now: { clock.now().time }, logger: logger), key.id)
 }
 
 private func printJSON(_ value: some Encodable) throws {

@@ -37,7 +37,9 @@ struct ServeCommand: AsyncParsableCommand {
     /// Without an account nobody can do anything: the person who starts the relay gets one.
     private static func greeting(_ issuer: Issuer, _ configuration: RelayConfiguration, _ key: RelayKey) async throws -> String? {
         guard try await issuer.users().isEmpty else { return nil }
-        let name = ProcessInfo.processInfo.environment["USER"].flatMap { $0.isEmpty ? nil : $0 } ?? "me"
+        let user = ProcessInfo.processInfo.environment["USER"] ?? ""
+        // What cannot be an account's name.
+        let name = (1...IssuerUser.maximumNameCharacters).contains(user.unicodeScalars.count) && DisplayText.isPlain(user) ? user : "me"
         let invite = try await issuer.invite(subject: try await issuer.makeUser(name: name))
         let origin = try configuration.origins().first?.description ?? ""
         let link = try JoinLink(origin: origin, relay: key.id, invite: invite, plainHTTP: .allowed)

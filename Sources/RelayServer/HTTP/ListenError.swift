@@ -33,7 +33,8 @@ package struct ListenError: Error, Hashable, Sendable, CustomStringConvertible {
     init?(_ error: any Error, address: ListenAddress, setting: RelaySetting) {
         switch error {
         case let error as IOError: self.init(address: address, errnoCode: error.errnoCode, setting: setting)
-        case is SocketAddressError: self.init(address: address, errnoCode: EADDRNOTAVAIL, setting: setting)
+        case is SocketAddressError, is SocketAddressError.UnknownHost:
+            self.init(address: address, errnoCode: EADDRNOTAVAIL, setting: setting)
         default: return nil
         }
     }

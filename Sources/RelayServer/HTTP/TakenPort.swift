@@ -63,19 +63,21 @@ package final class TakenPort: Sendable {
 }
 
 extension RelayConfiguration {
-    /// Settles which port is meant wherever any free one was asked for.
+    /// Settles which port is meant wherever any free one was asked for, and that every address is one.
     /// - Returns: what keeps the ports; to be held as long as the relay runs.
     package mutating func takePorts() throws -> [TakenPort] {
         var taken: [TakenPort] = []
-        for index in listen.indices where listen[index].port == 0 {
-            let port: TakenPort
+        for index in listen.indices {
+            let address = listen[index]
             do {
-                port = try TakenPort(of: listen[index])
+                _ = try SocketAddress.makeAddressResolvingHost(address.host, port: address.port)
+                guard address.port == 0 else { continue }
+                let port = try TakenPort(of: address)
+                listen[index].port = port.port
+                taken.append(port)
             } catch {
-                throw ListenError(error, address: listen[index], setting: .listen) ?? error
+                throw ListenError(error, address: address, setting: .listen) ?? error
             }
-            listen[index].port = port.port
-            taken.append(port)
         }
         return taken
     }

@@ -10,11 +10,11 @@ import Musl
 #endif
 
 /// Holds a store's directory, so that no two relays work on one database. The kernel gives it back when the process ends.
-final class StoreLock: Sendable {
+package final class StoreLock: Sendable {
     private let descriptor: Int32
 
     /// Makes the directory, for this user alone, if it is not there.
-    init(directory: String) throws(StoreError) {
+    package init(directory: String) throws(StoreError) {
         if mkdir(directory, 0o700) != 0, errno != EEXIST { throw .directoryNotWritable(directory) }
         let path = directory + "/relay.lock"
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
@@ -32,7 +32,7 @@ final class StoreLock: Sendable {
     }
 
     /// Closing alone gives the lock back only when no process that is just being started holds a copy of the descriptor.
-    func release() { _ = flock(descriptor, LOCK_UN) }
+    package func release() { _ = flock(descriptor, LOCK_UN) }
 
     /// SQLite gives the files beside the database the database's own mode, so it is made first.
     static func makeFile(_ path: String) throws(StoreError) {

@@ -60,8 +60,8 @@ package final class TLSContext: Sendable {
             return try NIOSSLContext(configuration: settings)
         } catch {
             switch source {
-            case .files(let certificate, let key): throw TLSError(certificate: certificate, key: key)
-            case .ownKey: throw TLSError(certificate: nil, key: RelayKey.fileName)
+            case .files(let certificate, let key): throw TLSError(.found(in: certificate, key))
+            case .ownKey: throw TLSError(.ownKey)
             }
         }
     }
@@ -102,11 +102,34 @@ package final class TLSContext: Sendable {
 
 /// Why there is no certificate. Says what to do.
 package struct TLSError: Error, Hashable, Sendable, CustomStringConvertible {
-    package var certificate: String?
-    package var key: String
+    enum Problem: Hashable {
+        case notReadable(String)
+        case noCertificate(String)
+        case noKey(String)
+        case notAPair(certificate: String, key: String)
+        case ownKey
+
+        /// What is wrong with files that were not taken.
+        static func found(in certificate: String, _ key: String) -> Problem {
+            for path in [certificate, key] where !FileManager.default.isReadableFile(atPath: path) { return .notReadable(path) }
+            guard let chain = try? NIOSSLCertificate.fromPEMFile(certificate), !chain.isEmpty else { return .noCertificate(certificate) }
+            guard (try? NIOSSLPrivateKey(file: key, format: .pem)) != nil else { return .noKey(key) }
+            return .notAPair(certificate: certificate, key: key)
+        }
+    }
+
+    private let problem: Problem
+
+    init(_ problem: Problem) { self.problem = problem }
 
     package var description: String {
-        guard let certificate else { return "no certificate can be made over \(key)" }
-        return "\(certificate) and \(key) are not a certificate chain and its key in PEM, or cannot be read"
+        switch problem {
+        case .notReadable(let path): "\(path) cannot be read; check the path, and that it belongs to the user that runs relayd"
+        case .noCertificate(let path): "\(path) holds no certificate in PEM"
+        case .noKey(let path): "\(path) holds no private key in PEM, or one with a password"
+        case .notAPair(let certificate, let key):
+            "\(key) is not the key of the first certificate in \(certificate); the relay's own certificate comes first in the chain"
+        case .ownKey: "no certificate can be made over \(RelayKey.fileName)"
+        }
     }
 }

@@ -27,7 +27,8 @@ import Testing
     @Test func onlyARelayThatRunsKnowsWhatAnyPortIs() async throws {
         let relayd = try await RelaydProcess(port: 0)
         relayd.standardError = .nullDevice
-        await #expect(throws: RelaydProcess.Failed.self) { try await relayd.run("invite") }
+        _ = try await relayd.run("account", "add", "Anna")
+        await #expect(throws: RelaydProcess.Failed.self) { try await relayd.run("invite", "Anna") }
     }
 
     @Test func metricsAreToldAtTheirOwnAddressAlone() async throws {

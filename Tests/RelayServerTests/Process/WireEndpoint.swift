@@ -16,7 +16,7 @@ final class WireEndpoint {
     /// Each channel as if it were another process's.
     var instance: Blob<BlobKinds.Instance> { .random() }
     let name: String
-    private let relayd: RelaydProcess
+    let relayd: RelaydProcess
     var token = ""
     private(set) var refreshToken = ""
     private(set) var account = "unknown"
@@ -57,12 +57,16 @@ final class WireEndpoint {
     func join(_ link: String, isBound: Bool = true, scope: String? = nil) async throws {
         let link = try JoinLink(parsing: link, plainHTTP: .allowed)
         relay = link.relay
-        let proof = try proof("/auth/token")
         let form =
             "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Apre-authorized_code&client_id=org.example.test"
             + "&pre-authorized_code=\(link.invite.exposed)"
             + (scope.map { "&scope=" + $0.replacingOccurrences(of: " ", with: "+") } ?? "")
-        let answer = try await post("/auth/token", form, fields: isBound ? "DPoP: \(proof)\r\n" : "")
+        let answer = try await post("/auth/token", form, fields: isBound ? "DPoP: \(try proof(for: "/auth/token"))\r\n" : "")
+        try take(answer)
+    }
+
+    /// Keeps the tokens of an answer.
+    func take(_ answer: String) throws {
         struct Answer: Decodable {
             var accessToken: String
             var refreshToken: String?
@@ -85,7 +89,7 @@ final class WireEndpoint {
     /// - Parameter token: The newest refresh token, unless told.
     /// - Returns: The status.
     func refresh(_ token: String? = nil) async throws -> String {
-        let fields = try proof("/auth/token")
+        let fields = try proof(for: "/auth/token")
         return try await answer(
             "/auth/token",
             "grant_type=refresh_token&client_id=org.example.test&refresh_token=\(token ?? refreshToken)",
@@ -93,31 +97,16 @@ final class WireEndpoint {
         ).status
     }
 
-    private func post(_ path: String, _ form: String, fields: String = "") async throws -> String {
+    func post(_ path: String, _ form: String, fields: String = "") async throws -> String {
         let (status, text) = try await answer(path, form, fields: fields)
-        guard status == "HTTP/1.1 200 OK" else { throw Unexpected(message: status) }
+        guard status == "HTTP/1.1 200 OK" else { throw Unexpected(message: text) }
         return text
-    }
-
-    /// A proof of the identity key for a request.
-    private func proof(_ path: String, token: String? = nil) throws -> String {
-        let now = Milliseconds(clamping: Int64(Date().timeIntervalSince1970 * 1_000))
-        var random = SystemRandomNumberGenerator()
-        let jti = (0..<16).map { _ in UInt8.random(in: 0...255, using: &random) }
-        return try DPoPProof.make(
-            method: "POST",
-            url: relayd.origin + path,
-            jti: jti,
-            now: now,
-            accessToken: token,
-            with: identityKey
-        )
     }
 
     /// Asks for an invitation.
     /// - Returns: The status.
     func invite() async throws -> String {
-        let proof = try proof("/auth/invitations", token: token)
+        let proof = try proof(for: "/auth/invitations", accessToken: token)
         return try await answer("/auth/invitations", "", fields: "Authorization: DPoP \(token)\r\nDPoP: \(proof)\r\n").status
     }
 

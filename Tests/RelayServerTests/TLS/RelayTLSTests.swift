@@ -129,8 +129,24 @@ import Foundation
     }
 
     @Test func filesThatAreNoCertificateSayWhichTheyAre() async throws {
-        let error = #expect(throws: TLSError.self) { try TLSContext(.files(certificate: "/nowhere/chain.pem", key: "/nowhere/key.pem")) }
-        #expect(error?.description.contains("/nowhere/chain.pem") == true)
+        try await Self.withDirectory { directory in
+            try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+            let key = RelayKey()
+            let names = ["chain": try TLSContext.certificatePEM(over: key), "key": key.privateKey.pemRepresentation]
+                .merging(["other": RelayKey().privateKey.pemRepresentation, "nothing": "nothing"]) { $1 }
+            for (name, text) in names { try Data(text.utf8).write(to: URL(filePath: "\(directory)/\(name)")) }
+            let cases = [
+                ("none", "key", "none cannot be read"), ("chain", "none", "none cannot be read"),
+                ("nothing", "key", "nothing holds no certificate"), ("chain", "nothing", "nothing holds no private key"),
+                ("chain", "other", "other is not the key of the first certificate"),
+            ]
+            for (certificate, file, text) in cases {
+                let error = #expect(throws: TLSError.self) {
+                    try TLSContext(.files(certificate: "\(directory)/\(certificate)", key: "\(directory)/\(file)"))
+                }
+                #expect(error?.description.contains("/" + text) == true, "\(certificate) \(file): \(String(describing: error))")
+            }
+        }
     }
 
     @Test func theKeyIsMadeOnceAndIsItsOwnersAlone() async throws {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayServer
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The directory with a relay's keys and databases, looked at before anything in it is opened.
+package struct DataDirectory: Sendable {
+    package let path: String
+
+    /// Where a restore puts its files before they take their places. A relay that finds it does not start.
+    static let restoring = "restoring"
+
+    /// What a command does with it.
+    package enum Use: Sendable {
+        /// It works on a relay's data.
+        case existing
+        /// It makes what is missing.
+        case made
+        /// It puts a backup there, perhaps after an interruption.
+        case restored
+    }
+
+    package init(_ path: String, _ use: Use) throws(ConfigurationError) {
+        self.path = path
+        let isMade = use != .existing
+        let files = FileManager.default
+        if isMade, !files.fileExists(atPath: path) {
+            try? files.createDirectory(atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        }
+        // Of the directory, also where the path is a link to it.
+        let mode = (try? files.attributesOfItem(atPath: path + "/."))?[.posixPermissions] as? Int
+        guard let mode else {
+            throw ConfigurationError(
+                isMade
+                    ? "\(path) cannot be made, or is no directory; choose another one with --data-directory"
+                    : "no relay's data at \(path): run `relayd serve` first, or say where it is with --data-directory"
+            )
+        }
+        guard mode & 0o022 == 0 else {
+            throw ConfigurationError("others may write to \(path), and so change what the relay does; run: chmod go-w '\(path)'")
+        }
+        guard use == .restored || !files.fileExists(atPath: "\(path)/\(Self.restoring)") else {
+            throw ConfigurationError("restoring a backup into \(path) was interrupted; do it again: relayd restore FILE --force")
+        }
+        guard isMade || files.fileExists(atPath: "\(path)/\(RelayKey.fileName)") else {
+            throw ConfigurationError("no relay's data at \(path): run `relayd serve` first, or say where it is with --data-directory")
+        }
+    }
+}

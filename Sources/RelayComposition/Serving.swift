@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+package import RelayServer
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+#if canImport(Darwin)
+import Darwin
+#elseif canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+/// Where a relay serves, for the commands that are run beside it: `serving.json` in the data directory. It stays when the relay stops;
+/// while the relay runs it is locked.
+package struct Serving: Codable, Hashable, Sendable {
+    static let fileName = "serving.json"
+
+    package var relay: String
+    /// Best first.
+    package var origins: [String]
+
+    package init(relay: RelayID, origins: [WebOrigin]) {
+        self.relay = "\(relay)"
+        self.origins = origins.map(\.description)
+    }
+
+    /// What the relay of a directory serves, or did when it last ran, and whether it runs. `nil` if none ever did.
+    package static func read(in directory: String) -> (serving: Serving, isRunning: Bool)? {
+        let path = "\(directory)/\(fileName)"
+        let file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        // The lock is the file's, so it is asked before the path is read: another relay may put its own file in the place.
+        let isRunning = flock(file, LOCK_SH | LOCK_NB) != 0
+        guard let data = FileManager.default.contents(atPath: path), let serving = try? JSONDecoder().decode(Serving.self, from: data),
+            !serving.origins.isEmpty
+        else { return nil }
+        return (serving, isRunning)
+    }
+
+    /// Says so to the commands beside this process, until the result is gone or the process ends.
+    package func announce(in directory: String) throws(ServingError) -> Announcement {
+        let path = "\(directory)/\(Self.fileName)"
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        guard let bytes = try? [UInt8](encoder.encode(self)) else { throw ServingError(code: EINVAL) }
+        let draft = "\(path).\(getpid())"
+        unlink(draft)
+        let file = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw ServingError(code: errno) }
+        // Locked before it has its name.
+        guard flock(file, LOCK_EX | LOCK_NB) == 0, write(file, bytes, bytes.count) == bytes.count, rename(draft, path) == 0 else {
+            let code = errno
+            close(file)
+            unlink(draft)
+            throw ServingError(code: code)
+        }
+        return Announcement(descriptor: file)
+    }
+
+    package final class Announcement: Sendable {
+        private let descriptor: Int32
+
+        fileprivate init(descriptor: Int32) { self.descriptor = descriptor }
+
+        deinit { close(descriptor) }
+    }
+}
+
+/// Why `serving.json` cannot be written.
+package struct ServingError: Error, Hashable, Sendable, CustomStringConvertible {
+    let code: Int32
+    package var description: String { "\(Serving.fileName) cannot be written (errno \(code)), so `relayd invite` needs --url" }
+}
+
+extension RelayConfiguration {
+    /// Where a link of `relayd invite` leads, and what has to be said beside it: what the settings say, else where the relay of the data
+    /// directory serves, else where it last did.
+    package func linkOrigin() throws -> (origin: String, note: String?) {
+        let found = Serving.read(in: dataDirectory)
+        if let found, found.isRunning, let first = found.serving.origins.first {
+            let url = urls.first?.description ?? first
+            guard found.serving.origins.contains(url) else {
+                throw ConfigurationError(
+                    "urls: the relay that runs is not known as \(url), but as \(found.serving.origins.joined(separator: ", "))"
+                )
+            }
+            return (url, nil)
+        }
+        let isConfigured = !urls.isEmpty || listen != RelayConfiguration(dataDirectory: dataDirectory).listen
+        guard let origin = isConfigured ? try origins().first?.description : found?.serving.origins.first else {
+            throw ConfigurationError(
+                "no relay has run on \(dataDirectory) yet, so its address is not known: run `relayd serve` first, or give --url"
+            )
+        }
+        return (origin, "no relay runs on \(dataDirectory) now; the link leads to \(origin) and holds for ten minutes")
+    }
+}

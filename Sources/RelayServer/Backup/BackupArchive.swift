@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Crypto
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+#if canImport(Darwin)
+import Darwin
+#elseif canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+/// All that makes a relay, in one archive: first a description with the digest of each file, then the files.
+package enum BackupArchive {
+    /// Names, in the order in which they stand in the archive.
+    package static let names = ["relay.key", "relay.sqlite", "issuer.key", "issuer.sqlite"]
+    private static let descriptionName = "backup.json"
+    private static let maximumDescriptionBytes: Int64 = 64 << 10
+
+    /// What an archive says of itself.
+    package struct Description: Codable, Hashable, Sendable {
+        package var format = 1
+        package var relay: String
+        /// Milliseconds since 1970.
+        package var made: Int64
+        /// SHA-256, in hexadecimal.
+        package var files: [String: String]
+
+        package init(relay: String, made: Int64, files: [String: String] = [:]) {
+            self.relay = relay
+            self.made = made
+            self.files = files
+        }
+    }
+
+    // MARK: Writing
+
+    /// Writes the files of a directory. The archive is whole when it appears, and survives a loss of power.
+    /// - Parameter replacing: whether it may take the place of another file.
+    package static func write(
+        _ description: Description,
+        of directory: String,
+        to path: String,
+        replacing: Bool
+    ) throws(BackupError) {
+        var description = description
+        for name in names { description.files[name] = try digest(of: directory + "/" + name) }
+        let draft = "\(path).\(UInt64.random(in: .min ... .max)).partial"
+        defer { unlink(draft) }
+        let file = try BackupFile(creating: draft)
+        let time = description.made / 1_000
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .prettyPrinted]
+        guard let text = try? encoder.encode(description) else { throw .notWritable(path, code: EINVAL) }
+        try file.add(header(descriptionName, Int64(text.count), for: path).encoded(time: time))
+        try file.add([UInt8](text))
+        try file.add([UInt8](repeating: 0, count: TarHeader.padding(of: Int64(text.count))))
+        for name in names { try add(directory + "/" + name, as: name, time: time, to: file) }
+        // Two empty blocks end an archive.
+        try file.add([UInt8](repeating: 0, count: 2 * TarHeader.blockBytes))
+        try file.sync()
+        try publish(draft, as: path, replacing: replacing)
+    }
+
+    private static func header(_ name: String, _ size: Int64, for path: String) throws(BackupError) -> TarHeader {
+        guard let header = TarHeader(name: name, size: size) else { throw .notWritable(path, code: EFBIG) }
+        return header
+    }
+
+    private static func add(_ source: String, as name: String, time: Int64, to file: borrowing BackupFile) throws(BackupError) {
+        guard let size = (try? FileManager.default.attributesOfItem(atPath: source))?[.size] as? Int else {
+            throw .notReadable(source, code: ENOENT)
+        }
+        try file.add(header(name, Int64(size), for: file.path).encoded(time: time))
+        let content = try BackupFile(reading: source)
+        var rest = size
+        while rest > 0 {
+            let piece = try content.next(min(rest, BackupFile.pieceBytes))
+            guard !piece.isEmpty else { throw .notReadable(source, code: EIO) }
+            try file.add(piece)
+            rest -= piece.count
+        }
+        try file.add([UInt8](repeating: 0, count: TarHeader.padding(of: Int64(size))))
+    }
+
+    /// Gives the draft its name.
+    private static func publish(_ draft: String, as path: String, replacing: Bool) throws(BackupError) {
+        if replacing {
+            guard rename(draft, path) == 0 else { throw .notWritable(path, code: errno) }
+        } else {
+            // A link never replaces anything.
+            guard link(draft, path) == 0 else { throw errno == EEXIST ? .exists(path) : .notWritable(path, code: errno) }
+        }
+        try BackupFile.syncDirectory(parent(of: path))
+    }
+
+    /// Waits until the names in a directory are on disk.
+    package static func sync(_ directory: String) throws(BackupError) { try BackupFile.syncDirectory(directory) }
+
+    /// Copies a small file.
+    package static func copy(_ source: String, to destination: String) throws(BackupError) {
+        try BackupFile(creating: destination).add(try BackupFile(reading: source).next(BackupFile.pieceBytes))
+    }
+
+    private static func parent(of path: String) -> String {
+        path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+    }
+
+    private static func digest(of path: String) throws(BackupError) -> String {
+        let file = try BackupFile(reading: path)
+        var hash = SHA256()
+        while true {
+            let piece = try file.next(BackupFile.pieceBytes)
+            if piece.isEmpty { return hexadecimal(hash.finalize()) }
+            hash.update(data: piece)
+        }
+    }
+
+    private static func hexadecimal(_ digest: SHA256.Digest) -> String {
+        String(decoding: digest.flatMap { [Hexadecimal.digit($0 >> 4), Hexadecimal.digit($0 & 15)] }, as: UTF8.self)
+    }
+
+    // MARK: Reading
+
+    /// Unpacks an archive into an empty directory. Nothing of it is believed: just the known names are taken, each once, in their order,
+    /// and each file has to be what the description says.
+    package static func unpack(_ path: String, into directory: String) throws(BackupError) -> Description {
+        let archive = try BackupFile(reading: path)
+        let header = try nextHeader(of: archive)
+        guard header.name == descriptionName, header.size <= maximumDescriptionBytes else {
+            throw .damaged(path, "it does not begin with \(descriptionName)")
+        }
+        let text = try exactly(Int(header.size), of: archive)
+        _ = try exactly(TarHeader.padding(of: header.size), of: archive)
+        guard let description = try? JSONDecoder().decode(Description.self, from: Data(text)) else {
+            throw .damaged(path, "\(descriptionName) cannot be read")
+        }
+        guard description.format == 1 else { throw .damaged(path, "it was made by a newer version") }
+        for name in names {
+            let header = try nextHeader(of: archive)
+            guard header.name == name else { throw .damaged(path, "\(name) is missing") }
+            guard try unpack(header.size, of: archive, to: directory + "/" + name) == description.files[name] else {
+                throw .damaged(path, "\(name) has changed since it was made")
+            }
+        }
+        guard try exactly(2 * TarHeader.blockBytes, of: archive).allSatisfy({ $0 == 0 }) else { throw .damaged(path, "it has no end") }
+        return description
+    }
+
+    /// - Returns: the digest of what was written.
+    private static func unpack(_ size: Int64, of archive: borrowing BackupFile, to path: String) throws(BackupError) -> String {
+        let file = try BackupFile(creating: path)
+        var hash = SHA256()
+        var rest = size
+        while rest > 0 {
+            let piece = try archive.next(Int(min(rest, Int64(BackupFile.pieceBytes))))
+            guard !piece.isEmpty else { throw .damaged(archive.path, "it is cut off") }
+            hash.update(data: piece)
+            try file.add(piece)
+            rest -= Int64(piece.count)
+        }
+        try file.sync()
+        _ = try exactly(TarHeader.padding(of: size), of: archive)
+        return hexadecimal(hash.finalize())
+    }
+
+    private static func nextHeader(of archive: borrowing BackupFile) throws(BackupError) -> TarHeader {
+        guard let header = TarHeader(decoding: try exactly(TarHeader.blockBytes, of: archive)) else {
+            throw .damaged(archive.path, "what stands in it is no file of a relay")
+        }
+        return header
+    }
+
+    private static func exactly(_ count: Int, of archive: borrowing BackupFile) throws(BackupError) -> [UInt8] {
+        var bytes: [UInt8] = []
+        while bytes.count < count {
+            let piece = try archive.next(count - bytes.count)
+            guard !piece.isEmpty else { throw .damaged(archive.path, "it is cut off") }
+            bytes += piece
+        }
+        return bytes
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// The block before a file in an archive that `tar` reads (POSIX.1-1988, "ustar"): of a regular file for its owner alone.
+struct TarHeader: Hashable {
+    static let blockBytes = 512
+    /// What eleven octal digits say.
+    static let maximumSize: Int64 = 1 << 33 - 1
+
+    let name: String
+    let size: Int64
+
+    /// `nil` if the name or the size does not fit.
+    init?(name: String, size: Int64) {
+        guard (1..<100).contains(name.utf8.count), !name.utf8.contains(0), (0...Self.maximumSize).contains(size) else { return nil }
+        self.name = name
+        self.size = size
+    }
+
+    /// How many bytes follow a file, so that the next header begins with a block.
+    static func padding(of size: Int64) -> Int { Int((Int64(blockBytes) - size % Int64(blockBytes)) % Int64(blockBytes)) }
+
+    // MARK: Bytes
+
+    private static let (mode, sizeField, time, checksum, type, magic) = (100..<108, 124..<136, 136..<148, 148..<156, 156, 257..<265)
+    private static let regularFile = UInt8(ascii: "0")
+    private static let ustar = Array("ustar\u{0}00".utf8)
+
+    /// - Parameter time: in seconds since 1970.
+    func encoded(time: Int64) -> [UInt8] {
+        var block = [UInt8](repeating: 0, count: Self.blockBytes)
+        block.replaceSubrange(0..<name.utf8.count, with: name.utf8)
+        func set(_ field: Range<Int>, _ value: Int64) {
+            let digits = Array(String(value, radix: 8).utf8)
+            let width = field.count - 1
+            block.replaceSubrange(
+                field.dropLast(),
+                with: [UInt8](repeating: UInt8(ascii: "0"), count: max(0, width - digits.count)) + digits
+            )
+        }
+        set(Self.mode, 0o600)
+        // Owner and group: nobody's. The user who unpacks owns the files.
+        set(108..<116, 0)
+        set(116..<124, 0)
+        set(Self.sizeField, size)
+        set(Self.time, min(max(time, 0), Self.maximumSize))
+        block[Self.type] = Self.regularFile
+        block.replaceSubrange(Self.magic, with: Self.ustar)
+        let sum = Self.sum(block)
+        block.replaceSubrange(Self.checksum, with: Array(String(sum + 0o1_000_000, radix: 8).utf8.suffix(6)) + [0, UInt8(ascii: " ")])
+        return block
+    }
+
+    /// Reads a header as `encoded` and `tar` write it; `nil` if the block is none of a regular file.
+    init?(decoding block: [UInt8]) {
+        guard block.count == Self.blockBytes, block[Self.magic] == Self.ustar[...], block[Self.type] == Self.regularFile,
+            Self.number(block[Self.checksum]) == Int64(Self.sum(block)), let size = Self.number(block[Self.sizeField])
+        else { return nil }
+        // A prefix for long names stands at the end.
+        guard block[345] == 0, let end = block.firstIndex(of: 0), let name = String(validating: block[..<end], as: UTF8.self) else {
+            return nil
+        }
+        self.init(name: name, size: size)
+    }
+
+    /// The sum of all bytes, those of the sum itself taken for spaces.
+    private static func sum(_ block: [UInt8]) -> Int {
+        block.reduce(0) { $0 + Int($1) } - block[checksum].reduce(0) { $0 + Int($1) } + checksum.count * 0x20
+    }
+
+    private static func number(_ field: ArraySlice<UInt8>) -> Int64? {
+        let digits = field.drop { $0 == UInt8(ascii: " ") }.prefix { $0 != 0 && $0 != UInt8(ascii: " ") }
+        return String(validating: digits, as: UTF8.self).flatMap { Int64($0, radix: 8) }
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayComposition
+import RelayProtocol
+import RelayServer
+
+struct BackupCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "backup",
+        abstract: "Write all that makes the relay into one file, while it runs or not.",
+        discussion: """
+            The file is a tar archive with mode 0600. Keep it as secret as the data directory: its reader can be the relay, sign
+            tokens for every account, and read what the relay can read.
+            """
+    )
+
+    @OptionGroup var settings: ConfigurationOptions
+    @Argument(help: "The file to make.") var file: String
+    @Flag(help: "Replace the file if it is there.") var force = false
+
+    func run() async throws {
+        let directory = try DataDirectory(settings.read().dataDirectory, .existing)
+        let relay = try Backup.make(of: directory, at: file, replacing: force, now: RelayClock.system.now().time)
+        print("wrote \(file), with the keys of relay \(relay): keep it secret")
+    }
+}
+
+struct RestoreCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "restore",
+        abstract: "Put a file of `relayd backup` into the data directory.",
+        discussion: """
+            The relay must not run. All of the file is checked before anything is changed. What happened since the backup is lost: devices
+            that joined later need a new link, and whatever was revoked later has to be revoked again.
+            """
+    )
+
+    @OptionGroup var settings: ConfigurationOptions
+    @Argument(help: "The file to read.") var file: String
+    @Flag(help: "Go on where the data directory is not empty; a relay's files in it are moved into a folder beside them.") var force = false
+
+    func run() async throws {
+        let directory = try DataDirectory(settings.read().dataDirectory, .restored)
+        let now = RelayClock.system.now().time
+        let (relay, made, replaced) = try await Backup.restore(file, to: directory, replacing: force, now: now)
+        print("restored relay \(relay) as it was \(Self.age(now.count - made.count)) ago")
+        if let replaced { print("what was there is in \(replaced)") }
+    }
+
+    private static func age(_ milliseconds: Int64) -> String {
+        let minutes = max(0, milliseconds) / 60_000
+        return minutes < 120 ? "\(minutes) min" : minutes < 2_880 ? "\(minutes / 60) h" : "\(minutes / 1_440) days"
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayProtocol
+import RelayTesting
+import Testing
+
+/// Backups of the real service, made while it runs, and put back.
+@Suite(.timeLimit(.minutes(10))) struct BackupTests {
+    private let relayd: RelaydProcess
+    private let file = FileManager.default.temporaryDirectory.appending(path: "relayd-\(UUID().uuidString).tar")
+
+    init() async throws { relayd = try await RelaydProcess() }
+
+    private func run(_ arguments: String...) async throws -> RelaydProcess.Ended {
+        try await RelaydProcess.run(arguments + ["--data-directory", relayd.directory.path])
+    }
+
+    private func pair() async throws -> (phone: WireEndpoint, pc: WireEndpoint) {
+        _ = try await relayd.start()
+        _ = try await relayd.run("account", "add", "Anna")
+        let (phone, pc) = (WireEndpoint("Phone", at: relayd), WireEndpoint("PC", at: relayd))
+        for endpoint in [phone, pc] {
+            try await endpoint.join(try await relayd.run("invite", "Anna"))
+            try await endpoint.connect()
+        }
+        guard case .ok = try await pc.publish("org.example.player") else { throw WireEndpoint.Unexpected(message: "not published") }
+        return (phone, pc)
+    }
+
+    private func launch(_ number: UInt64, from phone: WireEndpoint, to pc: WireEndpoint) async throws {
+        let command = try phone.launch("film:\(number)", on: pc, number: number)
+        guard case .ok = try await phone.send(command) else { throw WireEndpoint.Unexpected(message: "not accepted") }
+        #expect(try await pc.handleNext() == .launch(.init(uri: try LaunchURI("film:\(number)"))))
+        #expect(try await phone.outcome(of: command, target: try pc.record().payload) == .succeeded)
+    }
+
+    private func mode(_ path: String) throws -> Int? {
+        try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+    }
+
+    /// The relay's files, by their names; without what SQLite makes and removes as it likes.
+    private func contents() throws -> [String: Data] {
+        var contents: [String: Data] = [:]
+        for name in ["relay.key", "relay.sqlite", "issuer.key", "issuer.sqlite"] {
+            contents[name] = FileManager.default.contents(atPath: relayd.directory.appending(path: name).path)
+        }
+        return contents
+    }
+
+    @Test func devicesGoOnWithARestoredRelay() async throws {
+        defer { try? FileManager.default.removeItem(at: file) }
+        let (phone, pc) = try await pair()
+        try await launch(1, from: phone, to: pc)
+        let made = try await run("backup", file.path)
+        #expect(made.status == 0, "\(made.error)")
+        #expect(try mode(file.path) == 0o600)
+
+        for number in 2...4 as ClosedRange<UInt64> {
+            for endpoint in [phone, pc] { try await endpoint.refresh() }
+            try await launch(number, from: phone, to: pc)
+        }
+        let late = WireEndpoint("Late", at: relayd)
+        try await late.join(try await relayd.run("invite", "Anna"))
+        try await late.connect()
+        #expect(try await relayd.stop() == 0)
+        try FileManager.default.removeItem(at: relayd.directory)
+
+        let restored = try await run("restore", file.path)
+        #expect(restored.status == 0, "\(restored.error)")
+        #expect(restored.output.contains("restored relay"))
+        let names = try FileManager.default.contentsOfDirectory(atPath: relayd.directory.path)
+        #expect(Set(names) == ["relay.key", "relay.sqlite", "relay.lock", "issuer.key", "issuer.sqlite"])
+        for name in names { #expect(try mode(relayd.directory.appending(path: name).path) == 0o600, "\(name)") }
+
+        _ = try await relayd.start()
+        for endpoint in [phone, pc] {
+            try await endpoint.refresh()
+            try await endpoint.connect()
+        }
+        for number in 5...6 as ClosedRange<UInt64> {
+            try await launch(number, from: phone, to: pc)
+            for endpoint in [phone, pc] { try await endpoint.refresh() }
+        }
+        // One that joined after the backup is told to join again, and can.
+        let error = try await #require(throws: WireEndpoint.Unexpected.self) { try await late.refresh() }
+        #expect(error.message.contains("join again"))
+        try await late.join(try await relayd.run("invite", "Anna"))
+        try await late.connect()
+        #expect(try await relayd.stop() == 0)
+    }
+
+    @Test func aBackupReplacesNothingUnlessItIsTold() async throws {
+        defer { try? FileManager.default.removeItem(at: file) }
+        _ = try await relayd.start()
+        try Data("mine".utf8).write(to: file)
+        let refused = try await run("backup", file.path)
+        #expect(refused.status == 1)
+        #expect(refused.error.contains("--force"))
+        #expect(try Data(contentsOf: file) == Data("mine".utf8))
+        #expect(try await run("backup", file.path, "--force").status == 0)
+        #expect(try mode(file.path) == 0o600)
+        // Nothing is left beside it.
+        let folder = try FileManager.default.contentsOfDirectory(atPath: file.deletingLastPathComponent().path)
+        #expect(folder.filter { $0.hasPrefix(file.lastPathComponent) } == [file.lastPathComponent])
+        #expect(try await relayd.stop() == 0)
+    }
+
+    @Test func anyTarReadsIt() async throws {
+        defer { try? FileManager.default.removeItem(at: file) }
+        _ = try await relayd.start()
+        #expect(try await run("backup", file.path).status == 0)
+        let tar = Process()
+        tar.executableURL = URL(filePath: "/usr/bin/env")
+        tar.arguments = ["tar", "tf", file.path]
+        let output = try ProcessStart.reading(tar)
+        let text = String(decoding: try output.readToEnd() ?? Data(), as: UTF8.self)
+        tar.waitUntilExit()
+        #expect(text.split(separator: "\n") == ["backup.json", "relay.key", "relay.sqlite", "issuer.key", "issuer.sqlite"])
+        #expect(try await relayd.stop() == 0)
+    }
+
+    @Test func aRelayThatRunsIsNotRestoredInto() async throws {
+        defer { try? FileManager.default.removeItem(at: file) }
+        let (phone, pc) = try await pair()
+        #expect(try await run("backup", file.path).status == 0)
+        for arguments in [["restore", file.path], ["restore", file.path, "--force"]] {
+            let refused = try await RelaydProcess.run(arguments + ["--data-directory", relayd.directory.path])
+            #expect(refused.status == 1)
+            #expect(refused.error.contains("another relay uses"))
+        }
+        try await launch(1, from: phone, to: pc)
+        #expect(try await relayd.stop() == 0)
+    }
+
+    @Test func whatIsThereIsKeptBesideARestoredRelay() async throws {
+        defer { try? FileManager.default.removeItem(at: file) }
+        _ = try await pair()
+        #expect(try await run("backup", file.path).status == 0)
+        #expect(try await relayd.stop() == 0)
+        let before = try contents()
+        let refused = try await run("restore", file.path)
+        #expect(refused.status == 1)
+        #expect(refused.error.contains("is not empty"))
+        #expect(try contents() == before)
+
+        let restored = try await run("restore", file.path, "--force")
+        #expect(restored.status == 0, "\(restored.error)")
+        let line = try #require(restored.output.split(separator: "\n").first { $0.hasPrefix("what was there is in ") })
+        let place = String(line.dropFirst("what was there is in ".count))
+        for (name, data) in before { #expect(FileManager.default.contents(atPath: "\(place)/\(name)") == data, "\(name)") }
+        _ = try await relayd.start()
+        #expect(try await relayd.stop() == 0)
+    }
+
+    /// Each byte of the archive counts but for those that fill blocks, and nothing is changed before all of it was looked at.
+    @Test func aDamagedBackupIsNotRestored() async throws {
+        defer { try? FileManager.default.removeItem(at: file) }
+        _ = try await pair()
+        #expect(try await run("backup", file.path).status == 0)
+        #expect(try await relayd.stop() == 0)
+        let (whole, before) = (try Data(contentsOf: file), try contents())
+        var broken: [(String, Data)] = [("cut off", whole.dropLast(2_000)), ("half", whole.prefix(whole.count / 2)), ("empty", Data())]
+        for place in [0, 130, 600, 1_100, whole.count / 3, whole.count / 2, whole.count * 2 / 3] {
+            var changed = whole
+            changed[place] ^= 0x40
+            // What fills up a block says nothing.
+            if whole[place] == 0, place > 1_500 { changed[place] = whole[place] ^ 1 }
+            broken.append(("byte \(place)", changed))
+        }
+        for (what, data) in broken {
+            try data.write(to: file)
+            let refused = try await run("restore", file.path, "--force")
+            #expect(refused.status == 1, "\(what)")
+            #expect(refused.error.contains("is not a whole backup"), "\(what): \(refused.error)")
+            #expect(try contents() == before, "\(what)")
+        }
+        let names = try FileManager.default.contentsOfDirectory(atPath: relayd.directory.path)
+        #expect(!names.contains { $0.hasPrefix("restor") || $0.hasPrefix("replaced") })
+        _ = try await relayd.start()
+        #expect(try await relayd.stop() == 0)
+    }
+
+    @Test func anInterruptedRestoreIsDoneAgainBeforeARelayRuns() async throws {
+        defer { try? FileManager.default.removeItem(at: file) }
+        _ = try await relayd.start()
+        #expect(try await run("backup", file.path).status == 0)
+        #expect(try await relayd.stop() == 0)
+        // As a loss of power leaves it, before the files took their places.
+        let restoring = relayd.directory.appending(path: "restoring")
+        try FileManager.default.createDirectory(at: restoring, withIntermediateDirectories: false)
+        try FileManager.default.moveItem(at: relayd.directory.appending(path: "relay.key"), to: restoring.appending(path: "relay.key"))
+        for command in [["serve"], ["account", "list"]] {
+            let refused = try await RelaydProcess.run(command + ["--data-directory", relayd.directory.path])
+            #expect(refused.status == 2)
+            #expect(refused.error.contains("was interrupted"))
+        }
+        #expect(try await run("restore", file.path, "--force").status == 0)
+        _ = try await relayd.start()
+        #expect(try await relayd.stop() == 0)
+    }
+}

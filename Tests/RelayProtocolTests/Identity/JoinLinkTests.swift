@@ -68,6 +68,10 @@ import Testing
         (text(origin: "https://[::1"), .address),
         (text(origin: "https://[::1]x"), .address),
         (text(origin: "https://r\u{E9}lay.example"), .address),
+        (text(origin: "https://relay.example/\u{301}"), .address),
+        (text(origin: "https://relay.example\u{0D4E}/"), .address),
+        (text(origin: "https://relay.example/\u{301}/"), .address),
+        (text(origin: "https://\u{212A}.example"), .address),
         (text(origin: "https://" + String(repeating: "a", count: 256)), .address),
         (String(repeating: "#", count: 3_000), .tooLong),
     ])

@@ -52,7 +52,7 @@ extension RelayCore {
     package func revoke(_ endpoint: EndpointID) async throws -> Bool {
         let (time, hasLogins) = (now().count, logins != nil)
         return try await withCheckedThrowingContinuation { continuation in
-            transact { store -> Removal? in
+            transact(for: nil) { store -> Removal? in
                 guard let row = try store.endpoint(endpoint) else {
                     guard try store.revocation(of: endpoint) != nil else { throw Refusal(.notFound, "there is no such endpoint") }
                     return nil
@@ -81,7 +81,7 @@ extension RelayCore {
     }
 
     package func isRevoked(_ endpoint: EndpointID, completion: @escaping @Sendable (Bool) -> Void) {
-        transact { store in
+        transact(for: nil) { store in
             try store.revocation(of: endpoint) != nil
         } then: { state, result in
             let isRevoked = (try? result.get()) ?? false

@@ -20,7 +20,7 @@ import Testing
         return device
     }
 
-    @Test func aDeviceThatNobodyApprovedIsNotBelievedByOneThatIsInvitedLater() async throws {
+    @Test func aDeviceThatWasNeverApprovedIsNotBelievedByOneThatIsInvitedLater() async throws {
         let home = try await TestHome()
         let alpha = try await home.device("Alpha")
         try await alpha.platform.publish(player(log: Log()), for: alpha.account)
@@ -46,7 +46,7 @@ import Testing
         let beta = try await home.device("Beta")
         for device in [alpha, beta] { try await device.platform.publish(Talk.app(), for: device.account) }
         try await alpha.sees("Beta") { $0.isNew }
-        // Beta joined without an inviter: it knows Alpha, and nobody has checked that.
+        // Beta joined without an inviter: it knows Alpha, and no person has checked that.
         #expect(try await !beta.sees("Alpha") { !$0.isNew }.isVerified)
         #expect(await alpha.platform.confirm(try beta.id, for: alpha.account))
         let gamma = try await join("Gamma", by: try await alpha.platform.accounts.invite(to: alpha.account), in: home)

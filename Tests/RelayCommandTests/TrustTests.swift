@@ -34,10 +34,10 @@ import Testing
         #expect((launch["from"] as? [String: Any])?["new"] as? Bool == false)
     }
 
-    @Test func whatNobodyHasCheckedIsMarked() async throws {
+    @Test func whatNoPersonHasCheckedIsMarked() async throws {
         let account = try await TestAccount()
         let tv = try await account.device(named: "TV")
-        // It joined by a link of the relay, so that nobody could tell it who the TV is.
+        // It joined by a link of the relay, so that no device could tell it who the TV is.
         let phone = try await account.device(named: "Phone")
         let listed = try await phone.relay("devices", "--all", "--json").json["endpoints"] as? [[String: Any]] ?? []
         let entry = try #require(listed.first { $0["name"] as? String == "TV" })

@@ -4,7 +4,7 @@
 import RelayProtocol
 
 /// What the relay says of the account's endpoints, after it was checked: their newest records, the directory that follows from them, and which of
-/// them are known. Whatever a key did not sign, or that goes back, is left out.
+/// them are known. What a key did not sign, or that goes back, is left out.
 struct PeerBook: Sendable {
     enum Action: Hashable {
         /// Store that the endpoint is pinned, with this record.
@@ -53,6 +53,8 @@ struct PeerBook: Sendable {
     private var unchecked: [EndpointID: [EndpointID: [UInt8]]] = [:]
     /// Signed revocations whose signer is not known yet, by the endpoint that they revoke.
     private var unproven: [EndpointID: Unverified<Revocation>] = [:]
+    /// The names of known endpoints that are refused by such a revocation. Watchers are told when the enumeration does not prove it.
+    private var unreported: [EndpointID: String] = [:]
     private var hasEnumerated: Bool
     /// The endpoint by whose link this one joined, until its record has been seen.
     private var inviter: EndpointID?
@@ -251,7 +253,7 @@ struct PeerBook: Sendable {
             // Its signer may be listed later.
             if unproven.count < Self.maximumRevocations || unproven[endpoint] != nil { unproven[endpoint] = statement }
         }
-        return withdraw(endpoint)
+        return withdraw(endpoint, mayBeProven: statement.map { records[$0.payload.revoker] == nil } ?? false)
     }
 
     /// The relay has told all there is. At the first time what is there is known from then on, as far as that goes, unless this endpoint joined
@@ -275,6 +277,8 @@ struct PeerBook: Sendable {
             actions = directory.endpointIDs.filter { $0 != own }.flatMap { pin($0, .firstSeen) }
         }
         for endpoint in unproven.keys.sorted() { if let statement = unproven[endpoint] { actions += revoke(by: statement) ?? [] } }
+        for (endpoint, name) in unreported where graph.withdrawn.contains(endpoint) { reportWithdrawal(of: endpoint, name) }
+        unreported = [:]
         refreshTrust()
         // Last: a process that finds it after a crash has to find those that are known from then on.
         return isFirst ? actions + [.storeEnumeration] : actions
@@ -436,7 +440,7 @@ struct PeerBook: Sendable {
 
     // MARK: Revocation
 
-    /// This endpoint revokes another one: it is refused here from now on, whatever the relay does.
+    /// This endpoint revokes another one: it is refused here from now on, even if the relay does not take that.
     mutating func revoke(_ revocation: Signed<Revocation>) -> [Action] {
         let endpoint = revocation.payload.endpoint
         guard endpoint != own, graph.revoked.count < Self.maximumRevocations || graph.revoked.contains(endpoint) else { return [] }
@@ -481,7 +485,7 @@ struct PeerBook: Sendable {
 
     /// The relay says that an endpoint is revoked, and no signature proves it here. That holds until the relay lists the endpoint again; so neither
     /// its pin nor its lanes go, by which old commands are told from new ones.
-    private mutating func withdraw(_ endpoint: EndpointID) -> [Action] {
+    private mutating func withdraw(_ endpoint: EndpointID, mayBeProven: Bool) -> [Action] {
         let name = graph.known[endpoint] == nil ? nil : records[endpoint]?.payload.name
         let isAgain = graph.withdrawn.contains(endpoint)
         // What does not fit is not refused by its id, and not listed either.
@@ -490,14 +494,18 @@ struct PeerBook: Sendable {
         leave(endpoint)
         refreshTrust()
         if let name {
-            directory.report(
-                RemoteSystemWatcherError(
-                    .revokedByRelay,
-                    message:
-                        "the relay says that '\(DisplayText.sanitized(name))' (endpoint \(endpoint.label)) was revoked, and no known device signed that; it is refused as long as the relay says so"
-                )
-            )
+            if mayBeProven { unreported[endpoint] = name } else { reportWithdrawal(of: endpoint, name) }
         }
         return isAgain ? [] : [.shutOut(endpoint)]
+    }
+
+    private mutating func reportWithdrawal(of endpoint: EndpointID, _ name: String) {
+        directory.report(
+            RemoteSystemWatcherError(
+                .revokedByRelay,
+                message:
+                    "the relay says that '\(DisplayText.sanitized(name))' (endpoint \(endpoint.label)) was revoked, and no known device signed that; it is refused as long as the relay says so"
+            )
+        )
     }
 }

@@ -132,7 +132,7 @@ extension LocalEndpoint {
         return true
     }
 
-    /// Revokes an endpoint of the account, perhaps this one. Another one is refused here from now on, whatever the relay answers, which is
+    /// Revokes an endpoint of the account, perhaps this one. Another one is refused here from now on, also if the relay refuses. The relay is
     /// told again on the next connection if it does not answer now.
     func revoke(_ endpoint: EndpointID) async throws -> ControlAnswer {
         // Without an account there is no other endpoint.

@@ -24,7 +24,7 @@ public struct RemoteSystem: Hashable, Sendable, Identifiable {
     /// Nobody has confirmed anything on it yet: it may not be what its name says.
     public let isNew: Bool
     /// It is known by the proof of an invitation, because people compared words, or by the voucher of a device that knows it so. What is
-    /// neither new nor verified was listed by the relay when this device joined: nobody has checked that it is what its name says.
+    /// neither new nor verified was listed by the relay when this device joined, and no person has checked that it is what its name says.
     public let isVerified: Bool
     /// How it came into the account; `nil` if the relay does not say.
     public let joining: RemoteSystemJoining?

@@ -181,9 +181,9 @@ import Testing
 
     // MARK: Revocations
 
-    /// None of these is a statement of somebody whose word counts.
+    /// None of these is a statement of an endpoint whose word counts.
     @Test(arguments: ["by a ghost", "forged", "of another account", "of another endpoint", "without"])
-    func whatNobodyKnownHasSignedHoldsAsLongAsTheRelaySaysIt(_ kind: String) throws {
+    func whatNoKnownEndpointHasSignedHoldsAsLongAsTheRelaySaysIt(_ kind: String) throws {
         let victim = try Member("Victim")
         var book = PeerBook(of: own, pins: [(inviter, .verified), (victim, .verified)])
         for member in [own, inviter, victim, ghost] { _ = book.added(member.added()) }
@@ -223,6 +223,8 @@ import Testing
         let voucher = try own.voucher(for: inviter)
         for member in [own, inviter] { _ = book.added(member.added(member.id == inviter.id ? [voucher] : [])) }
         #expect(book.enumerated().contains(.storeRevocation(revocation, isUntold: false)))
+        // Watchers are not told of a doubt that the enumeration has settled.
+        #expect(book.errorCodes.isEmpty)
         #expect(book.added(victim.added()).isEmpty)
     }
 
@@ -238,7 +240,7 @@ import Testing
         }
     }
 
-    @Test func aRevokedEndpointRevokesNobody() throws {
+    @Test func aRevokedEndpointRevokesNoOther() throws {
         let thief = try Member("Thief")
         var book = PeerBook(of: own, pins: [(inviter, .verified), (thief, .verified)])
         for member in [inviter, thief] { _ = book.added(member.added()) }

@@ -63,7 +63,7 @@ import Testing
             }
             for ghost in ghosts { #expect(!book.isConfirmed(ghost.id), "step \(step)") }
             #expect(!isRetired || book.directory[retired.id] == nil && book.isRefused(retired.id), "step \(step)")
-            // Its pin stays, whatever the relay says; so it is known again as soon as it is listed.
+            // Its pin stays; so it is known again as soon as it is listed.
             if isInviterPinned {
                 var later = book
                 _ = later.added(inviter.added())

@@ -104,7 +104,8 @@ import Testing
         for json in ["{}", "null", "1.5", "[1]", "[[]]", "true", "7", "\"-\""] where json != own {
             // Some texts are as good as others.
             if json == "\"-\"", [.dataDirectory, .certificateFile, .keyFile].contains(setting) { continue }
-            if json == "7", own == "7" || [.outboundBytes, .idleSeconds, .drainSeconds].contains(setting) { continue }
+            let numbers: [RelaySetting] = [.tokenFailuresPerMinute, .tokenFailureAddresses, .outboundBytes, .idleSeconds, .drainSeconds]
+            if json == "7", own == "7" || numbers.contains(setting) { continue }
             let error = try #require(throws: ConfigurationError.self, "\(json)") {
                 try Self.read(file: "{\"\(setting.rawValue)\": \(json)}")
             }

@@ -155,8 +155,7 @@ extension LocalEndpoint {
     private static let tunnelWordGrace = Duration.seconds(1)
 
     private func open(_ entrance: TunnelEntrance, to peer: EndpointID) async throws(AppServiceError) -> PeerSession {
-        let told = Observed<AppServiceError?>(nil)
-        tunnelFailures[entrance.tunnel] = told
+        let told = tunnelFailures[entrance.tunnel] ?? Observed(nil)
         defer { tunnelFailures[entrance.tunnel] = nil }
         do throws(AppServiceError) {
             return try await connector().open(to: peer, over: transport(entrance))
@@ -198,7 +197,11 @@ extension LocalEndpoint {
     }
 
     func ready(_ message: RelayMessage.TunnelReady) {
-        waitingTunnels.removeValue(forKey: message.entrance.tunnel)?.resume(returning: .success(message.entrance))
+        let tunnel = message.entrance.tunnel
+        guard let continuation = waitingTunnels.removeValue(forKey: tunnel) else { return }
+        // The relay may say that it failed before the opener goes on.
+        tunnelFailures[tunnel] = Observed(nil)
+        continuation.resume(returning: .success(message.entrance))
     }
 
     func failed(_ message: RelayMessage.TunnelFailed) {

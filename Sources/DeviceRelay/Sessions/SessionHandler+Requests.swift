@@ -56,8 +56,7 @@ extension SessionHandler {
     }
 
     func cancelled(_ request: SessionRequestID) {
-        guard let exchange = exchanges.removeValue(forKey: request) else { return }
-        if exchange.takeBytes() != nil, let receipt = exchange.receipt { consumed(receipt) }
+        guard let exchange = forget(request) else { return }
         exchange.cancellation.cancel()
         inboxes[request.connection]?.requestWasCancelled()
     }
@@ -101,8 +100,16 @@ extension SessionHandler {
         answer.continuation?.resume(returning: result)
     }
 
+    /// Lets go of a request, and of its message if that was not taken.
+    @discardableResult
+    private func forget(_ request: SessionRequestID) -> SessionExchange? {
+        guard let exchange = exchanges.removeValue(forKey: request) else { return nil }
+        if exchange.takeBytes() != nil, let receipt = exchange.receipt { consumed(receipt) }
+        return exchange
+    }
+
     func fail(_ request: SessionRequestID, _ failure: SessionFailure) {
-        exchanges[request] = nil
+        forget(request)
         change { machine, _, actions in machine.failRequest(request, failure, into: &actions) }
     }
 

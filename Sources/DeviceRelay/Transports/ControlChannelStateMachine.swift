@@ -198,7 +198,8 @@ package struct ControlChannelStateMachine: Hashable, Sendable {
         case .authorizing:
             self.token = token
             state = .dialing(since: now)
-            let candidates: [String?] = urls + [nil]
+            // The address that was given first: it is known to lead to the relay from here.
+            let candidates: [String?] = [nil] + urls
             return [.dial(attempt: attempt, url: candidates[abs(urlIndex % candidates.count)])]
         case .open(var connection) where connection.refresh == .awaitingToken:
             let ref = takeRef()

@@ -431,7 +431,7 @@ import Testing
             }
             _ = bench.machine.dialFailed(attempt: bench.machine.attempt, .timedOut, now: 0, random: &bench.random)
         }
-        #expect(urls == ["https://b", "https://c", nil, "https://b"])
+        #expect(urls == [nil, "https://b", "https://c", nil])
     }
 
     // MARK: Leaving

@@ -88,21 +88,21 @@ import Testing
         try await refused(pc, .endpointRevoked)
         let ended = "HTTP/1.1 400 Bad Request"
         // The issuer is told after the relay's commit.
-        var status = try await pc.refresh()
+        var status = try await pc.refreshStatus()
         for _ in 0..<1_000 where status != ended {
             try await Task.sleep(for: .milliseconds(10))
-            status = try await pc.refresh()
+            status = try await pc.refreshStatus()
         }
         #expect(status == ended)
-        #expect(try await pc.refresh(second) == ended)
+        #expect(try await pc.refreshStatus(second) == ended)
         #expect(try await pc.invite() == "HTTP/1.1 401 Unauthorized")
         // Also not at the next start of the relay.
         #expect(try await relayd.stop() == 0)
         _ = try await relayd.start()
-        #expect(try await pc.refresh() == ended)
+        #expect(try await pc.refreshStatus() == ended)
         try await refused(pc, .endpointRevoked)
         try await phone.connect()
-        #expect(try await phone.refresh() == "HTTP/1.1 200 OK")
+        #expect(try await phone.refreshStatus() == "HTTP/1.1 200 OK")
         #expect(try await relayd.stop() == 0)
     }
 

@@ -88,7 +88,7 @@ final class WireEndpoint {
     /// Asks for new tokens, and keeps none.
     /// - Parameter token: The newest refresh token, unless told.
     /// - Returns: The status.
-    func refresh(_ token: String? = nil) async throws -> String {
+    func refreshStatus(_ token: String? = nil) async throws -> String {
         let fields = try proof(for: "/auth/token")
         return try await answer(
             "/auth/token",

@@ -152,8 +152,8 @@ package struct RelayService: Service {
                         metrics: metrics,
                         patience: .milliseconds(settings.helloTime.count),
                         idleTimeout: .seconds(configuration.idleSeconds),
-                        makeControlChannel: { channel, known in
-                            ControlChannelHandler(services: services, channel: channel, welcomed: known)
+                        makeControlChannel: { channel, client, known in
+                            ControlChannelHandler(services: services, channel: channel, client: client, welcomed: known)
                         },
                         gate: parts.core,
                         tunnelMetrics: tunnelMetrics

@@ -10,7 +10,8 @@ import Testing
 /// A device that nobody has approved, and that wants another one to be out of reach.
 @Suite(.timeLimit(.minutes(10))) struct NewDeviceAttackTests {
     @Test func itHoldsFewSessionsAndKnownDevicesAreServed() async throws {
-        let home = try await TestHome()
+        // A relay that leaves it to the device.
+        let home = try await TestHome(arguments: ["--limit", "tunnelsPerNewcomer=64", "--limit", "tunnelsOfNewcomers=64"])
         let tablet = try await home.device("Tablet")
         let pc = try await home.device("PC")
         for await event in pc.platform.remoteSystems() where event == .enumerationCompleted { break }

@@ -53,11 +53,13 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     /// When the timer fires; meaningless without one.
     private var timerDeadline: Milliseconds = 0
 
-    /// - Parameter welcomed: called when the endpoint is known.
-    package init(services: ControlServices, channel: any Channel, welcomed: @escaping () -> Void) {
+    /// - Parameters:
+    ///   - client: the address that the endpoint comes from, behind a proxy not the channel's.
+    ///   - welcomed: called when the endpoint is known.
+    package init(services: ControlServices, channel: any Channel, client: IPAddress?, welcomed: @escaping () -> Void) {
         self.services = services
         self.welcomed = welcomed
-        self.machine = services.makeStateMachine(on: channel.localAddress, from: channel.remoteAddress)
+        self.machine = services.makeStateMachine(on: channel.localAddress, from: client)
         self.reader = WebSocketReader(maximumMessageBytes: services.settings.limits[.controlFrameBytesBeforeWelcome])
     }
 

@@ -56,15 +56,15 @@ package struct ControlServices: Sendable {
         }
     }
 
-    /// The machine of a new channel, by the addresses of its local and its other end.
-    func makeStateMachine(on address: SocketAddress?, from remote: SocketAddress?) -> ControlChannelStateMachine {
+    /// The machine of a new channel, by the address of its local end and the client's.
+    func makeStateMachine(on address: SocketAddress?, from client: IPAddress?) -> ControlChannelStateMachine {
         var generator = SystemRandomNumberGenerator()
         // By words: each is a call of the system.
         let nonce = (0..<4).flatMap { _ in withUnsafeBytes(of: generator.next()) { [UInt8]($0) } }
         return ControlChannelStateMachine(
             settings: settings,
             nonce: nonce,
-            address: remote?.ipAddress,
+            address: client?.description,
             jitter: .random(in: 0.9...1.1, using: &generator),
             isOwnOrigin: { [origins] in origins.allows(origin: $0, on: address) },
             take: { [rates] limit, endpoint, uptime in rates.take(limit, of: endpoint, uptime: uptime) }

@@ -29,8 +29,8 @@ package struct RelayChannel: HTTPChannelHandler {
     let patience: TimeAmount
     /// How long a connection may be without a request.
     let idleTimeout: Duration
-    /// The closure is called when the endpoint is known.
-    let makeControlChannel: @Sendable (any Channel, @escaping () -> Void) -> ControlChannelHandler
+    /// For a client at an address; the closure is called when the endpoint is known.
+    let makeControlChannel: @Sendable (any Channel, IPAddress?, @escaping () -> Void) -> ControlChannelHandler
     let gate: any TunnelGate
     let tunnelMetrics: TunnelMetrics
 
@@ -99,7 +99,7 @@ package struct RelayChannel: HTTPChannelHandler {
             serveControlChannel: { context in
                 let pipeline = context.pipeline.syncOperations
                 if tls != nil { try pipeline.addHandler(SmallWritesHandler()) }
-                try pipeline.addHandler(makeControlChannel(context.channel, known))
+                try pipeline.addHandler(makeControlChannel(context.channel, ticket.client, known))
             },
             enterTunnel: { tunnel, token, channel, upgrade in
                 let handler = TunnelHandler(

@@ -64,13 +64,19 @@ package final class UnauthenticatedConnections: Sendable {
         private let counter: UnauthenticatedConnections
         /// `nil` when it was given back.
         private let owner: Mutex<Owner?>
+        private let source: Mutex<IPAddress?>
 
         fileprivate init(owner: Owner, peer: SocketAddress?, proxy: IPAddress?, counter: UnauthenticatedConnections) {
             self.peer = peer
             self.proxy = proxy
             self.counter = counter
             self.owner = Mutex(owner)
+            self.source = Mutex(IPAddress(peer))
         }
+
+        /// The address of the client: where the connection comes from, or where a trusted proxy says that its last request does. `nil` for
+        /// a Unix socket.
+        package var client: IPAddress? { source.withLock { $0 } }
 
         /// A request has come; a proxy's counts for its client from now on.
         /// - Parameter forwardedFor: the fields of that name.
@@ -78,6 +84,7 @@ package final class UnauthenticatedConnections: Sendable {
         package func requestBegins(forwardedFor: @autoclosure () -> [String]) -> Bool {
             guard proxy != nil else { return true }
             let client = counter.proxies.client(of: peer, forwardedFor: forwardedFor())
+            source.withLock { $0 = client }
             return move(to: .client(client?.network))
         }
 

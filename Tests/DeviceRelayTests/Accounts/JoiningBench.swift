@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import DeviceRelay
 import Foundation
 import NIOHTTP1
 import RelayProtocol
 import RelayTesting
 import Testing
+
+@testable import DeviceRelay
 
 /// A real relay with one account, and endpoints that join it.
 final class JoiningBench {
@@ -47,6 +48,28 @@ final class JoiningBench {
         let endpoint = try endpoint(relay: link.relay, now: now)
         try await redeem(link, clientID: Self.clientID, as: endpoint)
         return endpoint
+    }
+
+    /// An endpoint of the relay, after its first connection.
+    /// - Parameter link: one of the operator, unless told.
+    func connected(by link: JoinLink? = nil) async throws -> EndpointCredentials {
+        let link = if let link { link } else { try await self.link() }
+        endpoints += 1
+        var settings = ConnectedDevicesPlatformSettings(
+            relay: try #require(URL(string: relayd.origin)),
+            relayID: link.relay,
+            storageDirectory: URL(filePath: "\(directory.path)/platform-\(endpoints)")
+        )
+        settings.systemKey = SystemKeyFile(path: "\(directory.path)/system-\(endpoints).key")
+        let platform = ConnectedDevicesPlatform(settings: settings, accessTokens: JoinLinkAccessTokenProvider(clientID: Self.clientID))
+        let account = ConnectedDevicesAccount(id: "me")
+        try await platform.start()
+        try await platform.accounts.add(account, joining: link)
+        let endpoint = try #require(platform.endpoint(of: account.id))
+        _ = await endpoint.link.first { $0.isEnumerated }
+        let credentials = await endpoint.credentials
+        await platform.shutdown()
+        return credentials
     }
 
     /// A new place for tokens.

@@ -68,7 +68,8 @@ import Testing
                 unnamed = []
             case 19 where random.oneIn(5):
                 directory.loseRelay(at: Milliseconds(clamping: time))
-                for id in Array(model.keys) {
+                // Since when it is away stays, however often it is tried again.
+                for (id, endpoint) in model where endpoint.presence.reason != .relayUnreachable {
                     model[id]?.presence = Presence(.unknown, .relayUnreachable, since: Milliseconds(clamping: time))
                 }
             default: break

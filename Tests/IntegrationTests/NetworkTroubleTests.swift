@@ -34,7 +34,8 @@ import Testing
 
         init(_ ports: [TestNetwork.TunnelPort], watches: Bool = false) async throws {
             let addresses = Array(NetworkTroubleTests.addresses.prefix(ports.count))
-            let home = try await TestHome(networks: addresses, arguments: ["--limit", "tunnelsOfNewcomers=64", "--limit", "tunnelsPerNewcomer=64"])
+            let limits = ["--limit", "tunnelsOfNewcomers=64", "--limit", "tunnelsPerNewcomer=64"]
+            let home = try await TestHome(networks: addresses, arguments: limits)
             var networks: [TestNetwork] = []
             for (address, port) in zip(addresses, ports) {
                 networks.append(try await TestNetwork(address, to: home.relayd, tunnelPort: port, watches: watches))

@@ -111,7 +111,7 @@ package enum BackupArchive {
     }
 
     private static func parent(of path: String) -> String {
-        path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        path.utf8.lastIndex(of: UInt8(ascii: "/")).map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
     }
 
     private static func digest(of path: String) throws(BackupError) -> String {

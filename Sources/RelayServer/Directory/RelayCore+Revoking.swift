@@ -33,7 +33,7 @@ extension RelayCore {
             if try store.revocation(of: endpoint)?.account == account { return nil }
             let row = try store.endpoint(endpoint, of: account)
             guard own.id == row.id || own.system == row.system || own.isEstablished else { throw Refusal.notEstablished }
-            let revocation = RevocationRow(
+            var revocation = RevocationRow(
                 of: row,
                 statement: .init(revoker: own.id, revocation: bytes),
                 time: time,
@@ -41,6 +41,8 @@ extension RelayCore {
                 isKept: own.id != row.id || own.isEstablished,
                 loginsEnded: !hasLogins
             )
+            // An endpoint that leaves ends the logins of its key. A token that is bound to none may serve others too.
+            if own.id == row.id { revocation.login = nil }
             return try Self.remove(row, revocation, store, time: time)
         } then: { [self] (state, removal: Removal?) in
             if let removal { removed(removal, &state) }

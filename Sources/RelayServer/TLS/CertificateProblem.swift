@@ -66,7 +66,8 @@ enum CertificateProblem: Hashable, Sendable, CustomStringConvertible {
         // An IPv6 address may be written in several ways.
         let host = (try? SocketAddress(ipAddress: host, port: 0))?.ipAddress ?? host
         if name.utf8.elementsEqual(host.utf8) { return true }
-        guard name.hasPrefix("*."), let dot = host.firstIndex(of: "."), dot != host.startIndex else { return false }
-        return name.dropFirst().utf8.elementsEqual(host[dot...].utf8)
+        let dot = UInt8(ascii: ".")
+        guard name.utf8.starts(with: "*.".utf8), let end = host.utf8.firstIndex(of: dot), end != host.startIndex else { return false }
+        return name.utf8.dropFirst().elementsEqual(host.utf8[end...])
     }
 }

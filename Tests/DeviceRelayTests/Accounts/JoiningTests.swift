@@ -67,8 +67,10 @@ import Testing
         try await endpoint.expire()
         _ = try await JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID).accessToken(for: try endpoint.request())
         #expect(try endpoint.stored().refreshToken != first.refreshToken)
-        let invitation = try await makeInvitation(as: endpoint, accessToken: AccessToken(try endpoint.stored().accessToken.exposed))
-        #expect(invitation.link.relay == endpoint.relay)
+        // An endpoint that the relay knows.
+        let member = try await bench.connected().with(now: { EndpointCredentials.systemTime() + offset })
+        let invitation = try await makeInvitation(as: member, accessToken: try InvitingTests.token(member))
+        #expect(invitation.link.relay == member.relay)
     }
 
     @Test func withTLSThePinnedKeyDecides() async throws {

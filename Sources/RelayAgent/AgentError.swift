@@ -67,7 +67,7 @@ extension AgentError {
         // In the words of this command line, where there is one for it.
         let message =
             switch problem.code {
-            case .endpointRevoked: "this device was shut out of the account; run `relay leave`, then join again with a new link"
+            case .endpointRevoked: "this device was revoked; run `relay leave`, then join again with a new link"
             default: problem.message
             }
         self.init("\(problem.code)", message, .of(problem.code, in: ExitStatus.connections))

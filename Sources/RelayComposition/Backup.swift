@@ -76,12 +76,20 @@ package enum Backup {
         guard replacing || present.isEmpty else { throw BackupError.notEmpty(directory) }
         // What earlier attempts left.
         let (draft, ready) = ("\(directory)/restore.partial", "\(directory)/\(DataDirectory.restoring)")
-        for leftover in [draft, ready] where files.fileExists(atPath: leftover) { try files.removeItem(atPath: leftover) }
+        if files.fileExists(atPath: draft) { try files.removeItem(atPath: draft) }
         guard mkdir(draft, 0o700) == 0 else { throw BackupError.notWritable(draft, code: errno) }
         let (relay, made) = try await unpack(path, into: draft, now: now) {
             try? files.removeItem(atPath: draft)
         }
-        try move(draft, to: ready)
+        // A mark of an earlier attempt stays, and so no relay starts on half of the files; what is in it is replaced.
+        if files.fileExists(atPath: ready) {
+            for name in BackupArchive.names { try move("\(draft)/\(name)", to: "\(ready)/\(name)") }
+            try files.removeItem(atPath: draft)
+        } else {
+            try move(draft, to: ready)
+        }
+        // The mark is on the disk before anything is moved away.
+        try BackupArchive.sync(directory)
         let replaced = try setAside(in: directory, now: now)
         for name in BackupArchive.names { try move("\(ready)/\(name)", to: "\(directory)/\(name)") }
         try BackupArchive.sync(directory)

@@ -91,8 +91,12 @@ extension Issuer {
 
     /// Only proofs of those with a valid grant are remembered, so that others cannot fill the memory; and of one user so many only that it
     /// cannot either.
-    func refusal(of proof: DPoPProof?, subject: String, now: Milliseconds) -> OAuthError? {
-        if let wait = bounds.withLock({ $0.grants.add(subject, now: now) }) {
+    /// - Parameter login: the login that asks, which has a share of its own, so that one cannot take what the others need.
+    func refusal(of proof: DPoPProof?, subject: String, login: String?, now: Milliseconds) -> OAuthError? {
+        let wait = bounds.withLock { bounds in
+            login.flatMap { bounds.logins.add($0, now: now) } ?? bounds.grants.add(subject, now: now)
+        }
+        if let wait {
             return OAuthError(
                 .temporarilyUnavailable,
                 "too many tokens for this account; wait as Retry-After says",
@@ -127,7 +131,7 @@ extension Issuer {
             let login = try revoke(family, now: now, in: records)
             return .revoked(TokenRequest.unknownCode, login, because: "two devices with keys of their own used its invitation")
         }
-        if let refusal = refusal(of: proof, subject: invitation.subject, now: now) { return .refused(refusal) }
+        if let refusal = refusal(of: proof, subject: invitation.subject, login: nil, now: now) { return .refused(refusal) }
         // Also one that cannot be refreshed is a login: its access token can be revoked.
         let family = RefreshFamily(
             id: .random(),
@@ -170,7 +174,7 @@ extension Issuer {
         guard scopes.isSubset(of: family.scopes) else {
             return .refused(OAuthError(.invalidScope, "the login allows \(family.scopes) only"))
         }
-        if let refusal = refusal(of: proof, subject: family.subject, now: now) { return .refused(refusal) }
+        if let refusal = refusal(of: proof, subject: family.subject, login: family.id.session, now: now) { return .refused(refusal) }
         if decision != .repeatSuccessor {
             family.rotate(from: token.number, now: now)
             try records.update(family)

@@ -104,7 +104,7 @@ extension Issuer {
             throw OAuthError(.insufficientScope, "the token needs the scope relay.device.register", status: 403)
         }
         // Remembered last, so that only those with a valid token fill the memory.
-        if var refusal = refusal(of: proof, subject: claims.sub, now: now) {
+        if var refusal = refusal(of: proof, subject: claims.sub, login: claims.sid, now: now) {
             if refusal.code == .invalidDPoPProof { refusal.status = 401 }
             throw refusal
         }

@@ -30,6 +30,8 @@ package final class Issuer: Sendable {
         package var failureAddresses = 10_000
         /// Tokens and invitations that one user may have in a minute.
         package var grantsPerMinute = 640
+        /// Of these, tokens and invitations that one login may have. An endpoint refreshes once in a quarter of an hour.
+        package var grantsPerLoginAndMinute = 32
         /// Whether the endpoint with the key of this thumbprint may invite others into the account of a subject.
         package var mayInvite: @Sendable (_ thumbprint: String, _ subject: String) async -> Bool = { _, _ in true }
 
@@ -62,10 +64,12 @@ package final class Issuer: Sendable {
         var proofs = ReplayCache()
         var failures: WindowCounts
         var grants: WindowCounts
+        var logins: WindowCounts
 
         init(_ settings: Settings) {
             failures = WindowCounts(perWindow: settings.failuresPerMinute, capacity: settings.failureAddresses)
             grants = WindowCounts(perWindow: settings.grantsPerMinute, capacity: 10_000)
+            logins = WindowCounts(perWindow: settings.grantsPerLoginAndMinute, capacity: 10_000)
         }
     }
 

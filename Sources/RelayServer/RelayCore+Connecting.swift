@@ -121,6 +121,13 @@ extension RelayCore {
             )
         }
         guard var row = known else {
+            // A login that began before the device that let it in was revoked lets nothing new in.
+            if let inviter = hello.inviter, let revocation = try store.revocation(of: inviter), revocation.account == account,
+                revocation.statement?.revoker != inviter
+            {
+                let message = "the device that invited this one was revoked; ask for a new link"
+                return .rejected(.init(code: .endpointRevoked, message: message, retry: false))
+            }
             let others = try store.endpoints(of: account)
             let ever = others.count + (try store.revocationCount(of: account))
             do throws(LimitExceeded) {

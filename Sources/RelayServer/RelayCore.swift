@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import CoreMetrics
+import Dispatch
 package import Logging
 package import RelayProtocol
 import Synchronization
@@ -89,6 +90,8 @@ package final class RelayCore: RelayCoreProtocol {
     /// How long after the start an endpoint that was not heard of is `unknown`: the longest that a living one stays silent.
     static let startingPeriod: Int64 = 75_000
     static let clientsPerEndpoint = 8
+    /// How many batches of messages a thread delivers before it goes back to its own work.
+    private static let batchesAtOnce = 8
 
     let store: any RelayStore
     let relay: RelayID
@@ -98,6 +101,7 @@ package final class RelayCore: RelayCoreProtocol {
     /// Without one there are no logins to end.
     let logins: (any LoginEnding)?
     private let state: Mutex<State>
+    private let delivery = DispatchQueue(label: "relay.delivery")
     private let backlog = Mutex(RequestBacklog())
 
     package init(
@@ -164,9 +168,10 @@ package final class RelayCore: RelayCoreProtocol {
 
     func channel(_ id: ChannelID) -> Channel? { state.withLock { $0.channels[id] } }
 
-    /// One at a time says what is queued, so that the order stays.
+    /// Says what is queued, on one thread at a time, so that the order stays. While other threads add more, an event loop or the store's
+    /// thread goes back to its own work after a few batches, and a thread of its own takes over.
     private func deliver() {
-        while true {
+        for _ in 0..<Self.batchesAtOnce {
             let batch: [Outgoing] = state.withLock { state in
                 guard !state.isDelivering, !state.outgoing.isEmpty else { return [] }
                 state.isDelivering = true
@@ -183,6 +188,7 @@ package final class RelayCore: RelayCoreProtocol {
             }
             state.withLock { $0.isDelivering = false }
         }
+        delivery.async { self.deliver() }
     }
 
     /// Runs a transaction, then changes the state by its result. May be called with the state at hand.

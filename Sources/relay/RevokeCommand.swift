@@ -7,7 +7,7 @@ import RelayAgent
 struct RevokeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revoke",
-        abstract: "Shut a device, or one endpoint of it, out of the account, for ever.",
+        abstract: "Revoke a device, or one endpoint of it, for ever.",
         discussion: "At a terminal it shows what it found, and asks. Without one it takes an id only, since any device may bear a name."
     )
 

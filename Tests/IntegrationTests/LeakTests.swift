@@ -5,6 +5,7 @@ import DeviceRelay
 import Foundation
 import RelayProtocol
 import RelayTesting
+import Synchronization
 import Testing
 
 /// Whatever begins also ends. Other suites run beside this one, so it looks for what is its own: open files below its devices' directory,
@@ -48,20 +49,30 @@ import Testing
         try expectNothingLeft(of: home, endpoints)
     }
 
+    /// The token of the login that is in use. It is bound to no key.
+    private final class BearerToken: AccessTokenProvider {
+        private let token = Mutex(AccessToken(""))
+
+        func set(_ text: String) { token.withLock { $0 = AccessToken(text) } }
+        func accessToken(for request: AccessTokenRequest) async throws(AccessTokenError) -> AccessToken { token.withLock { $0 } }
+        func accessTokenInvalidated(_ request: AccessTokenRequest) async {}
+    }
+
     @Test func fiveHundredJoinsAndLeavesLeaveNothingBehind() async throws {
         let home = try await TestHome()
-        // A token that is bound to no key, so that one login serves for all of them.
-        let token = try await home.bearerToken()
+        let token = BearerToken()
         var settings = ConnectedDevicesPlatformSettings(
             relay: try url(home.relayd.origin),
             storageDirectory: home.directory.appending(path: "storage"),
             device: DeviceDescription(name: "Guest", kind: .desktop, platform: .linux)
         )
         settings.systemKey = SystemKeyFile(path: home.directory.appending(path: "system.key").path)
-        let platform = ConnectedDevicesPlatform(settings: settings, accessTokens: StaticAccessTokenProvider(AccessToken(token)))
+        let platform = ConnectedDevicesPlatform(settings: settings, accessTokens: token)
         try await platform.start()
         var endpoints: [WeakEndpoint] = []
         for number in 0..<500 {
+            // An endpoint that leaves ends its login.
+            token.set(try await home.bearerToken())
             let account = ConnectedDevicesAccount(id: "guest \(number)")
             try await platform.accounts.add(account)
             endpoints.append(WeakEndpoint(platform, account))

@@ -51,6 +51,21 @@ import Testing
         _ = (good, evil)
     }
 
+    @Test func aDeviceNamedLikeAKnownOneWithoutAnAppGetsNothing() async throws {
+        let account = try await TestAccount()
+        let log = Log()
+        let phone = try await account.device(named: "Phone")
+        let desk = try await account.device(named: "Desk")
+        let evil = try await account.app(app("org.example.evil", log, "Evil"), on: "Phone")
+        for name in ["Phone", "phone", "Phone/org.example.evil"] {
+            let refused = try await desk.relay("launch", name, "https://films.example/?secret")
+            #expect(refused.status == 2)
+            #expect(refused.errorText.contains("the name of a known device"), "\(refused.errorText)")
+        }
+        #expect(log.all.isEmpty)
+        _ = (phone, evil)
+    }
+
     @Test func aDeviceOfTheSameNameGetsNothing() async throws {
         let account = try await TestAccount()
         let log = Log()

@@ -64,6 +64,7 @@ final class TestIssuer: Sendable {
         var settings = Issuer.Settings(directory: directory, origins: [Self.origin, "http://127.0.0.1:8080"], audience: "the-relay")
         settings.failuresPerMinute = failuresPerMinute
         settings.grantsPerMinute = grantsPerMinute
+        settings.grantsPerLoginAndMinute = grantsPerMinute
         settings.mayInvite = { key, _ in await mayInvite(key) }
         return try Issuer(
             settings: settings,

@@ -443,7 +443,8 @@ struct PeerBook: Sendable {
     /// This endpoint revokes another one: it is refused here from now on, even if the relay does not take that.
     mutating func revoke(_ revocation: Signed<Revocation>) -> [Action] {
         let endpoint = revocation.payload.endpoint
-        guard endpoint != own, graph.revoked.count < Self.maximumRevocations || graph.revoked.contains(endpoint) else { return [] }
+        // What other endpoints revoke leaves room for what a person revokes here.
+        guard endpoint != own, graph.revoked.count < 2 * Self.maximumRevocations || graph.revoked.contains(endpoint) else { return [] }
         return refuseForEver(revocation, isUntold: true)
     }
 

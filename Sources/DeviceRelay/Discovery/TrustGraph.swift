@@ -36,11 +36,14 @@ struct TrustGraph: Sendable {
     /// What an endpoint's voucher for another one says.
     func voucher(by giver: EndpointID, for endpoint: EndpointID) -> Knowledge? { vouchers[giver]?[endpoint] }
 
-    /// Whether the revocation of an endpoint counts here because of its signer: itself, one of the same device, or one that is known.
+    /// Whether the revocation of an endpoint counts here because of its signer: one that is known, or, if the endpoint itself is known, that
+    /// endpoint or one of its device. Unknown endpoints, which a relay can make up, cannot fill what is kept.
     func mayRevoke(_ endpoint: EndpointID, signer: EndpointID) -> Bool {
-        if signer == own || signer == endpoint { return true }
+        if signer == own { return true }
         guard !isRefused(signer) else { return false }
-        return known[signer] != nil || systems[signer].map { $0 == systems[endpoint] } ?? false
+        if known[signer] != nil { return true }
+        guard known[endpoint] != nil else { return false }
+        return signer == endpoint || systems[signer].map { $0 == systems[endpoint] } ?? false
     }
 
     // MARK: Changes
@@ -111,11 +114,12 @@ struct TrustGraph: Sendable {
         for knowledge in [Knowledge.verified, .firstSeen] {
             var queue = [own] + pins.filter { $0.value >= knowledge }.keys + known.keys
             var seen: Set<EndpointID> = []
+            var seenDevices: Set<SystemID> = []
             while let endpoint = queue.popLast() {
                 guard !isRefused(endpoint), seen.insert(endpoint).inserted else { continue }
                 if known[endpoint] == nil { known[endpoint] = knowledge }
                 for (other, word) in vouchers[endpoint] ?? [:] where word >= knowledge { queue.append(other) }
-                if let system = systems[endpoint] { queue += devices[system] ?? [] }
+                if let system = systems[endpoint], seenDevices.insert(system).inserted { queue += devices[system] ?? [] }
             }
         }
     }

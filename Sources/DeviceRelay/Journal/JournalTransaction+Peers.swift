@@ -31,11 +31,14 @@ extension JournalTransaction {
 
     /// Pins an endpoint, or stores the newer record of one that is pinned; the time of its pinning stays, and so does the better knowledge, which
     /// another process may have stored. An endpoint that is revoked is not pinned again.
-    /// - Throws: `LimitExceeded` if there are as many as an account may have.
+    /// - Throws: `LimitExceeded` if there are as many as a directory shows.
     package func store(_ pin: Pin) throws {
         guard try !isRevoked(pin.endpoint) else { return }
         let others = try Int.fetchOne(statement("SELECT count(*) FROM pins WHERE endpoint <> ?"), arguments: [pin.endpoint.column])
-        try journal.limits.check(.endpointsPerAccount, (others ?? 0) + 1)
+        let requested = (others ?? 0) + 1
+        guard requested <= DeviceDirectory.mostEndpoints else {
+            throw LimitExceeded(limit: .endpointsPerAccount, allowed: DeviceDirectory.mostEndpoints, requested: requested)
+        }
         try run(
             """
             INSERT INTO pins (endpoint, record, pinned, knowledge) VALUES (?, ?, ?, ?)
@@ -72,9 +75,10 @@ extension JournalTransaction {
     /// Stores the signed revocation of an endpoint, and forgets its pin. A second one changes nothing.
     package func storeRevocation(of endpoint: EndpointID, _ revocation: [UInt8], isUntold: Bool) throws {
         let count = try Int.fetchOne(statement("SELECT count(*) FROM revocations")) ?? 0
-        guard count < Self.maximumRevocations else { return }
         try run("DELETE FROM pins WHERE endpoint = ?", [endpoint.column])
         try run("DELETE FROM vouchers WHERE endpoint = ?", [endpoint.column])
+        // What other endpoints revoke leaves room for what a person revokes here.
+        guard count < (isUntold ? 2 : 1) * Self.maximumRevocations else { return }
         try run(
             "INSERT OR IGNORE INTO revocations (endpoint, revocation, untold) VALUES (?, ?, ?)",
             [endpoint.column, Data(revocation), isUntold]

@@ -15,7 +15,7 @@ extension ConnectionProblem {
             self.init(.authenticationError, tokenError?.message ?? "there is no access token: sign in again")
         case .rejected(let rejected): self.init(rejected)
         case .tokenInvalidated(.endpointRevoked):
-            self.init(.endpointRevoked, "this device was shut out of the account; remove the account and join again")
+            self.init(.endpointRevoked, "this device was revoked; remove the account and join again")
         case .tokenInvalidated: self.init(.authenticationError, "the relay does not take the access token any more; a new one is asked for")
         case .otherRelay(let relay):
             self.init(.relayNotTrusted, "another relay (\(relay.label)…) answers at this address; join it anew if that is right")
@@ -60,7 +60,7 @@ extension ConnectionProblem {
         case .endpointOfOtherAccount, .wrongAccount:
             self.init(.accountUnknown, "this endpoint belongs to another account; remove the account and join again")
         case .endpointRevoked:
-            self.init(.endpointRevoked, "this device was shut out of the account; remove the account and join again")
+            self.init(.endpointRevoked, "this device was revoked; remove the account and join again")
         case .limitExceeded, .tooManyClients: self.init(.limitExceeded, DisplayText.sanitized(rejected.message))
         case .versionUnsupported: self.init(.notCompatible, "the relay speaks another version; update the older of both sides")
         case .wrongOrigin:

@@ -147,7 +147,7 @@ private struct Duties: Sendable {
                 try output.print(event(request, answer))
                 return switch answer {
                 case .launched: .launched
-                case .failed(let why, let said): .failed(reason: said.isEmpty ? why : said)
+                case .failed(let why, let said): .failed(reason: said.isEmpty || request.caller.isNew ? why : said)
                 case .declined(let why): .declined(reason: why)
                 }
             },

@@ -42,7 +42,8 @@ enum WebHost {
 
     /// Ends of names that no public name server answers for, and that networks at home and at work use.
     private static let localEnds: Set<String> = [
-        "arpa", "corp", "home", "internal", "intranet", "invalid", "lan", "local", "localdomain", "localhost", "private", "test",
+        "arpa", "box", "corp", "dlink", "home", "internal", "intranet", "invalid", "ip", "lan", "local", "localdomain", "localhost",
+        "localnet", "private", "router", "test", "wlan", "workgroup",
     ]
 
     private static func isPublicName(_ bytes: ArraySlice<UInt8>) -> Bool {

@@ -23,17 +23,22 @@ package struct Approve: Sendable {
             let console = context.console
             let all = session.platform.endpoints(for: session.account).filter { !$0.isLocal }
             let meant = try EndpointSearch.endpoints(target, in: all, isShown: console.canAsk)
-            let new = meant.filter { $0.trust == .new }
-            if console.canAsk, !new.isEmpty {
-                let lines = ["New, and not approved yet:"] + new.flatMap { EndpointResult($0).facts }
+            // Also what is known, and was never compared.
+            let open = meant.filter { !$0.isVerified }
+            if console.canAsk, !open.isEmpty {
+                let lines = ["Not approved by a person yet:"] + open.flatMap { EndpointResult($0).facts }
                 let question = "Compare the ids with those that `relay whoami` prints on that device. Approve it?"
                 guard try await console.isConfirmed(lines, question) else {
                     throw AgentError("cancelled", "nothing was approved", .failed)
                 }
             }
-            for endpoint in new { await session.platform.confirm(endpoint.id, for: session.account) }
-            if new.isEmpty, !context.console.isJSON { context.console.note("it is known already") }
-            return Result(approved: new.map(EndpointResult.init))
+            for endpoint in open {
+                guard await session.platform.confirm(endpoint.id, for: session.account) else {
+                    throw AgentError("notFound", "endpoint \(endpoint.id) is in the account no more, or was revoked", .notFound)
+                }
+            }
+            if open.isEmpty, !context.console.isJSON { context.console.note("it is known already") }
+            return Result(approved: open.map(EndpointResult.init))
         }
     }
 }

@@ -57,7 +57,7 @@ package struct Call: Sendable {
             }
         try await context.withAccount { session in
             try await session.waitForDirectory()
-            let (system, app) = try session.app(target)
+            let (system, app) = try await session.app(target)
             let end = ContinuousClock.now + timeout
             let result = Result(
                 device: "\(system.id)",

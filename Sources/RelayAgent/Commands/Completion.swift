@@ -28,7 +28,7 @@ package enum Completion {
     package static func newIDs(_ context: AgentContext) async -> [String] {
         let ids = try? await context.withAccount { session in
             try await session.waitForDirectory(.seconds(2))
-            return session.platform.endpoints(for: session.account).filter { $0.trust == .new && !$0.isLocal }.map { "\($0.id)" }
+            return session.platform.endpoints(for: session.account).filter { !$0.isVerified && !$0.isLocal }.map { "\($0.id)" }
         }
         return Set(ids ?? []).sorted()
     }

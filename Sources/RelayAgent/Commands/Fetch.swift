@@ -110,7 +110,7 @@ package struct Fetch: Sendable {
     package func run(_ context: AgentContext) async throws {
         try await context.withAccount { session in
             try await session.waitForDirectory()
-            let (system, app) = try session.sharedFolder(target)
+            let (system, app) = try await session.sharedFolder(target)
             let progress = TransferProgress()
             let result = Result(system, app)
             do {
@@ -195,8 +195,8 @@ package struct Fetch: Sendable {
 
 extension Session {
     /// The app that shares a folder: the one that is named, or else the agent, or else the only one.
-    fileprivate func sharedFolder(_ text: String) throws -> (RemoteSystem, RemoteSystemApp) {
-        let (system, app) = try place(text)
+    fileprivate func sharedFolder(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp) {
+        let (system, app) = try await place(text)
         if let app { return (system, app) }
         let all = system.apps.filter { $0.appServices.contains { $0.name == FileCalls.serviceName } }
         if let agent = all.first(where: { $0.appID == AgentConfiguration.appID }) { return (system, agent) }

@@ -66,7 +66,7 @@ package struct Launch: Sendable {
         if let life { options.timeToLive = life }
         return try await context.withAccount { session in
             try await session.waitForDirectory(min(Session.patience, max(wait, .seconds(3))))
-            let (system, request) = try session.target(target)
+            let (system, request) = try await session.target(target)
             let launcher = RemoteLauncher(session.platform)
             let interruption = Interruption()
             do {

@@ -92,7 +92,7 @@ package struct Ping: Sendable {
 
     private func ping(_ session: Session) async throws {
         try await session.waitForDirectory()
-        let (system, app) = try session.pinged(target)
+        let (system, app) = try await session.pinged(target)
         // Known at once, before anything is waited for.
         if app.presence.state == .unavailable {
             throw AgentError(
@@ -173,8 +173,8 @@ package struct Ping: Sendable {
 
 extension Session {
     /// The app that answers: the one that is named; of a device the one of this project, the agent before a host.
-    fileprivate func pinged(_ text: String) throws -> (RemoteSystem, RemoteSystemApp) {
-        let (system, named) = try place(text)
+    fileprivate func pinged(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp) {
+        let (system, named) = try await place(text)
         if let named { return (system, named) }
         let all = system.apps.filter { app in app.appServices.contains { $0.name == PingService.name } }
         // What nobody has approved does not answer for a device that has something else.

@@ -4,7 +4,7 @@
 import DeviceRelay
 import RelayProtocol
 
-/// Shuts a device, or one endpoint of it, out of the account for ever.
+/// Revokes a device, or one endpoint of it, for ever.
 package struct Revoke: Sendable {
     var target: String
 
@@ -26,16 +26,23 @@ package struct Revoke: Sendable {
                 throw AgentError("isLocal", "that is this device itself; run `relay leave`", .usage)
             }
             if console.canAsk {
-                let lines = ["To be shut out of the account, for ever:"] + endpoints.flatMap { EndpointResult($0).facts }
+                let lines = ["To be revoked, for ever:"] + endpoints.flatMap { EndpointResult($0).facts }
                 guard try await console.isConfirmed(lines, "Revoke it?") else {
                     throw AgentError("cancelled", "nothing was revoked", .failed)
                 }
             }
             var revoked: [EndpointResult] = []
+            var failure: (any Error)?
+            // Each is refused here from now on, also those after one that the relay does not take.
             for endpoint in endpoints {
-                try await session.platform.revoke(endpoint.id, for: session.account)
-                revoked.append(EndpointResult(endpoint))
+                do {
+                    try await session.platform.revoke(endpoint.id, for: session.account)
+                    revoked.append(EndpointResult(endpoint))
+                } catch {
+                    failure = failure ?? error
+                }
             }
+            if let failure { throw failure }
             return Result(revoked: revoked)
         }
     }

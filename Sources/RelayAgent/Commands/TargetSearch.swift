@@ -64,19 +64,19 @@ struct TargetSearch {
 
 extension Session {
     /// What `DEVICE` or `DEVICE/APP` means.
-    func target(_ text: String) throws -> (RemoteSystem, RemoteSystemConnectionRequest) {
-        let (system, app) = try place(text)
+    func target(_ text: String) async throws -> (RemoteSystem, RemoteSystemConnectionRequest) {
+        let (system, app) = try await place(text)
         return (system, app.map { RemoteSystemConnectionRequest($0) } ?? RemoteSystemConnectionRequest(system))
     }
 
     /// What `DEVICE/APP` means.
-    func app(_ text: String) throws -> (RemoteSystem, RemoteSystemApp) {
-        let (system, app) = try place(text)
+    func app(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp) {
+        let (system, app) = try await place(text)
         guard let app else { throw AgentError("appMissing", "say which app: \(text)/APP; \(has(system))", .usage) }
         return (system, app)
     }
 
-    func place(_ text: String) throws -> (RemoteSystem, RemoteSystemApp?) {
+    func place(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp?) {
         let search = TargetSearch(text) { name in
             do throws(DeviceLookupError) {
                 return [try platform.remoteSystem(named: name, for: account)]
@@ -89,6 +89,10 @@ extension Session {
             guard let found = search.withoutApp.first else { throw notFound(text) }
             guard found.appID != "" else { throw AgentError("appMissing", "say which app: \(text)APP; \(has(found.system))", .usage) }
             throw AgentError("appUnavailable", "the device has no app \(found.appID ?? ""); \(has(found.system))", .notFound)
+        }
+        if found.system.isNew, await isNameOfAKnownDevice(text, besides: found.system) {
+            let what = "'\(text)' is the name of a known device that offers nothing now, and of a new one"
+            throw AgentError.ambiguous(what, [found.system.candidate])
         }
         guard search.fits.count == 1 else {
             let candidates = search.fits.map { found in
@@ -105,6 +109,16 @@ extension Session {
             )
         }
         return (found.system, found.apps.first)
+    }
+
+    /// Whether a known device has this name, also one without an app, and one that the relay does not list. Such a name never means a new one.
+    private func isNameOfAKnownDevice(_ text: String, besides system: RemoteSystem) async -> Bool {
+        func folded(_ name: String) -> [UInt8] { Array(name.lowercased().utf8) }
+        let readings = TargetReading.all(of: text).map(\.device)
+        guard !readings.contains(where: { folded($0) == folded("\(system.id)") }) else { return false }
+        var names = Set(platform.endpoints(for: account).filter { $0.isConfirmed && !$0.isLocal }.map { folded($0.record.name) })
+        names.formUnion(await platform.knownDevices(for: account).map { folded($0.name) })
+        return readings.contains { names.contains(folded($0)) }
     }
 
     private func has(_ system: RemoteSystem) -> String {

@@ -82,7 +82,7 @@ struct SessionChecks: Sendable {
 
     private func device(_ text: String) async -> Doctor.Check {
         do {
-            let (system, app) = try session.place(text)
+            let (system, app) = try await session.place(text)
             let name = DisplayText.sanitized(system.displayName)
             let apps = app.map { [$0] } ?? system.apps
             guard let app = apps.first(where: { $0.appServices.contains { $0.name == PingService.name } }) else {

@@ -113,7 +113,8 @@ struct ProgramService: Sendable {
                             try? await execution.standardInputWriter.finish()
                             // It has ended, or has nothing more to do.
                             await execution.teardown(using: [
-                                .send(signal: Signal(rawValue: 0), toProcessGroup: true, allowedDurationToNextStep: .seconds(2))
+                                .send(signal: Signal(rawValue: 0), toProcessGroup: true, allowedDurationToNextStep: .seconds(2)),
+                                .gracefulShutDown(toProcessGroup: true, allowedDurationToNextStep: .seconds(2)),
                             ])
                             // What it started ends with the connection, too.
                             await mark.endAll()

@@ -58,13 +58,19 @@ package struct AdminSocket: Service {
             try? await gracefulShutdown()
             return
         }
-        try? await cancelWhenGracefulShutdown {
-            try await server.executeThenClose { connections in
-                // One after another: they are an operator's.
-                for try await connection in connections { try? await serve(connection) }
+        do {
+            try await cancelWhenGracefulShutdown {
+                try await server.executeThenClose { connections in
+                    // One after another: they are an operator's.
+                    for try await connection in connections { try? await serve(connection) }
+                }
             }
+        } catch {
+            // Such as too many open files. The relay serves on without it.
+            logger.warning("the operator's commands reach this relay no more", metadata: ["socket": "\(path)", "reason": "\(error)"])
         }
         unlink(path)
+        try? await gracefulShutdown()
     }
 
     private func serve(_ connection: NIOAsyncChannel<ByteBuffer, ByteBuffer>) async throws {

@@ -131,7 +131,8 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     /// The core takes messages again.
     func resume() {
         isHeld = false
-        readOn()
+        // In its turn, like all else that was read before: not ahead of what others have sent.
+        if let context { endTurn(context: context) }
     }
 
     private func readOn() {
@@ -232,7 +233,7 @@ extension ControlChannelHandler {
         case .connect(let hello): connect(hello)
         case .welcomed:
             reader.maximumMessageBytes = services.settings.limits[.controlFrameBytes]
-            context?.channel.readsLarge(from: ReadSize.small)
+            context?.channel.readsLarge(from: ReadSize.small, to: ReadSize.message)
             isCounted = true
             services.metrics.welcomed()
             welcomed()

@@ -40,14 +40,16 @@ extension RelayCore {
         }
         guard begins else { return }
         Task {
-            do {
-                for row in try await store.transact({ try $0.revocationsWithLogins(limit: Self.loginsInPass) }) {
+            let rows = (try? await store.transact { try $0.revocationsWithLogins(limit: Self.loginsInPass) }) ?? []
+            // One that fails keeps no other one waiting.
+            for row in rows {
+                do {
                     try await logins.endLogins(keyThumbprint: row.keyThumbprint, login: row.login)
                     try await store.transact { try $0.loginsEnded(of: row.endpoint) }
                     logger.info("ended the logins of a revoked endpoint", metadata: ["endpoint": "\(row.endpoint.label)"])
+                } catch {
+                    logger.error("the logins of a revoked endpoint could not be ended; it is tried again", metadata: ["error": "\(error)"])
                 }
-            } catch {
-                logger.error("the logins of a revoked endpoint could not be ended; it is tried again", metadata: ["error": "\(error)"])
             }
             let again = change { state in
                 defer { state.loginsPass = .idle }

@@ -67,8 +67,38 @@ extension StoreTransaction {
                 else { continue }
                 waiting.append(next)
             }
+            // The other endpoints of the device.
+            waiting += try endpoints(of: row.account).filter { $0.system == row.system && !$0.isEstablished }
         }
         return try self.endpoint(endpoint.id) ?? endpoint
+    }
+
+    /// Before an endpoint that another one revokes is removed: those that are established by its word, and not by the revoker's, are so no
+    /// more. A thief's endpoints would else revoke and invite after the device that let them in was revoked.
+    func demote(after revoked: EndpointRow, by revoker: EndpointID) throws {
+        let others = try endpoints(of: revoked.account).filter { $0.isEstablished && $0.id != revoked.id }
+        let doubtful = try reached(from: [revoked], among: others)
+        let believed = try reached(from: others.filter { $0.id == revoker || !doubtful.contains($0.id) }, among: others)
+        for var row in others where !believed.contains(row.id) {
+            row.isEstablished = false
+            try put(row)
+        }
+    }
+
+    /// Those among some that verified vouchers and shared devices lead to, the first ones included.
+    private func reached(from first: [EndpointRow], among others: [EndpointRow]) throws -> Set<EndpointID> {
+        var (reached, waiting): (Set<EndpointID>, [EndpointRow]) = ([], first)
+        while let row = waiting.popLast() {
+            guard reached.insert(row.id).inserted else { continue }
+            let named = Set(
+                try vouchers(by: row.id, of: row.account).compactMap { bytes -> EndpointID? in
+                    let voucher = try? Unverified<Voucher>(decoding: bytes).payload
+                    return voucher?.knowledge == .verified ? voucher?.endpoint : nil
+                }
+            )
+            waiting += others.filter { named.contains($0.id) || $0.system == row.system }
+        }
+        return reached
     }
 }
 

@@ -33,16 +33,14 @@ extension RelayCore {
             if try store.revocation(of: endpoint)?.account == account { return nil }
             let row = try store.endpoint(endpoint, of: account)
             guard own.id == row.id || own.system == row.system || own.isEstablished else { throw Refusal.notEstablished }
-            var revocation = RevocationRow(
+            let revocation = RevocationRow(
                 of: row,
                 statement: .init(revoker: own.id, revocation: bytes),
                 time: time,
-                // Who nobody knows leaves nothing behind, or it could fill the account.
-                isKept: own.id != row.id || own.isEstablished,
+                // What only unknown endpoints say of each other leaves nothing behind, or it could fill the account.
+                isKept: own.isEstablished || row.isEstablished,
                 loginsEnded: !hasLogins
             )
-            // An endpoint that leaves ends the logins of its key. A token that is bound to none may serve others too.
-            if own.id == row.id { revocation.login = nil }
             return try Self.remove(row, revocation, store, time: time)
         } then: { [self] (state, removal: Removal?) in
             if let removal { removed(removal, &state) }
@@ -97,6 +95,7 @@ extension RelayCore {
         _ store: any StoreTransaction,
         time: Int64
     ) throws -> Removal {
+        if let revoker = revocation.statement?.revoker, revoker != row.id { try store.demote(after: row, by: revoker) }
         try store.removeEndpoint(row.id, of: row.account)
         if revocation.isKept || !revocation.loginsEnded { try store.add(revocation) }
         return Removal(revocation: revocation, changes: try endCommands(of: row.id, in: row.account, store, now: time))

@@ -8,6 +8,9 @@ enum ReadSize {
     /// Holds most messages of a control channel.
     static let small = 512
     static let usual = 2_048
+    /// Of a control channel. What one read brings is worked off before the loop looks at other sockets: with 64 KiB, a channel's flood of small
+    /// requests keeps other accounts waiting for a second.
+    static let message = 8 << 10
     static let largest = 64 << 10
 }
 
@@ -19,8 +22,8 @@ extension Channel {
     }
 
     /// Larger pieces as more comes.
-    func readsLarge(from initial: Int) {
-        let sizes = AdaptiveRecvByteBufferAllocator(minimum: ReadSize.small, initial: initial, maximum: ReadSize.largest)
+    func readsLarge(from initial: Int, to most: Int = ReadSize.largest) {
+        let sizes = AdaptiveRecvByteBufferAllocator(minimum: ReadSize.small, initial: initial, maximum: most)
         try? syncOptions?.setOption(.recvAllocator, value: sizes)
     }
 }

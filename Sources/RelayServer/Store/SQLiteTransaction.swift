@@ -165,8 +165,8 @@ struct SQLiteTransaction: StoreTransaction {
 
     func removeEndpoint(_ id: EndpointID, of account: AccountID) throws {
         let bytes = try registrationBytes("endpoints.account = ? AND registrations.endpoint = ?", [account.rawValue, id.data])
-        cache.use.add(-bytes, to: account)
         try run("DELETE FROM endpoints WHERE id = ? AND account = ?", [id.blob, account.rawValue])
+        cache.use.add(-bytes, to: account)
         // What it has said for others goes with it.
         cache.forgetEndpoints()
         cache.forgetDirectory(of: account)

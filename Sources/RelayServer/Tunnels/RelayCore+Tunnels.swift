@@ -66,7 +66,7 @@ extension RelayCore {
         transact(for: host.account) { store in
             var introductions: [EndpointID: Introduction] = [:]
             for opener in openers {
-                // One that was shut out meanwhile has no tunnels any more.
+                // One that was revoked meanwhile has no tunnels any more.
                 guard let row = try store.endpoint(opener), row.account == host.account else { continue }
                 introductions[opener] = try store.introduction(of: row)
             }

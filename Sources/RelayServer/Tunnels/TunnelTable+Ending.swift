@@ -31,7 +31,7 @@ extension TunnelTable {
         }
     }
 
-    /// An endpoint was shut out.
+    /// An endpoint was revoked.
     mutating func revoke(_ endpoint: EndpointID) -> [Action] {
         tunnels(of: endpoint).sorted().flatMap { id -> [Action] in
             guard let tunnel = tunnels[id] else { return [] }

@@ -230,13 +230,18 @@ import Testing
 
     @Test func endpointsRevokeThemselvesAndThoseOfTheirDevice() throws {
         let second = try Member("Second", systemKey: ghost.systemKey)
-        // Neither is known: what they say of others counts for nothing, of themselves it does.
         for signer in [ghost, second] {
+            // Neither is known: what they say of others counts for nothing, and what they say of each other fills no storage.
             var book = PeerBook(of: own, pins: [(inviter, .verified)])
             for member in [inviter, ghost, second] { _ = book.added(member.added()) }
             #expect(book.revoked(inviter, try signer.revocation(of: inviter.id)) == [.shutOut(inviter.id)])
             let revocation = try signer.revocation(of: ghost.id)
-            #expect(book.revoked(ghost, revocation).contains(.storeRevocation(revocation, isUntold: false)))
+            #expect(book.revoked(ghost, revocation) == [.shutOut(ghost.id)])
+            #expect(book.isRefused(ghost.id))
+            // Of a known device it is kept for ever.
+            var other = PeerBook(of: own, pins: [(ghost, .verified)])
+            for member in [ghost, second] { _ = other.added(member.added()) }
+            #expect(other.revoked(ghost, revocation).contains(.storeRevocation(revocation, isUntold: false)))
         }
     }
 

@@ -347,11 +347,10 @@ import Testing
     }
 
     @Test func peersAreBounded() async throws {
-        var limits = Limits()
-        limits[.endpointsPerAccount] = 2
-        let journal = try journal(limits: limits)
-        let peers = (0..<3).map { _ in EndpointID(P256SigningKey().publicKey) }
-        let exceeded = LimitExceeded(limit: .endpointsPerAccount, allowed: 2, requested: 3)
+        let journal = try journal()
+        let most = DeviceDirectory.mostEndpoints
+        let peers = (0...most).map { EndpointID(digest: Digest256(hashing: Array("\($0)".utf8))) }
+        let exceeded = LimitExceeded(limit: .endpointsPerAccount, allowed: most, requested: most + 1)
         await #expect(throws: exceeded) {
             try await journal.write { transaction in
                 for peer in peers { try transaction.store(JournalTransaction.Pin(endpoint: peer, record: [1], pinned: 0)) }

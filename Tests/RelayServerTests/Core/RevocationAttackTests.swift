@@ -147,6 +147,35 @@ import Testing
         #expect(try await home.revoke(home.newcomer, by: home.pc, on: home.pcHost) == nil)
     }
 
+    /// A thief's endpoint, which a stolen device let in, is established no more once that device is revoked.
+    @Test func whomARevokedDeviceLetInRevokesNobody() async throws {
+        let home = try await Home()
+        #expect(try await home.pcHost.say(home.pc.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        #expect(try await home.revoke(home.pc, by: home.phone, on: home.phoneHost) == nil)
+        #expect(try await home.revoke(home.phone, by: home.newcomer, on: home.newcomerHost) == .notEstablished)
+        #expect(try await home.isThere(home.phone))
+        // Approved by the one that is left, it is established again.
+        #expect(try await home.phoneHost.say(home.phone.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        #expect(try await home.revoke(home.phone, by: home.newcomer, on: home.newcomerHost) == nil)
+    }
+
+    /// A thief redeems invitations of a stolen device, and comes with them after the device was revoked.
+    @Test func aLoginByARevokedDevicesInvitationLetsNothingIn() async throws {
+        let home = try await Home()
+        var early = TestDevice(subject: "me")
+        var late = TestDevice(subject: "me")
+        (early.inviter, late.inviter) = (home.pc.id, home.pc.id)
+        _ = try await home.world.open(early)
+        #expect(try await home.revoke(home.pc, by: home.phone, on: home.phoneHost) == nil)
+        guard case .failure(let rejected) = try await home.world.connect(late.hello(home.account)) else {
+            Issue.record("it was let in")
+            return
+        }
+        #expect(rejected.code == .endpointRevoked)
+        // What had joined before is for a person to judge, who is shown the inviter.
+        _ = try await home.world.open(early)
+    }
+
     /// 998 endpoints of one stolen token, each of which leaves at once: nothing of them stays, and the account takes others.
     @Test func endpointsThatComeAndGoLeaveNothing() async throws {
         let home = try await Home()

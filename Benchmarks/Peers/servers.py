@@ -180,7 +180,11 @@ class Relay(Server):
 
     def command(self):
         # The limits that are there to protect a relay from its users are out of the way.
-        limits = ["commandsPerSecond=1000000", "publishesPerSecond=1000", "tunnelOpensPerSecond=100000", "sessionsPerEndpoint=1000"]
+        limits = [
+            "commandsPerSecond=1000000", "publishesPerSecond=1000", "watchesPerSecond=1000", "tunnelOpensPerSecond=100000",
+            "sessionsPerEndpoint=1000", "tunnelsPerPair=1000", "tunnelsPerNewcomer=1000", "tunnelsOfNewcomers=1000",
+            "mailboxCommandsPerSender=1000", "mailboxBytesPerSender=67108864",
+        ]
         return [
             self.products / "relayd", "serve", "--data-directory", self.directory / "data", "--log-level", "warning",
             # On loopback alone it would take plain HTTP.

@@ -53,6 +53,9 @@ import Testing
             let marked = known.filter { $0["unverified"] as? Bool == true || $0["new"] as? Bool == true }
             #expect(marked.compactMap { $0["name"] as? String } == ["Phone"])
         }
+        // Once a person has compared the ids, it is verified.
+        #expect(try await phone.relay("approve", try #require(entry["id"] as? String)).status == 0)
+        #expect(try await phone.relay("devices", "--all").text.contains("TV (unverified)") == false)
     }
 
     @Test func aNewDeviceIsApprovedFirst() async throws {
@@ -94,6 +97,7 @@ import Testing
             let process = try tv.startAtTerminal(command, "phone")
             _ = try await process.line { $0.contains(#"name      "Phone""#) }
             _ = try await process.line { $0.contains("endpoint  \(groups)") }
+            _ = try await process.line { $0.contains("joined ") && $0.contains(" ago from 127.0.0.1") }
             _ = try await process.line { $0.contains("[y/N]") }
             try process.write(answer)
             let output = await process.finish()

@@ -69,7 +69,8 @@ actor Drive {
         ledger = Ledger(plan.issues)
         strikes = plan.strikes[...]
         // As much as the machine can, so that the limits do not set the pace.
-        relayd = try await RelaydProcess(arguments: ["--limit", "commandsPerSecond=10000"])
+        let limits = ["commandsPerSecond=10000", "mailboxCommandsPerSender=1000", "mailboxBytesPerSender=67108864"]
+        relayd = try await RelaydProcess(arguments: limits.flatMap { ["--limit", $0] })
         relayd.standardError = try Self.file(directory.appending(path: "relayd.log"))
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Anna")

@@ -68,10 +68,11 @@ package struct EndpointResult: Encodable, Sendable {
 
     /// What a person compares before deciding about it.
     var facts: [String] {
-        [
+        let trust = new ? "new" : unverified ? "unverified" : "known"
+        return [
             "  name      \(DisplayText.quoted(name))", "  kind      \(kind), \(platform)", "  endpoint  \(DisplayText.grouped(id))",
             "  device    \(DisplayText.grouped(device))", "  apps      \(apps.isEmpty ? "none" : apps.joined(separator: ", "))",
-            "  now       \(status) (\(reason))\(new ? ", new" : ", known")",
+            "  joined    \(joiningText(now: .now))", "  now       \(status) (\(reason)), \(trust)",
         ]
     }
 }

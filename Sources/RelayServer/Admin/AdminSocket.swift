@@ -65,6 +65,8 @@ package struct AdminSocket: Service {
                     for try await connection in connections { try? await serve(connection) }
                 }
             }
+        } catch is CancellationError {
+            // The relay stops.
         } catch {
             // Such as too many open files. The relay serves on without it.
             logger.warning("the operator's commands reach this relay no more", metadata: ["socket": "\(path)", "reason": "\(error)"])

@@ -9,6 +9,8 @@ import RelayProtocol
 /// What a hostile client does for as long as it is let.
 struct Attack: Sendable {
     let name: String
+    /// An account asks for work that the relay owes it, as much as it can. What others wait for then is judged by its time, not beside calm.
+    var asksForWork = false
     /// Does it until the other closure says that it is enough.
     /// - Returns: how many times.
     let run: @Sendable (Field, () -> Bool) throws -> Int
@@ -130,14 +132,14 @@ struct Attack: Sendable {
             let question = Array(#"{"type":"question","ref":1}"#.utf8)
             return try unread(field, isEnough, frame: TestWebSocket.frame(opcode: 1, question)) { try field.welcomed() }
         },
-        Attack(name: "acknowledgements of unknown commands in bulk, by nine channels of an account") { field, isEnough in
+        Attack(name: "acknowledgements of unknown commands in bulk, by nine channels of an account", asksForWork: true) { field, isEnough in
             let frames = (0..<2_000).map { _ in
                 let statement = EndpointMessage.commandAcknowledge(.init(id: field.eve.nextCommandID()))
                 return TestWebSocket.frame(opcode: 1, Array((try? statement.encode())?.readableBytesView ?? ByteBuffer().readableBytesView))
             }
             return try flood(field, isEnough, block: Array(frames.joined()))
         },
-        Attack(name: "requests that read the store in bulk, by nine channels of an account") { field, isEnough in
+        Attack(name: "requests that read the store in bulk, by nine channels of an account", asksForWork: true) { field, isEnough in
             let frames = (1...2_000).map { number in
                 TestWebSocket.frame(opcode: 1, Array(#"{"type":"unwatch","ref":\#(number)}"#.utf8))
             }

@@ -98,7 +98,7 @@ public final class AppServiceConnection: Sendable {
     /// The same, without waiting for one.
     func waitingExchange() -> (any AppServiceExchange)? { inbox.waiting() }
 
-    /// Waits until there is memory for the message. One that can have none is refused; one that nobody waits for any more stays with the
+    /// Waits until there is memory for the message. A message that can never fit is refused; one whose waiter was cancelled stays with the
     /// connection.
     /// - Returns: Whether there is.
     func makeRoom(_ exchange: any AppServiceExchange) async -> Bool {

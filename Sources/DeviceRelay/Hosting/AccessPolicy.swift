@@ -4,7 +4,7 @@
 import RelayProtocol
 
 /// What an app takes from whom, before it is asked itself: launches of web pages from every device of the account; everything else only
-/// from devices that somebody has confirmed. Of launches it takes those of the schemes that it declares.
+/// from known devices. Of launches it takes those of the schemes that it declares.
 enum AccessPolicy {
     static let openSchemes: Set<String> = ["http", "https"]
 

@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// How many sessions an endpoint has at once. Peers that are new here may hold a few, and known ones keep their room whatever new ones hold.
+/// How many sessions an endpoint has at once. New peers may hold a few. Known peers are counted apart, so that new ones take no room of theirs.
 struct SessionRoom: Sendable {
     /// Sessions that one new peer may have, and all new ones together.
     static let ofNewPeer = 2

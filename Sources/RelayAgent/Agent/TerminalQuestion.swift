@@ -24,7 +24,8 @@ actor TerminalQuestion {
     /// Whether there is somebody to ask: a process in the background must not read from its terminal.
     static var isPossible: Bool { isatty(0) == 1 && isatty(2) == 1 && tcgetpgrp(0) == getpgrp() }
 
-    /// Asks whether to open something. Its turn has to come, and the answer, within one time: whatever comes after it waits no longer.
+    /// Asks whether to open something. One time limit covers the wait for earlier questions and for the answer, so that later launches wait no
+    /// longer than that.
     /// - Returns: `nil` if there is no answer in time, or the task is cancelled.
     func ask(_ lines: [String], within patience: Duration) async -> Bool? {
         let previous = last

@@ -7,7 +7,7 @@ import RelayProtocol
 enum EndpointSearch {
     /// A shorter beginning of an id is rather a mistake.
     private static let minimumPrefixCharacters = 4
-    /// 80 bits, which nobody can make another key for. Fewer are a label, and a name is whatever a device calls itself.
+    /// 80 bits: no second key with the same ones can be found. Fewer bits are a label, and a device chooses its name itself.
     private static let minimumProofCharacters = 16
 
     /// The endpoints of a device, by its id or the beginning of it, or one endpoint by its own.

@@ -31,6 +31,7 @@ import Testing
         #expect(try await gamma.sees("Evil").isNew)
         #expect(try await !gamma.sees("Alpha").isNew)
         let gammaID = try gamma.id
+        try await evil.sees("Gamma") { !$0.apps.isEmpty }
         await #expect { _ = try await evil.platform.open("echo", on: gammaID) } throws: {
             ($0 as? AppServiceError)?.code == .notAuthorized
         }
@@ -77,6 +78,7 @@ import Testing
         try await beta.platform.publish(player(log: Log()), for: beta.account)
         try await alpha.sees("Beta")
         #expect(await alpha.platform.confirm(try beta.id, for: alpha.account))
+        try await beta.sees("Alpha") { !$0.apps.isEmpty }
         let connection = try await beta.platform.open("echo", on: try alpha.id)
         #expect(try await connection.send(["N": 1]) == ["N": 1])
         let betaID = try beta.id

@@ -21,7 +21,7 @@ package struct SessionSettings: Hashable, Sendable {
         self.version = SessionWire.version
         self.features = []
         // A message that no budget holds could never be granted.
-        self.messageBytes = min(limits[.messageBytes], limits[.assemblyBytesPerSession], limits[.assemblyBytesPerEndpoint])
+        self.messageBytes = min(limits[.messageBytes], limits.assemblyBytesPerPeer)
         self.connectionsPerSession = limits[.connectionsPerSession]
         self.requestsPerConnection = limits[.requestsPerConnection]
         self.requestsPerSession = limits[.requestsPerSession]

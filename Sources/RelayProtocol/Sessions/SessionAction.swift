@@ -30,10 +30,10 @@ package enum SessionAction: Equatable, Sendable {
     /// There is no answer to a request of ours. The request's last word.
     indirect case requestFailed(SessionRequestID, SessionRequestFailure)
 
-    /// Take so many bytes from the endpoint's assembly budget and call `reserved` when they are there.
-    case reserve(Int)
+    /// Take so many bytes from the endpoint's assembly budget for this kind and call `reserved` when they are there.
+    case reserve(Int, for: SessionFrame.MessageKind)
     /// Give them back.
-    case release(Int)
+    case release(Int, for: SessionFrame.MessageKind)
 
     /// The session is over: write what was to be sent, and close.
     indirect case ended(SessionEnd)
@@ -42,8 +42,12 @@ package enum SessionAction: Equatable, Sendable {
 /// What a received message occupies until the app has taken it.
 package struct SessionReceipt: Hashable, Sendable {
     let connection: SessionConnectionID
+    let kind: SessionFrame.MessageKind
     let windowBytes: Int
     package let assemblyBytes: Int
+
+    /// What it occupies of a window, if it is a request.
+    package var pendingBytes: Int { kind == .request && assemblyBytes == 0 ? windowBytes : 0 }
 }
 
 /// Why a connection was not opened.

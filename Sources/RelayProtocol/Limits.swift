@@ -56,7 +56,7 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
     /// Bytes that all sessions of one peer may hold of large messages that arrive, of decoded requests, and of answers that have not left: so
     /// many of each.
     case assemblyBytesPerSession
-    /// The same over all peers of an endpoint. No peer may hold more than it leaves free.
+    /// The same over all peers of an endpoint. A peer gets at most a quarter of what the others leave.
     case assemblyBytesPerEndpoint
     /// Requests of one connection and direction that wait for their answer.
     case requestsPerConnection
@@ -175,8 +175,8 @@ public struct Limits: Hashable, Sendable {
         guard requested <= allowed else { throw LimitExceeded(limit: limit, allowed: allowed, requested: requested) }
     }
 
-    /// The most that a peer's sessions can hold of one of an endpoint's budgets: they hold no more than they leave free.
-    package var assemblyBytesPerPeer: Int { min(self[.assemblyBytesPerSession], self[.assemblyBytesPerEndpoint] / 2) }
+    /// The most that a peer's sessions can hold of one of an endpoint's budgets: a quarter, if other peers hold nothing.
+    package var assemblyBytesPerPeer: Int { min(self[.assemblyBytesPerSession], self[.assemblyBytesPerEndpoint] / 4) }
 }
 
 /// More was asked for than a limit allows.

@@ -29,16 +29,15 @@ extension SharedBudget {
 
         init(whole: Int, part: Int) {
             free = whole
-            // More than it leaves free no peer can have.
-            self.part = min(whole / 2, part)
+            self.part = min(whole / 4, part)
         }
 
         /// Peers that have something, or wait.
         var activeCount: Int { accounts.count }
 
-        /// Whether a peer that holds `used` may have more: then it holds at most its part, and no more than is free for others.
+        /// Whether a peer that holds `used` may have more: then it holds at most its part, and a quarter of what the others leave.
         private func fits(_ amount: Int, used: Int) -> Bool {
-            amount <= part - used && used + amount <= free - amount
+            amount <= part - used && used + amount <= (free + used) / 4
         }
 
         /// Takes the amount unless it has to wait.

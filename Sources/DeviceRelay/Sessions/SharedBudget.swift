@@ -4,11 +4,10 @@
 import RelayProtocol
 import Synchronization
 
-/// Memory of an endpoint for one purpose, which its peers share. All sessions of a peer together hold at most the peer's part, and never more
-/// than they leave free.
+/// Memory of an endpoint for one purpose, which its peers share. All sessions of a peer together get at most a quarter of what the other peers
+/// leave.
 ///
-/// So `n` peers that take all they get leave 1/(n + 1) of the whole free, of which the next one gets half. A claim that has to wait holds up
-/// later claims of the same peer alone.
+/// So `n` peers that take all they get leave (3/4)^n of the whole. A claim that has to wait holds up later claims of the same peer alone.
 package final class SharedBudget: Sendable {
     package typealias Ticket = UInt64
     private typealias Waiter = @Sendable () -> Void
@@ -19,7 +18,7 @@ package final class SharedBudget: Sendable {
 
     /// - Parameters:
     ///   - whole: The bytes there are.
-    ///   - part: The most that one peer may hold; more than half of the whole counts as half.
+    ///   - part: The most that one peer may hold; more than a quarter of the whole counts as a quarter.
     package init(whole: Int, part: Int) {
         let ledger = Ledger<EndpointID, Waiter>(whole: whole, part: part)
         self.part = ledger.part

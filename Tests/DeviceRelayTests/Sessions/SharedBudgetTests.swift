@@ -11,7 +11,7 @@ import Testing
     typealias Ledger = SharedBudget.Ledger<String, Int>
 
     @Test func claimsOfAPeerAreServedInOrder() {
-        var ledger = Ledger(whole: 20, part: 10)
+        var ledger = Ledger(whole: 40, part: 10)
         #expect(ledger.take(6, for: "a") == true)
         #expect(ledger.take(8, for: "a") == false)
         _ = ledger.wait(8, for: 8, of: "a")
@@ -23,7 +23,7 @@ import Testing
         #expect(ledger.release(8, of: "a") == [4])
         #expect(ledger.release(1, of: "a") == [])
         #expect(ledger.release(4, of: "a") == [])
-        #expect(ledger.free == 20)
+        #expect(ledger.free == 40)
         #expect(ledger.activeCount == 0)
     }
 
@@ -37,62 +37,63 @@ import Testing
         #expect(ledger.release(10, of: "a") == [1])
     }
 
-    @Test func aPeerHoldsNoMoreThanItLeavesFree() {
-        var ledger = Ledger(whole: 100, part: 100)
-        #expect(ledger.part == 50)
-        #expect(ledger.take(50, for: "a") == true)
-        #expect(ledger.take(25, for: "b") == true)
-        #expect(ledger.take(13, for: "c") == false)
-        #expect(ledger.take(12, for: "c") == true)
-        #expect(ledger.free == 13)
+    @Test func aPeerHoldsAQuarterOfWhatTheOthersLeave() {
+        var ledger = Ledger(whole: 64, part: 64)
+        #expect(ledger.part == 16)
+        #expect(ledger.take(16, for: "a") == true)
+        #expect(ledger.take(13, for: "b") == false)
+        #expect(ledger.take(10, for: "b") == true)
+        #expect(ledger.take(2, for: "b") == true)
+        #expect(ledger.take(1, for: "b") == false)
+        #expect(ledger.take(9, for: "c") == true)
+        #expect(ledger.free == 27)
     }
 
     /// However many peers take what they get, the next one gets some at once.
-    @Test(arguments: [1, 3, 4, 10, 64]) func noNumberOfPeersTakesAll(_ count: Int) {
-        var ledger = Ledger(whole: 10_000, part: 2_500)
-        // In small steps, each as much as it gets, until none gets more.
-        var isTaking = true
-        while isTaking {
-            isTaking = false
-            for peer in 0..<count where ledger.take(10, for: "\(peer)") { isTaking = true }
+    @Test(arguments: [1, 3, 4, 10, 20]) func noNumberOfPeersTakesAll(_ count: Int) {
+        var ledger = Ledger(whole: 100_000, part: 25_000)
+        var left = 100_000
+        for peer in 0..<count {
+            // As much as it gets, the whole at first and then less.
+            var step = 25_000
+            while step > 0 { if !ledger.take(step, for: "\(peer)") { step /= 2 } }
+            #expect(ledger.free >= left * 3 / 4)
+            left = ledger.free
+            _ = ledger.wait(peer, for: 25_000, of: "\(peer)")
         }
-        for peer in 0..<count { _ = ledger.wait(peer, for: 1_000, of: "\(peer)") }
-        let rest = 10_000 / (count + 1)
-        #expect(ledger.free >= rest)
-        #expect(ledger.take(rest / 2, for: "new") == true)
-        #expect(ledger.release(rest / 2, of: "new") == [])
+        #expect(ledger.take(left / 4, for: "new") == true)
+        #expect(ledger.release(left / 4, of: "new") == [])
     }
 
     @Test func aClaimThatDoesNotFitHoldsUpNoOtherPeer() {
-        var ledger = Ledger(whole: 20, part: 8)
-        #expect(ledger.take(8, for: "a") == true)
-        _ = ledger.wait(7, for: 7, of: "b")
-        #expect(ledger.take(2, for: "c") == true)
-        #expect(ledger.release(2, of: "c") == [])
-        // The earliest that fits is first.
-        #expect(ledger.take(6, for: "d") == true)
-        _ = ledger.wait(3, for: 4, of: "c")
-        _ = ledger.wait(4, for: 4, of: "e")
-        #expect(ledger.release(6, of: "d") == [3, 4])
-        #expect(ledger.release(8, of: "a") == [])
-        #expect(ledger.release(4, of: "e") == [7])
+        var ledger = Ledger(whole: 64, part: 16)
+        #expect(ledger.take(16, for: "a") == true)
+        _ = ledger.wait(14, for: 14, of: "b")
+        #expect(ledger.take(12, for: "c") == true)
+        // Neither of them fits beside the others.
+        _ = ledger.wait(10, for: 10, of: "d")
+        _ = ledger.wait(12, for: 12, of: "e")
+        #expect(ledger.release(12, of: "c") == [10])
+        #expect(ledger.release(10, of: "d") == [12])
+        #expect(ledger.release(12, of: "e") == [])
+        #expect(ledger.release(16, of: "a") == [14])
     }
 
     @Test func aClaimThatIsTakenBackMakesRoom() {
-        var ledger = Ledger(whole: 20, part: 10)
+        var ledger = Ledger(whole: 40, part: 10)
         #expect(ledger.take(6, for: "a") == true)
         let large = ledger.wait(10, for: 10, of: "a")
         _ = ledger.wait(3, for: 3, of: "a")
         _ = ledger.wait(1, for: 1, of: "a")
         #expect(ledger.cancel(large, of: "a") == [3, 1])
         #expect(ledger.cancel(large, of: "a") == nil)
-        #expect(ledger.free == 10)
+        #expect(ledger.free == 30)
     }
 
     @Test func randomClaimsAreAllServedAndNothingIsLost() {
         for seed in 0..<200 {
             var random = SeededGenerator(seed: UInt64(seed))
-            var ledger = Ledger(whole: 100, part: 40)
+            var ledger = Ledger(whole: 160, part: 40)
             let peers = (0..<5).map { "\($0)" }
             var held: [(peer: String, amount: Int)] = []
             var waiting: [Int: (peer: String, amount: Int, ticket: UInt64)] = [:]
@@ -123,18 +124,18 @@ import Testing
                     serve(ledger.cancel(claim.ticket, of: claim.peer) ?? [-1])
                 default: break
                 }
-                #expect(ledger.free == 100 - held.reduce(0) { $0 + $1.amount }, "seed \(seed)")
+                #expect(ledger.free == 160 - held.reduce(0) { $0 + $1.amount }, "seed \(seed)")
                 for peer in peers { #expect(held.filter { $0.peer == peer }.reduce(0) { $0 + $1.amount } <= 40, "seed \(seed)") }
                 #expect(ledger.free > 0, "seed \(seed)")
             }
             while let one = held.popLast() { serve(ledger.release(one.amount, of: one.peer)) }
             #expect(waiting.isEmpty, "seed \(seed)")
-            #expect(ledger.free == 100 && ledger.activeCount == 0, "seed \(seed)")
+            #expect(ledger.free == 160 && ledger.activeCount == 0, "seed \(seed)")
         }
     }
 
     @Test func aTaskWaitsForItsAmountOrIsCancelled() async {
-        let budget = SharedBudget(whole: 20, part: 10)
+        let budget = SharedBudget(whole: 40, part: 10)
         let (one, same) = (budget.share(of: Self.peer), budget.share(of: Self.peer))
         #expect(await one.take(10))
         let cancelled = Task { await same.take(5) }
@@ -143,9 +144,9 @@ import Testing
         #expect(await !cancelled.value)
         one.release(10)
         #expect(await waiting.value)
-        #expect(budget.free == 15)
+        #expect(budget.free == 35)
         same.release(5)
-        #expect(budget.free == 20)
+        #expect(budget.free == 40)
     }
 
     private static let peer = EndpointID(P256SigningKey().publicKey)

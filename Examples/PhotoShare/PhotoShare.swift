@@ -56,7 +56,6 @@ func fetch(_ album: String, from name: String, to target: String, in directory: 
 
 /// Whether a name of another device is a plain file name and not a path. The check uses bytes, like the file system: for
 /// Swift, a slash with a combining mark is a different Character.
-/// Character.
 func isName(_ name: String) -> Bool {
     let bytes = Array(name.utf8)
     return !bytes.isEmpty && !bytes.contains(UInt8(ascii: "/")) && bytes != Array(".".utf8) && bytes != Array("..".utf8)

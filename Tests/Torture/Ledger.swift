@@ -78,7 +78,6 @@ struct Ledger: Sendable {
     // MARK: Guarantees
 
     /// How long after its expiry, by the same clock, a handler may start: the time is read after the decision, on a busy machine.
-    /// else.
     static let tolerance: Int64 = 1_000
 
     var violations: [String] {

@@ -19,7 +19,7 @@ import Musl
 ///
 /// ```
 /// host.lock                         held by the process that hosts
-/// storage.lock                      held for a moment at each change
+/// storage.lock                      held briefly for each change
 /// keys/<scope>/identity, agreement-1 …
 /// accounts/<scope>/account.cbor, journal.sqlite, tokens, tokens.lock
 /// ```

@@ -23,9 +23,9 @@ public struct RemoteSystem: Hashable, Sendable, Identifiable {
     public let apps: [RemoteSystemApp]
     /// Whether no endpoint of the device is confirmed. A new device may not be what its name says.
     public let isNew: Bool
-    /// Whether the device is verified: by the proof of an invitation, by a comparison of ids between users, or by the voucher
-    /// of a device that verified it. A device that is neither new nor verified was listed by the relay when this device
-    /// joined, and no user has checked it.
+    /// Whether the device is verified: by the proof of an invitation, because users compared its id, or by the voucher of a
+    /// device that verified it. A device that is neither new nor verified was listed by the relay when this device joined,
+    /// and no user has checked it.
     public let isVerified: Bool
     /// How it joined the account; `nil` if the relay does not say.
     public let joining: RemoteSystemJoining?

@@ -25,7 +25,7 @@ package struct Voucher: SignedPayload {
 
     /// How an endpoint knows another one. In a chain of vouchers the weakest kind counts.
     package enum Knowledge: String, Codable, Comparable, Sendable {
-        /// By the proof of an invitation, or by a comparison between users.
+        /// By the proof of an invitation, or because users compared the ids.
         case verified
         /// It was listed when the signer joined, and nobody has compared anything.
         case firstSeen

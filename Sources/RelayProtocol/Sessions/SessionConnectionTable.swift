@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The connections of a session, sorted by id. An index gives access in place; a dictionary lookup would copy the
-/// connection and retain all its references.
+/// The connections of a session, sorted by id. Connections are accessed in place, by index.
 struct SessionConnectionTable: Sendable {
     /// Valid until a connection is added or removed.
     typealias Index = Int

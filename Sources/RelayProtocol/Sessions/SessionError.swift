@@ -29,7 +29,7 @@ package enum SessionError: UInt16, Error, CaseIterable, Sendable {
     case windowOverflow = 12
     /// Data of a body that has no grant.
     case dataNotGranted = 13
-    /// Data beyond the announced length, an end before that length, or no end at it.
+    /// Data beyond the announced length, or the last slice does not end exactly there.
     case bodyLengthMismatch = 14
     /// The peer causes replies without reading them.
     case tooManyReplies = 15
@@ -37,6 +37,6 @@ package enum SessionError: UInt16, Error, CaseIterable, Sendable {
     case timedOut = 16
     /// Granted bodies whose data did not arrive for a minute.
     case bodyStalled = 17
-    /// For half a minute, announced responses got no grant, or granted ones made no progress.
+    /// For half a minute, no announced response got a grant and no granted one made progress.
     case answersStalled = 18
 }

@@ -101,7 +101,7 @@ package struct SessionStateMachine: Sendable {
         connections.values.reduce(assemblyBytes) { $0 + $1.unconsumed }
     }
 
-    // MARK: Life
+    // MARK: Lifecycle
 
     /// Starts the session. Call it once, when the stream is open.
     package mutating func start(at now: Duration, into actions: inout [SessionAction]) {

@@ -67,7 +67,7 @@ struct SessionSimulation {
         for side in 0...1 { run(side) { $0.start(at: .zero, into: &$1) } }
     }
 
-    // MARK: Plumbing
+    // MARK: Helpers
 
     private var note: Comment { "seed \(seed)" }
 

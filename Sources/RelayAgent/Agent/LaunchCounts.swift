@@ -4,7 +4,7 @@
 import RelayProtocol
 import Synchronization
 
-/// Bounds what launches hold on this machine: the launch rate, the programs that keep running, and the questions. The
+/// Bounds what launches may use on this machine: the launch rate, the programs that keep running, and the questions. The
 /// counts survive a change of the settings.
 final class LaunchCounts: Sendable {
     private struct State {

@@ -23,7 +23,7 @@ package struct Launch: Sendable {
     /// - Parameters:
     ///   - target: A device, or one of its apps: `DEVICE/APP`.
     ///   - wait: The time limit of the wait for the outcome; `nil` for no wait.
-    /// - life: How long the relay keeps the launch for a device that is not connected.
+    ///   - life: How long the relay keeps the launch for a device that is not connected.
     package init(target: String, uri: String, fallback: String?, preferred: [String], wait: Duration?, life: Duration?) {
         self.target = target
         self.uri = uri

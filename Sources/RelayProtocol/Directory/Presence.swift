@@ -94,8 +94,8 @@ extension Presence: Codable {
 }
 
 extension Presence {
-    /// Orders the presences of two endpoints, best first: available, then wakeable, then possibly available; of equals, the
-    /// more recent one.
+    /// Orders the presences of two endpoints, best first: available, being discovered, unknown, suspended, unavailable for
+    /// another reason; of equals, the more recent one.
     func isBetter(than other: Presence) -> Bool {
         if rank != other.rank { return rank < other.rank }
         return (sinceMilliseconds ?? 0) > (other.sinceMilliseconds ?? 0)

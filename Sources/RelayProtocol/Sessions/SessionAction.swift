@@ -18,21 +18,21 @@ package enum SessionAction: Equatable, Sendable {
     /// messages that the app has not taken, and report them as consumed.
     indirect case connectionClosed(SessionConnectionID, SessionConnectionEnd)
 
-    /// A request of the peer. Answer with `respond` or `fail`, and call `consumed` once the app has taken the message.
+    /// A request of the peer. Answer with `respond` or `failRequest`, and call `consumed` once the app has taken the message.
     case requestReceived(SessionRequestID, message: ByteBuffer, timeLeft: Duration?, SessionReceipt)
     /// The peer has cancelled its request.
     case requestCancelled(SessionRequestID)
     /// A response that was waiting has been sent, or will never be sent.
     case responseFinished(SessionRequestID, wasSent: Bool)
 
-    /// The response to an own request. Call `consumed` once the app has taken the message. It ends the request.
+    /// The response to a request of this side. Call `consumed` once the app has taken the message. It ends the request.
     case responseReceived(SessionRequestID, message: ByteBuffer, SessionReceipt)
-    /// An own request failed. It ends the request.
+    /// A request of this side failed. It ends the request.
     indirect case requestFailed(SessionRequestID, SessionRequestFailure)
 
-    /// Reserve so many bytes of the endpoint's assembly budget, and call `reserved` when they are available.
+    /// Reserve this many bytes of the endpoint's assembly budget, and call `reserved` when they are available.
     case reserve(Int)
-    /// Release so many bytes of the budget.
+    /// Release this many bytes of the budget.
     case release(Int)
 
     /// The session has ended. Flush pending writes, then close the stream.

@@ -47,7 +47,7 @@ struct SessionConnection: Sendable {
     enum Exchange {
         /// An outgoing message, the request or the response, is being sent.
         case sending(Outgoing)
-        /// The responder has to answer: the peer for own requests, the app for the peer's requests.
+        /// The responder has to answer: the peer for requests of this side, the app for the peer's requests.
         case awaitingResponse
         /// An incoming message was announced and is being received.
         case receiving(Incoming, windowBytes: Int, timeLeft: Duration?)
@@ -124,7 +124,7 @@ struct SessionConnection: Sendable {
 
     // Numbers wrap around after 2^32 and are compared with serial number arithmetic (RFC 1982). 0 is not a valid number.
 
-    /// The number of the next own request.
+    /// The number of the next request of this side.
     mutating func nextNumber() -> UInt32 {
         repeat { lastOurs &+= 1 } while lastOurs == 0 || ours[lastOurs] != nil
         return lastOurs

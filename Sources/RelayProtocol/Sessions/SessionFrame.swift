@@ -83,7 +83,7 @@ package struct SessionFrame: Equatable, Sendable {
         case ping(UInt64)
         /// The answer to a `ping`.
         case pong(UInt64)
-        /// Closes a connection, or cancels an own `open` that is not answered.
+        /// Closes a connection, or cancels the sender's `open` that is not answered.
         indirect case close(SessionClosure)
         /// The session accepts no new connections, or has ended.
         indirect case goaway(SessionGoAway)

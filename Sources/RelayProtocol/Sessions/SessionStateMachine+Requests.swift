@@ -118,13 +118,13 @@ extension SessionStateMachine {
         unfinishedCount -= 1
     }
 
-    /// Sends `cancel` for an own request, unless the peer has not received the request.
+    /// Sends `cancel` for a request of this side, unless the peer has not received the request.
     func sendCancel(_ request: SessionRequestID, into actions: inout [SessionAction]) {
         if case .sending(.queued) = connections[request.connection]?.ours[request.number] { return }
         actions.append(.send(SessionFrame(.cancel, request)))
     }
 
-    /// Ends an own request without a response.
+    /// Ends a request of this side without a response.
     mutating func dropOurs(_ request: SessionRequestID, _ failure: SessionRequestFailure, into actions: inout [SessionAction]) {
         guard let index = connections.index(forKey: request.connection),
             let exchange = connections.values[index].ours.removeValue(forKey: request.number)

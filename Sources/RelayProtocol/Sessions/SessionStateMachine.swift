@@ -51,13 +51,13 @@ package struct SessionStateMachine: Sendable {
     /// The number of bodies that are being received, and the deadline of their next bytes.
     var assemblingCount = 0
     var bodyDeadline = Duration.zero
-    /// The number of own responses without a grant, and the deadline for a grant or for progress of a granted one.
+    /// The number of responses of this side without a grant, and the deadline for a grant or for progress of a granted one.
     var ungrantedAnswers = 0
     var grantDeadline = Duration.zero
     /// Outgoing granted bodies, in round-robin order.
     var granted = WaitingLine<SessionConnection.BodyKey>()
 
-    /// The number of own `open` frames and requests that wait for the peer.
+    /// The number of `open` frames and requests of this side that wait for the peer.
     var awaitedCount = 0
     /// The number of unfinished requests of the peer.
     package internal(set) var unfinishedCount = 0
@@ -291,7 +291,7 @@ package struct SessionStateMachine: Sendable {
     }
 
     /// Responds to a request of the peer.
-    /// - Throws: `limitExceeded` if the message is too large; the request then still waits for `respond` or `fail`.
+    /// - Throws: `limitExceeded` if the message is too large; the request then still waits for `respond` or `failRequest`.
     package mutating func respond(
         to request: SessionRequestID,
         _ message: ByteBuffer,

@@ -5,7 +5,7 @@ package import Logging
 package import RelayProtocol
 import Synchronization
 
-/// The embedded issuer: manages the users and issues the tokens that authenticate them. It uses the relay only by its public interfaces.
+/// The embedded issuer: manages the users and issues the tokens that authenticate them. It has no private access to the relay.
 package final class Issuer: Sendable {
     let settings: Settings
     let now: @Sendable () -> Milliseconds

@@ -33,8 +33,12 @@ package final class SQLiteStore: RelayStore {
 
     /// Opens the database in a directory, and makes both if they are not there. Only one store can have a directory open.
     package convenience init(directory: String) throws(StoreError) {
-        let lock = try StoreLock(directory: directory)
-        let path = directory + "/relay.sqlite"
+        try self.init(holding: try StoreLock(directory: directory))
+    }
+
+    /// Opens the database in the directory of a lock, which the store gives back when it is closed.
+    package convenience init(holding lock: StoreLock) throws(StoreError) {
+        let path = lock.directory + "/relay.sqlite"
         try StoreLock.makeFile(path)
         var configuration = Configuration()
         configuration.journalMode = .wal

@@ -163,11 +163,10 @@ package final class SQLiteStore: RelayStore {
             guard database.isInsideTransaction else { throw Self.unavailable(failure) }
             let isSpoilt = failure != nil && database.totalChangesCount != before
             if isSpoilt, !inSavepoints { throw HalfWritten() }
-            if !isSpoilt { cache.use.workSucceeded() }
+            if failure == nil { cache.use.workSucceeded() } else { cache.use.workUndone() }
             guard inSavepoints else { continue }
             if isSpoilt {
                 cache.forgetAll()
-                cache.use.workUndone()
                 try database.execute(sql: "ROLLBACK TO work")
             }
             try database.cachedStatement(sql: "RELEASE work").execute()

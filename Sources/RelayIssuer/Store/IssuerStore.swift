@@ -52,9 +52,16 @@ struct IssuerStore: Sendable {
         }
     }
 
+    /// Fails once the database is closed, where GRDB's `read` would trap.
     func read<Result: Sendable>(_ body: @escaping @Sendable (IssuerRecords) throws -> Result) async throws(IssuerError) -> Result {
         do {
-            return try await database.read { try body(IssuerRecords(db: $0)) }
+            return try await database.writeWithoutTransaction { db in
+                try db.readOnly {
+                    try db.beginTransaction(.deferred)
+                    defer { try? db.rollback() }
+                    return try body(IssuerRecords(db: db))
+                }
+            }
         } catch {
             throw IssuerStore.issuerError(error)
         }

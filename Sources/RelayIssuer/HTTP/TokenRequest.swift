@@ -63,7 +63,12 @@ struct TokenRequest: Sendable {
     // The same words whether a code or token never was, was used, or is over: a guesser learns nothing.
     static let unknownCode = OAuthError(.invalidGrant, "the invitation is unknown, used or over; ask for a new one")
     static let unknownToken = OAuthError(.invalidGrant, "the refresh token is unknown, replaced, revoked or over; join again")
-    /// Said to the holder of a token that was issued here.
+    /// Said to the holder of a token that was issued here, as the next one is.
+    static let revokedEndpoint = OAuthError(
+        .invalidGrant,
+        "this device was revoked; remove the account and join again",
+        reason: .endpointRevoked
+    )
     static let forgottenLogin = OAuthError(
         .invalidGrant,
         "this login is not known here any more: it is long over, or began after the backup that the relay was restored from; join again"

@@ -108,7 +108,8 @@ extension IssuerStore {
                         created INTEGER NOT NULL,
                         rotated INTEGER NOT NULL,
                         current INTEGER NOT NULL CHECK (current > 0),
-                        revoked INTEGER
+                        revoked INTEGER,
+                        endpoint_revoked INTEGER NOT NULL DEFAULT 0 CHECK (endpoint_revoked IN (0, 1))
                     ) STRICT, WITHOUT ROWID;
                     CREATE INDEX login_subject ON login (subject);
                     CREATE INDEX login_key ON login (key) WHERE key IS NOT NULL;

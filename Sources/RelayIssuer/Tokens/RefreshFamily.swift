@@ -27,6 +27,8 @@ struct RefreshFamily: Hashable, Sendable {
     var current: Int64 = 1
     /// When it was revoked.
     var revoked: Milliseconds?
+    /// Whether its endpoint was revoked.
+    var isOfRevokedEndpoint = false
 
     /// What to do with a token that was presented. Where one is given, it is the token's successor, so that a repeated request has the
     /// same answer.

@@ -88,7 +88,7 @@ final class TunnelListener: Service {
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelInitializer { [unauthenticated] channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(AcceptTurns(among: unauthenticated))
+                    try channel.pipeline.syncOperations.addHandler(AcceptThrottleHandler(among: unauthenticated))
                 }
             }
             .childChannelOption(.socketOption(.so_keepalive), value: 1)
@@ -104,7 +104,7 @@ final class TunnelListener: Service {
                 channel.closeFuture.whenComplete { _ in ticket.release() }
                 return channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
-                    let reads = PreAuthenticationReads(among: unauthenticated)
+                    let reads = PreAuthReadThrottle(among: unauthenticated)
                     let known = {
                         ticket.release()
                         pipeline.removeHandler(reads, promise: nil)

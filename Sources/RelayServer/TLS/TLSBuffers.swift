@@ -28,8 +28,20 @@ extension ChannelPipeline.SynchronousOperations {
 }
 
 extension ByteBufferAllocator {
+    /// In place of NIO's own, which is no part of its stable interface: with a NIO that has none, this one is found, and buffers begin
+    /// anywhere (31 KiB for an idle connection, not 27).
+    @_disfavoredOverload
+    private init(
+        allocate: @convention(c) (Int) -> UnsafeMutableRawPointer?,
+        reallocate: @convention(c) (UnsafeMutableRawPointer?, Int, Int) -> UnsafeMutableRawPointer?,
+        deallocate: @convention(c) (UnsafeMutableRawPointer) -> Void,
+        copy: @convention(c) (UnsafeMutableRawPointer, UnsafeRawPointer, Int) -> Void
+    ) {
+        self.init()
+    }
+
     /// Lets large buffers begin with a page.
-    fileprivate static let pageAligned = ByteBufferAllocator(
+    static let pageAligned = ByteBufferAllocator(
         allocate: { size in
             guard size >= 16 << 10 else { return malloc(size) }
             var memory: UnsafeMutableRawPointer?

@@ -55,7 +55,7 @@ extension Program {
     /// Why it could not be started.
     func trouble(_ error: SubprocessError) -> String {
         let name = arguments.first ?? ""
-        return error.code == .executableNotFound ? "\(name) is not there, or cannot be executed" : "\(name) cannot be started"
+        return error.code == .executableNotFound ? "\(name) does not exist or is not executable" : "\(name) cannot be started"
     }
 }
 

@@ -30,7 +30,7 @@ struct AccountCommand: AsyncParsableCommand {
         @Flag(help: "Print a JSON object.") var json = false
 
         func run() async throws {
-            // The account is there before the relay first runs.
+            // The account may be created before the relay first runs.
             let (issuer, _) = try openIssuer(settings.read(), .made)
             let subject = try await issuer.makeUser(name: name)
             try json ? printJSON(["id": subject, "name": name]) : print(subject)
@@ -99,7 +99,7 @@ struct InviteCommand: AsyncParsableCommand {
     }
 }
 
-/// The issuer of the data directory, beside a relay that may be running.
+/// Opens the issuer of the data directory. A relay may run on it at the same time.
 private func openIssuer(_ configuration: RelayConfiguration, _ use: DataDirectory.Use) throws -> (Issuer, RelayID) {
     let directory = try DataDirectory(configuration.dataDirectory, use)
     let key = try RelayKey.load(in: directory.path)

@@ -34,11 +34,11 @@ struct ServeCommand: AsyncParsableCommand {
         }
     }
 
-    /// Without an account nobody can do anything: the person who starts the relay gets one.
+    /// A relay without an account is of no use: the operator gets one at the first start.
     private static func greeting(_ issuer: Issuer, _ configuration: RelayConfiguration, _ key: RelayKey) async throws -> String? {
         guard try await issuer.users().isEmpty else { return nil }
         let user = ProcessInfo.processInfo.environment["USER"] ?? ""
-        // What cannot be an account's name.
+        // The user name may not be a valid account name.
         let name = (1...IssuerUser.maximumNameCharacters).contains(user.unicodeScalars.count) && DisplayText.isPlain(user) ? user : "me"
         let invite = try await issuer.invite(subject: try await issuer.makeUser(name: name))
         let origin = try configuration.origins().first?.description ?? ""

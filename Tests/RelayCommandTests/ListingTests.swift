@@ -40,7 +40,7 @@ import Testing
         }
         var listing = Listing("")
         #expect(code { _ = try listing.add([entry("../\u{301}x")], more: true, waited: .zero) } == "nameNotAllowed")
-        // By bytes: for Swift the two are one.
+        // Names are compared by bytes: Swift considers these two equal.
         #expect(code { _ = try listing.add([entry("e\u{301}"), entry("\u{E9}")], more: true, waited: .zero) } == nil)
         #expect(code { _ = try listing.add([entry("\u{E9}")], more: true, waited: .zero) } == "listingInvalid")
     }

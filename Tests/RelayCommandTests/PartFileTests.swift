@@ -73,7 +73,7 @@ import Testing
 
     @Test func anEarlierTransferMayHaveEndedAnywhere() throws {
         let folder = try Folder()
-        // The mark was made; then the part; then the mark was written; then the part was lost.
+        // An earlier transfer ended after creating the mark; after creating the part; and with the part deleted later.
         try folder.put("", ".film.relay-mark")
         #expect(try folder.part().start == 0)
         try folder.put("", ".film.relay-mark")
@@ -81,7 +81,7 @@ import Testing
         #expect(try folder.part().start == 0)
         try FileManager.default.removeItem(atPath: folder.path + "/.film.relay-part")
         #expect(try folder.part().start == 0)
-        // More than the file has is not of it.
+        // A part that is longer than the file is discarded.
         try folder.put("abcdefghij", ".film.relay-part")
         #expect(try folder.part().start == 0)
         #expect(folder.text(".film.relay-part") == "")
@@ -131,7 +131,7 @@ import Testing
                 try part.write(Array("abcdef".utf8), at: 0)
                 let path = folder.path + "/film"
                 try folder.put("mine", "mine")
-                // It appears while the transfer runs.
+                // The file appears while the transfer runs.
                 switch kind {
                 case "file": try folder.put("mine", "film")
                 case "link": try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: "mine")
@@ -147,7 +147,7 @@ import Testing
                 }
                 #expect(isRefused == !(replaces && kind == "file"), "\(kind) \(replaces)")
                 #expect(folder.text("mine") == "mine" && folder.text("new") == nil)
-                // What came is not lost either.
+                // The received bytes are kept.
                 if isRefused { #expect(folder.text(".film.relay-part") == "abcdef") }
             }
         }
@@ -168,7 +168,7 @@ import Testing
         }
     }
 
-    /// Somebody replaces a folder by a link again and again, while files are written into it by its name.
+    /// A folder is replaced by a link again and again, while files are written into it by its name.
     @Test func aLinkThatTakesAFoldersPlaceIsNotFollowed() async throws {
         let folder = try Folder()
         let (inner, outer, aside) = (folder.path + "/inner", folder.path + "/outer", folder.path + "/aside")

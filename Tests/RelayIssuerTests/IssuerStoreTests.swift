@@ -97,7 +97,7 @@ import Testing
         var needles = [Data(signer.key.rawRepresentation)]
         for text in texts {
             needles.append(Data(text.utf8))
-            // The family's id stands in the file; the code at the end must not.
+            // The file contains the family's id, but must not contain the MAC at the end of the token.
             needles.append(Data(try #require(Base64URL.decode(text)).suffix(text.utf8.count == RefreshToken.characters ? 32 : 16)))
         }
         for name in try FileManager.default.contentsOfDirectory(atPath: test.directory) {

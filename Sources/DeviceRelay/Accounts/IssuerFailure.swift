@@ -3,19 +3,19 @@
 
 import RelayProtocol
 
-/// Why an issuer gave nothing. Holds nothing of what was sent or answered.
+/// Why a request to an issuer failed. It contains nothing from the request or response.
 enum IssuerFailure: Error, Hashable {
     case cancelled
     case unreachable(DialFailure)
-    /// It said no, with a code of RFC 6749 §5.2, RFC 6750 §3.1 or RFC 9449.
+    /// The issuer refused, with a code of RFC 6749 §5.2, RFC 6750 §3.1 or RFC 9449.
     case refused(Code)
-    /// It cannot answer now, or failed.
+    /// The issuer failed or is temporarily unavailable.
     case unavailable(status: Int)
-    /// What it answered is not what the standards say; the text names it.
+    /// The response violates a standard; the text names it.
     case malformed(String)
     /// The relay names no issuer at its own address.
     case noIssuer
-    /// The endpoint's key did not sign.
+    /// The endpoint's key failed to sign.
     case keyUnusable
 
     enum Code: String {
@@ -35,7 +35,7 @@ enum IssuerFailure: Error, Hashable {
 }
 
 extension DialFailure {
-    /// For people, with what to do.
+    /// Advice for users.
     var advice: String {
         switch self {
         case .unreachable(let why): "the relay cannot be reached (\(why)); check the network and whether the relay runs"
@@ -53,7 +53,7 @@ extension DialFailure {
 }
 
 extension IssuerFailure {
-    /// For people, with what to do.
+    /// Advice for users.
     var advice: String {
         switch self {
         case .cancelled: "the task was cancelled"

@@ -3,9 +3,9 @@
 
 import RelayProtocol
 
-// In words, what the control channel says.
+// MARK: - Descriptions of disconnect reasons
 extension ConnectionProblem {
-    /// - Parameter tokenError: What the provider of tokens said, which knows best what to do about it.
+    /// - Parameter tokenError: The error of the token provider, whose advice takes precedence.
     init(_ reason: DisconnectReason, _ tokenError: AccessTokenError?) {
         switch reason {
         case .dialFailed(let failure): self.init(failure)
@@ -71,7 +71,7 @@ extension ConnectionProblem {
 }
 
 extension RemoteSystemWatcherError {
-    /// What a watcher is told of the same.
+    /// Converts a connection problem into the error for watchers.
     init(_ problem: ConnectionProblem) {
         let code: Code =
             switch problem.code {

@@ -158,7 +158,7 @@ extension VectorMaker {
     private func refusedCommands(_ commands: [CommandVectors.Command], _ launch: CommandBody) throws -> [CommandVectors.Refused] {
         let (good, seal) = (hex(commands[0].encoded), commands[0].seal)
         let headerBytes = hex(commands[0].headerBytes)
-        /// A command that was made by the rules, for other than the vectors' ends.
+        /// A valid command with a modified header, content, purpose or signer.
         func made(
             _ change: (inout CommandHeader) throws -> Void,
             plain: [UInt8]? = nil,

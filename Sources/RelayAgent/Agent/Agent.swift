@@ -64,7 +64,7 @@ package struct Agent: Sendable {
         signal(SIGPIPE, SIG_IGN)
         let reload = ReloadSignal()
         let output = HostOutput(console: context.console)
-        for program in configuration.missingPrograms { context.console.note("\(program) does not exist or is not executable") }
+        for program in configuration.missingPrograms { context.console.note("\(program) is not there, or cannot be executed") }
         let duties = Duties(
             output: output,
             running: RunningPrograms(),
@@ -100,7 +100,7 @@ package struct Agent: Sendable {
     ) async {
         do {
             let configuration = try file.read()
-            for program in configuration.missingPrograms { console.note("\(program) does not exist or is not executable") }
+            for program in configuration.missingPrograms { console.note("\(program) is not there, or cannot be executed") }
             let app = duties.registration(configuration)
             try await session.platform.publish(app, for: session.account)
             try output.print(Self.event(.reloaded, configuration, app))

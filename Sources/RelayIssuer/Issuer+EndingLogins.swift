@@ -14,6 +14,7 @@ extension Issuer {
         let now = now()
         let ended = try await store.write { [self] records in
             try records.removeOpenInvitations(madeBy: thumbprint)
+            try records.endpointRevoked(boundTo: thumbprint, session: session)
             return try records.openLogins(boundTo: thumbprint, session: session).map { try revoke($0, now: now, in: records) }
         }
         for login in ended {

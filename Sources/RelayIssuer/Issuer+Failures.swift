@@ -22,8 +22,7 @@ extension Issuer {
     /// Looks a grant up by its digest before more expensive checks, such as a proof's signature.
     func checkKnown(_ grant: TokenRequest.Grant) async throws(OAuthError) {
         let unknown = try await answering { () async throws(IssuerError) in
-            // This transaction writes nothing, so it flushes nothing. GRDB's `read` would trap on a closed database.
-            try await store.write { records -> OAuthError? in
+            try await store.read { records -> OAuthError? in
                 switch grant {
                 case .invitation(let code): try records.invitation(code.digest) == nil ? TokenRequest.unknownCode : nil
                 case .refresh(let token): try records.family(token.family) == nil ? TokenRequest.unknownToken : nil

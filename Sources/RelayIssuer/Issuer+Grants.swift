@@ -165,6 +165,7 @@ extension Issuer {
         guard var family = try records.family(token.family) else { return .refused(TokenRequest.forgottenLogin) }
         let decision = family.present(token.number, client: request.client, key: key, now: now)
         switch decision {
+        case .refuse(.revoked) where family.isOfRevokedEndpoint: return .refused(TokenRequest.revokedEndpoint)
         case .refuse: return .refused(TokenRequest.unknownToken)
         case .revoke:
             let login = try revoke(family, now: now, in: records)

@@ -8,12 +8,6 @@ import RelayIssuer
 import RelayProtocol
 import RelayServer
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 struct AccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "account",
@@ -107,10 +101,4 @@ private func openIssuer(_ configuration: RelayConfiguration, _ use: DataDirector
     var logger = Logger(label: "relayd") { StreamLogHandler.standardError(label: $0) }
     logger.logLevel = .warning
     return (try Issuer.open(directory.path, origins: [], relay: key.id, now: { clock.now().time }, logger: logger), key.id)
-}
-
-private func printJSON(_ value: some Encodable) throws {
-    let encoder = JSONEncoder()
-    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-    print(String(decoding: try encoder.encode(value), as: UTF8.self))
 }

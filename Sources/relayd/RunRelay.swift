@@ -12,7 +12,7 @@ import UnixSignals
 /// - Parameter makeParts: Makes the core, the token verifier, the issuer, and the text to print once when the relay is ready.
 func runRelay(
     _ configuration: RelayConfiguration,
-    makeParts: (RelayConfiguration, RelayKey, PrometheusMetrics, Logger) async throws -> (RelayService.Parts, greeting: String?)
+    makeParts: (RelayConfiguration, StoreLock, RelayKey, PrometheusMetrics, Logger) async throws -> (RelayService.Parts, greeting: String?)
 ) async throws {
     LoggingSystem.bootstrap { StreamLogHandler.standardError(label: $0) }
     var logger = Logger(label: "relayd")
@@ -22,10 +22,11 @@ func runRelay(
     let ports = try configuration.takePorts()
     defer { withExtendedLifetime(ports) {} }
     let directory = try DataDirectory(configuration.dataDirectory, .made)
+    let lock = try directory.lock()
     let key = try RelayKey.load(in: directory.path)
     let serving = Serving(relay: key.id, origins: try configuration.origins())
     let announcement = Mutex<Serving.Announcement?>(nil)
-    let (parts, greeting) = try await makeParts(configuration, key, PrometheusMetrics(), logger)
+    let (parts, greeting) = try await makeParts(configuration, lock, key, PrometheusMetrics(), logger)
     let service = try RelayService(configuration: configuration, key: key, parts: parts, logger: logger) { [logger] urls in
         // Other `relayd` commands find the running relay by the announcement.
         do throws(ServingError) {

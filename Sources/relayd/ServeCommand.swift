@@ -27,8 +27,8 @@ struct ServeCommand: AsyncParsableCommand {
     @OptionGroup var settings: ConfigurationOptions
 
     func run() async throws {
-        try await runRelay(settings.read()) { configuration, key, metrics, logger in
-            let store = try SQLiteStore(directory: configuration.dataDirectory)
+        try await runRelay(settings.read()) { configuration, lock, key, metrics, logger in
+            let store = try SQLiteStore(holding: lock)
             let composition = try await Composition(configuration, store: store, key: key, metrics: metrics, logger: logger)
             return (composition.parts, try await Self.greeting(composition.issuer, configuration, key))
         }

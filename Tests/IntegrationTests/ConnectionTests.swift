@@ -192,6 +192,26 @@ import Testing
     }
 }
 
+extension ConnectionTests {
+    /// It learns of it from the issuer, which gives it no new token.
+    @Test func aDeviceThatWasRevokedWhileItWasAwayIsToldSo() async throws {
+        let home = try await TestHome()
+        let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
+        let id = try pc.id
+        await pc.platform.shutdown()
+        try await phone.platform.revoke(id, for: phone.account)
+        let storage = try StorageDirectory(path: pc.settings.storageDirectory.path, systemKey: pc.settings.systemKey)
+        let scope = try #require(try storage.scopes().first)
+        try await storage.open(scope, now: 0).tokens.withExclusiveAccess { $0?.accessTokenExpires = 0 }
+        try await pc.restart()
+        let problem = try await problem(pc.platform, pc.account)
+        #expect(problem.code == .endpointRevoked)
+        #expect(problem.message.contains("was revoked"))
+        await pc.platform.shutdown()
+        await phone.platform.shutdown()
+    }
+}
+
 extension ConnectedDevicesPlatform {
     /// The access token that a thief would find in the storage.
     fileprivate func storedToken(_ account: ConnectedDevicesAccount) throws -> String? {

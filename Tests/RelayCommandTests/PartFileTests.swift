@@ -31,12 +31,13 @@ import Testing
         }
     }
 
-    private func isRefused(_ body: () throws -> PartFile) throws -> Bool {
+    /// The name of what is in the way.
+    private func occupied(_ body: () throws -> PartFile) throws -> String? {
         do {
             _ = try body()
-            return false
-        } catch PartFile.Failure.occupied {
-            return true
+            return nil
+        } catch PartFile.Failure.occupied(let name) {
+            return name.text
         }
     }
 
@@ -92,7 +93,8 @@ import Testing
             let folder = try Folder()
             if let mark { try folder.put(mark, ".film.relay-mark") }
             if let part { try folder.put(part, ".film.relay-part") }
-            #expect(try isRefused { try folder.part() }, "\(mark ?? "-") \(part ?? "-")")
+            let inTheWay = mark == "mine" ? ".film.relay-mark" : ".film.relay-part"
+            #expect(try occupied { try folder.part() } == inTheWay, "\(mark ?? "-") \(part ?? "-")")
             #expect(folder.text(".film.relay-part") == part)
             #expect(folder.text(".film.relay-mark") == (mark == "" ? nil : mark))
         }
@@ -116,7 +118,7 @@ import Testing
                     case "pipe": #expect(mkfifo(path, 0o600) == 0)
                     default: try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
                     }
-                    #expect(try isRefused { try folder.part() }, "\(name) \(kind) \(hasBegun)")
+                    #expect(try occupied { try folder.part() } == name, "\(name) \(kind) \(hasBegun)")
                     #expect(folder.text("mine") == "mine" && folder.text("new") == nil)
                 }
             }
@@ -151,6 +153,25 @@ import Testing
                 if isRefused { #expect(folder.text(".film.relay-part") == "abcdef") }
             }
         }
+    }
+
+    /// What is not whole is for nobody else; what replaces a file is for those whom that was for.
+    @Test(arguments: [nil, 0o600, 0o640, 0o444, 0o755, 0o4755, 0o1666] as [Int?]) func aFileIsForThoseWhomTheOldOneWasFor(mode: Int?) throws
+    {
+        let folder = try Folder()
+        func permissions(_ name: String) throws -> Int? {
+            try FileManager.default.attributesOfItem(atPath: folder.path + "/" + name)[.posixPermissions] as? Int
+        }
+        try folder.put("old", "film")
+        let new = try permissions("film")
+        if let mode { #expect(chmod(folder.path + "/film", mode_t(mode)) == 0) }
+        if mode == nil { try FileManager.default.removeItem(atPath: folder.path + "/film") }
+        let part = try folder.part()
+        try part.write(Array("abcdef".utf8), at: 0)
+        #expect(try permissions(".film.relay-part") == 0o600)
+        try part.publish(modified: .now, replaces: mode != nil)
+        #expect(folder.text("film") == "abcdef")
+        #expect(try permissions("film") == mode.map { $0 & 0o777 } ?? new)
     }
 
     @Test func aNameIsTakenOnceAlsoWhereFilesHaveOneNameOnly() throws {

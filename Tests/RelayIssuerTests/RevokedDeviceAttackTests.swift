@@ -38,6 +38,23 @@ import Testing
         #expect(try await test.issuer.revokedLogins().map(\.session) == [claims.sid])
     }
 
+    /// Its holder is told, and another one is not, whose login is over for another reason.
+    @Test func aRevokedDeviceIsToldThatItWasRevoked() async throws {
+        let joined = try await routes.joined()
+        let next = try await device.refresh(test, joined.refreshToken)
+        let subject = try #require(try await test.issuer.users().first?.subject)
+        let over = try await device.join(test, code: try await test.issuer.invite(subject: subject))
+        func reason(_ response: TokenResponse) async throws -> OAuthError.Reason? {
+            let error = try await #require(throws: OAuthError.self) { _ = try await device.refresh(test, response.refreshToken) }
+            #expect(error.code == .invalidGrant)
+            return error.reason
+        }
+        try await test.issuer.revoke(try #require(over.refreshToken?.exposed), client: device.client)
+        #expect(try await reason(over) == nil)
+        try await revoke(joined)
+        for response in [joined, next, over] { #expect(try await reason(response) == .endpointRevoked) }
+    }
+
     @Test func aRevokedDeviceInvitesNobody() async throws {
         let joined = try await routes.joined()
         try await revoke(joined)

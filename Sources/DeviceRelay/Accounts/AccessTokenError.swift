@@ -6,13 +6,15 @@ public struct AccessTokenError: Error, Sendable, CustomStringConvertible {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Name: String {
-            case signInRequired, declined, networkNotAvailable, serviceFailed, noProvider, cancelled, unknown
+            case signInRequired, endpointRevoked, declined, networkNotAvailable, serviceFailed, noProvider, cancelled, unknown
         }
 
         private let name: Name
 
         /// The user must sign in and has not.
         public static let signInRequired = Self(name: .signInRequired)
+        /// This endpoint was revoked, and its login with it. Remove the account and join again.
+        public static let endpointRevoked = Self(name: .endpointRevoked)
         /// The user or the issuer declined.
         public static let declined = Self(name: .declined)
         /// The issuer is not reachable. The platform retries.

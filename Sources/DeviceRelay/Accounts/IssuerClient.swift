@@ -135,11 +135,14 @@ struct IssuerClient: Sendable {
     private func failure(_ answer: HTTPAnswer) -> IssuerFailure {
         struct Problem: Decodable {
             var error: String
+            /// Of this project's own issuer.
+            var reason: String?
         }
         guard (400...499).contains(answer.status), answer.status != 429,
             let problem = try? JSONDecoder().decode(Problem.self, from: Data(answer.body))
         else { return .unavailable(status: answer.status) }
         let code = IssuerFailure.Code(rawValue: problem.error) ?? .other
+        if code == .invalidGrant, problem.reason.flatMap(ControlErrorCode.init(rawValue:)) == .endpointRevoked { return .endpointRevoked }
         return code == .temporarilyUnavailable ? .unavailable(status: answer.status) : .refused(code)
     }
 

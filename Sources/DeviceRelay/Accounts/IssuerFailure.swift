@@ -9,6 +9,8 @@ enum IssuerFailure: Error, Hashable {
     case unreachable(DialFailure)
     /// The issuer refused, with a code of RFC 6749 §5.2, RFC 6750 §3.1 or RFC 9449.
     case refused(Code)
+    /// The login ended because this endpoint was revoked.
+    case endpointRevoked
     /// The issuer failed or is temporarily unavailable.
     case unavailable(status: Int)
     /// The response violates a standard; the text names it.
@@ -63,6 +65,7 @@ extension IssuerFailure {
         case .refused(.accessDenied):
             "this device may not invite others before another device has approved it: approve it there first (relay approve)"
         case .refused(let code): "the issuer refused (\(code.rawValue)); update the relay and this app, and join again"
+        case .endpointRevoked: "this device was revoked; remove the account and join again"
         case .unavailable(let status): "the relay's issuer cannot answer now (HTTP status \(status)); try again later"
         case .malformed(let what): "the relay's issuer answers what is not understood (\(what)); update the relay"
         case .noIssuer: "the relay has no issuer of its own; sign in with the provider that its operator names"
@@ -78,6 +81,7 @@ extension AccessTokenError {
         case .unreachable(.unreachable), .unreachable(.timedOut): self.init(.networkNotAvailable, message: failure.advice)
         case .refused(.invalidGrant):
             self.init(.signInRequired, message: "the login is over or was withdrawn; ask for a new join link and join again")
+        case .endpointRevoked: self.init(.endpointRevoked, message: failure.advice)
         case .refused(.invalidDPoPProof), .unreachable, .unavailable, .malformed: self.init(.serviceFailed, message: failure.advice)
         case .refused, .noIssuer: self.init(.declined, message: failure.advice)
         case .keyUnusable: self.init(.unknown, message: failure.advice)
@@ -92,7 +96,7 @@ extension AccountError {
         case .unreachable(.unreachable), .unreachable(.timedOut): self.init(.networkNotAvailable, message: failure.advice)
         case .unreachable(.untrusted): self.init(.otherRelay, message: failure.advice)
         case .unreachable, .unavailable, .malformed: self.init(.serviceFailed, message: failure.advice)
-        case .refused, .noIssuer: self.init(.accessTokenRequestFailed, message: failure.advice)
+        case .refused, .endpointRevoked, .noIssuer: self.init(.accessTokenRequestFailed, message: failure.advice)
         case .keyUnusable: self.init(.unknown, message: failure.advice)
         }
     }

@@ -11,6 +11,8 @@ extension ConnectionProblem {
         case .dialFailed(let failure): self.init(failure)
         case .noAccessToken(isTransient: true):
             self.init(.relayUnreachable, tokenError?.message ?? "no access token is available now; the platform tries again")
+        case .noAccessToken(isTransient: false) where tokenError?.code == .endpointRevoked:
+            self.init(.endpointRevoked, tokenError?.message ?? "this device was revoked; remove the account and join again")
         case .noAccessToken(isTransient: false):
             self.init(.authenticationError, tokenError?.message ?? "there is no access token: sign in again")
         case .rejected(let rejected): self.init(rejected)

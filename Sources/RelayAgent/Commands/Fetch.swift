@@ -149,7 +149,7 @@ package struct Fetch: Sendable {
             try await download.folder(path, to: folder, shown)
         case (.folder, false):
             guard output == nil else { throw AgentError("notAFile", "'\(path)' is a folder; fetch it with -r", .usage) }
-            var (listing, entries) = (Listing(path), [Entry]())
+            var (listing, entries) = (Listing(path, .whole), [Entry]())
             while let page = try await remote.next(&listing) { entries += page.map { Entry($0.name, $0.entry) } }
             var result = result
             result.path = DisplayText.sanitized(path)

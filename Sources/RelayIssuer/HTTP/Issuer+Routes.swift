@@ -108,14 +108,16 @@ extension Issuer {
     private struct ErrorBody: Encodable {
         var error: String
         var description: String
+        var reason: String?
 
         init(_ error: OAuthError) {
             self.error = error.code.rawValue
             self.description = error.description
+            self.reason = error.reason?.rawValue
         }
 
         private enum CodingKeys: String, CodingKey {
-            case error
+            case error, reason
             case description = "error_description"
         }
     }

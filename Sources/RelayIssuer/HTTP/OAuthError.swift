@@ -26,14 +26,22 @@ package struct OAuthError: Error, Hashable, Sendable {
         case serverError = "server_error"
     }
 
+    /// What a program has to know beyond the code: no standard's.
+    package enum Reason: String, Sendable {
+        /// The login is over since its endpoint was revoked.
+        case endpointRevoked
+    }
+
     package var code: Code
     package var description: String
+    package var reason: Reason?
     package var status: Int
     package var retryAfter: Milliseconds?
 
-    package init(_ code: Code, _ description: String, status: Int = 400, retryAfter: Milliseconds? = nil) {
+    package init(_ code: Code, _ description: String, reason: Reason? = nil, status: Int = 400, retryAfter: Milliseconds? = nil) {
         self.code = code
         self.description = description
+        self.reason = reason
         self.status = status
         self.retryAfter = retryAfter
     }

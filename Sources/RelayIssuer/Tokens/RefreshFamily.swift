@@ -28,6 +28,8 @@ struct RefreshFamily: Hashable, Sendable {
     var current: Int64 = 1
     /// When the login was revoked.
     var revoked: Milliseconds?
+    /// Whether its endpoint was revoked.
+    var isOfRevokedEndpoint = false
 
     /// What to do with a presented token. A repeated request gets the same successor.
     enum Decision: Hashable {

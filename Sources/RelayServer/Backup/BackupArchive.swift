@@ -43,18 +43,20 @@ package enum BackupArchive {
 
     // MARK: Writing
 
-    /// Archives the files of a directory. The archive appears atomically and complete, and survives a loss of power.
-    /// - Parameter replacing: Whether it may replace an existing file.
+    /// Archives the files of a draft. The archive appears atomically and complete, and survives a loss of power.
+    /// - Parameters:
+    ///   - path: A file beside the draft.
+    ///   - replacing: Whether it may replace an existing file.
     package static func write(
         _ description: Description,
-        of directory: String,
+        of directory: BackupDraft,
         to path: String,
         replacing: Bool
     ) throws(BackupError) {
+        let directory = directory.path
         var description = description
         for name in names { description.files[name] = try digest(of: directory + "/" + name) }
-        let draft = "\(path).\(UInt64.random(in: .min ... .max)).partial"
-        defer { unlink(draft) }
+        let draft = directory + "/archive"
         let file = try BackupFile(creating: draft)
         let time = description.made / 1_000
         let encoder = JSONEncoder()
@@ -99,7 +101,7 @@ package enum BackupArchive {
             // A hard link never replaces a file.
             guard link(draft, path) == 0 else { throw errno == EEXIST ? .exists(path) : .notWritable(path, code: errno) }
         }
-        try BackupFile.syncDirectory(parent(of: path))
+        try BackupFile.syncDirectory(BackupFile.parent(of: path))
     }
 
     /// Flushes a directory to disk, so that its file names survive a loss of power.
@@ -108,10 +110,6 @@ package enum BackupArchive {
     /// Copies a small file.
     package static func copy(_ source: String, to destination: String) throws(BackupError) {
         try BackupFile(creating: destination).add(try BackupFile(reading: source).next(BackupFile.pieceBytes))
-    }
-
-    private static func parent(of path: String) -> String {
-        path.utf8.lastIndex(of: UInt8(ascii: "/")).map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
     }
 
     private static func digest(of path: String) throws(BackupError) -> String {

@@ -28,8 +28,20 @@ extension ChannelPipeline.SynchronousOperations {
 }
 
 extension ByteBufferAllocator {
+    /// Stands in for an initializer of NIO that is not part of its stable interface. A NIO without that one uses this, and buffers begin
+    /// anywhere (31 KiB for an idle connection, not 27).
+    @_disfavoredOverload
+    private init(
+        allocate: @convention(c) (Int) -> UnsafeMutableRawPointer?,
+        reallocate: @convention(c) (UnsafeMutableRawPointer?, Int, Int) -> UnsafeMutableRawPointer?,
+        deallocate: @convention(c) (UnsafeMutableRawPointer) -> Void,
+        copy: @convention(c) (UnsafeMutableRawPointer, UnsafeRawPointer, Int) -> Void
+    ) {
+        self.init()
+    }
+
     /// Aligns buffers of 16 KiB and more to pages.
-    fileprivate static let pageAligned = ByteBufferAllocator(
+    static let pageAligned = ByteBufferAllocator(
         allocate: { size in
             guard size >= 16 << 10 else { return malloc(size) }
             var memory: UnsafeMutableRawPointer?

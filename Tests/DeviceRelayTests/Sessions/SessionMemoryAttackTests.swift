@@ -155,7 +155,8 @@ import Testing
         // All that it asks for is there, and it holds all that it can.
         for peer in peers {
             var inventory = await peer.session.inventory()
-            while inventory["exchanges", default: 0] + inventory["responses", default: 0] < 16 || inventory["bytes", default: 0] < 60 << 10 {
+            while inventory["exchanges", default: 0] + inventory["responses", default: 0] < 16 || inventory["bytes", default: 0] < 60 << 10
+            {
                 await Task.yield()
                 inventory = await peer.session.inventory()
             }

@@ -14,7 +14,7 @@ import Foundation
 struct LimitsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "limits",
-        abstract: "Print every limit as it is with these settings."
+        abstract: "Print every limit with its value under these settings."
     )
 
     @OptionGroup var settings: ConfigurationOptions

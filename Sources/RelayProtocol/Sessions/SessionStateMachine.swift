@@ -85,7 +85,7 @@ package struct SessionStateMachine: Sendable {
         self.timing = timing
         self.settings = SessionSettings(limits: limits)
         self.agreed = settings
-        self.assemblyLimit = min(limits[.assemblyBytesPerSession], limits[.assemblyBytesPerEndpoint])
+        self.assemblyLimit = limits.assemblyBytesPerPeer
         self.lastOurs = SessionConnectionID(0)
         self.lastTheirs = SessionConnectionID(0)
     }

@@ -150,7 +150,7 @@ package enum BackupArchive {
                 throw .damaged(path, "\(name) has changed since it was made")
             }
         }
-        guard try exactly(2 * TarHeader.blockBytes, of: archive).allSatisfy({ $0 == 0 }) else { throw .damaged(path, "it has no end") }
+        guard try exactly(2 * TarHeader.blockBytes, of: archive).allSatisfy({ $0 == 0 }) else { throw .damaged(path, "its end is missing") }
         return description
     }
 
@@ -173,7 +173,7 @@ package enum BackupArchive {
 
     private static func nextHeader(of archive: borrowing BackupFile) throws(BackupError) -> TarHeader {
         guard let header = TarHeader(decoding: try exactly(TarHeader.blockBytes, of: archive)) else {
-            throw .damaged(archive.path, "what stands in it is no file of a relay")
+            throw .damaged(archive.path, "it contains a file that is not a relay's")
         }
         return header
     }

@@ -77,7 +77,7 @@ private let echo = SessionOpening(
     @Test func aMessageThatNoBudgetHoldsIsNotTaken() {
         var limits = Limits()
         limits[.assemblyBytesPerEndpoint] = 50_000
-        #expect(SessionSettings(limits: limits).messageBytes == 50_000)
+        #expect(SessionSettings(limits: limits).messageBytes == 25_000)
     }
 
     // MARK: Opening

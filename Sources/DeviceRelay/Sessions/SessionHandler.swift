@@ -67,7 +67,9 @@ final class SessionHandler: ChannelInboundHandler {
     var serving: [SessionConnectionID: Task<Void, Never>] = [:]
     /// What the peer has of the endpoint's memory, once it is known.
     private(set) var memory: SessionMemory.Share?
-    var claim: SharedBudget.Ticket?
+    var pending: PendingMemory?
+    /// For large messages that wait for memory: the session has one of each kind at most.
+    var claims: [SessionFrame.MessageKind: SharedBudget.Ticket] = [:]
     /// Of each service, over all connections.
     var handlerLimiters = HandlerLimiter.Table()
 
@@ -129,6 +131,7 @@ final class SessionHandler: ChannelInboundHandler {
             self.peer = peer
             let memory = environment.memory.share(of: peer)
             self.memory = memory
+            pending = PendingMemory(share: memory.pending)
             link = SessionLink(channel: context.channel, handler: self, memory: memory)
             start = .greeting
             change { $0.start(at: $1, into: &$2) }
@@ -237,6 +240,7 @@ final class SessionHandler: ChannelInboundHandler {
         sendData()
         flush()
         setTimer()
+        pending?.trim(keepsStep: machine.end == nil)
         currentTurn = nil
     }
 }

@@ -7,8 +7,8 @@ import Synchronization
 /// Memory of an endpoint for one purpose, which its peers share. All sessions of a peer together hold at most the peer's part, and never more
 /// than they leave free.
 ///
-/// So `n` peers that take all they get leave the share of one more, 1/(n + 1) of the whole. A claim that has to wait holds up later claims of
-/// the same peer alone.
+/// So `n` peers that take all they get leave 1/(n + 1) of the whole free, of which the next one gets half. A claim that has to wait holds up
+/// later claims of the same peer alone.
 package final class SharedBudget: Sendable {
     package typealias Ticket = UInt64
     private typealias Waiter = @Sendable () -> Void

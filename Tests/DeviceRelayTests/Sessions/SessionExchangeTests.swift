@@ -281,6 +281,44 @@ import Testing
         }
     }
 
+    /// Requests of both sides fill all the memory for requests, and their handlers need large answers of the other side to go on.
+    @Test func largeAnswersToHandlersWaitForNoRequest() async throws {
+        var limits = Limits()
+        limits[.messageBytes] = 64 << 10
+        limits[.assemblyBytesPerSession] = 128 << 10
+        limits[.assemblyBytesPerEndpoint] = 256 << 10
+        let large = try Self.message(encodedBytes: 60 << 10)
+        let service = Service("test") { connection, _ in
+            try await connection.respond { request in
+                let answer = try await connection.send([:], timeout: .seconds(300))
+                return ["IsEqual": .bool(answer == request.message)]
+            }
+        }
+        try await SessionWorld.with(limits: limits, services: [service]) { world in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for session in [world.session, world.targetSession] {
+                    let connection = try await session.open(SessionWorld.info, timeout: .seconds(30))
+                    group.addTask { try await connection.respond { _ in large } }
+                    group.addTask {
+                        try await withThrowingTaskGroup(of: Void.self) { calls in
+                            for _ in 0..<40 {
+                                calls.addTask {
+                                    let answer = try await connection.send(large, timeout: .seconds(300))
+                                    #expect(answer == ["IsEqual": true])
+                                }
+                            }
+                            try await calls.waitForAll()
+                        }
+                        connection.close()
+                    }
+                }
+                try await group.waitForAll()
+            }
+            await world.opener.hasFree(256 << 10)
+            await world.target.hasFree(256 << 10)
+        }
+    }
+
     @Test func theTargetOpensOnTheSameSession() async throws {
         try await SessionWorld.with(services: [.echo()]) { world in
             let there = try await world.open()

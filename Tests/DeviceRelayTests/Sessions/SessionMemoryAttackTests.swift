@@ -99,7 +99,7 @@ import Testing
         }
         peer.open(16)
         // One is decoded, and no other fits beside it; as many as may have arrived.
-        while target.memory.decoded.free > 105 << 20 || target.memory.arriving.free > 98 << 20 { await Task.yield() }
+        while target.memory.decoded.free > 105 << 20 || target.memory.requests.free > 98 << 20 { await Task.yield() }
         try await otherIsServed(relay, by: target)
         #expect(try residentBytes() - before < wanted)
         try? await peer.channel.close().get()
@@ -162,7 +162,7 @@ import Testing
             }
         }
         let memory = target.memory
-        while max(memory.arriving.free, memory.decoded.free, memory.answers.free) > 410_000 { await Task.yield() }
+        while max(memory.requests.free, memory.decoded.free, memory.answers.free) > 410_000 { await Task.yield() }
         for _ in 0..<200 {
             for peer in peers { _ = await peer.session.inventory() }
         }
@@ -179,6 +179,61 @@ import Testing
         goOn.happen()
         for peer in peers { try? await peer.channel.close().get() }
         await target.hasFree(512 << 10)
+        await relay.stop()
+    }
+
+    /// What a peer may send within its windows, without asking, is bounded over all connections and sessions.
+    @Test func connectionsMultiplyNoMessagesThatWait() async throws {
+        let (message, count) = (ByteBuffer(repeating: 0x40, count: 31 << 10), 8)
+        let stalled = Service("test") { connection, _ in _ = try await connection.closed }
+        let relay = try await TestTunnelRelay()
+        let target = try SessionSide(services: [stalled, .echo("echo")])
+        let certificate = try TestCertificate()
+        let refused = Shared(0)
+        var peers: [TalkingPeer] = []
+        for _ in 0..<2 {
+            let peer = try await TalkingPeer.connect(relay, to: target, as: certificate) { frame in
+                switch frame.payload {
+                case .opened:
+                    return (1...count).map {
+                        SessionFrame(.request(.inline(message), timeLeft: nil), connection: frame.connection, number: UInt32($0))
+                    }
+                case .error(let failure):
+                    #expect(failure.code == .resourceLimitsExceeded)
+                    refused.withLock { $0 += 1 }
+                default: break
+                }
+                return []
+            }
+            peer.open(100)
+            peers.append(peer)
+        }
+        // Each request waits, or was refused.
+        var (waiting, bytes) = (0, 0)
+        while waiting + refused.value < 200 * count {
+            await Task.yield()
+            (waiting, bytes) = (0, 0)
+            for peer in peers {
+                let inventory = await peer.session.inventory()
+                waiting += inventory["exchanges", default: 0]
+                bytes += inventory["bytes", default: 0]
+            }
+        }
+        #expect(bytes + waiting * PendingMemory.requestBytes <= 32 << 20)
+        #expect(refused.value > 0)
+        #expect(target.memory.pending.free >= 96 << 20)
+        // Another peer's requests pass.
+        let tunnel = relay.tunnel()
+        async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
+        let session = try await SessionSide().connector.open(to: target.id, over: tunnel.opener)
+        _ = try await accepted
+        let connection = try await session.open(AppServiceInfo(name: "echo", packageID: "com.example.app"), timeout: .seconds(60))
+        let other = try SessionExchangeTests.message(encodedBytes: 30 << 10)
+        try await SessionRespondingTests.sendAtOnce(200, on: connection)
+        for _ in 0..<20 { #expect(try await connection.send(other, timeout: .seconds(300)) == other) }
+        await session.shutDown()
+        for peer in peers { try? await peer.channel.close().get() }
+        while target.memory.pending.free != 128 << 20 { await Task.yield() }
         await relay.stop()
     }
 

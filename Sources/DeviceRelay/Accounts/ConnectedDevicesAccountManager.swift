@@ -193,11 +193,6 @@ extension LocalEndpoint {
 
     /// Milliseconds: a device also leaves where there is no network.
     private static let loginPatience: Int64 = 5_000
-
-    fileprivate func forgetDevices() {
-        peers.removeAll()
-        publishDirectory()
-    }
 }
 
 extension AccountError {

@@ -19,7 +19,7 @@ public struct RemoteCommand: Sendable, Identifiable {
     /// The endpoint and app that it is for.
     public let target: RemoteSystemApp.ID
 
-    let state: Observed<SentCommand.State>
+    let state: CurrentValue<SentCommand.State>
     let endpoint: LocalEndpoint
 
     /// How far it is, from now on: first what it is now, last how it ended. A slow reader misses steps in between, never the last one.
@@ -75,18 +75,18 @@ public struct RemoteCommand: Sendable, Identifiable {
 
     /// How far a command is, as it changes. Ends after the final status, or when the command was refused.
     public struct Statuses: AsyncSequence, Sendable {
-        let state: Observed<SentCommand.State>
+        let state: CurrentValue<SentCommand.State>
 
         /// Begins with the status of now.
         public func makeAsyncIterator() -> Iterator { Iterator(state: state) }
 
         /// Of one reader.
         public struct Iterator: AsyncIteratorProtocol {
-            let state: Observed<SentCommand.State>
+            let state: CurrentValue<SentCommand.State>
             private var seen: UInt64 = 0
             private var told: CommandStatus?
 
-            init(state: Observed<SentCommand.State>) { self.state = state }
+            init(state: CurrentValue<SentCommand.State>) { self.state = state }
 
             /// The newest status, once there is one that was not told; `nil` at the end.
             public mutating func next(isolation: isolated (any Actor)?) async -> CommandStatus? {
@@ -152,5 +152,17 @@ extension SentCommand.State {
         case .accepted(let progress): progress.status
         case .final(let final): final.status
         }
+    }
+}
+
+extension RemoteCommand {
+    init(_ row: SentCommand, _ state: CurrentValue<SentCommand.State>, _ endpoint: LocalEndpoint) {
+        self.init(
+            id: row.command.id,
+            expiresAt: Date(timeIntervalSince1970: Double(row.command.expires) / 1_000),
+            target: .init(endpoint: row.command.lane.target, appID: row.command.lane.appID),
+            state: state,
+            endpoint: endpoint
+        )
     }
 }

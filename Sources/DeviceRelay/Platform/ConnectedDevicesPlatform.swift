@@ -42,7 +42,7 @@ public final class ConnectedDevicesPlatform: Sendable {
     let accessTokens: any AccessTokenProvider
     let state = Mutex(State())
     /// The devices of each account, by the app's id of it.
-    package let directories = Observed<[String: DeviceDirectory]>([:])
+    package let directories = CurrentValue<[String: DeviceDirectory]>([:])
 
     /// A platform. Nothing happens before `start`.
     /// - Parameters:
@@ -152,7 +152,7 @@ public final class ConnectedDevicesPlatform: Sendable {
     public func run() async throws {
         try await start()
         // Ends by cancellation only.
-        _ = await Observed(()).next(after: 1)
+        _ = await CurrentValue(()).next(after: 1)
         await shutdown()
     }
 

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
-
 /// The commands of this endpoint that have not ended, and which of them are on their way to the relay. Other processes of the
 /// endpoint send commands too; what they have stored before in the same lane is sent first here as well, since the same bytes may be
 /// sent any number of times, but never out of order.
-struct SentCommands {
+package struct SentCommands: Hashable, Sendable {
     /// To be done for one command, in order.
-    struct Step: Hashable {
-        let id: CommandID
-        let action: SentCommand.Action
+    package struct Step: Hashable, Sendable {
+        package let id: CommandID
+        package let action: SentCommand.Action
     }
 
     private var rows: [CommandID: SentCommand] = [:]
@@ -19,18 +17,20 @@ struct SentCommands {
     /// Until then, those that have come since the connection did: what was read may not hold them.
     private var added: [CommandID]?
 
-    subscript(id: CommandID) -> SentCommand? { rows[id] }
+    package init() {}
 
-    mutating func disconnected() { (sending, added) = (nil, nil) }
+    package subscript(id: CommandID) -> SentCommand? { rows[id] }
+
+    package mutating func disconnected() { (sending, added) = (nil, nil) }
 
     /// Whether a command that is added gets its turn on the present connection.
-    var isConnected: Bool { sending != nil }
+    package var isConnected: Bool { sending != nil }
 
     /// There is a new connection, for which what is stored will be read.
-    mutating func connected() { (sending, added) = (nil, []) }
+    package mutating func connected() { (sending, added) = (nil, []) }
 
     /// This is what is stored without an end. Nothing is done if the connection that it was read for is lost.
-    mutating func begin(_ stored: [SentCommand]) -> [Step] {
+    package mutating func begin(_ stored: [SentCommand]) -> [Step] {
         guard let added else { return [] }
         self.added = nil
         let known = rows
@@ -43,18 +43,20 @@ struct SentCommands {
     }
 
     /// A command is stored.
-    /// - Parameter others: Those before it in its lane that the relay has not answered yet, also those of other processes.
-    mutating func add(_ command: SentCommand, behind others: [SentCommand]) -> [Step] {
+    /// - Parameter others: Those before it in its lane that the relay has not answered yet, also those of other processes. One that was
+    ///   adopted before gets its turn now.
+    package mutating func add(_ command: SentCommand, behind others: [SentCommand]) -> [Step] {
         (others + [command]).flatMap { command -> [Step] in
-            guard rows[command.command.id] == nil else { return [] }
-            keep(command)
-            guard sending?.add(command.command) ?? false else { return [] }
-            return input(command.command.id) { $0.connected() }
+            let id = command.command.id
+            if rows[id] == nil { keep(command) }
+            guard let row = rows[id], row.isUnanswered, let sending, !sending.holds(row.command) else { return [] }
+            guard self.sending?.add(row.command) ?? false else { return [] }
+            return input(id) { $0.connected() }
         }
     }
 
     /// A command that another process has sent, and that something is heard of.
-    mutating func adopt(_ command: SentCommand) {
+    package mutating func adopt(_ command: SentCommand) {
         if rows[command.command.id] == nil { keep(command) }
     }
 
@@ -64,10 +66,10 @@ struct SentCommands {
     }
 
     /// What is stored of a command is not what this process knew.
-    mutating func replace(_ command: SentCommand) { rows[command.command.id] = command }
+    package mutating func replace(_ command: SentCommand) { rows[command.command.id] = command }
 
     /// Something happened to a command.
-    mutating func input(_ id: CommandID, _ body: (inout SentCommand) -> [SentCommand.Action]) -> [Step] {
+    package mutating func input(_ id: CommandID, _ body: (inout SentCommand) -> [SentCommand.Action]) -> [Step] {
         guard var row = rows[id] else { return [] }
         let actions = body(&row)
         rows[id] = row
@@ -75,16 +77,16 @@ struct SentCommands {
     }
 
     /// The owner has signed a command anew.
-    mutating func signedAnew(_ command: CommandDescriptor) -> [Step] {
+    package mutating func signedAnew(_ command: CommandDescriptor) -> [Step] {
         let isCurrent = sending?.isCurrent(command) ?? false
         return input(command.id) { $0.signedAnew(command, sending: isCurrent) }
     }
 
     /// The app was told the end of a command.
-    mutating func remove(_ id: CommandID) { rows[id] = nil }
+    package mutating func remove(_ id: CommandID) { rows[id] = nil }
 
     /// The relay has answered, or the command has ended, and that is stored.
-    mutating func answered(_ id: CommandID) -> [Step] {
+    package mutating func answered(_ id: CommandID) -> [Step] {
         guard let row = rows[id] else { return [] }
         guard let next = sending?.answered(row.command) else { return [] }
         return input(next) { $0.connected() }

@@ -7,7 +7,7 @@ import Synchronization
 
 /// A value that changes, for any number of independent observers. An observer gets the newest value when it asks; what changed in
 /// between is passed over, so nothing queues up and nobody slow holds others up.
-package final class Observed<Value: Sendable>: Sendable {
+package final class CurrentValue<Value: Sendable>: Sendable {
     private struct State {
         var value: Value
         var revision: UInt64 = 1

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The commands of this endpoint that have not ended, and which of them are on their way to the relay. Other processes of the
-/// endpoint send commands too; what they have stored before in the same lane is sent first here as well, since the same bytes may be
-/// sent any number of times, but never out of order.
+/// The open commands of this endpoint, and which of them are being sent to the relay. Other processes of the endpoint
+/// send commands too. Their earlier commands in the same lane are sent first here as well: the relay accepts repeated
+/// bytes, but a lane must stay in order.
 package struct SentCommands: Hashable, Sendable {
-    /// To be done for one command, in order.
+    /// An action for one command. Steps are performed in order.
     package struct Step: Hashable, Sendable {
         package let id: CommandID
         package let action: SentCommand.Action
     }
 
     private var rows: [CommandID: SentCommand] = [:]
-    /// `nil` without a connection, and until what is stored was read for a new one.
+    /// `nil` without a connection, and until the stored commands have been read for a new one.
     private var sending: CommandSending?
-    /// Until then, those that have come since the connection did: what was read may not hold them.
+    /// Commands added since the connection was opened and before `begin`. The stored commands may not include them.
     private var added: [CommandID]?
 
     package init() {}
@@ -23,13 +23,13 @@ package struct SentCommands: Hashable, Sendable {
 
     package mutating func disconnected() { (sending, added) = (nil, nil) }
 
-    /// Whether a command that is added gets its turn on the present connection.
+    /// Whether an added command is sent on the current connection.
     package var isConnected: Bool { sending != nil }
 
-    /// There is a new connection, for which what is stored will be read.
+    /// Starts a connection. The caller then reads the stored commands.
     package mutating func connected() { (sending, added) = (nil, []) }
 
-    /// This is what is stored without an end. Nothing is done if the connection that it was read for is lost.
+    /// Starts to send the stored open commands. It does nothing if the connection was lost in the meantime.
     package mutating func begin(_ stored: [SentCommand]) -> [Step] {
         guard let added else { return [] }
         self.added = nil
@@ -42,9 +42,9 @@ package struct SentCommands: Hashable, Sendable {
         return first.flatMap { input($0) { $0.connected() } }
     }
 
-    /// A command is stored.
-    /// - Parameter others: Those before it in its lane that the relay has not answered yet, also those of other processes. One that was
-    ///   adopted before gets its turn now.
+    /// Adds a stored command.
+    /// - Parameter others: Earlier commands in its lane that the relay has not answered, including those of other processes. One that was
+    ///   adopted before is sent in its turn now.
     package mutating func add(_ command: SentCommand, behind others: [SentCommand]) -> [Step] {
         (others + [command]).flatMap { command -> [Step] in
             let id = command.command.id
@@ -55,7 +55,7 @@ package struct SentCommands: Hashable, Sendable {
         }
     }
 
-    /// A command that another process has sent, and that something is heard of.
+    /// Adds a command of another process after a message about it arrived.
     package mutating func adopt(_ command: SentCommand) {
         if rows[command.command.id] == nil { keep(command) }
     }
@@ -65,10 +65,10 @@ package struct SentCommands: Hashable, Sendable {
         added?.append(command.command.id)
     }
 
-    /// What is stored of a command is not what this process knew.
+    /// Replaces the state of a command that another process has changed.
     package mutating func replace(_ command: SentCommand) { rows[command.command.id] = command }
 
-    /// Something happened to a command.
+    /// Passes an event to a command.
     package mutating func input(_ id: CommandID, _ body: (inout SentCommand) -> [SentCommand.Action]) -> [Step] {
         guard var row = rows[id] else { return [] }
         let actions = body(&row)
@@ -76,16 +76,16 @@ package struct SentCommands: Hashable, Sendable {
         return actions.map { Step(id: id, action: $0) }
     }
 
-    /// The owner has signed a command anew.
+    /// Replaces a command that the owner has signed again.
     package mutating func signedAnew(_ command: CommandDescriptor) -> [Step] {
         let isCurrent = sending?.isCurrent(command) ?? false
         return input(command.id) { $0.signedAnew(command, sending: isCurrent) }
     }
 
-    /// The app was told the end of a command.
+    /// Removes a command whose end was reported to the app.
     package mutating func remove(_ id: CommandID) { rows[id] = nil }
 
-    /// The relay has answered, or the command has ended, and that is stored.
+    /// Continues the lane after the relay's answer, or the end of the command, is stored.
     package mutating func answered(_ id: CommandID) -> [Step] {
         guard let row = rows[id] else { return [] }
         guard let next = sending?.answered(row.command) else { return [] }

@@ -259,7 +259,8 @@ struct PeerBook: Sendable {
             directory.update(endpoint) { $0.record = record.payload }
             refreshTrust()
         } else if !isKnown {
-            // A relay that makes up callers without end must not fill the memory.
+            // A relay that invents callers without end must not fill the memory. One that a known endpoint vouches for, or that is part of a
+            // known device, is kept though it is not listed: only the key of a known endpoint or device can add such a caller.
             forget(endpoint)
         }
         return Peer(record: record.payload, isNew: !isKnown, actions: actions)

@@ -8,7 +8,7 @@ import RelayProtocol
 import Synchronization
 
 /// This installation, for one account at one relay: it puts the endpoint's parts together, and is what the rest of the SDK calls. All of
-/// it happens on one event loop, where its connection lives too; so what the relay says is taken in order, without a hop.
+/// it happens on the event loop of its connection, so messages of the relay are handled in order, without a hop.
 ///
 /// - `ControlLink` connects to the relay, and carries messages both ways. `OwnIdentity` is what this endpoint says of itself there.
 /// - `Peers` knows the account's other endpoints, and which of them are trusted.
@@ -182,8 +182,7 @@ actor LocalEndpoint {
         control.start()
     }
 
-    /// After the person has signed in again, perhaps to another account: which one, the relay tells once more.
-    /// - Parameter link: The join link that was used for it.
+    /// After the person has signed in again by a link, perhaps to another account: which one, the relay tells once more.
     func startAgain(joining link: JoinLink) async {
         identity.signedInAgain()
         if let proof = link.proofSecret { identity.setInvitationProof(proof) }
@@ -270,9 +269,7 @@ actor LocalEndpoint {
     func cancel(_ id: CommandID) async throws(CommandTrouble) { try await outbox.cancel(id) }
 
     /// The commands that are kept: those that have not ended, and the latest that have.
-    func commands() async throws -> [RemoteCommand] {
-        try await outbox.commands().map { RemoteCommand($0.0, $0.1, self) }
-    }
+    func commands() async throws -> [RemoteCommand] { try await outbox.commands().map { RemoteCommand($0.0, $0.1, self) } }
 
     func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet? { try await outbox.reply(to: id, final) }
 

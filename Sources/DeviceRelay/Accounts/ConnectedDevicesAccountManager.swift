@@ -197,11 +197,6 @@ extension LocalEndpoint {
 
     /// In milliseconds. It is short, because a device may leave without a network.
     private static let loginPatience: Int64 = 5_000
-
-    fileprivate func forgetDevices() {
-        peers.removeAll()
-        publishDirectory()
-    }
 }
 
 extension AccountError {

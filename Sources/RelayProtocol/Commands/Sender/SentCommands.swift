@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
-
 /// The open commands of this endpoint, and which of them are being sent to the relay. Other processes of the endpoint
 /// send commands too. Their earlier commands in the same lane are sent first here as well: the relay accepts repeated
 /// bytes, but a lane must stay in order.
-struct SentCommands {
+package struct SentCommands: Hashable, Sendable {
     /// An action for one command. Steps are performed in order.
-    struct Step: Hashable {
-        let id: CommandID
-        let action: SentCommand.Action
+    package struct Step: Hashable, Sendable {
+        package let id: CommandID
+        package let action: SentCommand.Action
     }
 
     private var rows: [CommandID: SentCommand] = [:]
@@ -19,18 +17,20 @@ struct SentCommands {
     /// Commands added since the connection was opened and before `begin`. The stored commands may not include them.
     private var added: [CommandID]?
 
-    subscript(id: CommandID) -> SentCommand? { rows[id] }
+    package init() {}
 
-    mutating func disconnected() { (sending, added) = (nil, nil) }
+    package subscript(id: CommandID) -> SentCommand? { rows[id] }
+
+    package mutating func disconnected() { (sending, added) = (nil, nil) }
 
     /// Whether an added command is sent on the current connection.
-    var isConnected: Bool { sending != nil }
+    package var isConnected: Bool { sending != nil }
 
     /// Starts a connection. The caller then reads the stored commands.
-    mutating func connected() { (sending, added) = (nil, []) }
+    package mutating func connected() { (sending, added) = (nil, []) }
 
     /// Starts to send the stored open commands. It does nothing if the connection was lost in the meantime.
-    mutating func begin(_ stored: [SentCommand]) -> [Step] {
+    package mutating func begin(_ stored: [SentCommand]) -> [Step] {
         guard let added else { return [] }
         self.added = nil
         let known = rows
@@ -43,18 +43,20 @@ struct SentCommands {
     }
 
     /// Adds a stored command.
-    /// - Parameter others: Earlier commands in its lane that the relay has not answered, including those of other processes.
-    mutating func add(_ command: SentCommand, behind others: [SentCommand]) -> [Step] {
+    /// - Parameter others: Earlier commands in its lane that the relay has not answered, including those of other processes. One that was
+    ///   adopted before is sent in its turn now.
+    package mutating func add(_ command: SentCommand, behind others: [SentCommand]) -> [Step] {
         (others + [command]).flatMap { command -> [Step] in
-            guard rows[command.command.id] == nil else { return [] }
-            keep(command)
-            guard sending?.add(command.command) ?? false else { return [] }
-            return input(command.command.id) { $0.connected() }
+            let id = command.command.id
+            if rows[id] == nil { keep(command) }
+            guard let row = rows[id], row.isUnanswered, let sending, !sending.holds(row.command) else { return [] }
+            guard self.sending?.add(row.command) ?? false else { return [] }
+            return input(id) { $0.connected() }
         }
     }
 
     /// Adds a command of another process after a message about it arrived.
-    mutating func adopt(_ command: SentCommand) {
+    package mutating func adopt(_ command: SentCommand) {
         if rows[command.command.id] == nil { keep(command) }
     }
 
@@ -64,10 +66,10 @@ struct SentCommands {
     }
 
     /// Replaces the state of a command that another process has changed.
-    mutating func replace(_ command: SentCommand) { rows[command.command.id] = command }
+    package mutating func replace(_ command: SentCommand) { rows[command.command.id] = command }
 
     /// Passes an event to a command.
-    mutating func input(_ id: CommandID, _ body: (inout SentCommand) -> [SentCommand.Action]) -> [Step] {
+    package mutating func input(_ id: CommandID, _ body: (inout SentCommand) -> [SentCommand.Action]) -> [Step] {
         guard var row = rows[id] else { return [] }
         let actions = body(&row)
         rows[id] = row
@@ -75,16 +77,16 @@ struct SentCommands {
     }
 
     /// Replaces a command that the owner has signed again.
-    mutating func signedAnew(_ command: CommandDescriptor) -> [Step] {
+    package mutating func signedAnew(_ command: CommandDescriptor) -> [Step] {
         let isCurrent = sending?.isCurrent(command) ?? false
         return input(command.id) { $0.signedAnew(command, sending: isCurrent) }
     }
 
     /// Removes a command whose end was reported to the app.
-    mutating func remove(_ id: CommandID) { rows[id] = nil }
+    package mutating func remove(_ id: CommandID) { rows[id] = nil }
 
     /// Continues the lane after the relay's answer, or the end of the command, is stored.
-    mutating func answered(_ id: CommandID) -> [Step] {
+    package mutating func answered(_ id: CommandID) -> [Step] {
         guard let row = rows[id] else { return [] }
         guard let next = sending?.answered(row.command) else { return [] }
         return input(next) { $0.connected() }

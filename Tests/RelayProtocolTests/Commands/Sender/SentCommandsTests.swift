@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
 import Testing
 
-@testable import DeviceRelay
+@testable import RelayProtocol
 
 /// What this process knows of its commands and has not stored yet, when a new connection has it read what is stored.
 @Suite struct SentCommandsTests {
@@ -25,7 +24,7 @@ import Testing
             number: number,
             created: 5,
             expires: 50,
-            digest: .zero,
+            digest: Digest256(hashing: []),
             size: 3
         )
         return SentCommand(restoring: descriptor, state: .sent, cancelRequested: false, signings: 1)
@@ -131,6 +130,15 @@ import Testing
         commands.adopt(first)
         #expect(commands.add(second, behind: [first]).isEmpty)
         #expect(commands.begin([]).map(\.id) == [first.command.id])
+        #expect(actions(commands.answered(first.command.id), of: second) == [.send(again: true)])
+    }
+
+    /// One that another process has stored, and that an app here has cancelled.
+    @Test func whatIsAdoptedOnAConnectionIsNotOvertaken() {
+        var commands = SentCommands()
+        _ = Self.connect(&commands, [])
+        commands.adopt(first)
+        #expect(commands.add(second, behind: [first]).map(\.id) == [first.command.id])
         #expect(actions(commands.answered(first.command.id), of: second) == [.send(again: true)])
     }
 }

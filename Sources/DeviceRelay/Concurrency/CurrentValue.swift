@@ -7,7 +7,7 @@ import Synchronization
 
 /// A current value with any number of independent observers. An observer reads the newest value and skips values in
 /// between, so nothing queues up and a slow observer delays no other.
-package final class Observed<Value: Sendable>: Sendable {
+package final class CurrentValue<Value: Sendable>: Sendable {
     private struct State {
         var value: Value
         var revision: UInt64 = 1

@@ -122,6 +122,14 @@ package struct SentCommand: Hashable, Sendable {
         }
     }
 
+    /// Whether the relay is not known to have it.
+    package var isUnanswered: Bool {
+        switch state {
+        case .prepared, .queued, .sent: true
+        case .accepted, .withdrawn, .refused, .final: false
+        }
+    }
+
     /// It is the command's turn on a new connection (see `CommandSending`), or `retryLater` is due.
     package mutating func connected() -> [Action] {
         switch state {

@@ -29,10 +29,17 @@ package struct CommandSending: Hashable, Sendable {
         return lanes.compactMap { next(in: $0) }.sorted()
     }
 
-    /// A command is new: whether it is sent at once.
+    /// A command is new, or is heard of for the first time: whether it is sent at once.
     package mutating func add(_ command: CommandDescriptor) -> Bool {
-        lanes[command.lane, default: Lane()].waiting.append(command)
+        let waiting = lanes[command.lane]?.waiting ?? []
+        let index = waiting.lastIndex { $0.number < command.number }.map { $0 + 1 } ?? 0
+        lanes[command.lane, default: Lane()].waiting.insert(command, at: index)
         return next(in: command.lane) == command.id
+    }
+
+    /// Whether the command waits for its turn, or for the relay's answer.
+    package func holds(_ command: CommandDescriptor) -> Bool {
+        isCurrent(command) || lanes[command.lane]?.waiting.contains { $0.id == command.id } ?? false
     }
 
     /// Whether the lane waits for this one.

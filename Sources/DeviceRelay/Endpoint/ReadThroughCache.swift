@@ -3,7 +3,7 @@
 
 /// What was stored a moment ago and is about to be used, so that it need not be read again. It holds a megabyte; what finds no room is
 /// read from the journal.
-struct RecentlyStored<Key: Hashable & Sendable, Value: Sendable> {
+struct ReadThroughCache<Key: Hashable & Sendable, Value: Sendable> {
     static var mostBytes: Int { 1 << 20 }
 
     private var values: [Key: (value: Value, bytes: Int)] = [:]

@@ -70,7 +70,7 @@ extension IssuerUser {
     init(name: String) {
         var subject = ""
         // One that begins with a hyphen would be a flag to the commands that take it.
-        repeat { subject = Base64URL.encode(randomBytes(16)) } while subject.hasPrefix("-")
+        repeat { subject = Base64.url.encode(randomBytes(16)) } while subject.hasPrefix("-")
         self.init(subject: subject, name: name)
     }
 }

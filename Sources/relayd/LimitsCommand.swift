@@ -25,9 +25,10 @@ struct LimitsCommand: AsyncParsableCommand {
     func run() async throws {
         let limits = try settings.read().limits
         if json {
+            let values = Dictionary(uniqueKeysWithValues: Limit.allCases.map { ($0.rawValue, limits[$0]) })
             let encoder = JSONEncoder()
             encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
-            print(String(decoding: try encoder.encode(limits), as: UTF8.self))
+            print(String(decoding: try encoder.encode(values), as: UTF8.self))
         } else {
             let width = Limit.allCases.map(\.rawValue.count).max() ?? 0
             for limit in Limit.allCases {

@@ -97,13 +97,7 @@ extension AccessToken {
     /// Whether it can be used with a proof of a key only. Opaque tokens are taken for bound: a bearer token may be shown with a
     /// proof, a bound one not without.
     var isBound: Bool {
-        struct Claims: Decodable {
-            var cnf: Confirmation?
-            struct Confirmation: Decodable {
-                var jkt: String?
-            }
-        }
-        guard let claims = try? SignedJSON(parsing: value).claims(Claims.self) else { return true }
-        return claims.cnf?.jkt != nil
+        guard let claims = try? SignedJSON(parsing: value).claims(JSONValue.self) else { return true }
+        return claims["cnf"]?["jkt"] != nil
     }
 }

@@ -94,7 +94,7 @@ struct TunnelDialer: Sendable {
             address,
             path: path,
             subprotocol: Self.subprotocol,
-            authorization: "Tunnel " + Base64URL.encode(entrance.token.exposed.bytes)
+            authorization: "Tunnel " + Base64.url.encode(entrance.token.exposed.bytes)
         ) { attempt.fail(PeerTransportError(upgrading: $0)) }
         let bound = NIOLoopBound(request, eventLoop: channel.eventLoop)
         try channel.pipeline.syncOperations.addHTTPClientHandlers(

@@ -48,7 +48,7 @@ enum PrivateFile {
     /// Makes a file, which is whole when it appears and survives a loss of power.
     /// - Returns: `false` if there is one already: of two processes that do this, one wins.
     static func create(_ path: String, with bytes: [UInt8]) throws(Failure) -> Bool {
-        let draft = "\(path).\(Base64URL.encode(randomBytes(9)))"
+        let draft = "\(path).\(Base64.url.encode(randomBytes(9)))"
         let file = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw .system(errno) }
         defer {

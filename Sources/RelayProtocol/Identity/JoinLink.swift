@@ -94,7 +94,7 @@ public struct JoinLink: Hashable, Sendable {
     }
 
     /// The proof's bytes, as codes are made with them; `nil` without one, or with one that is no base64url.
-    package var proofSecret: Secret<[UInt8]>? { proof.flatMap { Base64URL.decode($0.exposed) }.map(Secret.init) }
+    package var proofSecret: Secret<[UInt8]>? { proof.flatMap { Base64.url.decode($0.exposed) }.map(Secret.init) }
 
     /// The link itself: a secret, for whoever reads it can join the account until it was used or ten minutes have passed. Show it,
     /// as text or QR code, to nobody but the person who asked for it, and keep it out of logs.

@@ -3,6 +3,11 @@
 
 import NIOCore
 
+// The relay reads WebSockets itself, on the control channel by messages and in tunnels as a stream. NIOWebSocket would not keep its bounds:
+// its decoder has one largest frame for a connection's life, while a client may send more once it is known; its aggregator keeps an object for
+// each fragment, so that empty ones hold megabytes, or refuses short fragments, which clients do send; it does not tell a length in a longer
+// form than is needed; and it hands on all frames of a read at once, while the relay stops between two messages to give others their turn.
+
 /// The head of a frame that a client sends (RFC 6455 §5.2).
 package struct WebSocketHeader: Hashable, Sendable {
     package enum Opcode: UInt8, Sendable {

@@ -75,6 +75,7 @@ extension DialFailure {
     init(connecting error: any Error) {
         self =
             switch error {
+            case let failure as DialFailure: failure
             case let error as NIOConnectionError where error.connectionErrors.isEmpty: .unreachable("the name is not known")
             case is NIOConnectionError, is IOError: .unreachable("nothing answers there")
             case is ChannelError: .unreachable("no answer")

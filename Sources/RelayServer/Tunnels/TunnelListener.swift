@@ -50,7 +50,7 @@ final class TunnelListener: Service {
 
     /// Listens from now on.
     /// - Returns: the ports, without those that nobody could reach.
-    func bind(urls: [WebOrigin]) async throws -> [Int] {
+    func bind(urls: [Origin]) async throws -> [Int] {
         #if os(Linux)
         // They need files, of which there may be none left later.
         _ = SpliceLoop.next

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// Scheme, host and port of a URL (RFC 6454 §4), in one form: lower case, the port always there.
-package struct WebOrigin: Hashable, Sendable, CustomStringConvertible {
+package struct Origin: Hashable, Sendable, CustomStringConvertible {
     package let scheme: String
     /// A name or an address; an IPv6 address stands without its brackets.
     package let host: String
@@ -17,14 +17,12 @@ package struct WebOrigin: Hashable, Sendable, CustomStringConvertible {
     /// Reads `http` and `https` URLs that consist of nothing but their origin; a last slash is forgiven.
     package init?(_ text: String) {
         guard text.utf8.count <= 512, let separator = text.firstRange(ofScheme: "://") else { return nil }
-        let scheme = text[..<separator.lowerBound].lowercased()
         var authority = text[separator.upperBound...]
         if authority.utf8.last == UInt8(ascii: "/") { authority = authority[..<authority.utf8.index(before: authority.endIndex)] }
-        guard let defaultPort = Self.defaultPorts[scheme], let (host, port) = Self.split(authority) else { return nil }
-        self.init(scheme: scheme, host: host, port: port ?? defaultPort)
+        self.init(scheme: text[..<separator.lowerBound].lowercased(), authority: String(authority))
     }
 
-    /// Reads the `Host` field of a request that came by `scheme`.
+    /// Reads what stands behind the scheme: `host`, `host:port`, `[address]` or `[address]:port`. So the `Host` field of a request has it.
     package init?(scheme: String, authority: String) {
         guard authority.utf8.count <= 512, let defaultPort = Self.defaultPorts[scheme], let (host, port) = Self.split(authority[...]) else {
             return nil
@@ -32,13 +30,26 @@ package struct WebOrigin: Hashable, Sendable, CustomStringConvertible {
         self.init(scheme: scheme, host: host, port: port ?? defaultPort)
     }
 
+    package var isEncrypted: Bool { scheme == "https" }
+
     /// As browsers and endpoints write it: a default port is left out.
-    package var description: String {
+    package var description: String { "\(scheme)://\(authority)" }
+
+    /// What stands behind the scheme.
+    package var authority: String {
         let name = host.contains(":") ? "[\(host)]" : host
-        return Self.defaultPorts[scheme] == port ? "\(scheme)://\(name)" : "\(scheme)://\(name):\(port)"
+        return Self.defaultPorts[scheme] == port ? name : "\(name):\(port)"
     }
 
-    private static let defaultPorts = ["http": 80, "https": 443]
+    /// Whether it leads to the machine on which it is asked.
+    package var isLoopback: Bool {
+        if host == "::1" || host == "localhost" { return true }
+        let parts = host.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard parts.count == 4, parts[0].elementsEqual("127".utf8) else { return false }
+        return parts.allSatisfy { UInt8(String(decoding: $0, as: UTF8.self)) != nil }
+    }
+
+    package static let defaultPorts = ["http": 80, "https": 443]
 
     /// `host`, `host:port`, `[address]` or `[address]:port`.
     private static func split(_ authority: Substring) -> (host: String, port: Int?)? {

@@ -346,6 +346,7 @@ let package = Package(
         .testTarget(
             name: "RelaydTests",
             dependencies: [
+                "RelayComposition",
                 "RelayProtocol",
                 "RelayServer",
                 "relayd",

@@ -167,7 +167,7 @@ extension RelayConfiguration {
         for address in listen {
             guard address.port != 0 else {
                 throw ConfigurationError(
-                    "listen: only the relay that runs knows what port 0 is; give --listen the port of its ready line"
+                    "listen: this command cannot know port 0; give --listen the port that the relay's ready line names"
                 )
             }
             let scheme = try security(of: address) == .plain ? "http" : "https"

@@ -54,7 +54,7 @@ extension RelayConfiguration {
         }
         if let text = try values.text(.metricsListen) {
             let address = try Self.address(text, .metricsListen)
-            guard address.port != 0 else { throw ConfigurationError("metricsListen: it needs a port that can be known, not 0") }
+            guard address.port != 0 else { throw ConfigurationError("metricsListen: port 0 is not allowed; choose a port") }
             metricsListen = address
         }
         if let texts = try values.list(.urls) {

@@ -7,13 +7,13 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// A URL at the address of a relay.
+/// A URL at the relay's own address. A server may have supplied it.
 struct RelayURL: Hashable {
-    /// As it was named.
+    /// The URL as it was received.
     let text: String
     let path: String
 
-    /// `nil` for a URL of anywhere else, of another scheme, or with user, query or fragment.
+    /// `nil` for a URL with another address or scheme, or with user information, query or fragment.
     init?(_ text: String, at address: RelayAddress) {
         guard text.utf8.count <= 2_048, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
             text.hasPrefix("\(address.server.scheme)://"), let url = URL(string: text),

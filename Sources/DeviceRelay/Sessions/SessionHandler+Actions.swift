@@ -37,7 +37,7 @@ extension SessionHandler {
         case .requestFailed(let request, let failure): asks.remove(request)?.fail(AppServiceError(request: failure))
 
         case .reserve(let bytes): reserve(bytes)
-        case .release(let bytes): arriving.release(bytes)
+        case .release(let bytes): memory?.arriving.release(bytes)
 
         case .ended(let end): ended(end)
         }
@@ -46,7 +46,7 @@ extension SessionHandler {
     // MARK: The endpoint's budget
 
     private func reserve(_ bytes: Int) {
-        claim = arriving.take(bytes) { [link] in
+        claim = memory?.arriving.take(bytes) { [link] in
             // A session that is over gives the bytes back.
             link?.enqueue { handler in
                 handler.claim = nil
@@ -60,7 +60,7 @@ extension SessionHandler {
 
     private func ended(_ end: SessionEnd) {
         link?.end.settle(end)
-        if let claim { arriving.cancel(claim) }
+        if let claim { memory?.arriving.cancel(claim) }
         claim = nil
         close()
     }

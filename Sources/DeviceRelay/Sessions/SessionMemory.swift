@@ -3,8 +3,8 @@
 
 package import RelayProtocol
 
-/// The memory that the peers of an endpoint can make it hold in sessions. Each of the three has `assemblyBytesPerSession` for a session and
-/// `assemblyBytesPerEndpoint` for all. They are three, so that none who has some of one waits for more of the same.
+/// The memory that the peers of an endpoint can make it hold in sessions. Each of the three has `assemblyBytesPerSession` for all sessions of
+/// a peer and `assemblyBytesPerEndpoint` for all. They are three, so that none who has some of one waits for more of the same.
 ///
 /// All that one session can hold, by the default limits:
 ///
@@ -17,8 +17,8 @@ package import RelayProtocol
 /// | 4,096 requests with what is small of their messages | about 30 MiB |
 /// | requests of this side's app, and what the app keeps of messages | the app's |
 ///
-/// The first three have 128 MiB each for all sessions. A handler's result that waits for its turn to be encoded is the service's: `respond`
-/// runs 32 handlers of a service at once for a session, unless the app wants more.
+/// The first three are for all sessions of a peer together, and have 128 MiB each for all peers. A handler's result that waits for its turn
+/// to be encoded is the service's: `respond` runs 32 handlers of a service at once for a session, unless the app wants more.
 package struct SessionMemory: Sendable {
     /// Large messages that arrive, until they are decoded.
     package let arriving: SharedBudget
@@ -29,13 +29,25 @@ package struct SessionMemory: Sendable {
 
     package init(limits: Limits = Limits()) {
         func budget() -> SharedBudget {
-            SharedBudget(whole: limits[.assemblyBytesPerEndpoint], part: limits[.assemblyBytesPerSession])
+            SharedBudget(whole: limits[.assemblyBytesPerEndpoint], part: limits.assemblyBytesPerPeer)
         }
         (arriving, decoded, answers) = (budget(), budget(), budget())
     }
 
     /// The least that is free of one of them.
     package var freeBytes: Int { min(arriving.free, decoded.free, answers.free) }
+
+    /// What the sessions of a peer share.
+    func share(of peer: EndpointID) -> Share {
+        Share(arriving: arriving.share(of: peer), decoded: decoded.share(of: peer), answers: answers.share(of: peer))
+    }
+
+    /// A peer's shares.
+    struct Share: Sendable {
+        let arriving: SharedBudget.Share
+        let decoded: SharedBudget.Share
+        let answers: SharedBudget.Share
+    }
 
     /// Of a decoded request, what counts as part of the request itself.
     static let freeDecodedBytes = 4 << 10

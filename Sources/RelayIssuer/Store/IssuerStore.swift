@@ -52,9 +52,16 @@ struct IssuerStore: Sendable {
         }
     }
 
+    /// Fails once the database is closed, where GRDB's `read` would trap.
     func read<Result: Sendable>(_ body: @escaping @Sendable (IssuerRecords) throws -> Result) async throws(IssuerError) -> Result {
         do {
-            return try await database.read { try body(IssuerRecords(db: $0)) }
+            return try await database.writeWithoutTransaction { db in
+                try db.readOnly {
+                    try db.beginTransaction(.deferred)
+                    defer { try? db.rollback() }
+                    return try body(IssuerRecords(db: db))
+                }
+            }
         } catch {
             throw IssuerStore.issuerError(error)
         }
@@ -101,7 +108,8 @@ extension IssuerStore {
                         created INTEGER NOT NULL,
                         rotated INTEGER NOT NULL,
                         current INTEGER NOT NULL CHECK (current > 0),
-                        revoked INTEGER
+                        revoked INTEGER,
+                        endpoint_revoked INTEGER NOT NULL DEFAULT 0 CHECK (endpoint_revoked IN (0, 1))
                     ) STRICT, WITHOUT ROWID;
                     CREATE INDEX login_subject ON login (subject);
                     CREATE INDEX login_key ON login (key) WHERE key IS NOT NULL;

@@ -8,7 +8,7 @@ package struct CommandRefusal: Error, Hashable, Sendable {
         case idConflict
         /// The creation time is more than 5 min off: the sender signs anew, with the relay's time.
         case clockSkew
-        /// The lane has a command with this number or a higher one: the sender signs anew, with a higher number.
+        /// The lane has a command with this number or a higher one: the command ends as refused.
         case numberPassed
         /// Its time was over when it came.
         case expired

@@ -44,7 +44,7 @@ extension ControlErrorCode {
     package static let mailboxFull = Self(rawValue: "mailboxFull")
     /// The command's time of creation is too far from the relay's clock, whose time the error carries.
     package static let clockSkew = Self(rawValue: "clockSkew")
-    /// The lane has a command with this number or a higher one; the sender signs anew with a higher number.
+    /// The lane has a command with this number or a higher one; the command ends as refused.
     package static let numberPassed = Self(rawValue: "numberPassed")
     /// The command would live for longer than 28 days.
     package static let livesTooLong = Self(rawValue: "livesTooLong")

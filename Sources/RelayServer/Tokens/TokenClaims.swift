@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// The claims of an access token, each of whatever kind its issuer made it.
+/// The claims of an access token. Issuers use different types for the same claim.
 struct TokenClaims: JSONReadable {
     private let claims: JSONValue
 
@@ -14,12 +14,12 @@ struct TokenClaims: JSONReadable {
 
     func text(_ name: String) -> String? { claims[name].flatMap { try? String(json: $0) } }
 
-    /// A list, or a single text as a list of one.
+    /// A list of texts. A single text counts as a list of one.
     func texts(_ name: String) -> [String]? {
         claims[name].flatMap { claim in text(name).map { [$0] } ?? (try? [String](json: claim)) }
     }
 
-    /// `nil` if there is no such claim; throws if it is there and no time.
+    /// A time; `nil` if the claim is missing. Throws if it has another type.
     func time(_ name: String) throws(TokenError) -> Milliseconds? {
         guard let claim = claims[name] else { return nil }
         guard let date = try? NumericDate(json: claim) else { throw .claims }

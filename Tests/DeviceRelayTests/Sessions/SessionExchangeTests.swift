@@ -208,7 +208,7 @@ import Testing
     @Test func allSessionsOfAnEndpointShareItsBudget() async throws {
         var limits = Limits()
         limits[.messageBytes] = 64 << 10
-        limits[.assemblyBytesPerEndpoint] = 100 << 10
+        limits[.assemblyBytesPerEndpoint] = 150 << 10
         let goOn = Signal()
         let service = Service("test") { connection, caller in
             // What the first sends is received, and not taken.
@@ -233,7 +233,7 @@ import Testing
         let (first, second) = (try await connect("first"), try await connect("second"))
         async let held = first.connection.send(large)
         while await first.accepted.inventory()["exchanges"] != 1 { await Task.yield() }
-        await target.hasFree(36 << 10)
+        await target.hasFree(86 << 10)
         async let waiting = second.connection.send(large)
         while await second.accepted.inventory()["claims"] != 1 { await Task.yield() }
         // What is small does not wait.
@@ -241,7 +241,7 @@ import Testing
         goOn.happen()
         #expect(try await held == large)
         #expect(try await waiting == large)
-        await target.hasFree(100 << 10)
+        await target.hasFree(150 << 10)
         for session in [first.session, second.session] { await session.shutDown() }
         await relay.stop()
     }

@@ -41,33 +41,50 @@ extension RelayCore {
                 isKept: own.isEstablished || row.isEstablished,
                 loginsEnded: !hasLogins
             )
+            // Who leaves by itself was not taken over.
+            if own.id != row.id { try store.demote(after: [row], by: own.id, in: account) }
             return try Self.remove(row, revocation, store, time: time)
         } then: { [self] (state, removal: Removal?) in
             if let removal { removed(removal, &state) }
         }
     }
 
-    /// The relay's own word, without a signature: its operator revokes an endpoint.
-    /// - Returns: whether there was such an endpoint; one that is revoked already counts.
-    package func revoke(_ endpoint: EndpointID) async throws -> Bool {
+    /// What the operator revoked.
+    package struct OperatorRevocation: Sendable {
+        /// None of what was revoked before.
+        package var revoked: [EndpointRow]
+        /// The endpoints that the revoked one let in and that are still there, and whether they are connected.
+        package var letIn: [(row: EndpointRow, isConnected: Bool)]
+    }
+
+    /// The relay's own word, without a signature: its operator revokes an endpoint. Those that are established by its word alone are so no
+    /// more.
+    /// - Parameter withLetIn: whether the endpoints that it let in are revoked too, and those that these let in.
+    /// - Returns: `nil` if there was no such endpoint; one that is revoked already counts.
+    package func revoke(_ endpoint: EndpointID, withLetIn: Bool = false) async throws -> OperatorRevocation? {
         let (time, hasLogins) = (now().count, logins != nil)
         return try await withCheckedThrowingContinuation { continuation in
-            transact(for: nil) { store -> Removal? in
-                guard let row = try store.endpoint(endpoint) else {
-                    guard try store.revocation(of: endpoint) != nil else { throw Refusal(.notFound, "there is no such endpoint") }
-                    return nil
+            transact(for: nil) { store -> (removals: [Removal], revoked: [EndpointRow], letIn: [EndpointRow])? in
+                let row = try store.endpoint(endpoint)
+                guard let account = try row?.account ?? store.revocation(of: endpoint)?.account else { return nil }
+                let letIn = try store.letIn(by: endpoint, row, in: account)
+                let revoked = (row.map { [$0] } ?? []) + (withLetIn ? letIn : [])
+                try store.demote(after: revoked, by: nil, in: account)
+                let removals = try revoked.map { row in
+                    let revocation = RevocationRow(of: row, statement: nil, time: time, isKept: true, loginsEnded: !hasLogins)
+                    return try Self.remove(row, revocation, store, time: time)
                 }
-                let revocation = RevocationRow(of: row, statement: nil, time: time, isKept: true, loginsEnded: !hasLogins)
-                return try Self.remove(row, revocation, store, time: time)
+                let left = withLetIn ? [] : try letIn.compactMap { try store.endpoint($0.id) }
+                return (removals, revoked, left)
             } then: { [self] state, result in
-                switch result {
-                case .success(let removal):
-                    if let removal { removed(removal, &state) }
-                    state.outgoing.append(.call { continuation.resume(returning: true) })
-                case .failure(let error as Refusal) where error.code == .notFound:
-                    state.outgoing.append(.call { continuation.resume(returning: false) })
-                case .failure(let error): state.outgoing.append(.call { continuation.resume(throwing: error) })
+                let revocation = result.map { done in
+                    done.map { done in
+                        for removal in done.removals { removed(removal, &state) }
+                        let letIn = done.letIn.map { (row: $0, isConnected: state.isConnected($0)) }
+                        return OperatorRevocation(revoked: done.revoked, letIn: letIn)
+                    }
                 }
+                state.outgoing.append(.call { continuation.resume(with: revocation) })
             }
         }
     }
@@ -77,7 +94,7 @@ extension RelayCore {
         let rows = try await store.transact { store in
             try store.account(of: identity).map { try store.endpoints(of: $0) } ?? []
         }
-        return change { state in rows.map { ($0, !state.channels(of: $0.id, in: $0.account).isEmpty) } }
+        return change { state in rows.map { ($0, state.isConnected($0)) } }
     }
 
     package func isRevoked(_ endpoint: EndpointID, completion: @escaping @Sendable (Bool) -> Void) {
@@ -95,7 +112,6 @@ extension RelayCore {
         _ store: any StoreTransaction,
         time: Int64
     ) throws -> Removal {
-        if let revoker = revocation.statement?.revoker, revoker != row.id { try store.demote(after: row, by: revoker) }
         try store.removeEndpoint(row.id, of: row.account)
         if revocation.isKept || !revocation.loginsEnded { try store.add(revocation) }
         return Removal(revocation: revocation, changes: try endCommands(of: row.id, in: row.account, store, now: time))
@@ -114,6 +130,10 @@ extension RelayCore {
         // Behind the last word on its channels, which the end of a login closes too.
         if !removal.revocation.loginsEnded { state.outgoing.append(.call { self.endLogins() }) }
     }
+}
+
+extension RelayCore.State {
+    fileprivate func isConnected(_ endpoint: EndpointRow) -> Bool { !channels(of: endpoint.id, in: endpoint.account).isEmpty }
 }
 
 extension RelayMessage.EndpointRemoved {

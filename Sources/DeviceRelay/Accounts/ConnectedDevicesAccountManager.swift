@@ -3,6 +3,7 @@
 
 import Logging
 public import RelayProtocol
+import RelayStorage
 import Synchronization
 
 /// The accounts of a platform. They are stored and survive a restart of the app.

@@ -4,6 +4,7 @@
 import Logging
 import NIOCore
 import RelayProtocol
+import RelayStorage
 
 /// What is done for the commands that came, one after the other.
 enum ReceivedWork {

@@ -3,6 +3,7 @@
 
 import Logging
 import RelayProtocol
+import RelayStorage
 
 // What this endpoint says of itself.
 extension LocalEndpoint {

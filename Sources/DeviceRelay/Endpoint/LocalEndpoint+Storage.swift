@@ -4,6 +4,7 @@
 import Logging
 import NIOCore
 import RelayProtocol
+import RelayStorage
 
 /// What must be stored cannot be: the disk is full or fails, or somebody keeps the journal locked.
 struct StorageTrouble {

@@ -3,6 +3,7 @@
 
 import Crypto
 import RelayProtocol
+import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -101,7 +102,7 @@ package enum BackupArchive {
             // A hard link never replaces a file.
             guard link(draft, path) == 0 else { throw errno == EEXIST ? .exists(path) : .notWritable(path, code: errno) }
         }
-        try BackupFile.syncDirectory(BackupFile.parent(of: path))
+        try BackupFile.syncDirectory(PrivateDirectory.parent(of: path))
     }
 
     /// Flushes a directory to disk, so that its file names survive a loss of power.

@@ -12,11 +12,11 @@ import Testing
 
     @Test func claimsOfAPeerAreServedInOrder() {
         var ledger = Ledger(whole: 20, part: 10)
-        #expect(ledger.take(6, for: "a"))
-        #expect(!ledger.take(8, for: "a"))
+        #expect(ledger.take(6, for: "a") == true)
+        #expect(ledger.take(8, for: "a") == false)
         _ = ledger.wait(8, for: 8, of: "a")
         // It would fit, and waits behind the larger one.
-        #expect(!ledger.take(1, for: "a"))
+        #expect(ledger.take(1, for: "a") == false)
         _ = ledger.wait(1, for: 1, of: "a")
         _ = ledger.wait(4, for: 4, of: "a")
         #expect(ledger.release(6, of: "a") == [8, 1])
@@ -29,10 +29,10 @@ import Testing
 
     @Test func aPeerHoldsNoMoreThanItsPart() {
         var ledger = Ledger(whole: 100, part: 10)
-        #expect(ledger.take(10, for: "a"))
-        #expect(!ledger.take(1, for: "a"))
+        #expect(ledger.take(10, for: "a") == true)
+        #expect(ledger.take(1, for: "a") == false)
         _ = ledger.wait(1, for: 1, of: "a")
-        #expect(ledger.take(1, for: "b"))
+        #expect(ledger.take(1, for: "b") == true)
         #expect(ledger.release(1, of: "b") == [])
         #expect(ledger.release(10, of: "a") == [1])
     }
@@ -40,10 +40,10 @@ import Testing
     @Test func aPeerHoldsNoMoreThanItLeavesFree() {
         var ledger = Ledger(whole: 100, part: 100)
         #expect(ledger.part == 50)
-        #expect(ledger.take(50, for: "a"))
-        #expect(ledger.take(25, for: "b"))
-        #expect(!ledger.take(13, for: "c"))
-        #expect(ledger.take(12, for: "c"))
+        #expect(ledger.take(50, for: "a") == true)
+        #expect(ledger.take(25, for: "b") == true)
+        #expect(ledger.take(13, for: "c") == false)
+        #expect(ledger.take(12, for: "c") == true)
         #expect(ledger.free == 13)
     }
 
@@ -58,18 +58,18 @@ import Testing
         }
         for peer in 0..<count { _ = ledger.wait(peer, for: 1_000, of: "\(peer)") }
         let fairShare = min(25_000, 100_000 / (count + 2))
-        #expect(ledger.take(fairShare, for: "new"))
+        #expect(ledger.take(fairShare, for: "new") == true)
         #expect(ledger.release(fairShare, of: "new") == [])
     }
 
     @Test func aClaimThatDoesNotFitHoldsUpNoOtherPeer() {
         var ledger = Ledger(whole: 20, part: 8)
-        #expect(ledger.take(8, for: "a"))
+        #expect(ledger.take(8, for: "a") == true)
         _ = ledger.wait(7, for: 7, of: "b")
-        #expect(ledger.take(2, for: "c"))
+        #expect(ledger.take(2, for: "c") == true)
         #expect(ledger.release(2, of: "c") == [])
         // The earliest that fits is first.
-        #expect(ledger.take(6, for: "d"))
+        #expect(ledger.take(6, for: "d") == true)
         _ = ledger.wait(3, for: 3, of: "c")
         _ = ledger.wait(4, for: 4, of: "e")
         #expect(ledger.release(6, of: "d") == [3, 4])
@@ -79,7 +79,7 @@ import Testing
 
     @Test func aClaimThatIsTakenBackMakesRoom() {
         var ledger = Ledger(whole: 20, part: 10)
-        #expect(ledger.take(6, for: "a"))
+        #expect(ledger.take(6, for: "a") == true)
         let large = ledger.wait(10, for: 10, of: "a")
         _ = ledger.wait(3, for: 3, of: "a")
         _ = ledger.wait(1, for: 1, of: "a")

@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Why the platform's storage is not usable. The description contains advice.
+#if canImport(Darwin)
+import Darwin
+#elseif canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+/// Why files are not usable. The description contains advice.
 package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Problem: Hashable, Sendable {
         case notADirectory
@@ -14,6 +22,7 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         /// Another process has held a lock for too long.
         case locked
         case full
+        /// It is not a regular file, too large, or has unknown content.
         case damaged
         /// The system's error number.
         case failed(Int32)
@@ -25,6 +34,17 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
     package init(_ problem: Problem, path: String) {
         self.problem = problem
         self.path = path
+    }
+
+    /// An error of writing or locking.
+    /// - Parameter number: The system's error number.
+    package init(system number: Int32, path: String) {
+        switch number {
+        case EACCES, EPERM, EROFS, ENOENT: self.init(.notWritable, path: path)
+        case ENOTDIR: self.init(.notADirectory, path: path)
+        case ENOSPC, EDQUOT: self.init(.full, path: path)
+        default: self.init(.failed(number), path: path)
+        }
     }
 
     package var description: String {

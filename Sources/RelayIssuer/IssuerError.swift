@@ -74,7 +74,7 @@ extension IssuerUser {
     init(name: String) {
         var subject = ""
         // The commands that take a subject would read a leading hyphen as a flag.
-        repeat { subject = Base64URL.encode(randomBytes(16)) } while subject.hasPrefix("-")
+        repeat { subject = Base64.url.encode(randomBytes(16)) } while subject.hasPrefix("-")
         self.init(subject: subject, name: name)
     }
 }

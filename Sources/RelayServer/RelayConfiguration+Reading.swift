@@ -59,7 +59,7 @@ extension RelayConfiguration {
         }
         if let texts = try values.list(.urls) {
             urls = try texts.map { text throws(ConfigurationError) in
-                guard let url = WebOrigin(text) else {
+                guard let url = Origin(text) else {
                     throw ConfigurationError("urls: '\(text)' is not scheme, host and port, such as https://relay.example")
                 }
                 return url

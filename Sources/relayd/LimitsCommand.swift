@@ -24,7 +24,7 @@ struct LimitsCommand: AsyncParsableCommand {
 
     func run() async throws {
         let limits = try settings.read().limits
-        if json { return try printJSON(limits) }
+        if json { return try printJSON(Dictionary(uniqueKeysWithValues: Limit.allCases.map { ($0.rawValue, limits[$0]) })) }
         let width = Limit.allCases.map(\.rawValue.count).max() ?? 0
         for limit in Limit.allCases {
             let padding = String(repeating: " ", count: width - limit.rawValue.count)

@@ -118,7 +118,7 @@ import Testing
         for text in texts {
             needles.append(Data(text.utf8))
             // The file contains the family's id, but must not contain the MAC at the end of the token.
-            needles.append(Data(try #require(Base64URL.decode(text)).suffix(text.utf8.count == RefreshToken.characters ? 32 : 16)))
+            needles.append(Data(try #require(Base64.url.decode(text)).suffix(text.utf8.count == RefreshToken.characters ? 32 : 16)))
         }
         for name in try FileManager.default.contentsOfDirectory(atPath: test.directory) {
             let contents = try Data(contentsOf: URL(fileURLWithPath: test.directory + "/" + name))

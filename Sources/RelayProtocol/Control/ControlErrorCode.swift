@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// Why the relay refused something. A string on the wire, so that a newer relay may have codes of its own.
-package struct ControlErrorCode: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
+package struct ControlErrorCode: RawRepresentable, JSONCodable, Hashable, Sendable, CustomStringConvertible {
     package let rawValue: String
 
     package init(rawValue: String) { self.rawValue = rawValue }

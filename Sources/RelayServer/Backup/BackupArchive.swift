@@ -124,7 +124,7 @@ package enum BackupArchive {
     }
 
     private static func hexadecimal(_ digest: SHA256.Digest) -> String {
-        String(decoding: digest.flatMap { [Hexadecimal.digit($0 >> 4), Hexadecimal.digit($0 & 15)] }, as: UTF8.self)
+        Hexadecimal.encode(digest)
     }
 
     // MARK: Reading

@@ -63,7 +63,7 @@ package enum UpgradeDecision: Hashable, Sendable {
     private static func tunnelToken(_ head: HTTPRequestHead) throws(ProblemDetails) -> Secret<[UInt8]> {
         let fields = head.headers["authorization"]
         let parts = fields.first?.split(separator: " ") ?? []
-        guard fields.count == 1, parts.count == 2, parts[0].lowercased() == "tunnel", let token = Base64URL.decode(String(parts[1])),
+        guard fields.count == 1, parts.count == 2, parts[0].lowercased() == "tunnel", let token = Base64.url.decode(String(parts[1])),
             token.count == TunnelPreface.tokenByteCount
         else {
             throw ProblemDetails(

@@ -74,10 +74,17 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // What the SDK and the services keep on disk: files for one user alone, locks, SQLite.
+        .target(
+            name: "RelayStorage",
+            dependencies: ["RelayProtocol", .product(name: "GRDB", package: "GRDB.swift")],
+            swiftSettings: settings
+        ),
         .target(
             name: "DeviceRelay",
             dependencies: [
                 "RelayProtocol",
+                "RelayStorage",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -97,6 +104,7 @@ let package = Package(
             dependencies: [
                 "DeviceRelay",
                 "RelayProtocol",
+                "RelayStorage",
                 server("Subprocess", "swift-subprocess"),
                 .product(name: "SystemPackage", package: "swift-system", condition: .when(platforms: [.linux], traits: ["Server"])),
                 server("Yams", "Yams"),
@@ -116,6 +124,7 @@ let package = Package(
             name: "RelayIssuer",
             dependencies: [
                 "RelayProtocol",
+                "RelayStorage",
                 server("Crypto", "swift-crypto"),
                 server("GRDB", "GRDB.swift"),
                 server("Hummingbird", "hummingbird"),
@@ -132,6 +141,7 @@ let package = Package(
             dependencies: [
                 "CLinux",
                 "RelayProtocol",
+                "RelayStorage",
                 server("Configuration", "swift-configuration"),
                 server("CoreMetrics", "swift-metrics"),
                 server("Crypto", "swift-crypto"),
@@ -210,6 +220,7 @@ let package = Package(
             dependencies: [
                 "DeviceRelay",
                 "RelayProtocol",
+                "RelayStorage",
                 "RelayTesting",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -314,6 +325,7 @@ let package = Package(
                 "RelayIssuer",
                 "RelayProtocol",
                 "RelayServer",
+                "RelayStorage",
                 server("GRDB", "GRDB.swift"),
                 server("Hummingbird", "hummingbird"),
                 server("HummingbirdTesting", "hummingbird"),
@@ -328,6 +340,7 @@ let package = Package(
                 "RelayIssuer",
                 "RelayProtocol",
                 "RelayServer",
+                "RelayStorage",
                 "RelayTesting",
                 server("Configuration", "swift-configuration"),
                 server("CoreMetrics", "swift-metrics"),
@@ -344,8 +357,14 @@ let package = Package(
             swiftSettings: settings
         ),
         .testTarget(
+            name: "RelayStorageTests",
+            dependencies: ["RelayProtocol", "RelayStorage", .product(name: "GRDB", package: "GRDB.swift")],
+            swiftSettings: settings
+        ),
+        .testTarget(
             name: "RelaydTests",
             dependencies: [
+                "RelayComposition",
                 "RelayProtocol",
                 "RelayServer",
                 "relayd",

@@ -3,12 +3,12 @@
 
 import Foundation
 
-/// Prints, per group, the median of each measurement and its ratio to the first one.
+/// Prints, for each group, the median of each measurement and its ratio to the first one.
 @main
 enum RelayProtocolBenchmarks {
     static func main() throws {
         let rounds = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 21
-        for (title, measurements) in try valueBenchmarks() + frameBenchmarks() + launchBenchmarks() {
+        for (title, measurements) in try valueBenchmarks() + frameBenchmarks() + controlBenchmarks() + launchBenchmarks() {
             print("\(title), median of \(rounds) rounds")
             let results = try medians(of: measurements, rounds: rounds)
             for (measurement, nanoseconds) in zip(measurements, results) {

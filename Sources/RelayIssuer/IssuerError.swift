@@ -3,23 +3,26 @@
 
 import GRDB
 import RelayProtocol
+package import RelayStorage
 
-/// Why the issuer cannot be opened, or cannot do what its operator asked for.
+/// Why the issuer cannot be opened, or cannot carry out the operator's command.
 package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The database is there, its key is not.
+    /// The database exists, but its key file does not.
     case masterKeyMissing(path: String)
-    case masterKeyUnreadable(path: String, code: Int32)
-    /// Others than the owner may read the file.
+    case masterKeyUnusable(StorageError)
+    /// Other users can read the key file.
     case masterKeyExposed(path: String)
     case masterKeyDamaged(path: String)
-    /// The database was sealed with another key.
+    /// The database was encrypted with another key.
     case wrongMasterKey
-    /// The database cannot be opened or used; SQLite's result code.
+    /// SQLite failed with this result code.
     case database(code: Int32)
-    /// The database would not keep what was committed through a loss of power.
+    /// A newer version of the issuer wrote the database.
+    case databaseTooNew
+    /// The database does not guarantee that a commit survives a loss of power.
     case notDurable
     case unknownUser
-    /// The login was revoked, or is not known.
+    /// The login is revoked or unknown.
     case unknownLogin
     case tooManyInvitations
     case nameInvalid
@@ -29,11 +32,12 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
         switch self {
         case .masterKeyMissing(let path):
             "the issuer's key file \(path) is missing; restore it, or remove issuer.sqlite to begin anew (all must join again)"
-        case .masterKeyUnreadable(let path, let code): "the issuer's key file \(path) cannot be read or written (errno \(code))"
+        case .masterKeyUnusable(let error): "the issuer's key: \(error)"
         case .masterKeyExposed(let path): "others may read the issuer's key file \(path); run: chmod 600 \(path)"
         case .masterKeyDamaged(let path): "the issuer's key file \(path) does not hold \(MasterKey.byteCount) bytes; restore it"
         case .wrongMasterKey: "the issuer's key file is not the one that its database was sealed with; restore it"
         case .database(let code): "the issuer's database cannot be used (SQLite result \(code)): \(Self.advice(code))"
+        case .databaseTooNew: "the issuer's database was written by a newer version; update this one, or restore an older backup"
         case .notDurable: "the issuer's database does not take synchronous=FULL and WAL; its directory's file system does not serve"
         case .unknownUser: "there is no such user"
         case .unknownLogin: "the login was revoked, or is not known here"
@@ -56,11 +60,11 @@ extension IssuerError {
     }
 }
 
-/// A person with an account at the issuer.
+/// A user with an account at the issuer.
 package struct IssuerUser: Hashable, Sendable {
     package static let maximumNameCharacters = 64
 
-    /// What tokens call the user: random, never changed.
+    /// The subject in tokens: random and permanent.
     package let subject: String
     package let name: String
 }
@@ -69,8 +73,8 @@ extension IssuerUser {
     /// A new user.
     init(name: String) {
         var subject = ""
-        // One that begins with a hyphen would be a flag to the commands that take it.
-        repeat { subject = Base64URL.encode(randomBytes(16)) } while subject.hasPrefix("-")
+        // The commands that take a subject would read a leading hyphen as a flag.
+        repeat { subject = Base64.url.encode(randomBytes(16)) } while subject.hasPrefix("-")
         self.init(subject: subject, name: name)
     }
 }

@@ -208,19 +208,18 @@ extension Limits {
     }
 }
 
-extension Limits: Codable {
+extension Limits: JSONObjectCodable {
     /// An object from limit name to value; unknown names are ignored, so that a newer peer may have more.
-    public init(from decoder: any Decoder) throws {
+    package init(json: JSONValue) throws(JSONError) {
         self.init()
-        for (name, value) in try decoder.singleValueContainer().decode([String: Int].self) {
+        for (name, value) in try json.object() {
+            let value = try Int(json: value)
             if let limit = Limit(rawValue: name) { self[limit] = value }
         }
     }
 
     /// All limits, the defaults too.
-    public func encode(to encoder: any Encoder) throws {
-        // Always in one order, which a dictionary has not.
-        var container = encoder.container(keyedBy: PathKey.self)
-        for limit in Limit.allCases { try container.encode(self[limit], forKey: PathKey(stringValue: limit.rawValue)) }
+    package func writeMembers(to json: inout JSONWriter) {
+        for limit in Limit.allCases { json.member(limit.rawValue, self[limit]) }
     }
 }

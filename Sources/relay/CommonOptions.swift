@@ -10,11 +10,11 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What every command takes.
+/// The options of every command.
 struct CommonOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Where keys and commands are kept. Default: $DEVICE_RELAY_HOME, else ~/.local/state/device-relay.",
+            "The directory for keys and commands. Default: $DEVICE_RELAY_HOME, else $XDG_STATE_HOME/device-relay, else ~/.local/state/device-relay.",
             valueName: "directory"
         ),
         completion: .directory

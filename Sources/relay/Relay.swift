@@ -26,7 +26,7 @@ struct Relay: AsyncParsableCommand {
         abstract: "Find your other devices, open links on them, and let them open links here.",
         discussion: """
             Begin with `relay join LINK`; the link comes from `relayd invite` or, on another device, from `relay invite`.
-            Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not signed in, 4 not found, 5 relay unreachable, 6 declined, 7 expired, 8 pending.
+            Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not signed in, 4 not found, 5 unreachable, 6 declined, 7 expired, 8 no answer in time.
             `relay completions bash` (zsh, fish) prints completions for a shell.
             """,
         version: "relay \(BuildVersion.text)",
@@ -37,9 +37,9 @@ struct Relay: AsyncParsableCommand {
         ]
     )
 
-    /// As ArgumentParser's own, but for the exit codes, and for errors as JSON.
+    /// Replaces ArgumentParser's `main` for the exit codes and for errors as JSON.
     static func main() async {
-        // Also when what was typed cannot be parsed.
+        // Read from the raw arguments, so that parse errors are JSON too.
         let isJSON = CommandLine.arguments.prefix { $0 != "--" }.contains("--json")
         let console = Console.standard(isJSON: isJSON, environment: ProcessInfo.processInfo.environment)
         do {
@@ -66,7 +66,7 @@ struct Relay: AsyncParsableCommand {
                 let failure = AgentError(error)
                 console.fail(failure)
                 if failure.isInterruption {
-                    // Dispatch blocks signals in its threads.
+                    // Dispatch blocks signals in its threads; `raise` needs the signal unblocked.
                     var signals = sigset_t()
                     sigemptyset(&signals)
                     sigaddset(&signals, SIGINT)

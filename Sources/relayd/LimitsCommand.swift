@@ -14,7 +14,7 @@ import Foundation
 struct LimitsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "limits",
-        abstract: "Print every limit as it is with these settings."
+        abstract: "Print every limit with its value under these settings."
     )
 
     @OptionGroup var settings: ConfigurationOptions
@@ -24,17 +24,12 @@ struct LimitsCommand: AsyncParsableCommand {
 
     func run() async throws {
         let limits = try settings.read().limits
-        if json {
-            let encoder = JSONEncoder()
-            encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
-            print(String(decoding: try encoder.encode(limits), as: UTF8.self))
-        } else {
-            let width = Limit.allCases.map(\.rawValue.count).max() ?? 0
-            for limit in Limit.allCases {
-                let padding = String(repeating: " ", count: width - limit.rawValue.count)
-                let changed = limits[limit] == limit.defaultValue ? "" : "  (default \(limit.defaultValue))"
-                print("\(limit.rawValue)\(padding)  \(limits[limit]) \(limit.unit.rawValue)\(changed)")
-            }
+        if json { return try printJSON(Dictionary(uniqueKeysWithValues: Limit.allCases.map { ($0.rawValue, limits[$0]) })) }
+        let width = Limit.allCases.map(\.rawValue.count).max() ?? 0
+        for limit in Limit.allCases {
+            let padding = String(repeating: " ", count: width - limit.rawValue.count)
+            let changed = limits[limit] == limit.defaultValue ? "" : "  (default \(limit.defaultValue))"
+            print("\(limit.rawValue)\(padding)  \(limits[limit]) \(limit.unit.rawValue)\(changed)")
         }
     }
 }

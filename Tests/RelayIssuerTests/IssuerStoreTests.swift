@@ -4,6 +4,7 @@
 import Foundation
 import GRDB
 import RelayProtocol
+import RelayStorage
 import Testing
 
 @testable import RelayIssuer
@@ -51,14 +52,33 @@ import Testing
     @Test func aKeyFileThatIsALinkIsRefused() throws {
         try FileManager.default.moveItem(atPath: keyPath, toPath: keyPath + ".old")
         try FileManager.default.createSymbolicLink(atPath: keyPath, withDestinationPath: keyPath + ".old")
-        #expect(throws: IssuerError.masterKeyUnreadable(path: keyPath, code: ELOOP)) { try test.make() }
+        #expect(throws: IssuerError.masterKeyUnusable(StorageError(.notReadable, path: keyPath))) { try test.make() }
     }
 
     @Test func aDirectoryThatIsNotThereIsAnError() {
         let settings = Issuer.Settings(directory: test.directory + "/none", origins: [TestIssuer.origin], audience: "relay")
-        #expect(throws: IssuerError.masterKeyUnreadable(path: test.directory + "/none/issuer.key", code: ENOENT)) {
+        #expect(throws: IssuerError.masterKeyUnusable(StorageError(.notWritable, path: test.directory + "/none/issuer.key"))) {
             try Issuer(settings: settings, now: { 0 }, logger: test.logger)
         }
+    }
+
+    /// While the relay stops, requests are still under way.
+    @Test func aClosedDatabaseIsAnError() async throws {
+        try test.issuer.close()
+        await #expect(throws: IssuerError.self) { try await test.issuer.users() }
+        await #expect(throws: IssuerError.self) { try await test.issuer.makeUser(name: "Ada") }
+        try test.reopen()
+        #expect(try await test.issuer.users().isEmpty)
+    }
+
+    @Test func nothingIsWrittenByReading() async throws {
+        await #expect(throws: IssuerError.self) {
+            try await test.issuer.store.read {
+                try $0.db.execute(sql: "INSERT INTO user (subject, name, created) VALUES ('0123456789abcdef', 'Ada', 0)")
+            }
+        }
+        #expect(try await test.issuer.users().isEmpty)
+        _ = try await test.issuer.makeUser(name: "Ada")
     }
 
     @Test func whatWasCommittedSurvivesALossOfPower() async throws {
@@ -97,8 +117,8 @@ import Testing
         var needles = [Data(signer.key.rawRepresentation)]
         for text in texts {
             needles.append(Data(text.utf8))
-            // The family's id stands in the file; the code at the end must not.
-            needles.append(Data(try #require(Base64URL.decode(text)).suffix(text.utf8.count == RefreshToken.characters ? 32 : 16)))
+            // The file contains the family's id, but must not contain the MAC at the end of the token.
+            needles.append(Data(try #require(Base64.url.decode(text)).suffix(text.utf8.count == RefreshToken.characters ? 32 : 16)))
         }
         for name in try FileManager.default.contentsOfDirectory(atPath: test.directory) {
             let contents = try Data(contentsOf: URL(fileURLWithPath: test.directory + "/" + name))

@@ -3,7 +3,8 @@
 
 public import RelayProtocol
 
-/// Why a launch did not succeed. The codes take up the original's `RemoteLaunchUriStatus`, and go on where that said `Unknown`.
+/// Why a launch did not succeed. The codes are those of the original's `RemoteLaunchUriStatus`, plus precise ones where
+/// the original reported `Unknown`.
 public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -15,43 +16,43 @@ public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// Something else.
+        /// Any other failure.
         public static let unknown = Code(.unknown)
-        /// The app that was named is not there.
+        /// The named app is not published.
         public static let appUnavailable = Code(.appUnavailable)
-        /// No app there takes such a URI, or the one that got it does not support it.
+        /// No app there accepts such a URI, or the app that received it does not support it.
         public static let protocolUnavailable = Code(.protocolUnavailable)
-        /// There is no such device.
+        /// The device is unknown.
         public static let remoteSystemUnavailable = Code(.remoteSystemUnavailable)
         /// The command is larger than the limit.
         public static let valueSetTooLarge = Code(.valueSetTooLarge)
-        /// This device's system does not allow it.
+        /// This device's system does not permit it.
         public static let deniedByLocalSystem = Code(.deniedByLocalSystem)
-        /// The other device, its person or its policy declined.
+        /// The other device, its user or its policy declined the launch.
         public static let deniedByRemoteSystem = Code(.deniedByRemoteSystem)
-        /// The text is no URI that can be launched.
+        /// The text is not a URI that can be launched.
         public static let invalidURI = Code(.invalidURI)
-        /// Several apps there take such a URI, and nothing says which: prefer one.
+        /// Several apps there accept such a URI, and none is preferred. Name a preferred app.
         public static let ambiguous = Code(.ambiguous)
-        /// Only an endpoint that nobody has confirmed could take it.
+        /// Only an unconfirmed endpoint could accept it.
         public static let notConfirmed = Code(.notConfirmed)
-        /// The app there tried, and failed.
+        /// The app there failed to open it.
         public static let failed = Code(.failed)
-        /// It has not run and will not: its time was over.
+        /// The launch expired. It did not run and will not run.
         public static let expired = Code(.expired)
-        /// It has not run and will not: it was cancelled.
+        /// The launch was cancelled. It did not run and will not run.
         public static let cancelled = Code(.cancelled)
-        /// It may have run, and is never run again.
+        /// The launch may have run. It will not run again.
         public static let indeterminate = Code(.indeterminate)
-        /// It has not ended yet; it goes on, and `commandID` names it.
+        /// The launch has not ended. It continues under `commandID`.
         public static let pending = Code(.pending)
-        /// The relay did not take it, so it has not run and will not.
+        /// The relay rejected the launch. It did not run and will not run.
         public static let notAccepted = Code(.notAccepted)
-        /// There is no connection to the relay that could tell which devices there are.
+        /// There is no connection to the relay, and the devices are not known.
         public static let relayUnavailable = Code(.relayUnavailable)
-        /// The platform has no such account, or was not started.
+        /// The platform has no such account, or has not started.
         public static let notSignedIn = Code(.notSignedIn)
-        /// The command cannot be stored, so it was not sent.
+        /// The launch could not be stored, so it was not sent.
         public static let storageFailed = Code(.storageFailed)
 
         /// The code's name.
@@ -60,11 +61,11 @@ public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
 
     /// The kind of failure.
     public let code: Code
-    /// What happened and what to do. Holds no URI.
+    /// What happened and what to do about it. It contains no URI.
     public let message: String
-    /// The command, if there is one by now.
+    /// The command, if it was created.
     public let commandID: CommandID?
-    /// What led to it, if there is more to say.
+    /// The underlying error, if it says more.
     public let cause: (any Error)?
 
     init(_ code: Code, _ message: String, commandID: CommandID? = nil, cause: (any Error)? = nil) {
@@ -74,7 +75,7 @@ public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
         self.cause = cause
     }
 
-    /// Code and message.
+    /// The code and the message.
     public var description: String { "\(code): \(message)" }
 }
 
@@ -97,18 +98,18 @@ extension RemoteLaunchError {
         case .invalidURI(let error): return (.invalidURI, error.description)
         case .target(let error): return (code(error), error.description)
         case .noAccount: return (.notSignedIn, "the platform has no such account, or was not started")
-        case .noDirectory(let state): return (.relayUnavailable, "the relay has not told which devices there are; \(state)")
+        case .noDirectory(let state): return (.relayUnavailable, "the relay has not sent the list of devices; \(state)")
         case .content(let error):
             guard let exceeded = error as? LimitExceeded else { return (.unknown, "the command cannot be encoded") }
             return (.valueSetTooLarge, exceeded.description)
-        case .tooManyCommands(let exceeded): return (.notAccepted, "too many commands wait for their end: \(exceeded)")
+        case .tooManyCommands(let exceeded): return (.notAccepted, "too many commands have not ended yet: \(exceeded)")
         case .storage: return (.storageFailed, "the command cannot be stored, so it was not sent; check the storage directory")
         case .refused(let refusal): return refusal.launchError
         case .withdrawn: return (.cancelled, "it was cancelled before it was sent")
         case .outcome(let outcome): return outcome.launchError
-        case .pending: return (.pending, "it has not ended yet; it goes on by itself, and can be waited for again")
-        case .taskCancelled: return (.pending, "nobody waits for it any more; it goes on by itself, and can be waited for again")
-        case .shutDown: return (.pending, "the platform was shut down; the command goes on when it is started again")
+        case .pending: return (.pending, "it has not ended yet; it continues by itself, and can be awaited again")
+        case .taskCancelled: return (.pending, "the waiting was cancelled; the launch continues by itself, and can be awaited again")
+        case .shutDown: return (.pending, "the platform was shut down; the command continues when it is started again")
         }
     }
 
@@ -127,21 +128,21 @@ extension CommandRefusal {
     fileprivate var launchError: (RemoteLaunchError.Code, String) {
         switch reason {
         case .targetUnknown: (.remoteSystemUnavailable, "the device is not in the account any more")
-        case .expired: (.expired, "its time was over before the relay got it; it has not run and will not")
+        case .expired: (.expired, "it expired before the relay received it; it has not run and will not")
         case .limit(let exceeded) where exceeded.limit == .commandBytes: (.valueSetTooLarge, exceeded.description)
-        case .limit(let exceeded): (.notAccepted, "the device's mailbox is full (\(exceeded)); try again when it has been there")
+        case .limit(let exceeded): (.notAccepted, "the device's mailbox is full (\(exceeded)); try again after the device has connected")
         case .numberPassed: (.notAccepted, "another process sent to the same app at the same moment; try again")
-        case .clockSkew: (.notAccepted, "this device's clock and the relay's do not agree; set the clock and try again")
-        case .idConflict, .livesTooLong: (.notAccepted, "the relay did not take it (\(code))")
+        case .clockSkew: (.notAccepted, "this device's clock differs from the relay's; correct the clock and try again")
+        case .idConflict, .livesTooLong: (.notAccepted, "the relay did not accept it (\(code))")
         case .other(let code) where code == ControlErrorCode.tooManyRequests.rawValue:
             (.notAccepted, "too many commands at once; try again in a moment")
-        case .other(let code): (.notAccepted, "the relay did not take it (\(DisplayText.sanitized(code))); it has not run and will not")
+        case .other(let code): (.notAccepted, "the relay did not accept it (\(DisplayText.sanitized(code))); it has not run and will not")
         }
     }
 }
 
 extension CommandOutcome {
-    /// What a launch's caller is told of an outcome that is no success. The documentation's outcome table says the same.
+    /// The launch error of an outcome without success. The outcome table of the documentation is the same.
     var launchError: (RemoteLaunchError.Code, String) {
         switch self {
         case .succeeded: (.unknown, "it succeeded")
@@ -149,13 +150,16 @@ extension CommandOutcome {
             (.deniedByRemoteSystem, "the other device declined" + (reason.isEmpty ? "" : ": \(DisplayText.sanitized(reason))"))
         case .unsupported: (.protocolUnavailable, "the app there does not support it")
         case .failed(let reason): (.failed, "the app there failed: \(DisplayText.sanitized(reason))")
-        case .expired: (.expired, "its time was over before the other device could take it; it has not run and will not")
+        case .expired: (.expired, "it expired before the other device could accept it; it has not run and will not")
         case .cancelled: (.cancelled, "it was cancelled; it has not run and will not")
         case .indeterminate(.interrupted):
-            (.indeterminate, "the other device stopped while it handled it; it may have run, and is not run again")
-        case .indeterminate(.timedOut): (.indeterminate, "the app there did not answer in its time; it may have run, and is not run again")
+            (.indeterminate, "the other device stopped while it handled the launch; it may have run, and is not run again")
+        case .indeterminate(.timedOut): (.indeterminate, "the app there did not answer in time; it may have run, and is not run again")
         case .indeterminate(.targetLost):
-            (.indeterminate, "the other device is gone, or what it answered does not hold; it may have run, and is not run again")
+            (
+                .indeterminate,
+                "the other device does not exist any more, or its receipt is not valid; the launch may have run, and is not run again"
+            )
         }
     }
 }

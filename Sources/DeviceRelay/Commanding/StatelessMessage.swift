@@ -4,16 +4,16 @@
 public import RelayProtocol
 
 extension ConnectedDevicesPlatform {
-    /// Sends one message to an app service and returns its one answer: the original's `sendStatelessMessageAsync`. Unlike a connection, it is
-    /// kept for a device that sleeps, and reaches the service at most once.
+    /// Sends one message to an app service and returns its answer: the original's `sendStatelessMessageAsync`. Unlike a
+    /// request on a connection, the message is stored for a sleeping device, and reaches the service at most once.
     /// - Parameters:
-    ///   - message: At most about 256 KiB encoded, as is the answer.
+    ///   - message: At most about 256 KiB encoded; the answer has the same limit.
     ///   - service: The service, and the app that offers it.
-    ///   - request: The device or app it is on.
-    ///   - appID: The app that calls, as the service is told; `nil` stands for the app of this platform, if it has exactly one.
-    ///   - timeToLive: How long it waits for a device that is not there; 24 h unless set, 28 days at most.
-    ///   - timeout: How long to wait for the answer. Cancelling the task ends the waiting, too; the message goes on by itself.
-    /// - Throws: `AppServiceError`; `timedOut` if there is no answer yet.
+    ///   - request: The device or app that offers the service.
+    ///   - appID: The calling app, as the service sees it; `nil` for this platform's app, if it has exactly one.
+    ///   - timeToLive: How long the relay stores the message for a device that is not connected: 24 h by default, 28 days at most.
+    ///   - timeout: The time limit of the wait for the answer. Cancelling the task ends the wait, too; the message proceeds.
+    /// - Throws: `AppServiceError`; `timedOut` if there is no answer in time.
     public func sendStatelessMessage(
         _ message: ValueSet,
         to service: AppServiceInfo,
@@ -37,7 +37,7 @@ extension ConnectedDevicesPlatform {
         return try await command.answer()
     }
 
-    /// Stores a message, which goes on by itself from then on, and returns at once.
+    /// Stores a message, which then proceeds independently, and returns at once.
     package func submitStatelessMessage(
         _ message: ValueSet,
         to service: AppServiceInfo,
@@ -58,7 +58,7 @@ extension ConnectedDevicesPlatform {
 }
 
 extension RemoteCommand {
-    /// Waits for what the service answered to a message.
+    /// Waits for the service's answer to a message.
     package func answer() async throws(AppServiceError) -> ValueSet {
         do throws(CommandTrouble) {
             let final = try await final()
@@ -80,26 +80,27 @@ extension AppServiceError {
         case .target(let error): self.init(Self.code(error), message: error.description, cause: error)
         case .noAccount: self.init(.authenticationError, message: "the platform has no such account, or was not started")
         case .noDirectory(let state):
-            self.init(.networkNotAvailable, message: "the relay has not told which devices there are; \(state)", cause: state.problem)
+            self.init(.networkNotAvailable, message: "the relay has not sent the list of devices; \(state)", cause: state.problem)
         case .content(let error as LimitExceeded): self.init(.messageTooLarge, message: error.description, cause: error)
         case .content(let error): self.init(.invalidMessage, cause: error)
         case .tooManyCommands(let exceeded):
-            self.init(.resourceLimitsExceeded, message: "too many commands wait for their end: \(exceeded)", cause: exceeded)
+            self.init(.resourceLimitsExceeded, message: "too many commands have not ended yet: \(exceeded)", cause: exceeded)
         case .storage(let error):
             self.init(.failure, message: "the message cannot be stored, so it was not sent; check the storage directory", cause: error)
         case .refused(let refusal): self.init(refusal)
         case .withdrawn, .outcome(.cancelled): self.init(.cancelled)
-        case .pending: self.init(.timedOut, message: "there is no answer yet; the message goes on by itself")
-        case .taskCancelled: self.init(.cancelled, message: "nobody waits for the answer any more; the message goes on by itself")
-        case .shutDown: self.init(.cancelled, message: "the platform was shut down; the message goes on when it is started again")
+        case .pending: self.init(.timedOut, message: "there is no answer yet; the message continues by itself")
+        case .taskCancelled: self.init(.cancelled, message: "the waiting was cancelled; the message continues by itself")
+        case .shutDown: self.init(.cancelled, message: "the platform was shut down; the message continues when it is started again")
         case .outcome(.succeeded): self.init(.unknown)
         case .outcome(.declined(let reason)):
             self.init(.notAuthorized, message: reason.isEmpty ? nil : DisplayText.sanitized(reason))
         case .outcome(.unsupported): self.init(.appServiceUnavailable)
         case .outcome(.failed(let reason)): self.init(.failure, message: DisplayText.sanitized(reason))
         case .outcome(.expired):
-            self.init(.remoteSystemUnavailable, message: "the device did not come in time; the message was not handled and will not be")
-        case .outcome(.indeterminate): self.init(.unknown, message: "it may have been handled; nobody can know, and it is not sent again")
+            self.init(.remoteSystemUnavailable, message: "the device did not connect in time; the message was not handled and will not be")
+        case .outcome(.indeterminate):
+            self.init(.unknown, message: "the message may have been handled, which cannot be determined; it is not sent again")
         }
     }
 
@@ -109,7 +110,7 @@ extension AppServiceError {
         case .limit(let exceeded) where exceeded.limit == .commandBytes:
             self.init(.messageTooLarge, message: exceeded.description, cause: exceeded)
         case .limit(let exceeded): self.init(.resourceLimitsExceeded, message: "the device's mailbox is full: \(exceeded)", cause: exceeded)
-        default: self.init(.webServiceUnavailable, message: "the relay did not take it (\(DisplayText.sanitized(refusal.code)))")
+        default: self.init(.webServiceUnavailable, message: "the relay did not accept it (\(DisplayText.sanitized(refusal.code)))")
         }
     }
 

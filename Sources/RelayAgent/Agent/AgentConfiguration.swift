@@ -9,49 +9,49 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What the agent does for other devices: the settings in its file, checked.
+/// The checked settings of the agent: what it does for other devices.
 package struct AgentConfiguration: Hashable, Sendable {
     package static let appID = "org.device-relay.agent"
 
-    /// Launches.
+    /// The settings for launches.
     struct Opening: Hashable, Sendable {
-        /// Opened without a question.
+        /// Schemes that open without a question.
         var schemes = ["http", "https"]
-        /// Opened after a question.
+        /// Schemes that open after a question.
         var ask: [String] = []
-        /// What opens them; `nil` for the system's own way.
+        /// The program that opens URIs; `nil` for the system's default.
         var command: Program?
-        /// What says with exit code 0 that something may be opened; `nil` where the person at the terminal is asked.
+        /// The program that approves a launch with exit code 0; `nil` to ask at the terminal.
         var prompt: Program?
-        /// How many programs may run on at once that were started to open something; new devices have a quarter of them.
+        /// The maximum number of running programs that launches started. New devices share a quarter of it.
         var programs = 16
-        /// How many launches a minute are taken from one device that is known.
+        /// Launches a minute for each known device.
         var launchesPerMinute = 60
-        /// And from all devices together that are new.
+        /// Launches a minute for all new devices together.
         var newLaunchesPerMinute = 6
     }
 
-    /// The folder of the app service `files`.
+    /// The settings of the app service `files`.
     struct Files: Hashable, Sendable {
         var folder: String
-        /// `nil` for all devices that are known.
+        /// The devices that may read the folder; `nil` for all known devices.
         var devices: Set<SystemID>?
     }
 
     /// An app service that a program answers.
     struct ServiceConfiguration: Hashable, Sendable {
         enum Mode: String, Decodable, CaseIterable {
-            /// A program for each message.
+            /// One program run for each message.
             case once
-            /// A program for each connection.
+            /// One program run for each connection.
             case lines
         }
 
         var command: Program
         var mode = Mode.once
-        /// For each answer.
+        /// The time limit of each answer.
         var timeout = Duration.seconds(30)
-        /// `nil` for all devices that are known.
+        /// The devices that may call the service; `nil` for all known devices.
         var devices: Set<SystemID>?
     }
 
@@ -59,19 +59,19 @@ package struct AgentConfiguration: Hashable, Sendable {
     var open = Opening()
     var files: Files?
     var services: [String: ServiceConfiguration] = [:]
-    /// The variables that programs get besides the usual ones.
+    /// Names of environment variables that programs get in addition to the default ones.
     var environment: Set<String> = []
 
     package init() {}
 
-    /// Programs that it names and that cannot be started now.
+    /// The configured programs that do not exist now.
     var missingPrograms: [String] {
         let all = [open.command, open.prompt] + services.sorted { $0.key < $1.key }.map(\.value.command)
         return all.compactMap { $0 }.filter { !$0.isThere }.compactMap(\.arguments.first)
     }
 }
 
-// MARK: - As a file has it
+// MARK: - Decoding
 
 extension AgentConfiguration: Decodable {
     enum CodingKeys: String, CodingKey, CaseIterable { case name, open, files, services, environment }
@@ -109,7 +109,7 @@ extension AgentConfiguration: Decodable {
         try container.check(.services, self.services.count <= most, "has more than \(most) services")
     }
 
-    /// Services that need no setting, and the one that has its own.
+    /// Service names that the agent reserves: `ping` and `echo` need no settings, and `files` has its own.
     private static let builtIn: Set<String> = [PingService.name, EchoService.name, FileCalls.serviceName]
 }
 
@@ -118,7 +118,7 @@ extension AgentConfiguration.Opening: Decodable {
         case schemes, ask, command, prompt, programs, launchesPerMinute, newLaunchesPerMinute
     }
 
-    /// Those that are no place to go to, but a program for whatever opens them.
+    /// Schemes that the agent never opens: their URIs are programs for the application that opens them.
     static let neverOpened: Set<String> = ["javascript", "vbscript", "data"]
 
     init(from decoder: any Decoder) throws {
@@ -128,16 +128,17 @@ extension AgentConfiguration.Opening: Decodable {
         let twice = ask.first { schemes.contains($0) }
         try container.check(.ask, twice == nil, "has '\(twice ?? "")', which 'schemes' has too")
         let most = Limits()[.schemesPerApp]
-        try container.check(.ask, schemes.count + ask.count <= most, "has, with 'schemes', more than \(most)")
+        try container.check(.ask, schemes.count + ask.count <= most, "and 'schemes' together have more than \(most) entries")
         programs = try container.number(.programs, 1...1_000) ?? programs
         launchesPerMinute = try container.number(.launchesPerMinute, 1...6_000) ?? launchesPerMinute
         newLaunchesPerMinute = try container.number(.newLaunchesPerMinute, 0...6_000) ?? newLaunchesPerMinute
         command = try container.program(.command)
         prompt = try container.program(.prompt)
         for (key, program) in [(CodingKeys.command, command), (.prompt, prompt)] {
-            // In the middle of a text it would be part of a language that somebody else's URI does not know of.
+            // Inside a longer text (such as a shell script) the URI could be read as code. It must be a whole argument or the value
+            // behind `=`.
             let isBad = program?.arguments.contains { $0.contains("{uri}") && $0 != "{uri}" && !$0.hasSuffix("={uri}") } ?? false
-            try container.check(key, !isBad, "has {uri} within a text; it stands alone, or last behind =")
+            try container.check(key, !isBad, "has {uri} inside an argument; it must be a whole argument, or follow = at the end")
         }
     }
 }
@@ -148,7 +149,7 @@ extension AgentConfiguration.Files: Decodable {
     init(from decoder: any Decoder) throws {
         let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
         folder = LocalPath.expanded(try container.decode(String.self, forKey: .folder))
-        try container.check(.folder, folder.utf8.first == UInt8(ascii: "/"), "is no absolute path")
+        try container.check(.folder, folder.utf8.first == UInt8(ascii: "/"), "is not an absolute path")
         var isFolder = false
         if let type = try? FileManager.default.attributesOfItem(atPath: URL(filePath: folder).resolvingSymlinksInPath().path)[.type] {
             isFolder = type as? FileAttributeType == .typeDirectory
@@ -172,18 +173,18 @@ extension AgentConfiguration.ServiceConfiguration: Decodable {
         self.command = command
         if let text = try container.decodeIfPresent(String.self, forKey: .mode) {
             let mode = Mode(rawValue: text)
-            try container.check(.mode, mode != nil, "is one of \(Mode.allCases.map(\.rawValue).joined(separator: ", "))")
+            try container.check(.mode, mode != nil, "must be one of \(Mode.allCases.map(\.rawValue).joined(separator: ", "))")
             self.mode = mode ?? self.mode
         }
         if let seconds = try container.decodeIfPresent(Double.self, forKey: .timeout) {
-            try container.check(.timeout, (0.1...3_600).contains(seconds), "is a number of seconds from 0.1 to 3600")
+            try container.check(.timeout, (0.1...3_600).contains(seconds), "must be a number of seconds from 0.1 to 3600")
             timeout = .seconds(seconds)
         }
         devices = try container.devices(.devices)
     }
 }
 
-/// A key that a person chose.
+/// A key of a dictionary whose keys the user chooses.
 struct AnyKey: CodingKey {
     var stringValue: String
     var intValue: Int? { nil }
@@ -193,7 +194,7 @@ struct AnyKey: CodingKey {
 }
 
 extension Decoder {
-    /// A container in which there is nothing that is not known: a setting with a slip of the pen must not be one that has no effect.
+    /// A container that rejects unknown keys, so that a misspelt setting is an error.
     fileprivate func container<Keys: CodingKey & CaseIterable>(
         strictlyKeyedBy keys: Keys.Type
     ) throws -> KeyedDecodingContainer<Keys> {
@@ -214,7 +215,7 @@ extension KeyedDecodingContainer {
     fileprivate func program(_ key: Key) throws -> Program? {
         guard var arguments = try decodeIfPresent([String].self, forKey: key) else { return nil }
         try check(key, !(arguments.first ?? "").isEmpty, "begins with a program")
-        try check(key, !arguments.contains { $0.utf8.contains(0) }, "holds a character that no argument can have")
+        try check(key, !arguments.contains { $0.utf8.contains(0) }, "has a NUL character in an argument")
         arguments[0] = LocalPath.expanded(arguments[0])
         return Program(arguments: arguments)
     }
@@ -222,17 +223,17 @@ extension KeyedDecodingContainer {
     fileprivate func schemes(_ key: Key) throws -> [String]? {
         guard let schemes = try decodeIfPresent([String].self, forKey: key)?.map({ $0.lowercased() }) else { return nil }
         let bad = schemes.first { !LaunchURI.isScheme($0) }
-        try check(key, bad == nil, "has '\(bad ?? "")', which is no URI scheme; give it without a colon, such as https")
+        try check(key, bad == nil, "has '\(bad ?? "")', which is not a URI scheme; give it without a colon, such as https")
         let never = schemes.first { AgentConfiguration.Opening.neverOpened.contains($0) }
         try check(key, never == nil, "has '\(never ?? "")', which is never opened")
-        try check(key, Set(schemes).count == schemes.count, "has one twice")
+        try check(key, Set(schemes).count == schemes.count, "has an entry twice")
         try check(key, schemes.count <= Limits()[.schemesPerApp], "has more than \(Limits()[.schemesPerApp])")
         return schemes
     }
 
     fileprivate func number(_ key: Key, _ range: ClosedRange<Int>) throws -> Int? {
         guard let number = try decodeIfPresent(Int.self, forKey: key) else { return nil }
-        try check(key, range.contains(number), "is a number from \(range.lowerBound) to \(range.upperBound)")
+        try check(key, range.contains(number), "must be a number from \(range.lowerBound) to \(range.upperBound)")
         return number
     }
 
@@ -252,9 +253,9 @@ extension KeyedDecodingContainer {
     }
 }
 
-/// Paths as people write them.
+/// Paths as a user writes them.
 enum LocalPath {
-    /// With the home directory for `~`.
+    /// The path with a leading `~` replaced by the home directory.
     static func expanded(_ path: String) -> String {
         guard path == "~" || path.hasPrefix("~/") else { return path }
         let home = ProcessInfo.processInfo.environment["HOME"] ?? URL.homeDirectory.path

@@ -10,16 +10,16 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The devices of the account.
+/// Lists the devices of the account.
 package struct Devices: Sendable {
     var showsAll: Bool
 
-    /// - Parameter showsAll: This device too, and installations that publish no app.
+    /// - Parameter showsAll: Includes this device and endpoints that publish no app.
     package init(showsAll: Bool) { self.showsAll = showsAll }
 
     package struct Result: AgentResult {
         package var devices: [DeviceResult]
-        /// With `--all` only.
+        /// Present with `--all` only.
         package var endpoints: [EndpointResult]?
         var now: Date
 
@@ -54,7 +54,7 @@ package struct Devices: Sendable {
             let systems = await session.devices(showsAll: showsAll)
             if systems.isEmpty, !context.console.isJSON {
                 context.console.note(
-                    "no other device has an app that can be reached; start `relay host` on one, or see `relay devices --all`"
+                    "no other device publishes an app; run `relay agent` or `relay host` on one, or see `relay devices --all`"
                 )
             }
             return Result(

@@ -9,14 +9,14 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Why a device can or cannot be reached, for people.
+/// Describes presence for people.
 enum PresenceText {
     /// Such as `shut down 3 min ago`.
     static func reason(_ presence: Presence, now: Date = .now) -> String {
         let reason =
             switch presence.reason {
             case .connected: "connected"
-            case .waking: "it was sent a wake"
+            case .waking: "a wake was sent to it"
             case .suspended: "asleep"
             case .signedOut: "signed out"
             case .shutdown: "shut down"

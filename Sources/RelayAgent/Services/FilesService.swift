@@ -5,16 +5,16 @@ import DeviceRelay
 import Dispatch
 import RelayProtocol
 
-/// The app service `files`: one folder of this machine for the person's other devices, read only.
+/// The app service `files`: read-only access to one folder of this machine for the user's other devices.
 struct FilesService: Sendable {
     let folder: SharedFolder
-    /// Which devices it is for; `nil` for all that are known.
+    /// The devices that may read the folder; `nil` for all known devices.
     let devices: Set<SystemID>?
 
     var service: Service {
         Service(FileCalls.serviceName) { connection, caller in
             if let devices, !devices.contains(caller.systemID) {
-                throw AppServiceError(.notAuthorized, message: "the folder is for other devices")
+                throw AppServiceError(.notAuthorized, message: "the folder is not shared with this device")
             }
             try await connection.respond { request in try await answer(request.message) }
         }
@@ -44,7 +44,7 @@ struct FilesService: Sendable {
             else {
                 throw AppServiceError(
                     .invalidMessage,
-                    message: "'offset' is not negative, and 'length' at most \(FileCalls.maximumReadBytes)"
+                    message: "'offset' must not be negative, and 'length' must be at most \(FileCalls.maximumReadBytes)"
                 )
             }
             return try await answer {
@@ -52,7 +52,7 @@ struct FilesService: Sendable {
             } failure: {
                 FileCalls.Read.Response(problem: $0)
             }
-        default: throw AppServiceError(.invalidMessage, message: "'Type' is one of stat, list, read")
+        default: throw AppServiceError(.invalidMessage, message: "'Type' must be stat, list or read")
         }
     }
 
@@ -60,11 +60,11 @@ struct FilesService: Sendable {
         do {
             return try ValueSetDecoder().decode(call, from: message)
         } catch {
-            throw AppServiceError(.invalidMessage, message: "the message is no '\(Call.type)'")
+            throw AppServiceError(.invalidMessage, message: "the message is not a valid '\(Call.type)'")
         }
     }
 
-    /// A disk may be slow, and must not hold up what else there is to do.
+    /// Runs a file operation on a separate thread: a slow disk must not block other work.
     private func answer<Response: Encodable & Sendable>(
         _ body: @escaping @Sendable () throws -> Response,
         failure: (SharedFolder.Problem) -> Response

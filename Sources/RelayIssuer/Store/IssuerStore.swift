@@ -3,6 +3,7 @@
 
 import GRDB
 import RelayProtocol
+import RelayStorage
 
 /// The issuer's database: one SQLite file of its own.
 struct IssuerStore: Sendable {
@@ -10,37 +11,12 @@ struct IssuerStore: Sendable {
 
     /// Opens the database, or makes it.
     init(path: String, master: MasterKey) throws(IssuerError) {
-        // Made by us first, so that nobody else can read it; SQLite gives its other files the same mode.
-        do { try PrivateFile.touch(path) } catch { throw .database(code: ResultCode.SQLITE_CANTOPEN.rawValue) }
         self.database = try IssuerStore.translated {
-            var configuration = Configuration()
-            configuration.label = "issuer"
-            configuration.journalMode = .wal
             // The command line writes beside the running service.
-            configuration.busyMode = .timeout(5)
-            try IssuerStore.check(path, configuration)
-            let database = try DatabaseQueue(path: path, configuration: configuration)
-            try database.writeWithoutTransaction { db in
-                // GRDB sets NORMAL where it sets WAL; a refresh token that was given out must survive a loss of power.
-                try db.execute(sql: "PRAGMA synchronous = FULL")
-                let level = try Int.fetchOne(db, sql: "PRAGMA synchronous")
-                let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode")
-                guard level == 2, mode == "wal" else { throw IssuerError.notDurable }
-            }
-            try IssuerStore.migrator.migrate(database)
+            let database = try DatabaseFile.open(path, migrator: IssuerStore.migrator, label: "issuer")
             try database.write { try IssuerRecords(db: $0).checkSeal(by: master) }
             return database
         }
-    }
-
-    /// Reads all of it before anything is written, which opening for writing does: what is damaged may yet be rescued.
-    private static func check(_ path: String, _ configuration: Configuration) throws {
-        var configuration = configuration
-        configuration.readonly = true
-        let database = try DatabaseQueue(path: path, configuration: configuration)
-        let found = try database.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
-        try database.close()
-        guard found == "ok" else { throw IssuerError.database(code: ResultCode.SQLITE_CORRUPT.rawValue) }
     }
 
     /// Does all of something or nothing of it.
@@ -52,9 +28,16 @@ struct IssuerStore: Sendable {
         }
     }
 
+    /// Fails once the database is closed, where GRDB's `read` would trap.
     func read<Result: Sendable>(_ body: @escaping @Sendable (IssuerRecords) throws -> Result) async throws(IssuerError) -> Result {
         do {
-            return try await database.read { try body(IssuerRecords(db: $0)) }
+            return try await database.writeWithoutTransaction { db in
+                try db.readOnly {
+                    try db.beginTransaction(.deferred)
+                    defer { try? db.rollback() }
+                    return try body(IssuerRecords(db: db))
+                }
+            }
         } catch {
             throw IssuerStore.issuerError(error)
         }
@@ -72,6 +55,9 @@ struct IssuerStore: Sendable {
     private static func issuerError(_ error: any Error) -> IssuerError {
         switch error {
         case let error as IssuerError: error
+        case DatabaseFileError.notDurable: .notDurable
+        case DatabaseFileError.tooNew: .databaseTooNew
+        case let error as DatabaseFileError: .database(code: error.code.rawValue)
         case let error as DatabaseError: .database(code: error.extendedResultCode.rawValue)
         default: .database(code: ResultCode.SQLITE_ERROR.rawValue)
         }
@@ -101,7 +87,8 @@ extension IssuerStore {
                         created INTEGER NOT NULL,
                         rotated INTEGER NOT NULL,
                         current INTEGER NOT NULL CHECK (current > 0),
-                        revoked INTEGER
+                        revoked INTEGER,
+                        endpoint_revoked INTEGER NOT NULL DEFAULT 0 CHECK (endpoint_revoked IN (0, 1))
                     ) STRICT, WITHOUT ROWID;
                     CREATE INDEX login_subject ON login (subject);
                     CREATE INDEX login_key ON login (key) WHERE key IS NOT NULL;

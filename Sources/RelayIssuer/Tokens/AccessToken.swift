@@ -3,17 +3,17 @@
 
 import RelayProtocol
 
-/// What a token allows at the relay.
+/// The scopes of a token.
 struct Scopes: Hashable, Sendable, CustomStringConvertible {
     static let offlineAccess = "offline_access"
     static let all = Scopes([offlineAccess, "relay.device.read", "relay.device.register", "relay.command", "relay.push"])
 
-    /// In order and without repetition.
+    /// Sorted, without duplicates.
     let names: [String]
 
     private init(_ names: some Sequence<String>) { self.names = Set(names).sorted() }
 
-    /// A list with spaces between (RFC 6749 §3.3); `nil` if it is empty or names a scope there is not.
+    /// Parses a list separated by spaces (RFC 6749 §3.3); `nil` if it is empty or contains an unknown scope.
     init?(parsing text: String) {
         let names = text.split(separator: " ").map(String.init)
         guard !names.isEmpty, names.allSatisfy(Scopes.all.names.contains) else { return nil }
@@ -28,7 +28,7 @@ struct Scopes: Hashable, Sendable, CustomStringConvertible {
 }
 
 /// The claims of an access token (RFC 9068).
-struct AccessToken: Codable, Hashable, Sendable {
+struct AccessToken: JSONReadable, Encodable, Hashable, Sendable {
     static let life: Int64 = 900_000
 
     var iss: String
@@ -39,14 +39,18 @@ struct AccessToken: Codable, Hashable, Sendable {
     var jti: String
     var clientID: String
     var scope: String
-    /// The login it comes from, with which it can be revoked.
+    /// The login of the token, which a revocation names.
     var sid: String?
     var cnf: Confirmation?
-    /// The endpoint whose invitation began the login.
+    /// The endpoint whose invitation started the login.
     var invitedBy: String?
 
-    struct Confirmation: Codable, Hashable, Sendable {
+    struct Confirmation: JSONReadable, Encodable, Hashable, Sendable {
         var jkt: String
+
+        init(jkt: String) { self.jkt = jkt }
+
+        init(json: JSONValue) throws(JSONError) { self.jkt = try json.member("jkt") }
     }
 
     private enum CodingKeys: String, CodingKey {
@@ -56,9 +60,9 @@ struct AccessToken: Codable, Hashable, Sendable {
     }
 
     /// - Parameters:
-    ///   - session: the login's.
-    ///   - key: the thumbprint of the key it is bound to.
-    ///   - invitedBy: the endpoint whose invitation began the login.
+    ///   - session: The login of the token.
+    ///   - key: The thumbprint of the key that the token is bound to.
+    ///   - invitedBy: The endpoint whose invitation started the login.
     init(
         issuer: String,
         audience: String,
@@ -76,12 +80,26 @@ struct AccessToken: Codable, Hashable, Sendable {
         self.aud = audience
         self.iat = NumericDate(now)
         self.exp = NumericDate(Milliseconds(clamping: now.count + AccessToken.life))
-        self.jti = Base64URL.encode(id)
+        self.jti = Base64.url.encode(id)
         self.clientID = client
         self.scope = scopes.description
         self.sid = session
-        self.cnf = key.map(Confirmation.init)
+        self.cnf = key.map(Confirmation.init(jkt:))
         self.invitedBy = invitedBy.map { "\($0)" }
+    }
+
+    init(json: JSONValue) throws(JSONError) {
+        self.iss = try json.member("iss")
+        self.sub = try json.member("sub")
+        self.aud = try json.member("aud")
+        self.exp = try json.member("exp")
+        self.iat = try json.member("iat")
+        self.jti = try json.member("jti")
+        self.clientID = try json.member("client_id")
+        self.scope = try json.member("scope")
+        self.sid = try json.optional("sid")
+        self.cnf = try json.optional("cnf")
+        self.invitedBy = try json.optional("invited_by")
     }
 
     func signed(by key: P256SigningKey, id: String) throws -> Secret<String> {

@@ -11,16 +11,8 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     package typealias OutboundIn = ByteBuffer
     package typealias OutboundOut = ByteBuffer
 
-    /// How long a client may take to close after a close frame.
-    private static let closingTime = TimeAmount.seconds(2)
-    /// What a frame that waits counts beyond its bytes, so that many small ones are not taken for little.
-    private static let frameOverhead = 512
-    /// After how many bytes the loop's other channels have their turn, and the system's other threads, which it may else let wait until its
-    /// clock ticks. Every message counts as some KiB at least, for what it makes the relay do, and every other frame as its overhead.
-    private static let bytesPerTurn = 128 << 10
-    private static let messageInTurn = 4 << 10
-    /// That long at least: a loop looks for what arrived only when no task is due, so the next turn must not be due at once.
-    private static let othersTurn = TimeAmount.microseconds(500)
+    /// Of which the read budget is used here.
+    private static let policy = AdmissionPolicy.standard
 
     private let services: ControlServices
     private let welcomed: () -> Void
@@ -44,9 +36,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private var outgoing = Outgoing()
     /// All that has not left, `outgoing` included.
     private var outboundBytes = 0
-    /// At most one pong is on its way, and only the last ping waits for another (RFC 6455 §5.5.3).
-    private var isPongOnItsWay = false
-    private var waitingPing: ByteBuffer?
+    private var pongs = PongQueue()
     private var context: ChannelHandlerContext?
     private var login: LoginFollower?
     private var timer: Scheduled<Void>?
@@ -92,19 +82,19 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
             reader.append(bytes)
             if !isPaused { readMessages(context: context) }
         }
-        if bytesInTurn >= Self.bytesPerTurn { endTurn(context: context) }
+        if bytesInTurn >= Self.policy.bytesPerTurn { endTurn(context: context) }
     }
 
     private func readMessages(context: ChannelHandlerContext) {
         do throws(WebSocketReader.Violation) {
             var bytes = 0
-            while bytes < Self.bytesPerTurn {
+            while bytes < Self.policy.bytesPerTurn {
                 guard !hasPeerClosed, !isHeld, let event = try reader.next() else { return }
                 received(event)
                 if case .text(let frame) = event {
-                    bytes += max(frame.readableBytes, Self.messageInTurn)
+                    bytes += max(frame.readableBytes, Self.policy.leastPerMessage)
                 } else {
-                    bytes += Self.frameOverhead
+                    bytes += Self.policy.frameOverhead
                 }
             }
         } catch {
@@ -117,7 +107,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private func endTurn(context: ChannelHandlerContext) {
         guard !isWaitingForTurn else { return }
         isWaitingForTurn = true
-        context.eventLoop.assumeIsolated().scheduleTask(in: Self.othersTurn) { self.takeTurn() }
+        context.eventLoop.assumeIsolated().scheduleTask(in: Self.policy.turnPause) { self.takeTurn() }
     }
 
     private var isPaused: Bool { isWaitingForTurn || isHeld }
@@ -201,7 +191,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
             services.metrics.receivedMessage()
             run(machine.received(frame, now))
         case .ping(let payload):
-            pong(payload)
+            pong(pongs.received(payload))
             flushIfNeeded()
         case .pong, .fragment:
             break
@@ -233,7 +223,7 @@ extension ControlChannelHandler {
         case .connect(let hello): connect(hello)
         case .welcomed:
             reader.maximumMessageBytes = services.settings.limits[.controlFrameBytes]
-            context?.channel.readsLarge(from: ReadSize.small, to: ReadSize.message)
+            context?.channel.readsMessages()
             isCounted = true
             services.metrics.welcomed()
             welcomed()
@@ -333,21 +323,16 @@ extension ControlChannelHandler {
         let before = outgoing.frames.readableBytes
         outgoing.frames.reserveCapacity(minimumWritableBytes: payload.readableBytes + 10)
         outgoing.frames.writeWebSocketFrame(opcode: opcode, payload: payload)
-        let count = outgoing.frames.readableBytes - before + Self.frameOverhead
+        let count = outgoing.frames.readableBytes - before + Self.policy.frameOverhead
         outgoing.count += count
         outboundBytes += count
         if let done { outgoing.whenWritten.append(done) }
     }
 
-    private func pong(_ payload: ByteBuffer) {
-        guard !machine.isClosed else { return }
-        guard !isPongOnItsWay else { return waitingPing = payload }
-        isPongOnItsWay = true
+    private func pong(_ payload: ByteBuffer?) {
+        guard let payload, !machine.isClosed else { return }
         write(opcode: .pong, payload) {
-            self.isPongOnItsWay = false
-            guard let next = self.waitingPing else { return }
-            self.waitingPing = nil
-            self.pong(next)
+            self.pong(self.pongs.sent())
             self.flushIfNeeded()
         }
     }
@@ -375,9 +360,7 @@ extension ControlChannelHandler {
             if self.hasPeerClosed { context.close(promise: nil) }
         }
         timer?.cancel()
-        // A client that leaves its close frame out, or reads nothing, is not waited for. To close at once could destroy what
-        // it has not read yet.
-        timer = context.eventLoop.assumeIsolated().scheduleTask(in: Self.closingTime) { context.close(promise: nil) }
+        timer = context.closeSoon()
         timerDeadline = 0
     }
 }

@@ -19,18 +19,6 @@ package struct ChannelID: Hashable, Sendable {
     package init(_ rawValue: UInt64) { self.rawValue = rawValue }
 }
 
-/// Who somebody is at an issuer.
-package struct Identity: Hashable, Sendable {
-    /// The issuer's URL; `embedded` for the issuer in this process, whatever its URL is today.
-    package var issuer: String
-    package var subject: String
-
-    package init(issuer: String, subject: String) {
-        self.issuer = issuer
-        self.subject = subject
-    }
-}
-
 /// What a `hello` has proved: the token is valid, the signature is the endpoint's and over this record. Whether the record is in order, and
 /// the account, the directory and the store take the endpoint, is for the core to say.
 package struct ProvedHello: Hashable, Sendable {

@@ -3,6 +3,7 @@
 
 import Dispatch
 import GRDB
+import RelayStorage
 import Synchronization
 
 #if canImport(Darwin)
@@ -33,47 +34,27 @@ package final class SQLiteStore: RelayStore {
 
     /// Opens the database in a directory, and makes both if they are not there. Only one store can have a directory open.
     package convenience init(directory: String) throws(StoreError) {
-        let lock = try StoreLock(directory: directory)
-        let path = directory + "/relay.sqlite"
-        try StoreLock.makeFile(path)
-        var configuration = Configuration()
-        configuration.journalMode = .wal
-        configuration.busyMode = .timeout(5)
-        configuration.foreignKeysEnabled = true
+        try self.init(holding: try StoreLock(directory: directory))
+    }
+
+    /// Opens the database in the directory of a lock, which the store gives back when it is closed.
+    package convenience init(holding lock: StoreLock) throws(StoreError) {
+        let path = lock.directory + "/relay.sqlite"
         do {
-            try Self.check(path, configuration)
-            let database = try DatabaseQueue(path: path, configuration: configuration)
-            // Opening in WAL mode sets NORMAL, with which a commit that was answered can be lost with the power.
-            try database.inDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL") }
-            try self.init(database: database, path: path, lock: lock)
-            guard try synchronous() == 2 else { throw StoreError.unavailable("SQLite does not flush commits to disk") }
+            try self.init(database: try DatabaseFile.open(path, migrator: SQLiteSchema.migrator), lock: lock)
         } catch {
             throw Self.openingError(error, path: path)
         }
     }
 
-    /// Reads all of it before anything is written, which opening for writing does: what is damaged may yet be rescued. Pages that are
-    /// lost would otherwise be missed one by one, when somebody needs them.
-    private static func check(_ path: String, _ configuration: Configuration) throws {
-        var configuration = configuration
-        configuration.readonly = true
-        let database = try DatabaseQueue(path: path, configuration: configuration)
-        let found = try database.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
-        try database.close()
-        guard found == "ok" else { throw StoreError.notADatabase(path) }
-    }
-
     /// A database in memory, for tests.
     package convenience init() throws {
-        var configuration = Configuration()
-        configuration.foreignKeysEnabled = true
-        try self.init(database: try DatabaseQueue(configuration: configuration), path: ":memory:", lock: nil)
+        let database = try DatabaseQueue()
+        try SQLiteSchema.migrator.migrate(database)
+        try self.init(database: database, lock: nil)
     }
 
-    private init(database: DatabaseQueue, path: String, lock: StoreLock?) throws {
-        let migrator = SQLiteSchema.migrator
-        if try database.inDatabase({ try migrator.hasBeenSuperseded($0) }) { throw StoreError.tooNew(path) }
-        try migrator.migrate(database)
+    private init(database: DatabaseQueue, lock: StoreLock?) throws {
         cache = StoreCache(use: try database.inDatabase { try AccountUse(reading: $0) })
         self.database = database
         self.lock = lock
@@ -159,11 +140,10 @@ package final class SQLiteStore: RelayStore {
             guard database.isInsideTransaction else { throw Self.unavailable(failure) }
             let isSpoilt = failure != nil && database.totalChangesCount != before
             if isSpoilt, !inSavepoints { throw HalfWritten() }
-            if !isSpoilt { cache.use.workSucceeded() }
+            if failure == nil { cache.use.workSucceeded() } else { cache.use.workUndone() }
             guard inSavepoints else { continue }
             if isSpoilt {
                 cache.forgetAll()
-                cache.use.workUndone()
                 try database.execute(sql: "ROLLBACK TO work")
             }
             try database.cachedStatement(sql: "RELEASE work").execute()
@@ -188,12 +168,19 @@ package final class SQLiteStore: RelayStore {
     }
 
     private static func openingError(_ error: any Error, path: String) -> StoreError {
-        switch (error, (error as? DatabaseError)?.resultCode) {
-        case (let error as StoreError, _): error
-        case (_, .SQLITE_NOTADB?), (_, .SQLITE_CORRUPT?): .notADatabase(path)
-        case (_, .SQLITE_CANTOPEN?), (_, .SQLITE_READONLY?), (_, .SQLITE_PERM?): .directoryNotWritable(path)
-        case (_, .SQLITE_BUSY?), (_, .SQLITE_LOCKED?): .inUse(path)
-        default: unavailable(error)
+        guard let error = error as? DatabaseFileError else { return unavailable(error) }
+        return switch error {
+        case .file: .directoryNotWritable(path)
+        case .damaged: .notADatabase(path)
+        case .tooNew: .tooNew(path)
+        case .notDurable: .unavailable("SQLite does not flush commits to disk")
+        case .sqlite(let code):
+            switch code.primaryResultCode {
+            case .SQLITE_NOTADB, .SQLITE_CORRUPT: .notADatabase(path)
+            case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM: .directoryNotWritable(path)
+            case .SQLITE_BUSY, .SQLITE_LOCKED: .inUse(path)
+            default: unavailable(DatabaseError(resultCode: code))
+            }
         }
     }
 }

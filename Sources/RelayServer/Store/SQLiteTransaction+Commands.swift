@@ -3,6 +3,7 @@
 
 import GRDB
 import RelayProtocol
+import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -15,14 +16,13 @@ extension SQLiteTransaction {
     private static let descriptorColumns = "sender, id, target, app, number, created, expires, digest, size"
 
     private func descriptor(_ row: Row) throws -> CommandDescriptor {
-        guard let digest = Digest256(bytes: try Self.bytes(row, 7)) else { throw RowError.damaged }
-        return CommandDescriptor(
-            id: try Self.commandID(row[1]),
-            lane: CommandLane(sender: try Self.endpointID(row, 0), target: try Self.endpointID(row, 2), appID: row[3]),
-            number: Self.unsigned(row[4]),
+        CommandDescriptor(
+            id: try CommandID(column: row[1]),
+            lane: CommandLane(sender: try row.endpoint(at: 0), target: try row.endpoint(at: 2), appID: row[3]),
+            number: NumberColumn.decode(row[4]),
             created: row[5],
             expires: row[6],
-            digest: digest,
+            digest: try row.digest(at: 7),
             size: row[8]
         )
     }
@@ -33,7 +33,7 @@ extension SQLiteTransaction {
         if let known = cache.commands[key] { return known }
         let row = try Row.fetchOne(
             statement(Self.selectCommand),
-            arguments: [key.account.rawValue, key.command.sender.data, key.command.id.data]
+            arguments: [key.account.rawValue, key.command.sender.column, key.command.id.column]
         )
         guard let row else { return nil }
         let command = MailboxCommand(restoring: try descriptor(row), state: try state(row))
@@ -62,8 +62,8 @@ extension SQLiteTransaction {
             let outcome = try JSONDecoder().decode(CommandOutcome.self, from: Data((row[12] as String).utf8))
             guard let receipt: Data = row[13] else { return .final(CommandFinal(attestedByRelay: outcome), since: row[11]) }
             let reply: Data? = row[14]
-            return .final(CommandFinal(outcome: outcome, receipt: Self.bytes(receipt), reply: reply.map(Self.bytes)), since: row[11])
-        case nil: throw RowError.damaged
+            return .final(CommandFinal(outcome: outcome, receipt: [UInt8](receipt), reply: reply.map { [UInt8]($0) }), since: row[11])
+        case nil: throw RowProblem()
         }
     }
 
@@ -74,7 +74,7 @@ extension SQLiteTransaction {
             Self.insertCommand,
             [
                 account.rawValue, descriptor.lane.sender.blob, descriptor.id.blob, descriptor.lane.target.blob, descriptor.lane.appID,
-                Self.signed(descriptor.number), descriptor.created, descriptor.expires, SQLiteBlob(descriptor.digest.bytes),
+                NumberColumn.encode(descriptor.number), descriptor.created, descriptor.expires, SQLiteBlob(descriptor.digest.bytes),
                 descriptor.size,
                 columns.state.rawValue, columns.cancelRequested, columns.ended, columns.outcome, command.nextDeadline, columns.receipt,
                 columns.reply, command.isFinal ? nil : SQLiteBlob(blob),
@@ -125,7 +125,7 @@ extension SQLiteTransaction {
 
     func update(_ command: MailboxCommand, account: AccountID) throws {
         let key = StoredCommandKey(account: account, command: command.command.key)
-        guard let old = try stored(key) else { throw RowError.damaged }
+        guard let old = try stored(key) else { throw RowProblem() }
         let columns = try Columns(command)
         if command.isFinal {
             try run(
@@ -147,7 +147,7 @@ extension SQLiteTransaction {
 
     func note(_ command: MailboxCommand, account: AccountID) throws {
         let key = StoredCommandKey(account: account, command: command.command.key)
-        guard let old = try stored(key) else { throw RowError.damaged }
+        guard let old = try stored(key) else { throw RowProblem() }
         cache.changed(key, from: old.row, to: .init(sequence: old.sequence, row: command, blob: old.blob))
     }
 
@@ -163,7 +163,7 @@ extension SQLiteTransaction {
         command.blob = try Data.fetchOne(
             statement("SELECT blob FROM commands WHERE sequence = ?"),
             arguments: [command.sequence]
-        ).map(Self.bytes)
+        ).map { [UInt8]($0) }
         cache.keep(command, as: key)
         return command.blob
     }
@@ -173,7 +173,7 @@ extension SQLiteTransaction {
             statement(
                 "SELECT \(Self.descriptorColumns) FROM commands WHERE account = ? AND target = ? AND state < 2 ORDER BY sequence"
             ),
-            arguments: [account.rawValue, target.data]
+            arguments: [account.rawValue, target.column]
         ).map { try descriptor($0) }
     }
 
@@ -192,10 +192,10 @@ extension SQLiteTransaction {
                     SELECT sender, count(*), total(size) FROM commands WHERE account = ? AND target = ? AND state < 2 GROUP BY sender
                     """
                 ),
-                arguments: [account.rawValue, target.data]
+                arguments: [account.rawValue, target.column]
             )
             var shares: [EndpointID: MailboxUse] = [:]
-            while let row = try rows.next() { shares[try Self.endpointID(row, 0)] = Self.use(row, 1) }
+            while let row = try rows.next() { shares[try row.endpoint(at: 0)] = Self.use(row, 1) }
             return shares
         }
     }
@@ -214,7 +214,7 @@ extension SQLiteTransaction {
     }
 
     private func use(_ sql: String, _ endpoint: EndpointID, _ account: AccountID) throws -> MailboxUse {
-        guard let row = try Row.fetchOne(statement(sql), arguments: [account.rawValue, endpoint.data]) else { return MailboxUse() }
+        guard let row = try Row.fetchOne(statement(sql), arguments: [account.rawValue, endpoint.column]) else { return MailboxUse() }
         return Self.use(row, 0)
     }
 
@@ -227,10 +227,10 @@ extension SQLiteTransaction {
         try cache.laneUse(.init(account: account, lane: lane)) {
             let found = try Row.fetchOne(
                 statement("SELECT count(*), max(number) FROM commands WHERE account = ? AND sender = ? AND target = ? AND app = ?"),
-                arguments: [account.rawValue, lane.sender.data, lane.target.data, lane.appID]
+                arguments: [account.rawValue, lane.sender.column, lane.target.column, lane.appID]
             )
             guard let found, let highest: Int64 = found[1] else { return StoreCache.LaneUse() }
-            return StoreCache.LaneUse(commands: found[0], highest: Self.unsigned(highest))
+            return StoreCache.LaneUse(commands: found[0], highest: NumberColumn.decode(highest))
         }.highest
     }
 
@@ -238,8 +238,8 @@ extension SQLiteTransaction {
         let condition = isFinal ? "state = 2" : "state < 2"
         return try Data.fetchAll(
             statement("SELECT id FROM commands WHERE account = ? AND sender = ? AND \(condition) ORDER BY sequence"),
-            arguments: [account.rawValue, sender.data]
-        ).map { CommandKey(sender: sender, id: try Self.commandID($0)) }
+            arguments: [account.rawValue, sender.column]
+        ).map { CommandKey(sender: sender, id: try CommandID(column: $0)) }
     }
 
     func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey] {
@@ -247,20 +247,12 @@ extension SQLiteTransaction {
             statement("SELECT account, sender, id FROM commands WHERE deadline <= ? ORDER BY deadline, sequence LIMIT ?"),
             arguments: [time, limit]
         ).map {
-            let key = CommandKey(sender: try Self.endpointID($0, 1), id: try Self.commandID($0[2]))
+            let key = CommandKey(sender: try $0.endpoint(at: 1), id: try CommandID(column: $0[2]))
             return StoredCommandKey(account: AccountID($0[0]), command: key)
         }
-    }
-
-    private static func commandID(_ data: Data) throws -> CommandID {
-        guard data.count == 16 else { throw RowError.damaged }
-        let uuid = data.withUnsafeBytes { $0.loadUnaligned(as: uuid_t.self) }
-        guard let id = CommandID(uuid: UUID(uuid: uuid)) else { throw RowError.damaged }
-        return id
     }
 }
 
 extension CommandID {
-    fileprivate var data: Data { withUnsafeBytes(of: uuid.uuid) { Data($0) } }
     fileprivate var blob: SQLiteBlob { withUnsafeBytes(of: uuid.uuid) { SQLiteBlob([UInt8]($0)) } }
 }

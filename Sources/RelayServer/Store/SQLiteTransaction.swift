@@ -4,6 +4,7 @@
 import GRDB
 import GRDBSQLite
 import RelayProtocol
+import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -49,27 +50,28 @@ struct SQLiteTransaction: StoreTransaction {
 
     private static let endpointColumns = """
         id, account, version, record, has_hosted, departure, departed, system, thumbprint, established, joined, inviter, address, issuer,
-            session
+            session, first
         """
 
     private func endpoint(_ row: Row) throws -> EndpointRow {
         let departure: String? = row[5]
         let departed: Int64? = row[6]
         return EndpointRow(
-            id: try Self.endpointID(row, 0),
+            id: try row.endpoint(at: 0),
             account: AccountID(row[1]),
-            version: Self.unsigned(row[2]),
-            record: try Self.bytes(row, 3),
+            version: NumberColumn.decode(row[2]),
+            record: try row.bytes(at: 3),
             hasHosted: row[4],
             departure: departure.flatMap { reason in
                 departed.map { EndpointRow.Departure(reason: Presence.Reason(rawValue: reason), time: $0) }
             },
-            system: SystemID(digest: try Self.digest(row, 7)),
+            system: SystemID(digest: try row.digest(at: 7)),
             keyThumbprint: row[8],
             isEstablished: row[9],
+            isFirst: row[15],
             joining: Joining(
                 time: Milliseconds(clamping: row[10]),
-                invitedBy: try row.hasNull(atIndex: 11) ? nil : Self.endpointID(row, 11),
+                invitedBy: try row.hasNull(atIndex: 11) ? nil : row.endpoint(at: 11),
                 address: row[12]
             ),
             login: Self.login(row, 13)
@@ -91,7 +93,7 @@ struct SQLiteTransaction: StoreTransaction {
 
     func endpoint(_ id: EndpointID) throws -> EndpointRow? {
         if let known = cache.endpoints[id] { return known.row }
-        guard let row = try Row.fetchOne(statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE id = ?"), arguments: [id.data])
+        guard let row = try Row.fetchOne(statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE id = ?"), arguments: [id.column])
         else { return nil }
         let found = try endpoint(row)
         cache.keep(.init(row: found))
@@ -103,7 +105,7 @@ struct SQLiteTransaction: StoreTransaction {
             Row.fetchCursor(
                 statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE account = ? ORDER BY id"),
                 arguments: [account.rawValue]
-            ).map { try cache.endpoints[Self.endpointID($0, 0)]?.row ?? endpoint($0) }
+            ).map { try cache.endpoints[$0.endpoint(at: 0)]?.row ?? endpoint($0) }
         )
     }
 
@@ -138,24 +140,25 @@ struct SQLiteTransaction: StoreTransaction {
     private func blobs<Kind>(_ sql: String, _ account: AccountID) throws -> [EndpointID: [Blob<Kind>]] {
         let rows = try Row.fetchCursor(statement(sql), arguments: [account.rawValue])
         var blobs: [EndpointID: [Blob<Kind>]] = [:]
-        while let row = try rows.next() { blobs[try Self.endpointID(row, 0), default: []].append(Blob(try Self.bytes(row, 1))) }
+        while let row = try rows.next() { blobs[try row.endpoint(at: 0), default: []].append(Blob(try row.bytes(at: 1))) }
         return blobs
     }
 
     func put(_ endpoint: EndpointRow) throws {
         try run(
             """
-            INSERT INTO endpoints (\(Self.endpointColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO endpoints (\(Self.endpointColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET version = excluded.version, record = excluded.record,
                 has_hosted = excluded.has_hosted, departure = excluded.departure, departed = excluded.departed,
                 system = excluded.system, established = excluded.established, issuer = excluded.issuer, session = excluded.session
                 WHERE account = excluded.account
             """,
             [
-                endpoint.id.blob, endpoint.account.rawValue, Self.signed(endpoint.version), SQLiteBlob(endpoint.record),
+                endpoint.id.blob, endpoint.account.rawValue, NumberColumn.encode(endpoint.version), SQLiteBlob(endpoint.record),
                 endpoint.hasHosted, endpoint.departure?.reason.rawValue, endpoint.departure?.time,
                 SQLiteBlob(endpoint.system.digest.bytes), endpoint.keyThumbprint, endpoint.isEstablished, endpoint.joining.time.count,
                 endpoint.joining.invitedBy?.blob, endpoint.joining.address, endpoint.login?.issuer, endpoint.login?.session,
+                endpoint.isFirst,
             ]
         )
         guard database.changesCount == 1 else { throw RowError.ofOtherAccount }
@@ -164,7 +167,7 @@ struct SQLiteTransaction: StoreTransaction {
     }
 
     func removeEndpoint(_ id: EndpointID, of account: AccountID) throws {
-        let bytes = try registrationBytes("endpoints.account = ? AND registrations.endpoint = ?", [account.rawValue, id.data])
+        let bytes = try registrationBytes("endpoints.account = ? AND registrations.endpoint = ?", [account.rawValue, id.column])
         try run("DELETE FROM endpoints WHERE id = ? AND account = ?", [id.blob, account.rawValue])
         cache.use.add(-bytes, to: account)
         // What it has said for others goes with it.
@@ -178,10 +181,10 @@ struct SQLiteTransaction: StoreTransaction {
 
     private func revocation(_ row: Row) throws -> RevocationRow {
         RevocationRow(
-            endpoint: try Self.endpointID(row, 0),
+            endpoint: try row.endpoint(at: 0),
             account: AccountID(row[1]),
             statement: try row.hasNull(atIndex: 2)
-                ? nil : .init(revoker: Self.endpointID(row, 2), revocation: Self.bytes(row, 3)),
+                ? nil : .init(revoker: row.endpoint(at: 2), revocation: row.bytes(at: 3)),
             time: row[4],
             isKept: row[5],
             keyThumbprint: row[6],
@@ -204,7 +207,7 @@ struct SQLiteTransaction: StoreTransaction {
     func revocation(of id: EndpointID) throws -> RevocationRow? {
         try Row.fetchOne(
             statement("SELECT \(Self.revocationColumns) FROM revoked WHERE id = ?"),
-            arguments: [id.data]
+            arguments: [id.column]
         ).map { try revocation($0) }
     }
 
@@ -241,8 +244,8 @@ struct SQLiteTransaction: StoreTransaction {
         try Array(
             Row.fetchCursor(
                 statement("SELECT app, version, registration FROM registrations WHERE endpoint = ? ORDER BY app"),
-                arguments: [endpoint.data]
-            ).map { RegistrationRow(appID: $0[0], version: Self.unsigned($0[1]), registration: try Self.bytes($0, 2)) }
+                arguments: [endpoint.column]
+            ).map { RegistrationRow(appID: $0[0], version: NumberColumn.decode($0[1]), registration: try $0.bytes(at: 2)) }
         )
     }
 
@@ -253,7 +256,7 @@ struct SQLiteTransaction: StoreTransaction {
             INSERT INTO registrations (endpoint, app, version, registration) VALUES (?, ?, ?, ?)
             ON CONFLICT (endpoint, app) DO UPDATE SET version = excluded.version, registration = excluded.registration
             """,
-            [endpoint.blob, registration.appID, Self.signed(registration.version), SQLiteBlob(registration.registration)]
+            [endpoint.blob, registration.appID, NumberColumn.encode(registration.version), SQLiteBlob(registration.registration)]
         )
         try registrationsChanged(of: endpoint, by: AccountUse.overhead + registration.registration.count - bytes)
     }
@@ -265,7 +268,7 @@ struct SQLiteTransaction: StoreTransaction {
     }
 
     private func registrationBytes(of appID: String, _ endpoint: EndpointID) throws -> Int {
-        try registrationBytes("registrations.endpoint = ? AND registrations.app = ?", [endpoint.data, appID])
+        try registrationBytes("registrations.endpoint = ? AND registrations.app = ?", [endpoint.column, appID])
     }
 
     /// What some registrations count.
@@ -293,7 +296,7 @@ struct SQLiteTransaction: StoreTransaction {
         if let known = cache.endpoints[endpoint]?.vouchers { return known }
         let found = try Data.fetchAll(
             statement("SELECT voucher FROM vouchers WHERE endpoint = ? ORDER BY giver"),
-            arguments: [endpoint.data]
+            arguments: [endpoint.column]
         ).map { [UInt8]($0) }
         if let row = cache.endpoints[endpoint]?.row { cache.keep(.init(row: row, vouchers: found)) }
         return found
@@ -302,7 +305,7 @@ struct SQLiteTransaction: StoreTransaction {
     func vouchers(by endpoint: EndpointID, of account: AccountID) throws -> [[UInt8]] {
         try Data.fetchAll(
             statement("SELECT voucher FROM vouchers WHERE account = ? AND giver = ? ORDER BY endpoint"),
-            arguments: [account.rawValue, endpoint.data]
+            arguments: [account.rawValue, endpoint.column]
         ).map { [UInt8]($0) }
     }
 
@@ -320,10 +323,9 @@ struct SQLiteTransaction: StoreTransaction {
 
     // MARK: Values
 
-    /// A row that cannot be, or may not be written.
+    /// A row must not be written.
     enum RowError: Error {
         case ofOtherAccount
-        case damaged
     }
 
     func statement(_ sql: String) throws -> Statement { try database.cachedStatement(sql: sql) }
@@ -351,27 +353,6 @@ struct SQLiteTransaction: StoreTransaction {
         }
         try check(sqlite3_step(statement), is: SQLITE_DONE)
     }
-
-    static func signed(_ number: UInt64) -> Int64 { Int64(bitPattern: number ^ 1 << 63) }
-
-    static func unsigned(_ number: Int64) -> UInt64 { UInt64(bitPattern: number) ^ 1 << 63 }
-
-    static func bytes(_ data: Data) -> [UInt8] { [UInt8](data) }
-
-    /// Of a column that is not null, without a copy in between.
-    static func bytes(_ row: Row, _ column: Int) throws -> [UInt8] {
-        try row.withUnsafeData(atIndex: column) { data in
-            guard let data else { throw RowError.damaged }
-            return [UInt8](data)
-        }
-    }
-
-    static func endpointID(_ row: Row, _ column: Int) throws -> EndpointID { EndpointID(digest: try digest(row, column)) }
-
-    private static func digest(_ row: Row, _ column: Int) throws -> Digest256 {
-        guard let digest = Digest256(bytes: try bytes(row, column)) else { throw RowError.damaged }
-        return digest
-    }
 }
 
 /// Bytes to be bound to a statement.
@@ -393,6 +374,5 @@ struct SQLiteBlob: StatementBinding {
 }
 
 extension EndpointID {
-    var data: Data { Data(digest.bytes) }
     var blob: SQLiteBlob { SQLiteBlob(digest.bytes) }
 }

@@ -3,20 +3,6 @@
 
 package import RelayProtocol
 
-/// An account's id: 32 base32 characters.
-package struct AccountID: Hashable, Sendable {
-    package let rawValue: String
-
-    package init(_ rawValue: String) { self.rawValue = rawValue }
-
-    /// The account that a person's first identity makes. It follows from the identity, so that a relay that lost its database gives
-    /// everybody the same one again: records and commands that are signed for it still hold.
-    package init(of identity: Identity) {
-        let digest = Digest256(hashing: Array("\(identity.issuer.utf8.count) \(identity.issuer)\(identity.subject)".utf8))
-        self.init(String(digest.description.prefix(32)))
-    }
-}
-
 /// What is stored of an endpoint.
 package struct EndpointRow: Hashable, Sendable {
     package var id: EndpointID
@@ -33,8 +19,10 @@ package struct EndpointRow: Hashable, Sendable {
     /// The JWK thumbprint of the identity key, by which an issuer knows the endpoint.
     package var keyThumbprint: String
     /// Whether it may revoke others and invite: it was the account's first endpoint, is part of the device of an established one, or was
-    /// vouched for by one. It stays so when that one is revoked.
+    /// vouched for by one.
     package var isEstablished: Bool
+    /// Whether it was the account's first endpoint, which is established by the word of no other one.
+    package var isFirst: Bool
     /// How it came into the account.
     package var joining: Joining
     /// The login of the token that it last said hello with, if that names one.
@@ -61,6 +49,7 @@ package struct EndpointRow: Hashable, Sendable {
         system: SystemID,
         keyThumbprint: String,
         isEstablished: Bool = false,
+        isFirst: Bool = false,
         joining: Joining,
         login: Login? = nil
     ) {
@@ -73,6 +62,7 @@ package struct EndpointRow: Hashable, Sendable {
         self.system = system
         self.keyThumbprint = keyThumbprint
         self.isEstablished = isEstablished
+        self.isFirst = isFirst
         self.joining = joining
         self.login = login
     }

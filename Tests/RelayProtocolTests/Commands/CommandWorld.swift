@@ -9,12 +9,12 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Senders, a relay and targets around the command state machines, with what a crash takes (memory, queues of actions,
-/// handlers, frames on the way) apart from what it leaves (committed rows). Every change is one `Step`, so that a test can
-/// choose them at random or try them all. What must never happen ends up in `violations`.
+/// Senders, a relay and targets around the command state machines. Volatile state (memory, action queues, handlers,
+/// frames in flight) is separate from durable state (committed rows). Every change is one `Step`, so a test can choose
+/// steps at random or try all of them. Violated invariants are collected in `violations`.
 struct CommandWorld: Hashable {
     enum Frame: Hashable {
-        // Between sender and relay.
+        // Frames between sender and relay.
         case send(CommandDescriptor, again: Bool)
         case cancel(CommandID)
         case acknowledge(CommandID)
@@ -22,14 +22,14 @@ struct CommandWorld: Hashable {
         case refused(CommandID, CommandRefusal)
         case progress(CommandID, CommandProgress)
         case final(CommandID, CommandFinal)
-        // Between relay and target.
+        // Frames between relay and target.
         case offer(CommandDescriptor)
         case requestCancel(CommandKey)
         case settled(CommandKey)
         case received(CommandKey)
         case result(CommandKey, digest: Digest256, CommandFinal)
 
-        /// Belongs to a request of its connection and means nothing on another.
+        /// Whether the frame answers a request of its connection and has no meaning on another connection.
         var isAnswer: Bool {
             switch self {
             case .accepted, .refused: true
@@ -38,13 +38,13 @@ struct CommandWorld: Hashable {
         }
     }
 
-    /// One direction of one connection: first in, first out.
+    /// One direction of a connection, first in, first out.
     struct Pipe: Hashable {
         var epoch: Int
         var frames: [Frame] = []
     }
 
-    /// An endpoint's connection to the relay, and what is left on the way of the one before.
+    /// An endpoint's connection to the relay, and frames of earlier connections that are still in flight.
     struct Link: Hashable {
         var epoch = 0
         var isUp = false
@@ -52,20 +52,10 @@ struct CommandWorld: Hashable {
         var down: [Pipe] = []
     }
 
+    /// What the relay has to do, in order.
     enum Task: Hashable {
-        case persist(SentCommand)
-        case note(SentCommand)
-        case signAnew(CommandID)
-        case report(CommandID, SentCommand.Report)
         case persistMailbox(MailboxCommand)
         case removeMailbox(CommandKey)
-        case persistTarget(CommandTarget.Row, highest: UInt64?)
-        case noteTarget(CommandTarget.Row)
-        case removeTarget(CommandKey)
-        case handle(CommandDescriptor, decidedAt: Int64)
-        case stopHandler(CommandKey)
-        case sendResult(CommandKey, epoch: Int)
-        case disconnect
         case frame(link: Int, epoch: Int, Frame)
     }
 
@@ -75,12 +65,16 @@ struct CommandWorld: Hashable {
         var offset: Int64 = 0
         var stored: [CommandID: SentCommand] = [:]
         var storedNumbers: [CommandLane: UInt64] = [:]
-        var rows: [CommandID: SentCommand] = [:]
-        var numbers: [CommandLane: UInt64] = [:]
-        var sending: CommandSending?
-        var queue: [Task] = []
-        /// To be stored some time.
-        var noted: [CommandID: SentCommand] = [:]
+        var machine = OutboxMachine()
+        /// Given to the journal.
+        var writes: [SenderWrite] = []
+        /// Committed, and not told yet.
+        var news: [SenderNews] = []
+        /// What the relay said, by the marks that were set for it.
+        var marked: [Int: Frame] = [:]
+        var lastMark = 0
+
+        var open: [CommandID] { stored.values.filter { !$0.isEnded }.map(\.command.id).sorted() }
     }
 
     struct Target: Hashable {
@@ -89,13 +83,11 @@ struct CommandWorld: Hashable {
         var offset: Int64 = 0
         var stored: [CommandKey: CommandTarget.Row] = [:]
         var storedHighest: [CommandLane: UInt64] = [:]
-        var machine: CommandTarget
-        var queue: [Task] = []
-        /// To be deleted some time.
-        var removals: [CommandKey] = []
-        /// Answered, and to be stored some time.
-        var noted: [CommandKey: CommandTarget.Row] = [:]
-        var hasRest: Bool { !removals.isEmpty || !noted.isEmpty }
+        var machine: InboxMachine
+        /// Given to the journal.
+        var commit: InboxMachine.Commit?
+        /// It is made, and that is not told yet.
+        var isCommitted = false
         var handlers: [CommandDescriptor] = []
         var isRevoked = false
     }
@@ -108,18 +100,18 @@ struct CommandWorld: Hashable {
         var queue: [Task] = []
     }
 
-    /// What happened, as nobody in the system knows it.
+    /// What really happened, which no node knows.
     struct History: Hashable {
         var handled: Set<CommandKey> = []
         var lastHandled: [CommandLane: UInt64] = [:]
-        /// "Handling" or an outcome was committed, at the target or the relay: only then may the target say `interrupted`.
+        /// `handling` or an outcome was committed, at the target or the relay: only then may the target report `interrupted`.
         var begun: Set<CommandKey> = []
-        /// What the target committed.
+        /// The outcomes that the target committed.
         var results: [CommandKey: CommandOutcome] = [:]
         var timedOut: Set<CommandKey> = []
         var answers: [CommandKey: CommandOutcome] = [:]
         var accepted: Set<CommandKey> = []
-        /// The sender was told that it has not run and will not.
+        /// Commands of which the sender learned that they did not run and will not run.
         var toldNotRun: Set<CommandKey> = []
         var databaseWasLost = false
         var outcomes: [CommandOutcome: Int] = [:]
@@ -129,8 +121,14 @@ struct CommandWorld: Hashable {
     enum Step: Hashable {
         case submit(sender: Int, lane: CommandLane, life: Int64)
         case cancel(sender: Int, CommandID)
+        /// An endpoint carries out one action.
         case work(Int)
-        case storeTheRest(Int)
+        /// An endpoint's journal makes a commit, or tells of it, or fails.
+        case store(Int)
+        case tell(Int)
+        case failToStore(Int)
+        /// What was put off has waited long enough.
+        case lingered(Int)
         case workAtRelay
         case deliverUp(link: Int, pipe: Int, twice: Bool)
         case deliverDown(link: Int, pipe: Int, twice: Bool)
@@ -148,18 +146,18 @@ struct CommandWorld: Hashable {
         case lie(sender: Int, CommandID, CommandFinal)
     }
 
-    /// The creation time is part of the digest here, so that bytes signed anew differ.
+    /// The creation time is part of the digest in this model, so that a new signature changes the bytes.
     var now: Int64 = 1_800_000_000_000
     let limits: Limits
     var senders: [Sender]
     var targets: [Target]
     var relay: Relay
-    /// Of the senders, then of the targets.
+    /// The links of the senders, then of the targets.
     var links: [Link]
     var ids = Identifiers()
     var history = History()
     var violations: [String] = []
-    /// The owner's check turns down every so manieth command, by its number.
+    /// The owner's check refuses commands whose number is a multiple of this.
     var refusesEvery: UInt64
 
     init(senders: Int, targets: Int, skews: [Int64], limits: Limits = Limits(), refusesEvery: UInt64 = .max) {
@@ -167,7 +165,7 @@ struct CommandWorld: Hashable {
         self.refusesEvery = refusesEvery
         self.senders = (0..<senders).map { Sender(id: .test($0), skew: skews[$0]) }
         self.targets = (0..<targets).map {
-            Target(id: .test(100 + $0), skew: skews[senders + $0], machine: CommandTarget(limits: limits))
+            Target(id: .test(100 + $0), skew: skews[senders + $0], machine: InboxMachine(CommandTarget(limits: limits)))
         }
         self.relay = Relay(began: 1_800_000_000_000 - 100 * 86_400_000)
         self.links = Array(repeating: Link(), count: senders + targets)
@@ -176,11 +174,12 @@ struct CommandWorld: Hashable {
     mutating func apply(_ step: Step) {
         switch step {
         case .submit(let sender, let lane, let life): submit(sender, lane, life)
-        case .cancel(let sender, let id): change(sender, id) { $0.cancel() }
-        case .work(let node) where node < senders.count: workAtSender(node)
-        case .work(let node): workAtTarget(node - senders.count)
-        case .storeTheRest(let node) where node < senders.count: storeNoted(node)
-        case .storeTheRest(let node): storeTheRest(node - senders.count)
+        case .cancel(let sender, let id): cancel(sender, id)
+        case .work(let node): if node < senders.count { workAtSender(node) } else { workAtTarget(node - senders.count) }
+        case .store(let node): if node < senders.count { storeAtSender(node) } else { storeAtTarget(node - senders.count) }
+        case .tell(let node): if node < senders.count { tellSender(node) } else { tellTarget(node - senders.count) }
+        case .failToStore(let node): if node < senders.count { failAtSender(node) } else { failAtTarget(node - senders.count) }
+        case .lingered(let node): lingered(node)
         case .workAtRelay: workAtRelay()
         case .deliverUp(let link, let pipe, let twice): deliverUp(link, pipe, twice)
         case .deliverDown(let link, let pipe, let twice): deliverDown(link, pipe, twice)
@@ -196,14 +195,33 @@ struct CommandWorld: Hashable {
         case .tick:
             for key in relay.rows.keys.sorted(by: CommandWorld.inOrder) { changeMailbox(key) { $0.timePassed(now: $1) } }
         case .answer(let target, let key, let outcome): answer(target, key, outcome)
-        case .timeOut(let target, let key):
-            history.timedOut.insert(key)
-            perform(target, targets[target].machine.handlerTimedOut(key, clock(target)))
+        case .timeOut(let target, let key): timeOut(target, key)
         case .revoke(let target): revoke(target)
         case .forge(let target, let command):
-            perform(target, targets[target].machine.offered(command, check: .forged(reason: "forged"), clock(target)))
-        case .lie(let sender, let id, let final): change(sender, id) { $0.ended(final, receiptIsValid: false) }
+            targets[target].machine.offered(command, check: .forged(reason: "forged"), clock(target))
+        case .lie(let sender, let id, let final): senders[sender].machine.ended(id, final, receiptIsValid: false)
         }
+    }
+
+    private mutating func lingered(_ node: Int) {
+        now += WriteBehindBuffer<CommandKey, CommandKey>.delay
+        if node < senders.count { senders[node].machine.timePassed() } else { targets[node - senders.count].machine.timePassed() }
+    }
+
+    /// What an endpoint can do by itself.
+    func due(_ node: Int) -> [Step] {
+        let (works, stores, tells, lingers): (Bool, Bool, Bool, Bool)
+        if node < senders.count {
+            let sender = senders[node]
+            (works, stores, tells) = (sender.machine.hasWork, !sender.writes.isEmpty, !sender.news.isEmpty)
+            lingers = sender.machine.hasNoted
+        } else {
+            let target = targets[node - senders.count]
+            (works, stores, tells) = (target.machine.hasWork, target.commit != nil && !target.isCommitted, target.isCommitted)
+            lingers = target.machine.hasUnwritten
+        }
+        return (works ? [.work(node)] : []) + (stores ? [.store(node)] : []) + (tells ? [.tell(node)] : [])
+            + (lingers && !works && !stores && !tells ? [.lingered(node)] : [])
     }
 
     // MARK: Connections
@@ -219,7 +237,7 @@ struct CommandWorld: Hashable {
             for key in relay.rows.keys.sorted(by: CommandWorld.inOrder) where key.sender == senders[node].id {
                 changeMailbox(key) { row, _ in row.senderConnected() }
             }
-            resend(node)
+            senders[node].machine.connected()
         } else {
             let target = node - senders.count
             targets[target].offset = -targets[target].skew
@@ -229,20 +247,19 @@ struct CommandWorld: Hashable {
                 .sorted { CommandWorld.inOrder($0.key, $1.key) }
             relay.deliveries[target] = CommandDelivery(mailbox: mailbox)
             offerNext(target)
-            perform(target, targets[target].machine.connected())
+            targets[target].machine.connected()
         }
     }
 
-    mutating func resend(_ sender: Int) {
-        var sending = CommandSending(commands: senders[sender].rows.values.filter { !$0.isEnded }.map(\.command))
-        let first = sending.start()
-        senders[sender].sending = sending
-        for id in first { change(sender, id) { $0.connected() } }
-    }
-
     mutating func disconnect(_ node: Int) {
+        guard links[node].isUp else { return }
         links[node].isUp = false
-        if node < senders.count { senders[node].sending = nil } else { relay.deliveries[node - senders.count] = nil }
+        if node < senders.count {
+            senders[node].machine.disconnected()
+        } else {
+            relay.deliveries[node - senders.count] = nil
+            targets[node - senders.count].machine.disconnected()
+        }
     }
 
     mutating func transmit(_ link: Int, _ epoch: Int, _ frame: Frame, up: Bool) {
@@ -257,7 +274,7 @@ struct CommandWorld: Hashable {
     mutating func deliverUp(_ link: Int, _ pipe: Int, _ twice: Bool) {
         guard links[link].up.indices.contains(pipe), let frame = links[link].up[pipe].frames.first else { return }
         let epoch = links[link].up[pipe].epoch
-        // The relay takes no command from a connection once a newer one of the same endpoint has said hello.
+        // The relay accepts no command from a connection after a newer one of the same endpoint has said hello.
         let isSend = if case .send = frame { true } else { false }
         if !(twice && !isSend) { links[link].up[pipe].frames.removeFirst() }
         if isSend, epoch < links[link].epoch { return }
@@ -277,24 +294,7 @@ struct CommandWorld: Hashable {
     mutating func crash(_ node: Int) {
         disconnect(node)
         links[node].down = []
-        if node < senders.count {
-            senders[node].queue = []
-            senders[node].noted = [:]
-            senders[node].rows = senders[node].stored
-            senders[node].numbers = senders[node].storedNumbers
-        } else {
-            let target = node - senders.count
-            targets[target].queue = []
-            targets[target].removals = []
-            targets[target].noted = [:]
-            targets[target].handlers = []
-            targets[target].machine = CommandTarget(
-                limits: limits,
-                highestNumbers: targets[target].storedHighest,
-                rows: Array(targets[target].stored.values)
-            )
-            perform(target, targets[target].machine.start(clock(target)))
-        }
+        if node < senders.count { crashSender(node) } else { crashTarget(node - senders.count) }
     }
 
     mutating func crashRelay(_ losingDatabase: Bool) {
@@ -309,7 +309,7 @@ struct CommandWorld: Hashable {
             history.databaseWasLost = true
         }
         relay.rows = relay.stored
-        // Who was removed while the relay was down or in the middle of it.
+        // Removes the commands of targets that were revoked while the relay was down or was removing them.
         for target in targets where target.isRevoked { removeCommands(for: target.id) }
     }
 
@@ -325,7 +325,7 @@ struct CommandWorld: Hashable {
         }
     }
 
-    // MARK: Pieces
+    // MARK: Helpers
 
     static func digest(_ id: CommandID, _ number: Int64) -> Digest256 {
         Digest256(hashing: withUnsafeBytes(of: id.uuid.uuid) { Array($0) } + withUnsafeBytes(of: number) { Array($0) })
@@ -345,7 +345,7 @@ extension MailboxCommand {
     var isFinal: Bool { if case .final = state { true } else { false } }
 }
 
-/// Ids in the order in which they were made.
+/// Generates ids in ascending order.
 struct Identifiers: Hashable {
     private var count: UInt8 = 0
     private var high: UInt8 = 0

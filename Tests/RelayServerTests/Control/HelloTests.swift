@@ -60,7 +60,7 @@ import Testing
 
     @Test func withURLsOnlyTheirOriginsCount() async throws {
         let rejected = try await Self.reject(
-            configure: { $0.urls = [WebOrigin(scheme: "https", host: "relay.example", port: 443)] },
+            configure: { $0.urls = [Origin(scheme: "https", host: "relay.example", port: 443)] },
             hello: { endpoint, challenge, relay in
                 try endpoint.hello(nonce: challenge.nonce.bytes, relay: challenge.relay, origin: relay.origin)
             }
@@ -136,6 +136,17 @@ import Testing
         #expect(rejected.retry)
         #expect(core.connected.isEmpty)
         #expect(core.disconnected.isEmpty)
+    }
+
+    /// By a token that is over: what it has to know is not that.
+    @Test func anEndpointThatWasRevokedIsToldSo() async throws {
+        let core = RecordingCore(isRevoked: true)
+        let rejected = try await Self.reject(core: core) { endpoint, challenge, relay in
+            try endpoint.hello(nonce: challenge.nonce.bytes, relay: challenge.relay, origin: relay.origin, token: FixedTokens.expired)
+        }
+        #expect(rejected.code == .endpointRevoked)
+        #expect(rejected.retry == false)
+        #expect(core.connected.isEmpty)
     }
 
     @Test func whatTheCoreRejectsIsPassedOn() async throws {

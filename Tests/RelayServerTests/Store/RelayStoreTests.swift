@@ -96,7 +96,7 @@ import Darwin
         first.hasHosted = true
         first.departure = .init(reason: .suspended, time: 5)
         second.record = [9]
-        second.isEstablished = true
+        (second.isEstablished, second.isFirst) = (true, true)
         second.joining = Joining(time: 7, invitedBy: first.id, address: "2001:db8::1")
         second.login = Login(issuer: "embedded", session: "s")
         let stranger = EndpointRow.sample(3, other)
@@ -296,7 +296,7 @@ extension EndpointRow {
             version: UInt64(number),
             record: [UInt8(truncatingIfNeeded: number)],
             system: SystemID(digest: id.digest),
-            keyThumbprint: Base64URL.encode(id.digest.bytes),
+            keyThumbprint: Base64.url.encode(id.digest.bytes),
             joining: Joining(time: Milliseconds(clamping: Int64(number)))
         )
     }

@@ -56,6 +56,19 @@ import Foundation
         }
     }
 
+    /// Neither for itself nor with what comes after it.
+    @Test func whatFailsCountsNothing() async throws {
+        let (store, account) = (try SQLiteStore(), AccountID("account"))
+        await #expect(throws: TestError.self) {
+            try await store.transact { store in
+                try #require(store as? SQLiteTransaction).cache.use.add(100, to: account)
+                throw TestError("no")
+            }
+        }
+        try await store.transact { _ in }
+        #expect(try await store.transact { try $0.storedBytes(of: account) } == 0)
+    }
+
     @Test func aStoreIsOpenedOnceAndAgainWhenItIsClosed() async throws {
         let directory = try temporaryDirectory()
         let first = try SQLiteStore(directory: directory)
@@ -85,70 +98,6 @@ import Foundation
         try store.database.write { try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('999 of tomorrow')") }
         store.close()
         #expect(throws: StoreError.tooNew(directory + "/relay.sqlite")) { try SQLiteStore(directory: directory) }
-    }
-
-    @Test func anOlderDatabaseKeepsItsCommands() async throws {
-        let directory = try temporaryDirectory()
-        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
-        let account = AccountID(of: Identity(issuer: "a", subject: "b"))
-        let (sender, target) = (EndpointRow.sample(1, account).id, EndpointRow.sample(2, account).id)
-        let commands = try (1...4).map { try CommandDescriptor.sample($0, sender, target) }
-        let states: [MailboxCommand.State] = [
-            .stored, .offered(received: false, cancelRequested: true),
-            .final(CommandFinal(outcome: .failed(reason: "x"), receipt: [1, 2], reply: [3]), since: 9),
-            .final(CommandFinal(attestedByRelay: .indeterminate(.targetLost)), since: 9),
-        ]
-        let columns: [(state: String, cancel: Int, ended: Int?, outcome: String?, receipt: [UInt8]?, reply: [UInt8]?)] = [
-            ("stored", 0, nil, nil, nil, nil), ("offered", 1, nil, nil, nil, nil),
-            ("final", 0, 9, try ValueSetEncoder().encode(CommandOutcome.failed(reason: "x")).json(), [1, 2], [3]),
-            ("final", 0, 9, try ValueSetEncoder().encode(CommandOutcome.indeterminate(.targetLost)).json(), nil, nil),
-        ]
-        let old = try DatabaseQueue(path: directory + "/relay.sqlite")
-        try SQLiteSchema.migrator.migrate(old, upTo: "1 accounts, endpoints, commands")
-        try await old.write { database in
-            try database.execute(sql: "INSERT INTO accounts VALUES (?, 1)", arguments: [account.rawValue])
-            for (command, column) in zip(commands, columns) {
-                try database.execute(
-                    sql: """
-                        INSERT INTO commands (account, sender, id, target, app, number, created, expires, digest, size, state, received,
-                            cancel_requested, ended, outcome, result_size, deadline)
-                        VALUES (?, ?, ?, ?, 'app', ?, 10, 1000, ?, ?, ?, 0, ?, ?, ?, 0, 7)
-                        """,
-                    arguments: [
-                        account.rawValue, sender.data, withUnsafeBytes(of: command.id.uuid.uuid) { Data($0) }, target.data,
-                        SQLiteTransaction.signed(command.number), Data(command.digest.bytes), command.size, column.state, column.cancel,
-                        column.ended, column.outcome,
-                    ]
-                )
-                let sequence = database.lastInsertedRowID
-                if let receipt = column.receipt {
-                    let reply = column.reply.map { Data($0) }
-                    try database.execute(sql: "INSERT INTO command_results VALUES (?, ?, ?)", arguments: [sequence, Data(receipt), reply])
-                }
-                guard column.ended == nil else { continue }
-                try database.execute(sql: "INSERT INTO command_blobs VALUES (?, ?)", arguments: [sequence, Data([UInt8(command.size)])])
-            }
-        }
-        try old.close()
-        let store = try SQLiteStore(directory: directory)
-        for (command, state) in zip(commands, states) {
-            let key = StoredCommandKey(account: account, command: command.key)
-            #expect(try await store.transact { try $0.command(key) } == MailboxCommand(restoring: command, state: state))
-            let blob = try await store.transact { try $0.blob(of: key) }
-            if case .final = state { #expect(blob == nil) } else { #expect(blob == [UInt8(command.size)]) }
-        }
-        let seen = try await store.transact { store in
-            (
-                try store.mailbox(of: target, account: account), try store.mailboxUse(of: target, account: account),
-                try store.outcomesUse(of: sender, account: account), try store.dueCommands(at: 7, limit: 9).count,
-                try store.highestNumber(in: commands[0].lane, account: account)
-            )
-        }
-        #expect(seen.0 == Array(commands.prefix(2)))
-        #expect(seen.1 == MailboxUse(commands: 2, bytes: 1 + 2))
-        #expect(seen.2 == MailboxUse(commands: 2, bytes: 3))
-        #expect(seen.3 == 4)
-        #expect(seen.4 == 4)
     }
 
     /// A large blob is many pages, of which a change of state writes one.

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import NIOCore
+import Synchronization
+
+/// Counts the connections that are not authenticated, for each address, so that one address cannot take all the sockets there are. A
+/// connection counts until it is welcomed as an endpoint's, or closed.
+///
+/// A trusted proxy's connection counts for the client whose request it brings, and while it brings none for the proxy.
+package final class UnauthenticatedConnections: Sendable {
+    fileprivate enum Owner: Hashable {
+        /// `nil`: connections over a Unix socket come from any process that may open it, and count as one address.
+        case client(IPNetwork?)
+        case proxy(IPAddress)
+    }
+
+    let policy = AdmissionPolicy.standard
+    private let allowed: Int
+    private let proxies: TrustedProxies
+    private let counts = Mutex<[Owner: Int]>([:])
+    private let all = Atomic(0)
+
+    package init(allowed: Int, proxies: TrustedProxies = TrustedProxies()) {
+        self.allowed = allowed
+        self.proxies = proxies
+    }
+
+    /// Lets a connection in; `nil` if its address has as many as it may.
+    package func admit(_ address: SocketAddress?) -> Ticket? {
+        let proxy = proxies.proxy(at: address)
+        let owner = proxy.map { Owner.proxy($0) } ?? .client(IPAddress(address)?.network)
+        guard counts.withLock({ add(owner, to: &$0) }) else { return nil }
+        all.wrappingAdd(1, ordering: .relaxed)
+        return Ticket(owner: owner, peer: address, proxy: proxy, counter: self)
+    }
+
+    /// How many there are now.
+    package var total: Int { all.load(ordering: .relaxed) }
+    /// Whether each has to take less of the relay.
+    package var areMany: Bool { total > policy.manyUnauthenticated }
+
+    private func add(_ owner: Owner, to counts: inout [Owner: Int]) -> Bool {
+        let count = counts[owner, default: 0]
+        let most = if case .proxy = owner { allowed * policy.proxyFactor } else { allowed }
+        guard count < most else { return false }
+        counts[owner] = count + 1
+        return true
+    }
+
+    private func remove(_ owner: Owner, from counts: inout [Owner: Int]) {
+        guard let count = counts[owner] else { return }
+        counts[owner] = count > 1 ? count - 1 : nil
+    }
+
+    /// One connection's place; given back once, whoever comes first.
+    package final class Ticket: Sendable {
+        private let peer: SocketAddress?
+        private let proxy: IPAddress?
+        private let counter: UnauthenticatedConnections
+        /// `nil` when it was given back.
+        private let owner: Mutex<Owner?>
+        private let source: Mutex<IPAddress?>
+
+        fileprivate init(owner: Owner, peer: SocketAddress?, proxy: IPAddress?, counter: UnauthenticatedConnections) {
+            self.peer = peer
+            self.proxy = proxy
+            self.counter = counter
+            self.owner = Mutex(owner)
+            self.source = Mutex(IPAddress(peer))
+        }
+
+        /// The address of the client: where the connection comes from, or where a trusted proxy says that its last request does. `nil` for
+        /// a Unix socket.
+        package var client: IPAddress? { source.withLock { $0 } }
+
+        /// A request has come; a proxy's counts for its client from now on.
+        /// - Parameter forwardedFor: the fields of that name.
+        /// - Returns: whether the client may have one more.
+        package func requestBegins(forwardedFor: @autoclosure () -> [String]) -> Bool {
+            guard proxy != nil else { return true }
+            let client = counter.proxies.client(of: peer, forwardedFor: forwardedFor())
+            source.withLock { $0 = client }
+            return move(to: .client(client?.network))
+        }
+
+        /// The request was answered; what a proxy's connection brings next may be another client's.
+        package func requestEnds() {
+            guard let proxy else { return }
+            // Where there is no room the client keeps it: a connection that is there is counted.
+            _ = move(to: .proxy(proxy))
+        }
+
+        private func move(to new: Owner) -> Bool {
+            owner.withLock { owner in
+                guard let old = owner, old != new else { return true }
+                let isMoved = counter.counts.withLock { counts in
+                    guard counter.add(new, to: &counts) else { return false }
+                    counter.remove(old, from: &counts)
+                    return true
+                }
+                if isMoved { owner = new }
+                return isMoved
+            }
+        }
+
+        package func release() {
+            let owner = owner.withLock { owner in
+                defer { owner = nil }
+                return owner
+            }
+            guard let owner else { return }
+            counter.all.wrappingSubtract(1, ordering: .relaxed)
+            counter.counts.withLock { counter.remove(owner, from: &$0) }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+/// Checks access tokens.
+package protocol TokenVerifying: Sendable {
+    /// Calls back once, from any thread.
+    /// - Parameter endpointKey: what a bound token must be bound to.
+    func verify(
+        token: String,
+        endpointKey: SigningPublicKey,
+        completion: @escaping @Sendable (Result<AcceptedToken, TokenRefusal>) -> Void
+    )
+    /// Calls back once, from any thread, when a login is withdrawn; at once if it was before.
+    func follow(_ login: Login, withdrawn: @escaping @Sendable () -> Void) -> LoginFollower
+}
+
+/// What a good token says.
+package struct AcceptedToken: Hashable, Sendable {
+    package var identity: Identity
+    /// Whether an identity seen for the first time makes an account.
+    package var mayMakeAccount: Bool
+    /// Milliseconds since 1970.
+    package var expires: Milliseconds
+    /// What it allows.
+    package var scopes: Set<RelayScope>
+    /// The login it comes from, if it says.
+    package var login: Login?
+    /// The endpoint whose invitation the login began with, if the token says so.
+    package var inviter: EndpointID?
+
+    package init(
+        identity: Identity,
+        mayMakeAccount: Bool,
+        expires: Milliseconds,
+        scopes: Set<RelayScope>,
+        login: Login? = nil,
+        inviter: EndpointID? = nil
+    ) {
+        self.identity = identity
+        self.mayMakeAccount = mayMakeAccount
+        self.expires = expires
+        self.scopes = scopes
+        self.login = login
+        self.inviter = inviter
+    }
+}
+
+/// Why a token does not count.
+package struct TokenRefusal: Error, Hashable, Sendable {
+    package var code: ControlErrorCode
+    /// For people; never the token.
+    package var message: String
+
+    package init(code: ControlErrorCode, message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    static let endpointRevoked = TokenRefusal(code: .endpointRevoked, message: "this endpoint was revoked")
+}

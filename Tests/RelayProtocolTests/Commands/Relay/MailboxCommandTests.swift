@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Testing
+
+@testable import RelayProtocol
+
+@Suite struct MailboxCommandTests {
+    private let command = CommandDescriptor.test(number: 1)
+    private let done = CommandFinal(outcome: .succeeded, receipt: [1], reply: [2])
+    private let early: Int64 = 1_000_000_001
+    private let late: Int64 = 1_000_060_000
+
+    private func stored(inDoubt: Bool = false) -> MailboxCommand {
+        MailboxCommand.store(command, inDoubt: inDoubt).0
+    }
+
+    private func offered() -> MailboxCommand {
+        var row = stored()
+        _ = row.offer(now: early)
+        return row
+    }
+
+    private func final(_ outcome: CommandOutcome) -> MailboxCommand.State {
+        .final(CommandFinal(attestedByRelay: outcome), since: late)
+    }
+
+    @Test func isAcceptedAfterTheCommit() {
+        let (row, actions) = MailboxCommand.store(command, inDoubt: false)
+        #expect(actions == [.persist(row), .accept])
+    }
+
+    @Test func offerIsWrittenBeforeItLeaves() {
+        var row = stored()
+        #expect(row.offer(now: early) == [.persist(row), .offer])
+        #expect(row.offer(now: early) == [.offer])
+    }
+
+    @Test func sameBytesGetTheSameAnswer() {
+        var row = offered()
+        #expect(row.sentAgain(digest: command.digest) == [.accept])
+        #expect(row.sentAgain(digest: Digest256(hashing: [7, 7])) == [.refuse(CommandRefusal(.idConflict, mayHaveRun: true))])
+        _ = row.received()
+        #expect(row.sentAgain(digest: command.digest) == [.accept, .progress(.delivered)])
+        _ = row.ended(done, digest: command.digest, now: early)
+        #expect(row.sentAgain(digest: command.digest) == [.accept, .final(done)])
+        #expect(row.senderConnected() == [.final(done)])
+    }
+
+    @Test func resultIsSettledAfterTheCommit() {
+        var row = offered()
+        #expect(row.ended(done, digest: command.digest, now: early) == [.answered, .persist(row), .final(done), .settle])
+        let other = CommandFinal(outcome: .declined, receipt: [3], reply: nil)
+        #expect(row.ended(other, digest: command.digest, now: early) == [.answered, .settle])
+        #expect(row.state == .final(done, since: early))
+    }
+
+    @Test func resultAboutOtherBytesChangesNothing() {
+        var row = offered()
+        #expect(row.ended(done, digest: Digest256(hashing: [7, 7]), now: early) == [.answered, .settle])
+        #expect(row == offered())
+    }
+
+    @Test func receivedIsIdempotent() {
+        var row = offered()
+        #expect(row.received() == [.answered, .note(row), .progress(.delivered)])
+        #expect(row.received() == [.answered])
+    }
+
+    @Test func onlyWhatWasNeverOfferedExpiresAtTheRelay() {
+        var never = stored()
+        #expect(never.timePassed(now: late - 1) == [])
+        _ = never.timePassed(now: late)
+        #expect(never.state == final(.expired))
+        var row = offered()
+        #expect(row.timePassed(now: late + CommandPeriod.grace - 1) == [])
+        _ = row.timePassed(now: late + CommandPeriod.grace)
+        #expect(row.state == .final(CommandFinal(attestedByRelay: .indeterminate(.targetLost)), since: late + CommandPeriod.grace))
+    }
+
+    @Test func expiredIsNotOfferedAnyMore() {
+        var row = stored()
+        #expect(row.offer(now: late) == [.answered, .persist(row), .final(CommandFinal(attestedByRelay: .expired))])
+    }
+
+    @Test func inDoubtTheTargetDecides() {
+        var row = stored(inDoubt: true)
+        #expect(row.timePassed(now: late) == [])
+        #expect(row.cancel(now: late) == [.persist(row), .requestCancel])
+        #expect(row.offer(now: late) == [.offer, .requestCancel])
+    }
+
+    @Test func cancelEndsOnlyWhatWasNeverOffered() {
+        var never = stored()
+        _ = never.cancel(now: late)
+        #expect(never.state == final(.cancelled))
+        var row = offered()
+        #expect(row.cancel(now: early) == [.persist(row), .requestCancel])
+        #expect(row.cancel(now: early) == [.requestCancel])
+        _ = row.received()
+        #expect(row.offer(now: early) == [.offer, .requestCancel])
+    }
+
+    @Test func removedTargetHasNotRunWhatItWasNeverOffered() {
+        var never = stored()
+        _ = never.targetRemoved(now: late)
+        #expect(never.state == final(.cancelled))
+        var row = offered()
+        _ = row.targetRemoved(now: late)
+        #expect(row.state == final(.indeterminate(.targetLost)))
+        #expect(row.targetRemoved(now: late) == [])
+    }
+
+    @Test func outcomeWaitsForTheAcknowledgementOrAWeek() {
+        var row = offered()
+        #expect(row.acknowledged() == [])
+        _ = row.ended(done, digest: command.digest, now: late)
+        #expect(row.acknowledged() == [.remove])
+        #expect(row.timePassed(now: late + CommandPeriod.retention - 1) == [])
+        #expect(row.timePassed(now: late + CommandPeriod.retention) == [.remove])
+    }
+
+    @Test func timesAtTheEdgeDoNotTrap() {
+        let (row, _) = MailboxCommand.store(.test(number: 1, created: .max, expires: .max), inDoubt: true)
+        #expect(row.nextDeadline == .max)
+        var ended = MailboxCommand(restoring: command, state: .final(done, since: .max))
+        #expect(ended.timePassed(now: 0) == [])
+    }
+}
+
+@Suite struct CommandAdmissionTests {
+    private let now: Int64 = 1_000_000_000_000
+    private let minute: Int64 = 60_000
+
+    private func check(
+        created: Int64 = 0,
+        life: Int64 = 3_600_000,
+        size: Int = 100,
+        number: UInt64 = 5,
+        again: Bool = false,
+        known: Bool = true,
+        highest: UInt64? = nil,
+        began: Int64 = 0,
+        mailbox: MailboxUse = MailboxUse(),
+        replies: MailboxUse = MailboxUse()
+    ) -> Result<Bool, CommandRefusal> {
+        let command = CommandDescriptor.test(number: number, created: now + created, expires: now + created + life, size: size)
+        let admission = CommandAdmission(databaseBegan: began)
+        return Result { () throws(CommandRefusal) in
+            try admission.check(
+                command,
+                again: again,
+                now: now,
+                targetIsKnown: known,
+                highestNumber: highest,
+                mailbox: mailbox,
+                repliesWaiting: replies
+            )
+        }
+    }
+
+    private func refused(_ reason: CommandRefusal.Reason, mayHaveRun: Bool = false) -> Result<Bool, CommandRefusal> {
+        .failure(CommandRefusal(reason, mayHaveRun: mayHaveRun))
+    }
+
+    @Test func admitsWhatIsInOrder() {
+        #expect(check() == .success(false))
+        #expect(check(highest: 4) == .success(false))
+    }
+
+    @Test func creationTimeIsWithinFiveMinutes() {
+        #expect(check(created: 5 * minute) == .success(false))
+        #expect(check(created: -5 * minute) == .success(false))
+        #expect(check(created: 5 * minute + 1) == refused(.clockSkew))
+        #expect(check(created: -5 * minute - 1) == refused(.clockSkew))
+        #expect(check(created: 5 * minute + 1, again: true) == refused(.clockSkew))
+        #expect(check(created: -30 * minute, again: true) == .success(false))
+    }
+
+    @Test func livesForFourWeeksAtMost() {
+        #expect(check(life: CommandPeriod.longestLife) == .success(false))
+        #expect(check(life: CommandPeriod.longestLife + 1) == refused(.livesTooLong))
+        #expect(check(created: -2 * minute, life: 2 * minute) == refused(.expired))
+    }
+
+    @Test func namesTheLimit() {
+        let size = Limits()[.commandBytes]
+        #expect(check(size: size) == .success(false))
+        #expect(
+            check(size: size + 1) == refused(.limit(LimitExceeded(limit: .commandBytes, allowed: size, requested: size + 1)))
+        )
+        #expect(check(mailbox: MailboxUse(commands: 999)) == .success(false))
+        #expect(
+            check(mailbox: MailboxUse(commands: 1_000))
+                == refused(.limit(LimitExceeded(limit: .mailboxCommands, allowed: 1_000, requested: 1_001)))
+        )
+        #expect(
+            check(mailbox: MailboxUse(bytes: 64 << 20))
+                == refused(.limit(LimitExceeded(limit: .mailboxBytes, allowed: 64 << 20, requested: 64 << 20 + 100)))
+        )
+        #expect(
+            check(replies: MailboxUse(commands: 1_000))
+                == refused(.limit(LimitExceeded(limit: .mailboxCommands, allowed: 1_000, requested: 1_001)))
+        )
+    }
+
+    @Test func numbersOfALaneGrow() {
+        #expect(check(highest: 5) == refused(.numberPassed))
+        #expect(check(again: true, highest: 5) == refused(.numberPassed))
+    }
+
+    @Test func youngDatabaseIsInDoubt() {
+        #expect(check(created: -30 * minute, again: true, began: now - 35 * minute) == .success(true))
+        #expect(check(created: -30 * minute, again: true, began: now - 35 * minute - 1) == .success(false))
+        #expect(check(created: -minute, again: false, began: now) == .success(false))
+        #expect(check(again: true, known: false, began: now) == refused(.targetUnknown, mayHaveRun: true))
+        #expect(check(again: true, highest: 9, began: now) == .success(true))
+        // A command that was lost with the database is accepted even if the mailbox has filled since.
+        #expect(check(again: true, began: now, mailbox: MailboxUse(commands: 1_500)) == .success(true))
+    }
+
+    @Test func removedOutcomeIsInDoubt() {
+        let week = CommandPeriod.retention
+        let life = CommandPeriod.longestLife
+        #expect(check(created: -week + 5 * minute, life: life, again: true) == .success(true))
+        #expect(check(created: -week + 5 * minute + 1, life: life, again: true) == .success(false))
+    }
+
+    @Test func youngDatabaseLetsTargetsKeepUnknownResults() {
+        let admission = CommandAdmission(databaseBegan: now)
+        #expect(!admission.settlesUnknownResult(now: now + CommandPeriod.retention - 1))
+        #expect(admission.settlesUnknownResult(now: now + CommandPeriod.retention))
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Testing
+
+@testable import RelayProtocol
+
+@Suite struct SentCommandTests {
+    private let command = CommandDescriptor.test(number: 1)
+    private let done = CommandFinal(outcome: .succeeded, receipt: [1], reply: [2])
+
+    private func sent() -> SentCommand {
+        var row = SentCommand.prepare(command, isConnected: true).0
+        _ = row.connected()
+        return row
+    }
+
+    private func accepted() -> SentCommand {
+        var row = sent()
+        _ = row.accepted()
+        return row
+    }
+
+    private func certain(_ reason: CommandRefusal.Reason) -> CommandRefusal { CommandRefusal(reason, mayHaveRun: false) }
+    private func doubtful(_ reason: CommandRefusal.Reason) -> CommandRefusal { CommandRefusal(reason, mayHaveRun: true) }
+
+    @Test func isStoredBeforeItIsSent() {
+        var (row, actions) = SentCommand.prepare(command, isConnected: true)
+        #expect(actions == [.persist(row)])
+        // Sending it needs no second write: the stored row already says `sent`.
+        #expect(row.state == .queued)
+        #expect(row.stored.state == .sent)
+        actions = row.connected()
+        #expect(actions == [.send(again: false)])
+        #expect(row == row.stored)
+        #expect(row.connected() == [.send(again: true)])
+    }
+
+    @Test func queuedCommandIsWithdrawnAndHasNoOutcome() {
+        var (row, _) = SentCommand.prepare(command, isConnected: true)
+        #expect(row.ended(done, receiptIsValid: true) == [.reject])
+        #expect(row.progressed(.delivered) == [])
+        #expect(row.refused(certain(.expired)) == [])
+        #expect(row.cancel() == [.persist(row), .answered, .report(.withdrawn)])
+        #expect(row.state == .withdrawn)
+    }
+
+    @Test func waitsForAConnection() {
+        var (row, actions) = SentCommand.prepare(command, isConnected: false)
+        #expect(actions == [.persist(row)])
+        actions = row.connected()
+        #expect(row.state == .sent)
+        #expect(actions == [.persist(row), .send(again: false)])
+        #expect(row.connected() == [.send(again: true)])
+    }
+
+    @Test func acceptedCommandIsSentAgainOnEveryConnection() {
+        var row = sent()
+        #expect(row.accepted() == [.note(row), .report(.status(.accepted)), .answered])
+        #expect(row.connected() == [.send(again: true)])
+        #expect(row.accepted() == [.answered])
+    }
+
+    @Test func statusesGoForwardOnly() {
+        var row = accepted()
+        #expect(row.progressed(.delivered) == [.note(row), .report(.status(.delivered))])
+        #expect(row.progressed(.waking) == [])
+        #expect(row.progressed(.delivered) == [])
+    }
+
+    @Test func finalIsStoredThenToldThenAcknowledged() {
+        var row = accepted()
+        let actions = row.ended(done, receiptIsValid: true)
+        #expect(row.state == .final(done))
+        #expect(actions == [.persist(row), .answered, .report(.status(.final(.succeeded, attestedBy: .target))), .acknowledge])
+    }
+
+    @Test func secondFinalIsAcknowledgedAndIgnored() {
+        var row = accepted()
+        _ = row.ended(done, receiptIsValid: true)
+        #expect(row.ended(CommandFinal(attestedByRelay: .expired), receiptIsValid: false) == [.acknowledge])
+        #expect(row.state == .final(done))
+        #expect(row.connected() == [.answered])
+    }
+
+    @Test func finalWithoutAValidReceiptIsRejected() {
+        var row = accepted()
+        #expect(row.ended(done, receiptIsValid: false) == [.reject])
+        #expect(row.state == .accepted(.accepted))
+    }
+
+    @Test(arguments: [
+        CommandOutcome.succeeded, .declined, .unsupported, .failed(reason: ""), .indeterminate(.interrupted), .indeterminate(.timedOut),
+    ])
+    func relayCannotAttestWhatTheHandlerDid(_ outcome: CommandOutcome) {
+        var row = accepted()
+        #expect(row.ended(CommandFinal(attestedByRelay: outcome), receiptIsValid: true) == [.reject])
+        #expect(!row.isEnded)
+    }
+
+    @Test(arguments: [CommandOutcome.expired, .cancelled, .indeterminate(.targetLost)])
+    func relayAttestsWhatItMay(_ outcome: CommandOutcome) {
+        var row = sent()
+        #expect(row.ended(CommandFinal(attestedByRelay: outcome), receiptIsValid: false).last == .acknowledge)
+        #expect(row.isEnded)
+    }
+
+    @Test func certainRefusalIsPassedOn() {
+        var row = sent()
+        let refusal = certain(.limit(LimitExceeded(limit: .mailboxCommands, allowed: 1, requested: 2)))
+        #expect(row.refused(refusal) == [.persist(row), .answered, .report(.refused(refusal))])
+        #expect(row.state == .refused(refusal))
+        #expect(row.accepted() == [.answered])
+        #expect(row.state == .refused(refusal))
+    }
+
+    @Test func doubtfulRefusalIsTriedAgain() {
+        var row = sent()
+        #expect(row.refused(doubtful(.other(code: "rateLimited"))) == [.retryLater])
+        #expect(row.connected() == [.send(again: true)])
+    }
+
+    @Test(arguments: [CommandRefusal.Reason.expired, .targetUnknown])
+    func acceptedCommandTheRelayForgotMayHaveRun(_ reason: CommandRefusal.Reason) {
+        for mayHaveRun in [false, true] {
+            var row = accepted()
+            _ = row.refused(CommandRefusal(reason, mayHaveRun: mayHaveRun))
+            #expect(row.state == .final(CommandFinal(attestedByRelay: .indeterminate(.targetLost))))
+        }
+    }
+
+    /// Suppose a relay delivered a command and then claims that its number is too low. A new signature under a new number
+    /// would let it run twice.
+    @Test func passedNumberIsNotSignedAnew() {
+        var row = sent()
+        let refusal = certain(.numberPassed)
+        #expect(row.refused(refusal) == [.persist(row), .answered, .report(.refused(refusal))])
+    }
+
+    @Test func relayThatHasDeliveredCannotSayThatItNeverRan() {
+        for outcome in [CommandOutcome.expired, .cancelled] {
+            var row = accepted()
+            _ = row.progressed(.delivered)
+            let actions = row.ended(CommandFinal(attestedByRelay: outcome), receiptIsValid: false)
+            #expect(row.state == .final(CommandFinal(attestedByRelay: .indeterminate(.targetLost))))
+            #expect(actions.last == .acknowledge)
+        }
+    }
+
+    @Test func clockSkewIsSignedAnewUnderTheSameNumber() {
+        var row = sent()
+        #expect(row.refused(certain(.clockSkew)) == [.persist(row), .signAnew])
+        #expect(row.state == .prepared)
+        let anew = CommandDescriptor.test(number: 1, digest: [9])
+        #expect(row.signedAnew(anew, sending: true) == [.persist(row), .send(again: false)])
+        #expect(row.command == anew)
+    }
+
+    @Test func relayThatAlwaysWantsAnotherSignatureIsGivenUp() {
+        var row = sent()
+        var signings = 0
+        while row.refused(certain(.clockSkew)).contains(.signAnew), signings < 10 {
+            signings += 1
+            _ = row.signedAnew(.test(number: 1, digest: [9]), sending: true)
+        }
+        #expect(signings == SentCommand.mostSignings - 1)
+        #expect(row.state == .refused(certain(.clockSkew)))
+    }
+
+    @Test func newSignatureIsTooLateOnceTheOldBytesAreSent() {
+        var row = sent()
+        _ = row.refused(certain(.clockSkew))
+        _ = row.connected()
+        #expect(row.signedAnew(.test(number: 1, digest: [9]), sending: true) == [])
+        #expect(row.command == command)
+    }
+
+    @Test func cancelBeforeTheFirstSendWithdraws() {
+        var (row, _) = SentCommand.prepare(command, isConnected: false)
+        #expect(row.cancel() == [.persist(row), .answered, .report(.withdrawn)])
+        #expect(row.connected() == [.answered])
+    }
+
+    @Test func cancelIsStoredAndFollowsEverySend() {
+        var row = accepted()
+        #expect(row.cancel() == [.persist(row), .cancel])
+        #expect(row.cancel() == [])
+        #expect(row.connected() == [.send(again: true), .cancel])
+        #expect(!row.isEnded)
+    }
+}
+
+@Suite struct CommandSendingTests {
+    @Test func laneSendsOneAtATimeInOrder() {
+        let commands = (1...3).map { CommandDescriptor.test(number: $0) }
+        var sending = CommandSending(commands: commands.reversed())
+        #expect(sending.start() == [commands[0].id])
+        let isFourthSent = sending.add(.test(number: 4))
+        #expect(!isFourthSent)
+        #expect(sending.answered(commands[0]) == commands[1].id)
+        #expect(sending.answered(commands[2]) == nil)
+        #expect(sending.answered(commands[1]) == CommandDescriptor.test(number: 4).id)
+        #expect(sending.answered(.test(number: 4)) == nil)
+        let isFifthSent = sending.add(.test(number: 5))
+        #expect(isFifthSent)
+    }
+
+    @Test func lanesDoNotWaitForEachOther() {
+        var sending = CommandSending(commands: [.test(number: 1), .test(number: 2, app: "photos")])
+        #expect(sending.start().count == 2)
+        let isThirdSent = sending.add(.test(number: 1, app: "third"))
+        #expect(isThirdSent)
+    }
+}
+
+extension CommandDescriptor {
+    static func test(
+        number: UInt64,
+        app: String = "player",
+        created: Int64 = 1_000_000_000,
+        expires: Int64 = 1_000_060_000,
+        digest: [UInt8]? = nil,
+        size: Int = 100
+    ) -> CommandDescriptor {
+        var ids = Identifiers()
+        var id = ids.next()
+        for _ in 0..<min(number, 1_000) + UInt64(app.utf8.count) * 1_000 { id = ids.next() }
+        return CommandDescriptor(
+            id: id,
+            lane: CommandLane(sender: .test(1), target: .test(2), appID: app),
+            number: number,
+            created: created,
+            expires: expires,
+            digest: Digest256(hashing: digest ?? [UInt8(truncatingIfNeeded: number)]),
+            size: size
+        )
+    }
+}

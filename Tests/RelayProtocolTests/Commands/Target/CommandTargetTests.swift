@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Testing
+
+@testable import RelayProtocol
+
+@Suite struct CommandTargetTests {
+    private typealias Action = CommandTarget.Action
+    private let clock = TargetClock(own: 1_000_000_001, relay: 1_000_000_001)
+    private let late = TargetClock(own: 1_000_060_000, relay: 1_000_060_000)
+
+    private func row(_ command: CommandDescriptor, _ state: CommandTarget.State) -> CommandTarget.Row {
+        CommandTarget.Row(restoring: command, state: state)
+    }
+
+    /// The actions for a command that was not running. Its answer is persisted first: otherwise the command could run after a crash.
+    private func answered(_ command: CommandDescriptor, _ outcome: CommandOutcome) -> [Action] {
+        [.persist(row(command, .answered(outcome)), highest: nil, reply: nil), .sendResult(command.key)]
+    }
+
+    private func ended(_ command: CommandDescriptor, _ outcome: CommandOutcome, reply: [UInt8]? = nil) -> [Action] {
+        [.sendResult(command.key), .note(row(command, .answered(outcome)), reply: reply)]
+    }
+
+    private func handled(_ command: CommandDescriptor) -> [Action] {
+        [.persist(row(command, .handling), highest: nil, reply: nil), .handle(command)]
+    }
+
+    private func target(with commands: CommandDescriptor...) -> CommandTarget {
+        var target = CommandTarget()
+        for command in commands { _ = target.offered(command, check: .valid, clock) }
+        return target
+    }
+
+    @Test func commandIsStoredThenHandledThenForgotten() {
+        let command = CommandDescriptor.test(number: 3)
+        var target = CommandTarget()
+        // The handler starts at once, so one write stores both.
+        let taken: [Action] = [
+            .persist(row(command, .handling), highest: 3, reply: nil), .sendReceived(command.key), .handle(command),
+        ]
+        #expect(target.offered(command, check: .valid, clock) == taken)
+        #expect(target.handlerEnded(command.key, .succeeded, reply: [1], clock) == ended(command, .succeeded, reply: [1]))
+        #expect(target.settled(command.key) == [.remove(command.key)])
+        #expect(target.settled(command.key) == [])
+    }
+
+    @Test func commandWhoseTimePassesWhileItIsStoredIsNotHandled() {
+        let (command, next) = (CommandDescriptor.test(number: 1), CommandDescriptor.test(number: 2))
+        var target = target(with: command, next)
+        #expect(target.expiresBeforeHandling(command.key, clock) == nil)
+        #expect(target.expiresBeforeHandling(next.key, late) == nil)
+        #expect(target.expiresBeforeHandling(command.key, late) == ended(command, .expired) + answered(next, .expired))
+        #expect(target.handlerEnded(command.key, .succeeded, reply: nil, late) == [])
+    }
+
+    @Test func knownCommandGetsTheStoredAnswer() {
+        let command = CommandDescriptor.test(number: 1)
+        var target = target(with: command)
+        #expect(target.knows(command))
+        #expect(target.offered(command, check: .valid, clock) == [.sendReceived(command.key)])
+        _ = target.handlerEnded(command.key, .declined, reply: nil, clock)
+        #expect(target.offered(command, check: .valid, clock) == [.sendResult(command.key)])
+        #expect(target.connected() == [.sendResult(command.key)])
+    }
+
+    @Test func forgottenCommandNeverRunsAgain() {
+        let command = CommandDescriptor.test(number: 5)
+        var target = target(with: command)
+        _ = target.handlerEnded(command.key, .succeeded, reply: nil, clock)
+        _ = target.settled(command.key)
+        for number: UInt64 in [4, 5] {
+            let old = CommandDescriptor.test(number: number)
+            #expect(target.offered(old, check: .valid, clock) == [.sendUnstoredResult(old, .indeterminate(.interrupted))])
+        }
+        #expect(target.offered(.test(number: 6), check: .valid, clock).count == 3)
+    }
+
+    @Test func otherBytesUnderAKnownIDNeverRun() {
+        var target = target(with: .test(number: 1))
+        let other = CommandDescriptor.test(number: 1, digest: [7, 7])
+        #expect(!target.knows(other))
+        #expect(target.offered(other, check: .valid, clock) == [.sendUnstoredResult(other, .indeterminate(.interrupted))])
+    }
+
+    @Test func forgerReachesNeitherStoreNorLane() {
+        var target = target(with: .test(number: 1))
+        let forged = CommandDescriptor.test(number: .max, digest: [0])
+        let before = target
+        #expect(target.offered(forged, check: .forged(reason: "no"), clock) == [.sendUnstoredResult(forged, .failed(reason: "no"))])
+        #expect(target.offered(forged, check: .unverifiable, clock) == [])
+        #expect(target == before)
+    }
+
+    @Test func refusalIsStoredAndItsNumberCounts() {
+        let command = CommandDescriptor.test(number: 7)
+        var target = CommandTarget()
+        let actions = target.offered(command, check: .refused(.declined), clock)
+        #expect(actions == [.persist(row(command, .answered(.declined)), highest: 7, reply: nil), .sendResult(command.key)])
+        _ = target.settled(command.key)
+        // The same command is offered again and would be permitted now. The sender may have got `declined`, so it must not run.
+        #expect(target.offered(command, check: .valid, clock) == [.sendUnstoredResult(command, .indeterminate(.interrupted))])
+    }
+
+    @Test func lanesOfARemovedSenderAreForgottenOnceTheyAreDone() {
+        let command = CommandDescriptor.test(number: 1)
+        var target = target(with: command)
+        #expect(target.senderRemoved(command.lane.sender) == [])
+        _ = target.handlerEnded(command.key, .succeeded, reply: nil, clock)
+        #expect(target.senderRemoved(command.lane.target) == [])
+        #expect(target.senderRemoved(command.lane.sender) == [.removeLane(command.lane)])
+    }
+
+    @Test func unknownAppIsAnsweredAndOpensNoLane() {
+        let command = CommandDescriptor.test(number: 7)
+        var target = CommandTarget()
+        let actions = target.offered(command, check: .appUnknown, clock)
+        #expect(actions == [.persist(row(command, .answered(.unsupported)), highest: nil, reply: nil), .sendResult(command.key)])
+        // The next check may have another result, but the answer stays the same.
+        #expect(target.offered(command, check: .valid, clock) == [.sendResult(command.key)])
+
+        var open = self.target(with: .test(number: 1))
+        let refused = open.offered(command, check: .refused(.declined), clock)
+        #expect(refused.first == .persist(row(command, .answered(.declined)), highest: 7, reply: nil))
+    }
+
+    @Test func laneHandlesOneAtATimeInOrder() {
+        let first = CommandDescriptor.test(number: 1)
+        let second = CommandDescriptor.test(number: 2)
+        var target = target(with: first)
+        let stored: [Action] = [.persist(row(second, .received), highest: 2, reply: nil), .sendReceived(second.key)]
+        #expect(target.offered(second, check: .valid, clock) == stored)
+        let actions = target.handlerEnded(first.key, .succeeded, reply: nil, clock)
+        #expect(actions == ended(first, .succeeded) + handled(second))
+    }
+
+    @Test func sixteenLanesAtOnce() {
+        var target = CommandTarget()
+        var handling: [CommandDescriptor] = []
+        for lane in 0..<20 {
+            let command = CommandDescriptor.test(number: 1, app: String(repeating: "a", count: lane + 1))
+            if target.offered(command, check: .valid, clock).contains(.handle(command)) { handling.append(command) }
+        }
+        #expect(handling.count == 16)
+        #expect(target.handlerEnded(handling[3].key, .succeeded, reply: nil, clock).count == 4)
+    }
+
+    @Test func expiryIsCheckedRightBeforeHandling() {
+        let first = CommandDescriptor.test(number: 1)
+        let second = CommandDescriptor.test(number: 2)
+        var target = target(with: first, second)
+        let actions = target.handlerEnded(first.key, .succeeded, reply: nil, late)
+        #expect(actions == ended(first, .succeeded) + answered(second, .expired))
+    }
+
+    @Test func relayThatLiesAboutTheTimeGainsADayAtMost() {
+        let command = CommandDescriptor.test(number: 1)
+        let lies = TargetClock(own: command.expires + CommandPeriod.grace, relay: 0)
+        var target = CommandTarget()
+        let expired: [Action] = [.persist(row(command, .answered(.expired)), highest: 1, reply: nil), .sendResult(command.key)]
+        #expect(target.offered(command, check: .valid, lies) == expired)
+        let allowed = TargetClock(own: command.expires + CommandPeriod.grace - 1, relay: 0)
+        var other = CommandTarget()
+        #expect(other.offered(command, check: .valid, allowed).last == .handle(command))
+    }
+
+    @Test func restartNeverRunsWhatWasBeingHandled() {
+        let first = CommandDescriptor.test(number: 1)
+        let second = CommandDescriptor.test(number: 2)
+        var target = CommandTarget(
+            highestNumbers: [first.lane: 2],
+            rows: [row(second, .received), row(first, .handling)]
+        )
+        #expect(target.start(clock) == answered(first, .indeterminate(.interrupted)) + handled(second))
+    }
+
+    @Test func restartKeepsResultsUntilTheyAreSettled() {
+        let command = CommandDescriptor.test(number: 1)
+        var target = CommandTarget(highestNumbers: [command.lane: 1], rows: [row(command, .answered(.succeeded))])
+        #expect(target.start(clock) == [])
+        #expect(target.connected() == [.sendResult(command.key)])
+    }
+
+    @Test func cancelCountsBeforeHandlingOnly() {
+        let first = CommandDescriptor.test(number: 1)
+        let second = CommandDescriptor.test(number: 2)
+        var target = target(with: first, second)
+        #expect(target.cancelled(second.key) == answered(second, .cancelled))
+        #expect(target.cancelled(first.key) == [.tellCancelled(first.key)])
+        #expect(target.handlerEnded(first.key, .succeeded, reply: nil, clock) == ended(first, .succeeded))
+        #expect(target.cancelled(first.key) == [.sendResult(first.key)])
+        #expect(target.cancelled(CommandDescriptor.test(number: 9).key) == [])
+    }
+
+    @Test func handlerHasItsTime() {
+        let command = CommandDescriptor.test(number: 1)
+        var target = target(with: command)
+        #expect(target.handlerAskedForTime(command.key) == [.extendTime(command.key)])
+        #expect(target.handlerAskedForTime(command.key) == [])
+        let actions = target.handlerTimedOut(command.key, clock)
+        #expect(actions == [.stopHandler(command.key)] + ended(command, .indeterminate(.timedOut)))
+        #expect(target.handlerEnded(command.key, .succeeded, reply: nil, clock) == [])
+        #expect(target.handlerTimedOut(command.key, clock) == [])
+        #expect(target.handlerAskedForTime(command.key) == [])
+    }
+
+    @Test func handlerCannotSayThatItHasNotRun() {
+        let command = CommandDescriptor.test(number: 1)
+        for outcome in [CommandOutcome.expired, .cancelled, .indeterminate(.targetLost)] {
+            var target = target(with: command)
+            let actions = target.handlerEnded(command.key, outcome, reply: [1], clock)
+            #expect(actions == ended(command, .failed(reason: "the handler did not answer")))
+        }
+    }
+
+    @Test func relayCannotSettleWhatIsNotAnswered() {
+        let command = CommandDescriptor.test(number: 1)
+        var target = target(with: command)
+        #expect(target.settled(command.key) == [])
+        #expect(target.knows(command))
+    }
+
+    @Test func relayThatOffersTooMuchIsLeft() {
+        var limits = Limits()
+        limits[.mailboxCommands] = 2
+        var target = CommandTarget(limits: limits)
+        let commands = (1...4).map { CommandDescriptor.test(number: $0) }
+        for command in commands.prefix(2) { _ = target.offered(command, check: .valid, clock) }
+        let exceeded = LimitExceeded(limit: .mailboxCommands, allowed: 2, requested: 3)
+        #expect(target.offered(commands[2], check: .valid, clock) == [.disconnect(exceeded)])
+        // The fourth command must not overtake the third, although there is room now.
+        _ = target.handlerEnded(commands[0].key, .succeeded, reply: nil, clock)
+        _ = target.settled(commands[0].key)
+        #expect(target.offered(commands[3], check: .valid, clock) == [])
+        _ = target.connected()
+        #expect(target.offered(commands[2], check: .valid, clock).count == 2)
+    }
+
+    @Test func sizesAtTheEdgeDoNotTrap() {
+        var target = target(with: .test(number: 1))
+        let huge = CommandDescriptor.test(number: .max, expires: .max, size: .max)
+        let exceeded = LimitExceeded(limit: .mailboxBytes, allowed: 64 << 20, requested: .max)
+        #expect(target.offered(huge, check: .valid, clock) == [.disconnect(exceeded)])
+    }
+}

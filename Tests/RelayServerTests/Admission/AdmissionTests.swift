@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Dispatch
+import NIOCore
+import NIOEmbedded
+import NIOPosix
+import Synchronization
+import Testing
+
+@testable import RelayServer
+
+private let policy = AdmissionPolicy.standard
+
+/// Unauthenticated connections leave the relay's time to the others.
+@Suite(.timeLimit(.minutes(10))) struct AdmissionTests {
+    /// Counts what is asked of the socket.
+    private final class ReadCounter: ChannelOutboundHandler {
+        typealias OutboundIn = ByteBuffer
+        var count = 0
+
+        func read(context: ChannelHandlerContext) {
+            count += 1
+            context.read()
+        }
+    }
+
+    /// One of so many unauthenticated connections.
+    private static func unauthenticated(
+        of count: Int = policy.manyUnauthenticated + 1
+    ) throws -> (EmbeddedChannel, ReadCounter, PreAuthReadThrottle) {
+        let all = UnauthenticatedConnections(allowed: count)
+        for _ in 0..<count { _ = try #require(all.admit(nil)) }
+        let (counter, reads) = (ReadCounter(), PreAuthReadThrottle(among: all))
+        let channel = EmbeddedChannel()
+        try channel.pipeline.syncOperations.addHandlers(counter, reads)
+        return (channel, counter, reads)
+    }
+
+    private static func piece(_ count: Int) -> ByteBuffer { ByteBuffer(repeating: 7, count: count) }
+
+    @Test func smallPiecesAreReadNowAndThen() throws {
+        let (channel, counter, _) = try Self.unauthenticated()
+        for number in 1...policy.readsWithoutDelay {
+            channel.read()
+            #expect(counter.count == number)
+            try channel.writeInbound(Self.piece(1))
+        }
+        for number in 1...3 {
+            channel.read()
+            // Asked twice is asked once.
+            channel.read()
+            #expect(counter.count == policy.readsWithoutDelay + number - 1)
+            channel.embeddedEventLoop.advanceTime(by: policy.readDelay)
+            #expect(counter.count == policy.readsWithoutDelay + number)
+            try channel.writeInbound(Self.piece(1))
+        }
+        // All of it comes through.
+        var count = 0
+        while let bytes = try channel.readInbound(as: ByteBuffer.self) { count += bytes.readableBytes }
+        #expect(count == policy.readsWithoutDelay + 3)
+        #expect(try channel.finish().isClean)
+    }
+
+    @Test func fullReadsAndWhatIsCompleteAreNotHeldUp() throws {
+        let (channel, counter, reads) = try Self.unauthenticated()
+        for number in 1...100 {
+            channel.read()
+            #expect(counter.count == number)
+            try channel.writeInbound(Self.piece(policy.smallRead))
+        }
+        for number in 1...100 {
+            channel.read()
+            #expect(counter.count == 100 + number)
+            try channel.writeInbound(Self.piece(1))
+            reads.renew()
+        }
+        _ = try channel.finish()
+    }
+
+    @Test func whoIsAmongFewIsReadAtOnce() throws {
+        let (channel, counter, _) = try Self.unauthenticated(of: policy.manyUnauthenticated)
+        for number in 1...100 {
+            channel.read()
+            #expect(counter.count == number)
+            try channel.writeInbound(Self.piece(1))
+        }
+        _ = try channel.finish()
+    }
+
+    @Test func whoIsKnownIsReadAtOnce() throws {
+        let (channel, counter, reads) = try Self.unauthenticated()
+        for _ in 0..<policy.readsWithoutDelay { try channel.writeInbound(Self.piece(1)) }
+        channel.read()
+        #expect(counter.count == 0)
+        channel.pipeline.syncOperations.removeHandler(reads, promise: nil)
+        #expect(counter.count == 1)
+        // Nothing is asked twice.
+        channel.embeddedEventLoop.advanceTime(by: policy.readDelay)
+        #expect(counter.count == 1)
+        _ = try channel.finish()
+    }
+
+    @Test func aConnectionThatClosesLeavesNoTimer() throws {
+        let (channel, counter, _) = try Self.unauthenticated()
+        for _ in 0..<policy.readsWithoutDelay { try channel.writeInbound(Self.piece(1)) }
+        channel.read()
+        try channel.close().wait()
+        channel.embeddedEventLoop.advanceTime(by: policy.readDelay)
+        #expect(counter.count == 0)
+    }
+
+    /// A listening socket whose connections come by hand.
+    private struct Listener {
+        let channel = EmbeddedChannel()
+        let counter = ReadCounter()
+        private(set) var accepted = 0
+        private(set) var setUp = 0
+
+        init() throws {
+            try channel.pipeline.syncOperations.addHandlers(counter, AcceptThrottleHandler(among: UnauthenticatedConnections(allowed: 100)))
+        }
+
+        /// Asks to accept; what comes then are so many.
+        /// - Returns: Whether the socket was asked.
+        mutating func accept(_ count: Int) throws -> Bool {
+            let before = counter.count
+            channel.read()
+            guard counter.count > before else { return false }
+            try come(count)
+            return true
+        }
+
+        mutating func come(_ count: Int, isThere: Bool = true) throws {
+            for _ in 0..<count {
+                let connection = EmbeddedChannel()
+                if isThere { connection.remoteAddress = try SocketAddress(ipAddress: "127.0.0.1", port: 1) }
+                channel.pipeline.fireChannelRead(connection as any Channel)
+            }
+            channel.pipeline.fireChannelReadComplete()
+            accepted += count
+            try look()
+        }
+
+        mutating func passTurn() throws {
+            channel.embeddedEventLoop.advanceTime(by: policy.acceptPause)
+            try look()
+        }
+
+        private mutating func look() throws {
+            while try channel.readInbound(as: (any Channel).self) != nil { setUp += 1 }
+        }
+    }
+
+    @Test func aFewAreAcceptedAndFewerSetUpInATurn() throws {
+        var listener = try Listener()
+        #expect(try listener.accept(1))
+        #expect(listener.setUp == 1)
+        for _ in 0..<policy.acceptedAtOnce { #expect(try listener.accept(1)) }
+        #expect(try !listener.accept(1))
+        #expect(listener.setUp == 1)
+        let reads = listener.counter.count
+        try listener.passTurn()
+        #expect(listener.setUp == 1 + policy.setUpAtOnce)
+        // What was asked meanwhile, once.
+        #expect(listener.counter.count == reads + 1)
+    }
+
+    @Test func whoHasGoneCountsAsAccepted() throws {
+        var listener = try Listener()
+        try listener.come(1, isThere: false)
+        for _ in 0..<policy.acceptedAtOnce {
+            #expect(try listener.accept(0))
+            try listener.come(1, isThere: false)
+        }
+        #expect(try !listener.accept(0))
+        try listener.passTurn()
+        #expect(try listener.accept(0))
+        #expect(listener.setUp == 0)
+    }
+
+    @Test func theLineIsBoundedAndAllHaveTheirTurn() throws {
+        var listener = try Listener()
+        var isFull = false
+        for _ in 0..<2 * policy.longestAcceptLine {
+            while try listener.accept(1) {}
+            let waiting = listener.accepted - listener.setUp
+            #expect(waiting <= policy.longestAcceptLine)
+            isFull = isFull || waiting == policy.longestAcceptLine
+            try listener.passTurn()
+        }
+        #expect(isFull)
+        for _ in 0...policy.longestAcceptLine / policy.setUpAtOnce { try listener.passTurn() }
+        #expect(listener.setUp == listener.accepted)
+    }
+
+    /// A listening socket that accepts by turns on a loop of its own, and how many connections it has set up.
+    private static func accepting(
+        _ body: (any EventLoop, SocketAddress, @escaping @Sendable () -> Int) async throws -> Void
+    ) async throws {
+        final class Count: Sendable { let value = Atomic(0) }
+        let count = Count()
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let listener = try await ServerBootstrap(group: group)
+            .serverChannelOption(.backlog, value: 512)
+            .serverChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(AcceptThrottleHandler(among: UnauthenticatedConnections(allowed: 100)))
+                }
+            }
+            .childChannelInitializer { channel in
+                count.value.wrappingAdd(1, ordering: .relaxed)
+                return channel.eventLoop.makeSucceededVoidFuture()
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        try await body(listener.eventLoop, try #require(listener.localAddress)) { count.value.load(ordering: .relaxed) }
+        try await listener.close()
+        try await group.shutdownGracefully()
+    }
+
+    private static func connect(to address: SocketAddress) async throws -> any Channel {
+        try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(to: address).get()
+    }
+
+    @Test func everyConnectionHasItsTurn() async throws {
+        try await Self.accepting { _, address, count in
+            let clients = try await withThrowingTaskGroup(of: (any Channel).self) { group in
+                for _ in 0..<50 { group.addTask { try await Self.connect(to: address) } }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(try await eventually { count() == 50 })
+            for client in clients { try await client.close() }
+        }
+    }
+
+    #if os(Linux)
+    @Test func whoHasGoneIsNotSetUp() async throws {
+        try await Self.accepting { loop, address, count in
+            let port = try #require(address.port)
+            let isOver = DispatchSemaphore(value: 0)
+            loop.execute { isOver.wait() }
+            for _ in 0..<200 { RawSocket(port: port, patience: 10)?.reset() }
+            // Behind all of them in the queue.
+            let last = try await Self.connect(to: address)
+            isOver.signal()
+            #expect(try await eventually { count() > 0 })
+            #expect(count() == 1)
+            try await last.close()
+        }
+    }
+    #endif
+
+    @Test func memoryIsGivenBackWhenManyHaveGone() {
+        let least = policy.connectionsBeforeTrim
+        func worthwhile(_ counts: [Int]) -> [Int] {
+            var ebb = FreedMemory.Ebb()
+            return counts.indices.filter { ebb.isWorthwhile(connections: counts[$0]) }
+        }
+        // Coming, and a few going.
+        #expect(worthwhile([0, 10, least, 5 * least, 5 * least - 10]).isEmpty)
+        // Not while they are going, and once.
+        #expect(worthwhile([5 * least, 2 * least, least, least - 5, least - 5, 1]) == [3])
+        #expect(worthwhile([2 * least, 0, 0, 0, 2 * least, 0, 0]) == [2, 6])
+    }
+}

@@ -29,6 +29,17 @@ import Testing
         }
         for code in trouble.expectedRefusals { #expect(refusals[code, default: 0] > 0, "never \(code)") }
     }
+
+    /// Two processes of one endpoint send: the one that took its number first comes second.
+    @Test func aCommandThatIsOvertakenIsRefusedAndNotRun() {
+        var walk = CommandWalk(seed: 0, trouble: .none)
+        walk.overtake()
+        walk.drain()
+        #expect(walk.world.violations.isEmpty, "\(walk.world.violations)")
+        #expect(walk.unfinished.isEmpty)
+        #expect(walk.world.history.refusals == ["numberPassed": 1])
+        #expect(walk.world.history.outcomes == [.succeeded: 1])
+    }
 }
 
 /// A seeded random walk through a `CommandWorld`.
@@ -86,6 +97,16 @@ struct CommandWalk {
             world.apply(step())
             if !world.violations.isEmpty { return }
         }
+    }
+
+    /// Takes a number, and uses it when the relay has stored the lane's next one.
+    mutating func overtake() {
+        let lane = CommandLane(sender: world.senders[0].id, target: world.targets[0].id, appID: "player")
+        for node in world.links.indices { world.apply(.connect(node)) }
+        let number = world.nextNumber(0, lane)
+        world.submit(0, lane, 60_000)
+        while world.relay.stored.isEmpty, let step = due.first { world.apply(step) }
+        world.submit(0, lane, 60_000, number: number)
     }
 
     private mutating func chance(_ percent: Double) -> Bool { Double.random(in: 0..<100, using: &random) < percent }

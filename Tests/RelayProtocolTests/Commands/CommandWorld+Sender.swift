@@ -5,8 +5,9 @@
 
 /// MARK: - Senders
 extension CommandWorld {
-    mutating func submit(_ sender: Int, _ lane: CommandLane, _ life: Int64) {
-        let number = nextNumber(sender, lane)
+    /// - Parameter number: One that was taken before; else the lane's next.
+    mutating func submit(_ sender: Int, _ lane: CommandLane, _ life: Int64, number: UInt64? = nil) {
+        let number = number ?? nextNumber(sender, lane)
         let command = signed(sender, ids.next(), lane, number, life)
         let (row, actions) = SentCommand.prepare(command, isConnected: senders[sender].sending != nil)
         senders[sender].rows[command.id] = row

@@ -13,8 +13,9 @@ extension CommandWorld {
     mutating func arriveAtTarget(_ frame: Frame, _ target: Int) {
         switch frame {
         case .offer(let command):
-            let check: CommandCheck = command.number % refusesEvery == 0 ? .refused(.failed(reason: "refused")) : .valid
-            if check != .valid { history.answers[command.key] = .failed(reason: "refused") }
+            let isRefused = command.number % refusesEvery == 0 && history.refusedByCheck.insert(command.digest).inserted
+            let check: CommandCheck = isRefused ? .refused(.failed(reason: "refused")) : .valid
+            if isRefused { history.answers[command.key] = .failed(reason: "refused") }
             perform(target, targets[target].machine.offered(command, check: check, clock(target)))
         case .requestCancel(let key): perform(target, targets[target].machine.cancelled(key))
         case .settled(let key): perform(target, targets[target].machine.settled(key))
@@ -72,9 +73,11 @@ extension CommandWorld {
             }
             if row.state == .handling, case .noteTarget(let next) = targets[target].queue.first, next.command.key == key { row = next }
             guard case .answered(let outcome) = row.state else { return violations.append("sent a result before its time") }
+            history.answered.insert(row.command.digest)
             transmit(senders.count + target, epoch, CommandWorld.result(row.command, outcome), up: true)
         case .frame(let link, let epoch, let frame):
             if case .received(let key) = frame, targets[target].stored[key] == nil { violations.append("received, not stored") }
+            if case .result(_, let digest, _) = frame { history.answered.insert(digest) }
             transmit(link, epoch, frame, up: true)
         case .handle(let command, let decidedAt): handle(command, decidedAt, target)
         case .stopHandler(let key): targets[target].handlers.removeAll { $0.key == key }

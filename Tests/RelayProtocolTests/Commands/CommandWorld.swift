@@ -98,6 +98,11 @@ struct CommandWorld: Hashable {
         var hasRest: Bool { !removals.isEmpty || !noted.isEmpty }
         var handlers: [CommandDescriptor] = []
         var isRevoked = false
+
+        func keepsResult(of key: CommandKey) -> Bool {
+            guard case .answered = stored[key]?.state else { return false }
+            return !removals.contains(key)
+        }
     }
 
     struct Relay: Hashable {
@@ -121,7 +126,12 @@ struct CommandWorld: Hashable {
         var accepted: Set<CommandKey> = []
         /// Commands of which the sender learned that they did not run and will not run.
         var toldNotRun: Set<CommandKey> = []
-        var databaseWasLost = false
+        /// Commands whose result no target has to keep: the relay had stored it when it lost its database.
+        var lostResults: Set<CommandKey> = []
+        /// Commands for which a target has sent a result.
+        var answered: Set<Digest256> = []
+        /// Commands that the owner's check has refused.
+        var refusedByCheck: Set<Digest256> = []
         var outcomes: [CommandOutcome: Int] = [:]
         var refusals: [String: Int] = [:]
     }
@@ -159,7 +169,8 @@ struct CommandWorld: Hashable {
     var ids = Identifiers()
     var history = History()
     var violations: [String] = []
-    /// The owner's check refuses commands whose number is a multiple of this.
+    /// The owner's check refuses commands whose number is a multiple of this, the first time they are offered. The next time the sender is
+    /// approved.
     var refusesEvery: UInt64
 
     init(senders: Int, targets: Int, skews: [Int64], limits: Limits = Limits(), refusesEvery: UInt64 = .max) {
@@ -304,9 +315,10 @@ struct CommandWorld: Hashable {
         }
         relay.queue = []
         if losingDatabase {
+            for (key, row) in relay.stored where row.isFinal { history.lostResults.insert(key) }
+            history.lostResults.formUnion(history.results.keys.filter { key in !targets.contains { $0.keepsResult(of: key) } })
             relay.stored = [:]
             relay.began = now
-            history.databaseWasLost = true
         }
         relay.rows = relay.stored
         // Removes the commands of targets that were revoked while the relay was down or was removing them.

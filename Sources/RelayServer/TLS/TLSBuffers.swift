@@ -35,7 +35,9 @@ extension ByteBufferAllocator {
         allocate: @convention(c) (Int) -> UnsafeMutableRawPointer?,
         reallocate: @convention(c) (UnsafeMutableRawPointer?, Int, Int) -> UnsafeMutableRawPointer?,
         deallocate: @convention(c) (UnsafeMutableRawPointer) -> Void,
-        copy: @convention(c) (UnsafeMutableRawPointer, UnsafeRawPointer, Int) -> Void
+        copy: @convention(c) (UnsafeMutableRawPointer, UnsafeRawPointer, Int) -> Void,
+        // Without it this one would hide NIO's.
+        otherwise: Void = ()
     ) {
         self.init()
     }

@@ -49,6 +49,22 @@ import Testing
         }
     }
 
+    /// The very bytes, which their key has signed for something else.
+    @Test func noSignatureForAnotherPurposeIsTaken() throws {
+        let (keys, file) = (try VectorFolder.keys(), try VectorFolder.read(IdentityVectors.self, "identity"))
+        for vector in file.valid {
+            let (key, record) = (try keys.signing(vector.signer), vector.record.map { hex($0) })
+            for purpose in Purpose.allCases {
+                let signature = try key.sign(hex(vector.body), for: purpose)
+                let encoded = try (["body": .data(hex(vector.body)), "signature": .data(signature)] as ValueSet).encodedBytes()
+                let error = vectorError {
+                    try IdentityVectors.check(encoded, vector.kind, by: key.publicKey, account: file.account, record: record)
+                }
+                #expect((error == nil) == (purpose.rawValue == vector.purpose), "\(vector.name) for \(purpose)")
+            }
+        }
+    }
+
     @Test func noDamagedJoinLinkNamesAnotherInviterOrRelayUnnoticed() throws {
         for vector in try VectorFolder.read(InvitationVectors.self, "invitations").invitations {
             let text = Array(vector.link.utf8)
@@ -118,6 +134,14 @@ import Testing
                     vectorError { try file.check(changed, keys, sender: sender, target: target) } != nil,
                     "\(piece.name): \(hex(bytes))"
                 )
+            }
+            // A receipt holds for its reply alone.
+            guard piece.kind == .receipt, let reply = piece.reply else { continue }
+            for other in damaged(hex(reply)).map({ Optional(hex($0)) }) + [nil] {
+                var changed = piece
+                changed.reply = other
+                let error = vectorError { try file.check(changed, keys, sender: sender, target: target) }
+                #expect(error != nil, "\(piece.name), with the reply \(other ?? "nil")")
             }
         }
     }

@@ -47,13 +47,22 @@ import Testing
         try await behindProxy { relay in
             let (first, _) = try await upgrade(relay, for: "192.0.2.1")
             let (second, _) = try await upgrade(relay, for: "192.0.2.1")
-            let pooled = try await relay.connect()
-            for client in ["192.0.2.2", "192.0.2.3", "192.0.2.2"] {
-                try await pooled.send("GET /healthz HTTP/1.1\r\nHost: \(relay.host)\r\nX-Forwarded-For: \(client)\r\n\r\n")
-                let answer = await pooled.bytes { String(decoding: $0, as: UTF8.self).hasSuffix("ok\n") }
+            func request(for client: String, on socket: TestSocket) async throws {
+                try await socket.send("GET /healthz HTTP/1.1\r\nHost: \(relay.host)\r\nX-Forwarded-For: \(client)\r\n\r\n")
+                let answer = await socket.bytes { String(decoding: $0, as: UTF8.self).hasSuffix("ok\n") }
                 #expect(String(decoding: answer, as: UTF8.self).hasPrefix("HTTP/1.1 200"))
-                pooled.drop(answer.count)
+                socket.drop(answer.count)
             }
+            let pooled = try await relay.connect()
+            for client in ["192.0.2.2", "192.0.2.3", "192.0.2.2"] { try await request(for: client, on: pooled) }
+            // An idle connection of the proxy counts for no client that it has served.
+            var idle: [TestSocket] = []
+            for _ in 0..<4 {
+                let socket = try await relay.connect()
+                try await request(for: "192.0.2.4", on: socket)
+                idle.append(socket)
+            }
+            for socket in idle { await socket.close() }
             try await pooled.send("GET /healthz HTTP/1.1\r\nHost: \(relay.host)\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
             #expect(await pooled.textUntilClosed().hasPrefix("HTTP/1.1 429"))
             for socket in [first, second] { await socket.close() }
@@ -64,7 +73,9 @@ import Testing
         try await TestRelay.with(configure: { $0.unauthenticatedPerAddress = 2 }) { relay in
             let (first, _) = try await upgrade(relay, for: "192.0.2.1")
             let (second, _) = try await upgrade(relay, for: "192.0.2.2")
+            // By its own address it has two connections already; what it says of a client is not read.
             let third = try await relay.connect()
+            try? await third.send(TestWebSocket.request(host: relay.host, fields: ["X-Forwarded-For": "192.0.2.3"]))
             #expect(await third.textUntilClosed().isEmpty)
             for socket in [first, second] { await socket.close() }
         }

@@ -84,6 +84,8 @@ import Testing
         }
         let record = try newcomer.record(account)
         let other = TestDevice(subject: "me")
+        let elsewhere = try Signed(Voucher(by: phone.id, for: record, time: 1), key: phone.identityKey)
+            .encoded(replacing: ["account": "elsewhere"], signedBy: phone.identityKey)
         let forged: [(Session, EndpointMessage)] = [
             // The phone's name under the newcomer's signature, and the phone's own voucher on another one's channel.
             (home.newcomerHost, try approval(by: newcomer, says: Voucher(by: phone.id, for: record, time: 1))),
@@ -92,6 +94,7 @@ import Testing
             (home.phoneHost, try approval(by: phone, says: Voucher(by: phone.id, for: try other.record(account), time: 1))),
             (home.phoneHost, try approval(by: phone, says: Voucher(by: phone.id, for: try newcomer.record("elsewhere"), time: 1))),
             (home.phoneHost, try phone.approval(of: newcomer, account: account, version: 2)),
+            (home.phoneHost, .endpointApprove(.init(ref: testRef(), endpoint: newcomer.id, voucher: Blob(elsewhere)))),
             (home.phoneHost, .endpointApprove(.init(ref: testRef(), endpoint: newcomer.id, voucher: Blob([1, 2, 3])))),
         ]
         for (host, message) in forged {
@@ -127,7 +130,7 @@ import Testing
         for device in [phone, pc, newcomer] { #expect(try await home.isThere(device)) }
     }
 
-    /// A record that claims the other device's key is not taken, so that nobody is of a device by saying so.
+    /// Nobody is of a device by saying so.
     @Test func onlyTheDevicesKeyMakesAnEndpointOfThatDevice() async throws {
         let home = try await Home()
         let sibling = TestDevice(subject: "me", systemKey: home.newcomer.systemKey)
@@ -139,6 +142,21 @@ import Testing
         let app = TestDevice(subject: "me", systemKey: home.pc.systemKey)
         let appHost = try await home.world.open(app)
         #expect(try await home.revoke(sibling, by: app, on: appHost) == nil)
+    }
+
+    @Test func aRecordWithAnotherDevicesKeyIsNotTaken() async throws {
+        let home = try await Home()
+        let thief = TestDevice(subject: "me")
+        let known = try home.pc.record(home.account).payload
+        // The device's key and its signature, copied from the record of its endpoint.
+        let forged = try thief.record(home.account).encoded(
+            replacing: ["systemKey": .data(known.systemKey.spki), "systemSignature": .data(known.systemSignature)],
+            signedBy: thief.identityKey
+        )
+        var hello = try thief.hello(home.account)
+        hello.record = try Unverified(decoding: forged)
+        #expect(hello.record.payload.systemID == known.systemID)
+        #expect(try await home.world.connect(hello).rejection?.code == .recordInvalid)
     }
 
     @Test func whoIsEstablishedStaysSoWhenTheOneThatVouchedIsRevoked() async throws {
@@ -259,5 +277,16 @@ import Testing
         #expect(rejection?.limit?.error == LimitExceeded(limit: .endpointsEverPerAccount, allowed: 5, requested: 6))
         // Those that are there come back.
         #expect(try await home.world.connect(home.newcomer.hello(home.account)).rejection == nil)
+    }
+}
+
+extension Signed {
+    /// With other fields, signed anew.
+    fileprivate func encoded(replacing fields: [String: ValueSet.Value], signedBy key: P256SigningKey) throws -> [UInt8] {
+        var body = try ValueSetEncoder().encode(payload)
+        for (name, value) in fields { body[name] = value }
+        let bytes = try body.encodedBytes()
+        let signature = try key.sign(bytes, for: Payload.purpose)
+        return try (["body": .data(bytes), "signature": .data(signature)] as ValueSet).encodedBytes()
     }
 }

@@ -178,17 +178,21 @@ final class SpliceLoop: Sendable {
     private func performWork(_ pairs: inout Pairs) -> Bool {
         var value: eventfd_t = 0
         eventfd_read(wakeUp, &value)
-        let (jobs, stopping) = state.withLock { state in
-            defer { (state.work, state.stopping) = ([], []) }
-            if !state.stopping.isEmpty {
-                state.hasStopped = true
-                closeFiles()
-            }
-            return (state.work, state.stopping)
+        let (jobs, isStopping) = state.withLock { state in
+            defer { state.work = [] }
+            return (state.work, !state.stopping.isEmpty)
         }
         for job in jobs { job(&pairs) }
-        guard !stopping.isEmpty else { return true }
+        guard isStopping else { return true }
         pairs.endAll()
+        let (late, stopping) = state.withLock { state in
+            defer { (state.work, state.stopping) = ([], []) }
+            state.hasStopped = true
+            closeFiles()
+            return (state.work, state.stopping)
+        }
+        var none = Pairs(epoll: -1)
+        for job in late { job(&none) }
         for continuation in stopping { continuation.resume() }
         return false
     }

@@ -87,15 +87,22 @@ final class SplicedTransfer: TunnelTransfer {
 
     /// A side has left its channel.
     func arrived(_ end: DetachedSocket, _ side: Int) {
-        let superfluous: [DetachedSocket] = state.withLock { state in
+        let (both, superfluous) = state.withLock { state -> (DetachedSockets?, [DetachedSocket]) in
             state.ends[side] = end
-            guard !state.isOver else { return state.takeEnds() }
-            guard let one = state.ends[0], let other = state.ends[1] else { return [] }
-            state.pair = loop.add(DetachedSockets(one: one, other: other), metrics: metrics)
+            guard !state.isOver else { return (nil, state.takeEnds()) }
+            guard let one = state.ends[0], let other = state.ends[1] else { return (nil, []) }
             state.ends = [:]
-            return []
+            return (DetachedSockets(one: one, other: other), [])
         }
         for end in superfluous { end.end() }
+        guard let both else { return }
+        // Without the lock: a loop that has stopped ends the pair here, and the core may abort this then.
+        let pair = loop.add(both, metrics: metrics)
+        let isOver = state.withLock { state in
+            state.pair = pair
+            return state.isOver
+        }
+        if isOver { loop.abort(pair) }
     }
 
     /// Closes both sides, wherever they are.

@@ -180,7 +180,7 @@ import Foundation
             try Row.fetchOne(database, sql: "PRAGMA wal_checkpoint(PASSIVE)").map { row -> Int in row[1] }
         }
         #expect(try #require(pages) <= 8)
-        let read = try store.database.inDatabase { try SQLiteTransaction(database: $0, cache: StoreCache()).blob(of: key) }
+        let read = try store.database.inDatabase { try SQLiteTransaction(database: $0).blob(of: key) }
         #expect(read == blob)
     }
 

@@ -23,7 +23,7 @@ extension Issuer {
     }
 
     /// Revokes a login, and the unused invitations of its key: the thief of a device or of a link comes back by none of them.
-    func revoke(_ family: RefreshFamily, now: Milliseconds, in records: IssuerRecords) throws -> RevokedLogin {
+    func revoke(_ family: RefreshFamily, now: Milliseconds, in records: any IssuerTransaction) throws -> RevokedLogin {
         var family = family
         family.revoked = now
         try records.update(family)

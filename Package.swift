@@ -345,6 +345,7 @@ let package = Package(
         .testTarget(
             name: "RelaydTests",
             dependencies: [
+                "RelayComposition",
                 "RelayProtocol",
                 "RelayServer",
                 "relayd",

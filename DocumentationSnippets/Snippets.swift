@@ -4,7 +4,7 @@
 import DeviceRelay
 import Foundation
 
-// The code of the documentation, so that it compiles. What stands between `snippet:` and `end` is shown.
+// The code of the documentation, compiled here. The documentation shows the lines between `snippet:` and `end`.
 
 func open(_ link: JoinLink, relay: URL, directory: URL, player: RemoteSystemAppRegistration) async throws {
     // snippet: platform

@@ -457,8 +457,9 @@ PURPOSES = {
     "endpointRecord": "endpoint record", "appRegistration": "app registration", "voucher": "voucher", "revocation": "revocation",
     "receipt": "receipt",
 }
+# Each with its reason: none, a text, perhaps a text, or one of these.
 OUTCOMES = {
-    "succeeded": None, "declined": None, "unsupported": None, "expired": None, "cancelled": None, "failed": str,
+    "succeeded": None, "declined": "text?", "unsupported": None, "expired": None, "cancelled": None, "failed": "text",
     "indeterminate": ("interrupted", "timedOut", "targetLost"),
 }
 
@@ -487,8 +488,10 @@ def form_of(body, name):
         outcome = body["outcome"].get("outcome")
         if not isinstance(outcome, str) or outcome not in OUTCOMES:
             raise Refused("malformed")
-        reasons, reason = OUTCOMES[outcome], body["outcome"].get("reason")
-        if reasons is str and not isinstance(reason, str) or isinstance(reasons, tuple) and reason not in reasons:
+        form, reason = OUTCOMES[outcome], body["outcome"].get("reason")
+        if form == "text?" and reason is None:
+            return
+        if form in ("text", "text?") and not isinstance(reason, str) or isinstance(form, tuple) and reason not in form:
             raise Refused("malformed")
 
 
@@ -544,7 +547,8 @@ def validate(body, name):
     if name == "voucher":
         need(body["voucher"] != body["endpoint"])
     if name == "receipt":
-        need(len(body["outcome"].get("reason", "").encode()) <= 1024)
+        if body["outcome"]["outcome"] in ("declined", "failed"):
+            need(len(body["outcome"].get("reason", "").encode()) <= 1024)
 
 
 def read_signed(encoded, name, key):
@@ -841,11 +845,13 @@ def check_commands(file, keys):
         parts = {"header": vector["headerBytes"], "key": vector["seal"]["key"], "body": vector["seal"]["ciphertext"], "signature": vector["signature"]}
         expect(encode({name: bytes.fromhex(part) for name, part in parts.items()}) == blob, *label, "blob")
         expect(sha256(blob).hex() == vector["digest"], *label, "digest")
+    seen = set()
     for vector in file["receipts"]:
         label, reply = ("receipt", vector["name"]), vector.get("reply")
         reply_bytes = bytes.fromhex(reply["encoded"]) if reply else None
         body = take_receipt(bytes.fromhex(vector["encoded"]), blobs[vector["command"]], reply_bytes, file, keys)
         expect(encode(from_json(vector["fields"])) == encode(body) == bytes.fromhex(vector["body"]), *label, "fields")
+        seen.add((body["outcome"]["outcome"], body["outcome"].get("reason") is not None))
         signature = bytes.fromhex(vector["signature"])
         expect(encode({"body": encode(body), "signature": signature}).hex() == vector["encoded"], *label, "envelope")
         if reply:
@@ -853,6 +859,8 @@ def check_commands(file, keys):
             expect(encode(message) == encode(from_json(reply["message"])), *label, "reply")
             expect(sha256(reply_bytes).hex() == reply["digest"], *label, "reply's digest")
             check_seal(reply["seal"], keys, *label)
+    expected = {(outcome, form is not None) for outcome, form in OUTCOMES.items()} | {("declined", False)}
+    expect(expected <= seen, "receipt", "every outcome", expected - seen)
     for vector in file["refused"]:
         data, command = bytes.fromhex(vector["encoded"]), blobs.get(vector.get("command"))
         if vector["kind"] == "command":

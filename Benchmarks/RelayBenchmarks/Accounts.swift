@@ -7,7 +7,7 @@ import Logging
 import RelayIssuer
 import RelayProtocol
 
-/// Makes accounts, and prints an invitation's code for each.
+/// Creates accounts, and prints an invitation code for each.
 struct Accounts: AsyncParsableCommand {
     @Option(help: "The relay's data directory.") var dataDirectory: String
     @Option var relay: String

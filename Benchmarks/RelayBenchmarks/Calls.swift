@@ -6,7 +6,7 @@ import DeviceRelay
 import Foundation
 import RelayProtocol
 
-/// Calls of an app service through the whole SDK: a message of 128 bytes, and the same back.
+/// Calls of an app service through the whole SDK: a message of 128 bytes and an equal answer.
 struct Calls: AsyncParsableCommand {
     @OptionGroup var setting: Setting
     @Option var inflight = 1
@@ -45,7 +45,7 @@ struct Calls: AsyncParsableCommand {
     }
 }
 
-/// A file's worth of bytes from an app service, in answers of a fixed size, some of them asked for ahead.
+/// A bulk transfer from an app service: answers of a fixed size, with several requests in flight.
 struct Bulk: AsyncParsableCommand {
     @OptionGroup var setting: Setting
     @Option var size = 256 << 10
@@ -84,7 +84,7 @@ enum Bytes {
 }
 
 extension Setting {
-    /// A device that serves, and a connection to it from another: its service echoes, or answers with as many bytes as it is asked for.
+    /// A serving device, and a connection to it from another device. The service echoes, or answers with the requested number of bytes.
     func pair(in directory: URL) async throws -> (ConnectedDevicesPlatform, AppServiceConnection) {
         let large = Bytes.filled(1 << 20)
         let app = RemoteSystemAppRegistration(
@@ -102,7 +102,7 @@ extension Setting {
         let host = try await device("Host", in: directory)
         try await host.publish(app, for: benchmarkAccount)
         await caller.know(host)
-        // It publishes nothing, so the host knows it by having come later.
+        // The caller publishes nothing. The host knows it because it was listed when the host joined.
         let connection = try await caller.openAppService(
             AppServiceInfo(name: "echo", packageID: benchmarkApp),
             on: .init(endpoint: host.endpointID, appID: benchmarkApp)
@@ -112,5 +112,5 @@ extension Setting {
     }
 }
 
-/// Kept as long as the process is there.
+/// Keeps the hosts alive until the process ends.
 nonisolated(unsafe) private var hosts: [ConnectedDevicesPlatform] = []

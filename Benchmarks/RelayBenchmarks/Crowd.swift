@@ -8,10 +8,12 @@ import NIOCore
 import NIOPosix
 import RelayProtocol
 
-/// Endpoints that are connected, published and watching, and otherwise do nothing. Prints a line each time all of them are so, with the
-/// seconds that it took, what ended connections and attempts, and which of that were errors: all that befell an attempt that was begun while the relay was
-/// there, which it is from when standard input says `there` until it says `away`, and what an absence does not explain. Stays until standard input
-/// ends.
+/// Endpoints that connect, publish and watch, and are idle otherwise. Each time all of them have done so, it prints a
+/// line with the seconds that this took, the reasons for which connections and attempts ended, and how many of those ends
+/// were errors.
+///
+/// Standard input says `there` and `away` when the relay starts and stops. An end is an error if its attempt began while
+/// the relay was there, or if the relay's absence does not explain it. Runs until standard input ends.
 struct Crowd: AsyncParsableCommand {
     @OptionGroup var setting: Setting
     @Option var count = 1_000
@@ -24,7 +26,7 @@ struct Crowd: AsyncParsableCommand {
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let state = State(count: count, pace: pace)
         let keys = LightEndpoint.Keys()
-        // One device of each person first: it learns the account's name for the others.
+        // The first device of each person learns the account's name for the others.
         let people = (count + devices - 1) / devices
         state.makeNext = { number in
             let (person, name) = (number % people, "Device \(number)")
@@ -40,7 +42,7 @@ struct Crowd: AsyncParsableCommand {
         }
     }
 
-    /// Used on one loop.
+    /// Used on one event loop.
     private final class State: @unchecked Sendable {
         let count: Int
         let pace: Int
@@ -49,7 +51,7 @@ struct Crowd: AsyncParsableCommand {
         private var made = 0
         private var up: Set<Int> = []
         private var since = NIODeadline.now()
-        /// Since when the relay is there; `nil` while it is away.
+        /// Since when the relay has been there; `nil` while it is away.
         var thereSince: NIODeadline? = .now()
         private var ends: [String: Int] = [:]
         private var errors: [String: Int] = [:]
@@ -125,7 +127,7 @@ struct Crowd: AsyncParsableCommand {
                 default: "other"
                 }
             ends[text, default: 0] += 1
-            // A relay that is away is lost, or not reached, and nothing else.
+            // A relay that is away causes only closed connections and unreachable addresses.
             let isAway = text.hasPrefix("closed") || text.hasPrefix("unreachable")
             let wasThere = thereSince.map { $0 < all[number].assumeIsolated { $0.dialled } } ?? false
             if wasThere || !isAway { errors[text, default: 0] += 1 }

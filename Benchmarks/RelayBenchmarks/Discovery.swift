@@ -8,8 +8,8 @@ import NIOCore
 import NIOPosix
 import RelayProtocol
 
-/// From an endpoint's publish to its `added` event at a watcher of another device; and from the death of its process to the event that says
-/// that it is away.
+/// Measures the time from an endpoint's publish to its `added` event at a watcher of another device, and from the death
+/// of its process to the event that reports it as unavailable.
 struct Discovery: AsyncParsableCommand {
     @OptionGroup var setting: Setting
     @Option var rounds = 20
@@ -30,7 +30,7 @@ struct Discovery: AsyncParsableCommand {
                 ]
                 (process.standardInput, process.standardOutput) = (input, output)
                 try process.run()
-                // Connected, and not published.
+                // The endpoint has connected and not yet published.
                 _ = output.fileHandleForReading.availableData
                 input.fileHandleForWriting.write(Data("\n".utf8))
                 while let event = await events.next() {
@@ -60,7 +60,7 @@ struct Discovery: AsyncParsableCommand {
     }
 }
 
-/// An endpoint in a process of its own: says when it is connected, publishes at the next line of input, and prints when it began to.
+/// An endpoint in its own process. It reports that it is connected, publishes at the next line of input, and prints when it began to.
 struct Lingerer: AsyncParsableCommand {
     static let configuration = CommandConfiguration(shouldDisplay: false)
 

@@ -6,7 +6,7 @@ import DeviceRelay
 import Foundation
 import RelayProtocol
 
-/// Launches through the whole SDK, from issue to the receipt that was checked.
+/// Launches through the whole SDK, from the call to the verified receipt.
 struct Launches: AsyncParsableCommand {
     @OptionGroup var setting: Setting
     @Option var senders = 1

@@ -6,13 +6,13 @@ import Foundation
 import NIOCore
 import RelayProtocol
 
-/// An endpoint that is a control channel and nothing else: no storage, no sessions. Thousands of them fit in a process. What the SDK's
-/// state machine and connection do is what happens, coming back after a loss included.
+/// An endpoint that is only a control channel, without storage and sessions, so that thousands fit in a process. It uses
+/// the SDK's state machine and connection, including reconnection.
 actor LightEndpoint {
     nonisolated let loop: any EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor.asUnownedSerialExecutor() }
 
-    /// What it has to say of itself, if anything. All of it is called on the loop.
+    /// Callbacks, all on the event loop.
     struct Delegate: Sendable {
         var connected: @Sendable (isolated LightEndpoint) -> Void = { _ in }
         var disconnected: @Sendable (isolated LightEndpoint, DisconnectReason) -> Void = { _, _ in }
@@ -40,7 +40,7 @@ actor LightEndpoint {
     private var answers: [RequestRef: Answer] = [:]
     private var delegate = Delegate()
 
-    /// - Parameter account: the relay's name for it, if it is known already; else the relay tells.
+    /// - Parameter account: The relay's name of the account, if it is already known; otherwise the welcome provides it.
     init(_ name: String, at target: RelayTarget, person: Person, account: String? = nil, keys: Keys = Keys(), on loop: any EventLoop) {
         self.name = name
         self.target = target
@@ -54,19 +54,19 @@ actor LightEndpoint {
         channel = ControlChannelStateMachine(role: .host, relay: target.id)
     }
 
-    /// Those that cost time to make and that endpoints of a crowd may share.
+    /// Keys that are expensive to create. Endpoints of a crowd may share them.
     struct Keys: Sendable {
         var system = P256SigningKey()
         var agreement = P256AgreementKey()
     }
 
-    /// Connects, and again after each loss.
+    /// Connects, and reconnects after each loss.
     func start(_ delegate: Delegate) {
         self.delegate = delegate
         perform(channel.start(now: now))
     }
 
-    /// Connects and waits for the welcome.
+    /// Connects, and waits for the welcome.
     func connect(_ delegate: Delegate = Delegate()) async {
         await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
             let once = Once(continuation)
@@ -125,7 +125,7 @@ actor LightEndpoint {
         }
     }
 
-    /// A request that has to be granted.
+    /// Sends a request that must succeed.
     func require(_ make: @Sendable (RequestRef) -> EndpointMessage) {
         request(make) { _, answer in
             switch answer {
@@ -151,7 +151,8 @@ actor LightEndpoint {
     private func perform(_ actions: [ControlChannelStateMachine.Action]) {
         for action in actions { perform(action) }
         guard let deadline = channel.deadline else { return }
-        // To cancel a timer, the loop looks through those of all endpoints; one that comes too early does nothing.
+        // Cancelling a timer searches the timers of all endpoints on the loop, so a timer that fires too early is left in place;
+        // it has no effect.
         if let timer, timer.deadline <= deadline { return }
         timer?.task.cancel()
         let task: Scheduled<Void> = loop.scheduleTask(in: .milliseconds(max(0, deadline - now))) { [weak self] in

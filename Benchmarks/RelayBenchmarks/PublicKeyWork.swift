@@ -5,8 +5,8 @@ import ArgumentParser
 import Foundation
 import RelayProtocol
 
-/// What launches cannot do without: sealing and signing, checking and opening, signing the receipt and checking it. Nothing is sent or
-/// stored; no launch can be cheaper than that.
+/// The public-key operations of a launch: sealing and signing, verifying and opening, signing the receipt and verifying
+/// it. Nothing is sent or stored, so this is the lower bound of a launch's cost.
 struct PublicKeyWork: AsyncParsableCommand {
     @Option(help: "Launches at once, each on a core.") var cores = 2
     @Option var seconds = 3.0

@@ -4,7 +4,7 @@
 import ArgumentParser
 import Foundation
 
-/// What `scripts/bench-peers` measures of a relay that runs already. Each command prints its figures as one JSON object.
+/// The measurements of `scripts/bench-peers` at a running relay. Each command prints its results as one JSON object.
 @main struct RelayBenchmarks: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "RelayBenchmarks",

@@ -8,8 +8,8 @@ import NIOCore
 import NIOPosix
 import RelayProtocol
 
-/// Launches that were sealed beforehand, with receipts that were signed beforehand: what is left is the relay's part of them. Each pair of a
-/// sender and a target has one on its way at a time.
+/// Launches and receipts that were sealed and signed beforehand, so that only the relay's part is measured. Each pair of
+/// sender and target has one launch in flight.
 struct RelayLaunches: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "relay-launches")
 
@@ -48,7 +48,7 @@ struct RelayLaunches: AsyncParsableCommand {
         ])
     }
 
-    /// By Linux's proc(5), in whose file the program's name may hold anything but is in parentheses.
+    /// See proc(5). The program's name is in parentheses and may contain any character.
     private static func processorSeconds(of process: Int32) throws -> Double {
         let line = try String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8)
         let fields = line[(line.lastIndex(of: ")") ?? line.startIndex)...].split(separator: " ")
@@ -58,7 +58,7 @@ struct RelayLaunches: AsyncParsableCommand {
         return (user + system) / Double(sysconf(Int32(_SC_CLK_TCK)))
     }
 
-    /// Used on one loop, but for what is made before it starts.
+    /// Used on one event loop, except for the preparation before the start.
     private final class Race: @unchecked Sendable {
         private struct Prepared {
             let id: CommandID

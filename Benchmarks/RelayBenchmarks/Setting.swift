@@ -15,30 +15,30 @@ func fail(_ text: String) -> Never {
     exit(1)
 }
 
-/// Prints a JSON object in a line.
+/// Prints a JSON object on one line.
 func report(_ values: [String: Double]) {
     let members = values.sorted { $0.key < $1.key }.map { "\"\($0)\": \($1.isFinite ? $1 : -1)" }
     say("{\(members.joined(separator: ", "))}")
 }
 
 func say(_ line: String) {
-    // Whoever asked may be gone.
+    // The reader may have exited.
     guard (try? FileHandle.standardOutput.write(contentsOf: Data("\(line)\n".utf8))) != nil else { exit(1) }
 }
 
-/// Where a relay is, and which it is.
+/// The URL and identity of a relay.
 struct RelayTarget: Sendable {
     var url: URL
     var id: RelayID
     var address: RelayAddress
 }
 
-/// Somebody with an account at the relay; the token is bound to no key, so that all endpoints can share it.
+/// A user with an account at the relay. The token is not bound to a key, so all endpoints can share it.
 struct Person: Codable, Sendable {
     var token: String
 }
 
-/// What every measurement needs to know.
+/// The options of every measurement.
 struct Setting: ParsableArguments {
     @Option(help: "The relay's URL.") var relay: String
     @Option(help: "The relay's id.") var relayID: String
@@ -62,7 +62,7 @@ struct Setting: ParsableArguments {
         return persons[person]
     }
 
-    /// A device with the whole SDK, which has joined.
+    /// A joined device with the whole SDK.
     func device(_ name: String, in directory: URL) async throws -> ConnectedDevicesPlatform {
         let target = try target()
         let home = directory.appending(path: name)
@@ -81,7 +81,7 @@ struct Setting: ParsableArguments {
         return platform
     }
 
-    /// A directory that is gone afterwards.
+    /// Runs a closure with a temporary directory.
     func withDirectory<Result>(_ body: (URL) async throws -> Result) async throws -> Result {
         let directory = FileManager.default.temporaryDirectory.appending(path: "relay-benchmarks-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
@@ -96,7 +96,7 @@ extension ConnectedDevicesPlatform {
         return id
     }
 
-    /// Waits until it has heard of another device's app, and takes that device for known.
+    /// Waits until the other device's app is listed, and confirms that device.
     func know(_ other: ConnectedDevicesPlatform) async {
         let id = other.endpointID
         for await systems in remoteSystems().snapshots where systems.contains(where: { $0.apps.contains { $0.endpoint == id } }) { break }
@@ -119,7 +119,7 @@ final class Once: Sendable {
     }
 }
 
-/// How long things took.
+/// Measured durations.
 struct Samples {
     private var durations: [Duration] = []
 

@@ -5,7 +5,7 @@ import ArgumentParser
 import Foundation
 import RelayProtocol
 
-/// How fast the machine is just now: what one core needs to check a P-256 signature.
+/// The current speed of the machine: the time in which one core verifies a P-256 signature.
 struct Speed: ParsableCommand {
     @Option var seconds = 0.2
 

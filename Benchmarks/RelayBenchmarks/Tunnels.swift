@@ -7,8 +7,8 @@ import NIOCore
 import NIOPosix
 import RelayProtocol
 
-/// Opens tunnels for somebody else: prints each as its id and the token of either side, in hexadecimal. Keeps the endpoints
-/// connected until standard input ends.
+/// Opens tunnels for another program, and prints the id and the tokens of both sides in hexadecimal for each. Keeps the
+/// endpoints connected until standard input ends.
 struct Tunnels: AsyncParsableCommand {
     @OptionGroup var setting: Setting
     @Option var count = 1
@@ -40,7 +40,7 @@ struct Tunnels: AsyncParsableCommand {
         while readLine() != nil {}
     }
 
-    /// Brings together what each side hears. Used on one loop.
+    /// Pairs the tokens of both sides of a tunnel. Used on one event loop.
     private final class Ways: @unchecked Sendable {
         private var halves: [TunnelID: (token: [UInt8], isOpener: Bool)] = [:]
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// One piece of work, measured by turns with another in the same run: the machine's speed drifts, a ratio of neighbours
-/// does not.
+/// An operation that is measured alternately with others in the same run: the machine's speed drifts, but the ratio of
+/// adjacent measurements does not.
 struct Measurement {
     let name: String
-    /// How many bytes it goes through, where that says more than the time.
+    /// The number of bytes that it processes, if a rate says more than the time.
     let bytes: Int?
-    /// Does the work once.
+    /// Performs the operation once.
     let body: () throws -> Void
 
     init(_ name: String, bytes: Int? = nil, body: @escaping () throws -> Void) {
@@ -16,7 +16,7 @@ struct Measurement {
         self.body = body
     }
 
-    /// Nanoseconds for one time, measured over as many as fill about 20 ms.
+    /// Nanoseconds for one operation, averaged over as many as take about 20 ms.
     func run(iterations: Int) throws -> Double {
         let clock = ContinuousClock()
         let elapsed = try clock.measure {
@@ -32,7 +32,8 @@ struct Measurement {
     }
 }
 
-/// Runs the measurements in turns and returns the median of each in nanoseconds.
+/// Runs the measurements alternately.
+/// - Returns: The median of each in nanoseconds.
 func medians(of measurements: [Measurement], rounds: Int) throws -> [Double] {
     let iterations = try measurements.map { try $0.iterationsForOneRound() }
     var samples = measurements.map { _ in [Double]() }
@@ -44,6 +45,6 @@ func medians(of measurements: [Measurement], rounds: Int) throws -> [Double] {
     return samples.map { $0.sorted()[$0.count / 2] }
 }
 
-/// Keeps a result alive, so that the optimizer cannot leave the work out.
+/// Keeps a result alive, so that the optimiser cannot remove the work.
 @inline(never)
 func keep<Result>(_ result: Result) {}

@@ -4,12 +4,12 @@
 import NIOCore
 import RelayProtocol
 
-/// Frames out of received bytes: large ones by the byte, small ones by the frame; and a whole call through both machines.
+/// Decoding frames from received bytes (large ones per byte, small ones per frame), and a whole call through both state machines.
 func frameBenchmarks() throws -> [(title: String, measurements: [Measurement])] {
     let largeCount = 32
     let large = try encodedData(bytes: SessionWire.inlineBytes, count: largeCount)
     let requests = try encodedRequests(bytes: 128, count: 256)
-    // What a copy of the same bytes costs: the floor for anything that touches a body.
+    // The cost of copying the same bytes is the lower bound for any processing of a body.
     var copy = ByteBuffer()
     copy.reserveCapacity(large.readableBytes)
     return [

@@ -5,7 +5,7 @@ import Crypto
 import Foundation
 import RelayProtocol
 
-/// The public-key work of one launch, sender and target together, and the least that it can be.
+/// The public-key operations of one launch, sender and target together, compared with their lower bound.
 func launchBenchmarks() throws -> [(title: String, measurements: [Measurement])] {
     let (signing, agreement, ephemeral) = (P256.Signing.PrivateKey(), P256.KeyAgreement.PrivateKey(), P256.KeyAgreement.PrivateKey())
     let (verifying, recipient, body) = (signing.publicKey, agreement.publicKey, [UInt8](repeating: 7, count: 400))

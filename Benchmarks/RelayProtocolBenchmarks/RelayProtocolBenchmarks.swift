@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// Prints, per group, the median of each measurement and its ratio to the first one.
+/// Prints, for each group, the median of each measurement and its ratio to the first one.
 @main
 enum RelayProtocolBenchmarks {
     static func main() throws {

@@ -5,7 +5,7 @@ import Foundation
 import NIOCore
 import RelayProtocol
 
-/// A set of ten values against Foundation's JSON of the same content.
+/// A set of ten values, compared with Foundation's JSON of the same content.
 struct SampleContent: Codable {
     struct Nested: Codable {
         var width = 1920

@@ -4,7 +4,7 @@
 import DeviceRelay
 import Foundation
 
-/// The folders of a folder as albums. Only what a listing has shown can be read: a name is never put into a path unchecked.
+/// The folders of a folder as albums. Only listed names can be read: a name never becomes part of a path unchecked.
 struct Library {
     let folder: URL
 
@@ -26,7 +26,7 @@ struct Library {
         return Array(try file.read(upToCount: ReadPhoto.largestPart) ?? Data())
     }
 
-    /// What is in a folder and of a type. Symbolic links are of another.
+    /// The URL of an entry that has the given type. Symbolic links have another type.
     private func child(_ name: String, of folder: URL, _ type: FileAttributeType) throws -> URL {
         let place = folder.appending(path: name)
         guard try FileManager.default.contentsOfDirectory(atPath: folder.path).contains(name),
@@ -50,7 +50,7 @@ struct ListAlbum: AppServiceCall {
     var album: String
 }
 
-/// A part of a photo; an empty one when there is no more.
+/// Reads a part of a photo. An empty part means the end.
 struct ReadPhoto: AppServiceCall {
     struct Response: Codable, Sendable {
         var data: Data

@@ -5,7 +5,7 @@ import DeviceRelay
 import ExampleSupport
 import Foundation
 
-// A folder of albums on one device; another one fetches an album.
+// Shares a folder of albums on one device; another device fetches an album.
 
 let service = AppServiceInfo(name: "photos", packageID: "org.example.photoshare")
 
@@ -54,8 +54,8 @@ func fetch(_ album: String, from name: String, to target: String, in directory: 
     }
 }
 
-/// Whether a name from elsewhere is one, and no path. Bytes decide, as for the file system: for Swift a slash with a combining mark is another
-/// Character.
+/// Whether a name of another device is a plain file name and not a path. The check uses bytes, like the file system: for
+/// Swift, a slash with a combining mark is a different Character.
 func isName(_ name: String) -> Bool {
     let bytes = Array(name.utf8)
     return !bytes.isEmpty && !bytes.contains(UInt8(ascii: "/")) && bytes != Array(".".utf8) && bytes != Array("..".utf8)

@@ -5,7 +5,7 @@ import DeviceRelay
 import ExampleSupport
 import Foundation
 
-// The test service that came with the original: a ping with a date and a target is answered by a pong with the same.
+// The original's test service: it answers a ping with a pong that has the same date and target.
 
 let appID = "org.example.pingpong"
 let service = AppServiceInfo(name: "org.example.pingpongservice", packageID: appID)
@@ -41,7 +41,7 @@ let app = RemoteSystemAppRegistration(
             say("connected: \(caller.deviceName)")
             try await connection.respond { request in
                 guard request.message["Type"]?.string == "ping" else { throw AppServiceError(.invalidMessage) }
-                // Date and target go back as they came.
+                // The answer repeats the date and the target.
                 var answer = request.message
                 answer["Type"] = "pong"
                 return answer
@@ -55,7 +55,7 @@ func ping(_ name: String, in directory: String) async throws {
         let system = try await device.system(named: name, with: [appID])
         try await device.platform.withAppService(service, on: .init(system)) { connection in
             for _ in 1...3 {
-                // In whole seconds, as the original sent it.
+                // The original sent whole seconds.
                 let now = Date(timeIntervalSince1970: Date.now.timeIntervalSince1970.rounded())
                 let ping = Ping(created: now, target: "\(system.id)")
                 let start = ContinuousClock.now

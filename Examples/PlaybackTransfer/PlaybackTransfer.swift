@@ -5,12 +5,12 @@ import DeviceRelay
 import ExampleSupport
 import Foundation
 
-// A film that was begun here goes on over there: in the player, or, where there is none, on its web page.
+// Continues a film on another device: in the player, or if that is missing, on the film's web page.
 
 let player = "org.example.player"
 let browser = "org.example.browser"
 
-/// Where a film is, as the URIs of the player say it.
+/// A position in a film, as the player's URIs express it.
 struct Position {
     var film: String
     var seconds: Int
@@ -20,7 +20,7 @@ struct Position {
         self.seconds = seconds
     }
 
-    /// From `film://42?t=1200`.
+    /// Parses a URI such as `film://42?t=1200`.
     init?(_ uri: String) {
         guard let parts = URLComponents(string: uri), parts.scheme == "film", let film = parts.host,
             let seconds = parts.queryItems?.first(where: { $0.name == "t" })?.value.flatMap({ Int($0) }), seconds >= 0
@@ -43,7 +43,7 @@ let playerApp = RemoteSystemAppRegistration(
     appID: player,
     displayName: "Player",
     launching: Launching(schemes: ["film"], defaultFor: ["film"]) { request in
-        // It came from elsewhere: play what it means, or nothing.
+        // The URI comes from another device and may be invalid.
         guard let position = Position(request.uri.text) else { return .unsupported }
         say("playing film \(position.film) from \(position.seconds) s, sent by \(request.caller.deviceName)")
         return .launched

@@ -4,14 +4,14 @@
 public import DeviceRelay
 import Foundation
 
-/// What the examples have in common: a device whose state is in one directory, and which has joined an account by a link.
+/// The common part of the examples: a device with its state in one directory, which has joined an account by a link.
 public struct ExampleDevice: Sendable {
-    /// Started.
+    /// The platform, started.
     public let platform: ConnectedDevicesPlatform
-    /// The one account.
+    /// The only account.
     public let account: ConnectedDevicesAccount
 
-    /// What is kept beside the platform's own storage, so that a link is needed once only.
+    /// Stored next to the platform's own storage, so that a link is needed only once.
     private struct Membership: Codable {
         var relay: URL
         var relayID: String
@@ -20,7 +20,7 @@ public struct ExampleDevice: Sendable {
 
     private static let account = ConnectedDevicesAccount(id: "me")
 
-    /// Makes a directory a device of the account that a link is for. The link works once.
+    /// Makes a directory a device of the link's account. The link works once.
     /// - Parameter app: The app's id.
     public static func join(_ text: String, as name: String, in directory: String, app: String) async throws {
         let link = try JoinLink(parsing: text, plainHTTP: .allowed)
@@ -34,7 +34,7 @@ public struct ExampleDevice: Sendable {
     }
 
     /// Runs a closure with the device of a directory.
-    /// - Parameter hosted: An app that takes from the start what waits for it.
+    /// - Parameter hosted: An app that is hosted before the start, so that it gets waiting commands.
     public static func with(
         _ directory: String,
         app: String,
@@ -55,7 +55,7 @@ public struct ExampleDevice: Sendable {
         await platform.shutdown()
     }
 
-    /// Publishes an app, and serves it until the process is ended.
+    /// Publishes an app, and serves it until the process ends.
     public static func host(_ app: RemoteSystemAppRegistration, in directory: String) async throws {
         try await with(directory, app: app.appID, hosting: app) { device in
             try await device.platform.publish(app, for: device.account)
@@ -67,7 +67,7 @@ public struct ExampleDevice: Sendable {
         }
     }
 
-    /// Waits until a device of that name can be reached, and has one of some apps.
+    /// Waits until a device with that name is available and has one of the given apps.
     public func system(named name: String, with apps: Set<String>) async throws -> RemoteSystem {
         var isWaiting = false
         for await systems in platform.remoteSystems(matching: [.status(.available)]).snapshots {
@@ -94,18 +94,18 @@ public struct ExampleDevice: Sendable {
     private static func file(in directory: String) -> URL { URL(filePath: directory).appending(path: "membership.json") }
 }
 
-/// What a person has to be told.
+/// An error for the user.
 public struct Problem: Error, CustomStringConvertible {
-    /// What it is, and what to do.
+    /// What happened and what to do about it.
     public let description: String
-    /// A problem.
+    /// Creates an error.
     public init(_ description: String) { self.description = description }
 }
 
-/// Prints a line at once.
+/// Prints a line unbuffered.
 public func say(_ text: String) { FileHandle.standardOutput.write(Data("\(text)\n".utf8)) }
 
-/// Runs an example, and ends the process with 1 if it fails, with 2 if it was used in a wrong way.
+/// Runs an example. The exit status is 1 after an error and 2 after wrong usage.
 public func run(usage: String, _ body: @Sendable ([String]) async throws -> Bool) async {
     do {
         if try await body(Array(CommandLine.arguments.dropFirst())) { return }

@@ -15,7 +15,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// A relay in this process that can be stopped and started again.
+/// A relay in this process that can be stopped and restarted.
 actor RelayNode {
     private struct Running {
         var group: ServiceGroup
@@ -26,9 +26,9 @@ actor RelayNode {
     nonisolated let key: RelayKey
     nonisolated let url: URL
     private let configuration: RelayConfiguration
-    /// The port stays ours while nobody listens.
+    /// Reserves the port while the relay is stopped.
     private let ports: [TakenPort]
-    /// In memory, and kept while the relay is stopped: what was accepted is there after a restart.
+    /// An in-memory store that outlives a stop, so that a restarted relay has everything that it accepted before.
     private let store: SQLiteStore
     private var running: Running?
     private var subjects: [String: String] = [:]
@@ -92,7 +92,7 @@ actor RelayNode {
         try? running.issuer.close()
     }
 
-    /// A link into a person's account, which is made when it is not there.
+    /// A link into a person's account. The account is created if it does not exist.
     func invite(_ person: String) async throws -> JoinLink {
         guard let issuer = running?.issuer else { throw NotRunning() }
         if subjects[person] == nil { subjects[person] = try await issuer.makeUser(name: person) }

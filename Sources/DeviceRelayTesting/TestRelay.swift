@@ -11,10 +11,10 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Runs a closure with a relay of its own, and takes everything away after it, however it ends: platforms, relay and files.
+/// Runs a closure with its own relay. Afterwards, also after an error, it shuts down the platforms and the relay and deletes their files.
 ///
-/// The relay is a real one, in this process, on a free port of the loopback address. Several may run at once.
-/// - Throws: What the closure throws, or why there is no relay.
+/// The relay is a real one in this process, on a free port of the loopback address. Several may run at the same time.
+/// - Throws: The closure's error, or the reason why the relay did not start.
 nonisolated(nonsending) public func withTestRelay<Result>(
     _ body: nonisolated(nonsending) (TestRelay) async throws -> Result
 ) async throws -> Result {
@@ -30,12 +30,12 @@ nonisolated(nonsending) public func withTestRelay<Result>(
     }
 }
 
-/// A relay for tests, and the devices that were made with it. See `withTestRelay`.
+/// A relay for tests, and the devices that were created with it. See `withTestRelay`.
 public actor TestRelay {
-    /// The person whose devices they are, unless a test names another.
+    /// The default owner of the devices.
     public static let person = "Anna"
 
-    /// What every platform that was made here calls its account.
+    /// The account of every platform that is created here.
     public nonisolated let account = ConnectedDevicesAccount(id: "test")
 
     private let directory = FileManager.default.temporaryDirectory.appending(path: "test-relay-\(UUID().uuidString)")
@@ -47,24 +47,24 @@ public actor TestRelay {
 
     // MARK: The relay
 
-    /// Stops the relay as for a restart: its devices lose their connections, and what it has accepted is kept. Without effect if it is
-    /// stopped.
+    /// Stops the relay as for a restart: its devices lose their connections, and it keeps what it has accepted. A stopped
+    /// relay is left as it is.
     public func stop() async { await node.stop() }
 
-    /// Starts the relay again, at the same address. Devices come back by themselves, within seconds. Without effect if it runs.
+    /// Restarts the relay at the same address. Devices reconnect within seconds. A running relay is left as it is.
     public func start() async throws { try await node.start() }
 
     // MARK: Devices
 
-    /// A device that is connected, knows the person's other devices, and is known to those that are connected.
+    /// Creates a connected device that knows the person's other devices, and that the connected ones know.
     ///
-    /// It may be used as any platform; shutting it down is the device going away.
+    /// It is an ordinary platform; shut it down to take the device away.
     /// - Parameters:
-    ///   - name: What other devices show.
-    ///   - kind: What sort of device it is.
-    ///   - person: Whose device it is; whoever is named for the first time gets an account.
-    ///   - isConfirmed: Whether the others know it. If not, it is new to them, as a device is before its person has confirmed it.
-    ///   - apps: What it hosts and publishes.
+    ///   - name: The name that other devices show.
+    ///   - kind: The kind of device.
+    ///   - person: The owner of the device. A new name creates an account.
+    ///   - isConfirmed: Whether the other devices know it. If not, it is new to them, like a device that its user has not confirmed.
+    ///   - apps: The apps that it hosts and publishes.
     public func platform(
         named name: String,
         kind: RemoteSystemKind = .phone,
@@ -80,7 +80,7 @@ public actor TestRelay {
         platforms.append((person, platform))
         try await platform.start()
         try await platform.accounts.add(account, joining: try await joinLink(for: person))
-        // Who was there before is known from then on.
+        // The first enumeration pins the devices that it lists.
         for await event in platform.remoteSystems() where event == .enumerationCompleted { break }
         if isConfirmed, let endpoint = platform.accounts.endpoint(of: account) {
             for other in others where await other.isConnected(account) {
@@ -93,7 +93,7 @@ public actor TestRelay {
         return platform
     }
 
-    /// Settings for a device of its own, for an app that makes its platform itself.
+    /// Settings for a separate device, for an app that creates its own platform.
     public func settings(named name: String, kind: RemoteSystemKind = .phone) -> ConnectedDevicesPlatformSettings {
         count += 1
         let place = directory.appending(path: "device-\(count)")
@@ -107,13 +107,13 @@ public actor TestRelay {
         return settings
     }
 
-    /// A link that lets one device into a person's account, for an app that joins by itself. Whoever is named for the first time gets an
-    /// account. The relay must run.
+    /// A link that admits one device to a person's account, for an app that joins by itself. A new name creates an account.
+    /// The relay must be running.
     public func joinLink(for person: String = TestRelay.person) async throws -> JoinLink {
         try await node.invite(person)
     }
 
-    /// Everything goes, also when the task was cancelled.
+    /// Shuts everything down and deletes the files, also in a cancelled task.
     func end() async {
         let platforms = platforms.map(\.platform)
         await Task {

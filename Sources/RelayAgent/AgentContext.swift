@@ -3,7 +3,7 @@
 
 import DeviceRelay
 
-/// Where a command works: the home it goes by, and where it prints.
+/// The environment of a command: its home directory and its console.
 package struct AgentContext: Sendable {
     package let home: Home
     package let console: Console
@@ -15,7 +15,7 @@ package struct AgentContext: Sendable {
 
     /// Starts the platform of the home, runs a closure with it, and shuts it down.
     /// - Parameters:
-    ///   - connects: Whether the relay is needed at all.
+    ///   - connects: Whether the command needs the relay.
     ///   - prepare: Runs before the platform starts.
     func withSession<Result>(
         _ membership: Membership,
@@ -37,7 +37,7 @@ package struct AgentContext: Sendable {
         }
     }
 
-    /// The same for an account that was joined.
+    /// Runs a closure with the account that this device has joined.
     func withAccount<Result>(
         connects: Bool = true,
         prepare: (ConnectedDevicesPlatform) -> Void = { _ in },
@@ -52,7 +52,7 @@ package struct AgentContext: Sendable {
     }
 }
 
-/// A started platform with its one account.
+/// A started platform with its account.
 struct Session: Sendable {
     let platform: ConnectedDevicesPlatform
     let membership: Membership
@@ -61,7 +61,7 @@ struct Session: Sendable {
     var account: ConnectedDevicesAccount { Membership.account }
     var isJoined: Bool { platform.accounts.all.contains(account) }
 
-    /// How the connection stands now.
+    /// The current connection state; `nil` if the account is gone.
     func connectionState() async -> ConnectionState? {
         var states = platform.connectionStates(for: account).makeAsyncIterator()
         return await states.next()

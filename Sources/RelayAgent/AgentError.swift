@@ -4,18 +4,18 @@
 import DeviceRelay
 package import RelayProtocol
 
-/// Why a command did not do what it was asked for, as it is printed.
+/// Why a command failed, as it is printed.
 package struct AgentError: Error, Sendable, CustomStringConvertible {
-    /// For scripts: the name of the kind of failure.
+    /// The stable name of the kind of failure, for scripts.
     package var code: String
-    /// For people: what happened and what to do.
+    /// What happened and what to do about it, for people.
     package var message: String
     package var status: ExitStatus
-    /// The command that it is about, if there is one.
+    /// The command that failed, if the failure concerns one.
     package var command: CommandID?
-    /// Who says how that ended, if anybody does.
+    /// Who attests the outcome, if anyone does.
     package var attested: Attestation?
-    /// A signal ended it: the process ends by that signal when all is said, so that a shell knows.
+    /// Whether a signal ended the command. The process then ends itself by that signal, so that the shell sees it.
     package var isInterruption = false
 
     package init(_ code: String, _ message: String, _ status: ExitStatus, command: CommandID? = nil) {
@@ -29,7 +29,7 @@ package struct AgentError: Error, Sendable, CustomStringConvertible {
 }
 
 extension AgentError {
-    /// What any part of the SDK threw.
+    /// Converts any error of the SDK.
     package init(_ error: any Error) {
         switch error {
         case let error as AgentError: self = error
@@ -47,7 +47,7 @@ extension AgentError {
     }
 
     private init(_ error: RemoteLaunchError) {
-        // Why there is no relay says more than that there is none.
+        // The connection problem is more precise than `relayUnavailable`.
         if error.code == .relayUnavailable, let problem = error.cause as? ConnectionProblem {
             self.init(problem)
         } else {
@@ -64,7 +64,7 @@ extension AgentError {
     }
 
     private init(_ problem: ConnectionProblem) {
-        // In the words of this command line, where there is one for it.
+        // Some messages name a command of this command line instead of the SDK's remedy.
         let message =
             switch problem.code {
             case .endpointRevoked: "this device was revoked; run `relay leave`, then join again with a new link"

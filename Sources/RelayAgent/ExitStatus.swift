@@ -3,7 +3,7 @@
 
 package import DeviceRelay
 
-/// How the command line ends. What a script decides by; the documentation has the same table.
+/// The exit status of the command line. Scripts rely on it; the documentation has the same table.
 package enum ExitStatus: Int32, Sendable, CaseIterable {
     case done = 0
     case failed = 1
@@ -16,7 +16,7 @@ package enum ExitStatus: Int32, Sendable, CaseIterable {
     case pending = 8
 }
 
-// One table for each area; what is not in it is `failed`.
+// One table for each area. Codes that are not listed mean `failed`.
 extension ExitStatus {
     package static let launching: [(code: RemoteLaunchError.Code, status: ExitStatus)] = [
         (.unknown, .failed),

@@ -33,14 +33,12 @@ package enum Backup {
         // Before the work; whether it is so at the end is looked at again.
         guard replacing || !FileManager.default.fileExists(atPath: path) else { throw BackupError.exists(path) }
         let key = try RelayKey.load(in: directory.path)
-        let copies = "\(path).\(UInt64.random(in: .min ... .max)).partial"
-        guard mkdir(copies, 0o700) == 0 else { throw BackupError.notWritable(path, code: errno) }
-        defer { try? FileManager.default.removeItem(atPath: copies) }
+        let draft = try BackupDraft(beside: path)
         // The issuer's database comes last, and so is never older than the relay's. What it then knows more of is harmless: a login whose
         // device the relay has yet to see, or the end of a login whose revocation the relay's copy lacks. The other way round a device could
         // be revoked for the relay while its login goes on.
         for name in BackupArchive.names {
-            let (source, copy) = ("\(directory.path)/\(name)", "\(copies)/\(name)")
+            let (source, copy) = ("\(directory.path)/\(name)", "\(draft.path)/\(name)")
             if name.hasSuffix(".sqlite") {
                 try DatabaseCopy.make(of: source, at: copy)
             } else {
@@ -49,7 +47,7 @@ package enum Backup {
         }
         try BackupArchive.write(
             BackupArchive.Description(relay: "\(key.id)", made: now.count),
-            of: copies,
+            of: draft,
             to: path,
             replacing: replacing
         )

@@ -45,11 +45,23 @@ package struct DataDirectory: Sendable {
         guard mode & 0o022 == 0 else {
             throw ConfigurationError("others may write to \(path), and so change what the relay does; run: chmod go-w '\(path)'")
         }
-        guard use == .restored || !files.fileExists(atPath: "\(path)/\(Self.restoring)") else {
-            throw ConfigurationError("restoring a backup into \(path) was interrupted; do it again: relayd restore FILE --force")
-        }
+        if use != .restored { try checkRestored() }
         guard isMade || files.fileExists(atPath: "\(path)/\(RelayKey.fileName)") else {
             throw ConfigurationError("no relay's data at \(path): run `relayd serve` first, or say where it is with --data-directory")
+        }
+    }
+
+    /// Takes the directory for a relay that will run. A restore holds the same lock while it replaces the files, so that only what is read
+    /// under it is of one relay.
+    package func lock() throws -> StoreLock {
+        let lock = try StoreLock(directory: path)
+        try checkRestored()
+        return lock
+    }
+
+    private func checkRestored() throws(ConfigurationError) {
+        guard !FileManager.default.fileExists(atPath: "\(path)/\(Self.restoring)") else {
+            throw ConfigurationError("restoring a backup into \(path) was interrupted; do it again: relayd restore FILE --force")
         }
     }
 }

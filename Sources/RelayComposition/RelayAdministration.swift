@@ -20,9 +20,7 @@ struct RelayAdministration: Sendable {
                 guard let id = request.endpoint.flatMap({ try? EndpointID(parsing: $0) }) else {
                     return AdminAnswer(error: "an endpoint's id has 52 characters, as `relayd endpoint list` prints it")
                 }
-                guard try await core.revoke(id) else { return AdminAnswer(error: "there is no such endpoint: see `relayd endpoint list`") }
-                logger.notice("the operator revoked an endpoint", metadata: ["endpoint": "\(id.label)"])
-                return AdminAnswer()
+                return AdminAnswer(revocation: try await revoke(id, withLetIn: request.withInvited ?? false))
             }
         } catch let error as AdminError {
             return AdminAnswer(error: error.description)
@@ -32,6 +30,24 @@ struct RelayAdministration: Sendable {
         }
     }
 
+    private func revoke(_ endpoint: EndpointID, withLetIn: Bool) async throws -> AdminRevocation {
+        guard let revocation = try await core.revoke(endpoint, withLetIn: withLetIn) else {
+            throw AdminError("there is no such endpoint: see `relayd endpoint list`")
+        }
+        for row in revocation.revoked {
+            logger.notice("the operator revoked an endpoint", metadata: ["endpoint": "\(row.id.label)"])
+        }
+        let users = try await issuer.users()
+        func shown(_ row: EndpointRow, isConnected: Bool) -> AdminEndpoint {
+            let user = users.first { AccountID(of: Identity(issuer: Composition.issuerKey, subject: $0.subject)) == row.account }
+            return AdminEndpoint(row, account: user?.name ?? "", isConnected: isConnected)
+        }
+        return AdminRevocation(
+            revoked: revocation.revoked.map { shown($0, isConnected: false) },
+            letIn: revocation.letIn.map(shown)
+        )
+    }
+
     private func endpoints(of account: String?) async throws -> [AdminEndpoint] {
         let users = try await issuer.users().filter { account == nil || $0.subject == account || $0.name == account }
         guard !users.isEmpty || account == nil else { throw AdminError("there is no such account: see `relayd account list`") }
@@ -39,8 +55,7 @@ struct RelayAdministration: Sendable {
         for user in users {
             let identity = Identity(issuer: Composition.issuerKey, subject: user.subject)
             endpoints += try await core.endpoints(of: identity).map { row, isConnected in
-                let name = (try? Unverified<EndpointRecord>(decoding: row.record).payload.name) ?? ""
-                return AdminEndpoint(row, name: name, account: user.name, isConnected: isConnected)
+                AdminEndpoint(row, account: user.name, isConnected: isConnected)
             }
         }
         return endpoints

@@ -5,15 +5,16 @@ import Logging
 import RelayProtocol
 
 extension Issuer {
-    /// Ends all logins of an endpoint that was revoked: those that are bound to its key, and the one of a session. Its unused
-    /// invitations end with them. May be asked for again, after a crash in between or for an endpoint without any login.
+    /// Ends all logins of a revoked endpoint: those bound to its key, and that of a session. Its unused invitations end with
+    /// them. The call may be repeated after a crash, and accepts an endpoint without a login.
     /// - Parameters:
-    ///   - thumbprint: that of the endpoint's key.
-    ///   - session: the `sid` of a token that it used.
+    ///   - thumbprint: The thumbprint of the endpoint's key.
+    ///   - session: The `sid` of a token that it used.
     package func endLogins(boundTo thumbprint: String, session: String?) async throws(IssuerError) {
         let now = now()
         let ended = try await store.write { [self] records in
             try records.removeOpenInvitations(madeBy: thumbprint)
+            try records.endpointRevoked(boundTo: thumbprint, session: session)
             return try records.openLogins(boundTo: thumbprint, session: session).map { try revoke($0, now: now, in: records) }
         }
         for login in ended {
@@ -22,7 +23,7 @@ extension Issuer {
         }
     }
 
-    /// Revokes a login, and the unused invitations of its key: the thief of a device or of a link comes back by none of them.
+    /// Revokes a login and the unused invitations of its key, so that the thief of a device cannot return by an invitation.
     func revoke(_ family: RefreshFamily, now: Milliseconds, in records: any IssuerTransaction) throws -> RevokedLogin {
         var family = family
         family.revoked = now

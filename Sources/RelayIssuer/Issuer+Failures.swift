@@ -4,10 +4,10 @@
 import RelayProtocol
 import Synchronization
 
-/// Requests that fail.
+/// Rate limits of failed requests.
 extension Issuer {
-    /// Does what a request asks for. Only failures count against its address. An address with too many is told to wait in place of why it
-    /// failed; a valid request is served all the same, whatever else comes from its address.
+    /// Runs a request. Only failures count against its address. Above the limit, a failed request gets 429 instead of its
+    /// error; a valid request is always served.
     func serve<Result>(_ address: String, _ body: () async throws(OAuthError) -> Result) async throws(OAuthError) -> Result {
         do throws(OAuthError) {
             return try await body()
@@ -19,11 +19,10 @@ extension Issuer {
         }
     }
 
-    /// Looks a grant up by its digest before anything that costs more, such as a proof's signature.
+    /// Looks a grant up by its digest before more expensive checks, such as a proof's signature.
     func checkKnown(_ grant: TokenRequest.Grant) async throws(OAuthError) {
         let unknown = try await answering { () async throws(IssuerError) in
-            // Nothing is written, so nothing is flushed. GRDB's `read` would trap once the database is closed.
-            try await store.write { records -> OAuthError? in
+            try await store.read { records -> OAuthError? in
                 switch grant {
                 case .invitation(let code): try records.invitation(code.digest) == nil ? TokenRequest.unknownCode : nil
                 case .refresh(let token): try records.family(token.family) == nil ? TokenRequest.unknownToken : nil

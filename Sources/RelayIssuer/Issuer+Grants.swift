@@ -5,28 +5,29 @@ import Logging
 import RelayProtocol
 import Synchronization
 
-/// What a grant that was redeemed gives.
+/// The result of a redeemed grant.
 private struct Granted: Sendable {
     var family: RefreshFamily
     var scopes: Scopes
     var refreshToken: RefreshToken?
-    /// The login's row is older than the token that was redeemed.
+    /// Whether the stored login is older than the redeemed token.
     var hasCaughtUp = false
 }
 
-/// How a transaction over a grant ended. A refusal may itself change something, so it is no error that would undo it.
+/// The outcome of a grant's transaction. A refusal may itself change the store, so it is a value: an error would roll the
+/// transaction back.
 private enum GrantOutcome: Sendable {
     case granted(Granted)
     case refused(OAuthError)
-    /// Refused: the invitation of this subject was used before, by somebody else.
+    /// Refused: another client has already used this subject's invitation.
     case usedAgain(subject: String)
-    /// Refused, and a login revoked.
+    /// Refused, and a login is revoked.
     case revoked(OAuthError, Issuer.RevokedLogin, because: String)
 }
 
 extension Issuer {
     /// Redeems a grant (RFC 6749 §5).
-    /// - Parameter issuer: the one of the issuer's URLs that was asked.
+    /// - Parameter issuer: The issuer URL that received the request.
     func exchange(_ request: TokenRequest, proof: String?, at issuer: String) async throws(OAuthError) -> TokenResponse {
         let now = now()
         try await checkKnown(request.grant)
@@ -89,9 +90,9 @@ extension Issuer {
         }
     }
 
-    /// Only proofs of those with a valid grant are remembered, so that others cannot fill the memory; and of one user so many only that it
-    /// cannot either.
-    /// - Parameter login: the login that asks, which has a share of its own, so that one cannot take what the others need.
+    /// Applies the rate limits, and remembers the proof. Only proofs with a valid grant are remembered, and the rate limits
+    /// bound them for each user, so that no client can fill the replay cache.
+    /// - Parameter login: The requesting login. It has a limit of its own, so that it cannot use up the limit of the user's other logins.
     func refusal(of proof: DPoPProof?, subject: String, login: String?, now: Milliseconds) -> OAuthError? {
         let wait = bounds.withLock { bounds in
             login.flatMap { bounds.logins.add($0, now: now) } ?? bounds.grants.add(subject, now: now)
@@ -132,7 +133,7 @@ extension Issuer {
             return .revoked(TokenRequest.unknownCode, login, because: "two devices with keys of their own used its invitation")
         }
         if let refusal = refusal(of: proof, subject: invitation.subject, login: nil, now: now) { return .refused(refusal) }
-        // Also one that cannot be refreshed is a login: its access token can be revoked.
+        // A login without a refresh token is stored too, so that its access token can be revoked.
         let family = RefreshFamily(
             id: .random(),
             subject: invitation.subject,
@@ -164,6 +165,7 @@ extension Issuer {
         guard var family = try records.family(token.family) else { return .refused(TokenRequest.forgottenLogin) }
         let decision = family.present(token.number, client: request.client, key: key, now: now)
         switch decision {
+        case .refuse(.revoked) where family.isOfRevokedEndpoint: return .refused(TokenRequest.revokedEndpoint)
         case .refuse: return .refused(TokenRequest.unknownToken)
         case .revoke:
             let login = try revoke(family, now: now, in: records)
@@ -185,7 +187,7 @@ extension Issuer {
         return .granted(granted)
     }
 
-    /// Revokes the login that a refresh token is of (RFC 7009). An unknown token is as good as revoked.
+    /// Revokes the login of a refresh token (RFC 7009). An unknown token is not an error.
     func revoke(_ text: String, client: String) async throws(OAuthError) {
         guard let token = RefreshToken(parsing: text) else {
             guard !text.utf8.contains(UInt8(ascii: ".")) else {
@@ -216,7 +218,7 @@ extension Issuer {
 
     static let fault = OAuthError(.serverError, "the issuer failed; its log says why", status: 500)
 
-    /// Turns a failure of the store into an answer, and says in the log what it was.
+    /// Converts an error of the store into a response, and logs the error.
     func answering<Result>(_ body: () async throws(IssuerError) -> Result) async throws(OAuthError) -> Result {
         do throws(IssuerError) {
             return try await body()

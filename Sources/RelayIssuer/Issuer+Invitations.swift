@@ -5,7 +5,7 @@ import RelayProtocol
 import Synchronization
 
 extension Issuer {
-    /// What an endpoint shows to make an invitation into its account.
+    /// The credentials with which an endpoint requests an invitation into its account.
     struct Presented: Sendable {
         enum Scheme: Hashable {
             case bearer
@@ -14,10 +14,10 @@ extension Issuer {
 
         var scheme: Scheme
         var token: String
-        /// The headers `DPoP`.
+        /// The values of the `DPoP` header.
         var proofs: [String]
 
-        /// - Parameter authorization: The headers `Authorization`.
+        /// - Parameter authorization: The values of the `Authorization` header.
         init(authorization: [String], proofs: [String]) throws(OAuthError) {
             guard let only = authorization.first, authorization.count == 1 else {
                 throw Issuer.unauthorized("one Authorization header is needed")
@@ -33,7 +33,7 @@ extension Issuer {
         }
     }
 
-    /// What is told of a new invitation.
+    /// The response with a new invitation.
     struct InvitationResponse: Encodable, Sendable {
         var code: Secret<String>
         var expiresIn = Invitation.life / 1_000
@@ -44,7 +44,7 @@ extension Issuer {
         }
     }
 
-    /// Makes an invitation for an endpoint of the account, which may add devices to it.
+    /// Creates an invitation for a device that may invite others.
     func invite(_ presented: Presented) async throws(OAuthError) -> InvitationResponse {
         let now = now()
         let inviter = try await check(presented, now: now)
@@ -80,7 +80,7 @@ extension Issuer {
         return InvitationResponse(code: try result.get())
     }
 
-    /// Who asks: an endpoint with a token of this issuer that the relay would take now.
+    /// The requesting endpoint, with a token of this issuer that the relay accepts now.
     private struct Caller {
         var subject: String
         var session: String
@@ -103,7 +103,7 @@ extension Issuer {
         guard let scopes = Scopes(parsing: claims.scope), scopes.names.contains("relay.device.register") else {
             throw OAuthError(.insufficientScope, "the token needs the scope relay.device.register", status: 403)
         }
-        // Remembered last, so that only those with a valid token fill the memory.
+        // Checked last, so that only requests with a valid token fill the replay cache.
         if var refusal = refusal(of: proof, subject: claims.sub, login: claims.sid, now: now) {
             if refusal.code == .invalidDPoPProof { refusal.status = 401 }
             throw refusal
@@ -111,7 +111,8 @@ extension Issuer {
         return Caller(subject: claims.sub, session: session, key: proof.key)
     }
 
-    /// The proof of the key that the token is bound to. One that is bound to none may be anybody's, and shows no endpoint.
+    /// Checks the proof of the key that the token is bound to. A token without a binding could come from any client and
+    /// identifies no endpoint.
     private func checkBinding(of claims: AccessToken, _ presented: Presented, now: Milliseconds) throws(OAuthError) -> DPoPProof {
         guard let bound = claims.cnf?.jkt else {
             throw Issuer.denied("the token is bound to no key, so it may not invite; join with a DPoP proof")

@@ -5,7 +5,7 @@ package import Logging
 package import RelayProtocol
 import Synchronization
 
-/// The embedded issuer: who has an account here, and the tokens that prove it. It has no private way into the relay.
+/// The embedded issuer: manages the users and issues the tokens that authenticate them. It has no private access to the relay.
 package final class Issuer: Sendable {
     let settings: Settings
     let now: @Sendable () -> Milliseconds
@@ -17,22 +17,22 @@ package final class Issuer: Sendable {
     let bounds: Mutex<Bounds>
 
     package struct Settings: Sendable {
-        /// Where `issuer.sqlite` and its key file are.
+        /// The directory of `issuer.sqlite` and its key file.
         package var directory: String
-        /// The service's public URLs, without a path, the main one first. The issuer is known under each of them. Without any it serves its
-        /// operator alone.
+        /// The service's public URLs without a path, the main URL first. Each of them is a name of the issuer. An empty list
+        /// limits the issuer to the operator's commands.
         package var origins: [String]
-        /// What access tokens are for: the relay.
+        /// The audience of access tokens: the relay.
         package var audience: String
-        /// Requests of one client address that may fail in a minute. Valid ones are served all the same.
+        /// Failed requests a minute for each client address. Valid requests are not limited.
         package var failuresPerMinute = 60
-        /// Of how many addresses failures are counted.
+        /// The maximum number of addresses whose failures are counted.
         package var failureAddresses = 10_000
-        /// Tokens and invitations that one user may have in a minute.
+        /// Tokens and invitations a minute for each user.
         package var grantsPerMinute = 640
-        /// Of these, tokens and invitations that one login may have. An endpoint refreshes once in a quarter of an hour.
+        /// Tokens and invitations a minute for each login, within the user's limit. An endpoint refreshes every 15 minutes.
         package var grantsPerLoginAndMinute = 32
-        /// Whether the endpoint with the key of this thumbprint may invite others into the account of a subject.
+        /// Whether the endpoint with the key of this thumbprint may invite devices into the account of a subject.
         package var mayInvite: @Sendable (_ thumbprint: String, _ subject: String) async -> Bool = { _, _ in true }
 
         package init(directory: String, origins: [String], audience: String) {
@@ -42,12 +42,12 @@ package final class Issuer: Sendable {
         }
     }
 
-    /// A login whose tokens shall work no longer, those on live channels included.
+    /// A revoked login. Its tokens are invalid, including tokens on live channels.
     package struct RevokedLogin: Hashable, Sendable {
         package let subject: String
         /// The `sid` of its access tokens.
         package let session: String
-        /// When the last of them has ended, whatever clock it is read by.
+        /// When the last of its access tokens has expired, including clock skew.
         package let tokensEnd: Milliseconds
 
         init(_ family: RefreshFamily, at time: Milliseconds) {
@@ -56,7 +56,7 @@ package final class Issuer: Sendable {
             self.tokensEnd = Milliseconds(clamping: time.count + RevokedLogin.memory)
         }
 
-        /// The life of an access token, and what clocks may be apart.
+        /// The life of an access token plus the clock skew.
         static let memory = AccessToken.life + 120_000
     }
 
@@ -73,13 +73,13 @@ package final class Issuer: Sendable {
         }
     }
 
-    /// The path of the issuer below each public URL.
+    /// The issuer's path below each public URL.
     package static let path = "/auth"
 
-    /// Opens the issuer, or makes it.
+    /// Opens the issuer's database, or creates it.
     /// - Parameters:
-    ///   - now: the relay's clock.
-    ///   - revoked: called after a login was revoked.
+    ///   - now: The relay's clock.
+    ///   - revoked: Called after a login was revoked.
     package init(
         settings: Settings,
         now: @escaping @Sendable () -> Milliseconds,
@@ -97,18 +97,18 @@ package final class Issuer: Sendable {
         self.bounds = Mutex(Bounds(settings))
     }
 
-    /// Closes the database. Requests fail from then on.
+    /// Closes the database. Later requests fail.
     package func close() throws(IssuerError) { try store.close() }
 
-    /// What `iss` is, main one first.
+    /// The values of `iss`, the main URL first.
     package var urls: [String] { settings.origins.map { $0 + Issuer.path } }
 
-    /// The keys that check its tokens.
+    /// The public keys that verify its tokens.
     package func publishedKeys() async throws(IssuerError) -> JSONWebKeySet {
         try await keyRing.published(at: now())
     }
 
-    /// The logins that were revoked and may still have access tokens: what a relay that starts must know.
+    /// The revoked logins whose access tokens may still be valid. A relay loads them at its start.
     package func revokedLogins() async throws(IssuerError) -> [RevokedLogin] {
         let start = Milliseconds(clamping: now().count - RevokedLogin.memory)
         return try await store.read { records in
@@ -118,8 +118,8 @@ package final class Issuer: Sendable {
 
     // MARK: Users
 
-    /// Makes a user.
-    /// - Returns: the subject that tokens name.
+    /// Creates a user.
+    /// - Returns: The subject of the user's tokens.
     package func makeUser(name: String) async throws(IssuerError) -> String {
         guard (1...IssuerUser.maximumNameCharacters).contains(name.unicodeScalars.count), DisplayText.isPlain(name),
             DisplayText.isVisible(name)
@@ -138,14 +138,14 @@ package final class Issuer: Sendable {
         try await store.read { try $0.users() }
     }
 
-    /// Makes a code that lets one endpoint into the user's account within ten minutes.
+    /// Creates a code that admits one endpoint to the user's account. It is valid for ten minutes.
     package func invite(subject: String) async throws(IssuerError) -> Secret<String> {
         try await makeInvitation(subject: subject)
     }
 
     /// - Parameters:
-    ///   - inviter: the endpoint that invites; `nil` for the operator.
-    ///   - session: the inviter's login, which must not be revoked.
+    ///   - inviter: The inviting endpoint; `nil` for the operator.
+    ///   - session: The inviter's login, which must not be revoked.
     func makeInvitation(
         subject: String,
         inviter: Invitation.Inviter? = nil,
@@ -157,7 +157,7 @@ package final class Issuer: Sendable {
         try await store.write { records in
             guard try records.hasUser(subject) else { throw IssuerError.unknownUser }
             if let session {
-                // In the transaction that makes the invitation, so that what revokes the login finds it.
+                // Checked in the transaction that stores the invitation, so that a later revocation of the login finds the invitation.
                 guard let family = try records.family(session: session), family.revoked == nil else { throw IssuerError.unknownLogin }
             }
             try records.forget(before: now)

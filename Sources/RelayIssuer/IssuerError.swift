@@ -4,22 +4,22 @@
 import GRDB
 import RelayProtocol
 
-/// Why the issuer cannot be opened, or cannot do what its operator asked for.
+/// Why the issuer cannot be opened, or cannot carry out the operator's command.
 package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The database is there, its key is not.
+    /// The database exists, but its key file does not.
     case masterKeyMissing(path: String)
     case masterKeyUnreadable(path: String, code: Int32)
-    /// Others than the owner may read the file.
+    /// Other users can read the key file.
     case masterKeyExposed(path: String)
     case masterKeyDamaged(path: String)
-    /// The database was sealed with another key.
+    /// The database was encrypted with another key.
     case wrongMasterKey
-    /// The database cannot be opened or used; SQLite's result code.
+    /// SQLite failed with this result code.
     case database(code: Int32)
-    /// The database would not keep what was committed through a loss of power.
+    /// The database does not guarantee that a commit survives a loss of power.
     case notDurable
     case unknownUser
-    /// The login was revoked, or is not known.
+    /// The login is revoked or unknown.
     case unknownLogin
     case tooManyInvitations
     case nameInvalid
@@ -56,11 +56,11 @@ extension IssuerError {
     }
 }
 
-/// A person with an account at the issuer.
+/// A user with an account at the issuer.
 package struct IssuerUser: Hashable, Sendable {
     package static let maximumNameCharacters = 64
 
-    /// What tokens call the user: random, never changed.
+    /// The subject in tokens: random and permanent.
     package let subject: String
     package let name: String
 }
@@ -69,7 +69,7 @@ extension IssuerUser {
     /// A new user.
     init(name: String) {
         var subject = ""
-        // One that begins with a hyphen would be a flag to the commands that take it.
+        // The commands that take a subject would read a leading hyphen as a flag.
         repeat { subject = Base64URL.encode(randomBytes(16)) } while subject.hasPrefix("-")
         self.init(subject: subject, name: name)
     }

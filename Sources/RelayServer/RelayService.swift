@@ -165,7 +165,9 @@ package struct RelayService: Service {
                 ),
                 onServerRunning: { channel in
                     try? await channel.eventLoop
-                        .submit { try channel.pipeline.syncOperations.addHandler(AcceptTurns(among: unauthenticated), position: .first) }
+                        .submit {
+                            try channel.pipeline.syncOperations.addHandler(AcceptThrottleHandler(among: unauthenticated), position: .first)
+                        }
                         .get()
                     bound.add(channel.localAddress, scheme: tls == nil ? "http" : "https")
                 },

@@ -47,7 +47,7 @@ struct AgentInstallCommand: AsyncParsableCommand {
         let installation = Installation(.install, configurationPath: settings.config, printsOnly: print)
         let result = try await installation.run(context, environment: ProcessInfo.processInfo.environment)
         try context.console.print(result)
-        // All is said.
+        // The result already describes the failure.
         guard result.done ?? true else { throw ExitCode(1) }
     }
 }

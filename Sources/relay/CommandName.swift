@@ -3,9 +3,9 @@
 
 import ArgumentParser
 
-/// Names of commands that are none.
+/// Checks the names of commands.
 enum CommandName {
-    /// Says which command may be meant by the first word, and by what `help` is asked for.
+    /// Suggests the command that a misspelt name (the first word, or the argument of `help`) may mean.
     /// - Throws: `ValidationError` if there is no such command.
     static func check(_ words: [String], of root: any ParsableCommand.Type) throws {
         var command = root
@@ -14,7 +14,7 @@ enum CommandName {
             let subcommands = command.configuration.subcommands
             guard !subcommands.isEmpty, word.utf8.first != UInt8(ascii: "-") else { return }
             guard let next = subcommands.first(where: { $0._commandName == word }) else {
-                // The agent has options and no arguments besides its commands.
+                // The agent has options and no arguments besides its subcommands.
                 let like = closest(to: word, in: subcommands.map { $0._commandName })
                 let hint = like.map { "; did you mean '\($0)'?" } ?? "; see '\(root._commandName) --help'"
                 throw ValidationError("There is no command '\(word)'\(hint)")
@@ -23,13 +23,13 @@ enum CommandName {
         }
     }
 
-    /// The name that differs by two letters at most.
+    /// The closest name within an edit distance of two.
     static func closest(to word: String, in names: [String]) -> String? {
         let all = names.map { (name: $0, distance: distance(Array(word.utf8.prefix(32)), Array($0.utf8))) }
         return all.filter { $0.distance <= 2 && $0.distance < $0.name.utf8.count }.min { $0.distance < $1.distance }?.name
     }
 
-    /// How many bytes have to be put in, left out or changed.
+    /// The edit distance (Levenshtein) in bytes.
     private static func distance(_ left: [UInt8], _ right: [UInt8]) -> Int {
         var row = Array(0...right.count)
         for (line, byte) in left.enumerated() {

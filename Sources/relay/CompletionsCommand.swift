@@ -45,24 +45,24 @@ struct CompletionsCommand: AsyncParsableCommand {
 }
 
 extension CompletionKind {
-    /// The names of the account's other devices.
+    /// Completes names of the account's other devices.
     static var devices: CompletionKind {
         .custom { words, _, _ in await Completion.devices(context(words)) }
     }
 
-    /// The ids of the account's other devices.
+    /// Completes ids of the account's other devices.
     static var deviceIDs: CompletionKind {
         .custom { words, _, _ in await Completion.ids(context(words)) }
     }
 
-    /// The ids of endpoints that nobody has approved.
+    /// Completes ids of endpoints that are not approved.
     static var newEndpointIDs: CompletionKind {
         .custom { words, _, _ in await Completion.newIDs(context(words)) }
     }
 
     private static func context(_ words: [String]) -> AgentContext {
         let home = words.firstIndex(of: "--home").flatMap { words.dropFirst($0 + 1).first }
-        // Nothing is shown but what the shell is offered.
+        // The shell reads the completions; nothing else may be printed.
         return CommonOptions.context(home: home, isJSON: true)
     }
 }

@@ -21,7 +21,7 @@ struct DoctorCommand: AsyncParsableCommand {
         let context = common.context
         let result = await Doctor(target: target).run(context)
         try context.console.print(result)
-        // All is said.
+        // The result already describes the failure.
         guard result.exit == 0 else { throw ExitCode(result.exit) }
     }
 }

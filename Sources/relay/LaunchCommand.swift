@@ -10,7 +10,7 @@ struct LaunchCommand: AsyncParsableCommand {
         abstract: "Launch a URI on another device, and say how it went."
     )
 
-    /// 28 days.
+    /// 28 days, in seconds.
     private static let longest = 28.0 * 86_400
 
     @OptionGroup var common: CommonOptions

@@ -37,9 +37,9 @@ struct Relay: AsyncParsableCommand {
         ]
     )
 
-    /// As ArgumentParser's own, but for the exit codes, and for errors as JSON.
+    /// Replaces ArgumentParser's `main` for the exit codes and for errors as JSON.
     static func main() async {
-        // Also when what was typed cannot be parsed.
+        // Read from the raw arguments, so that parse errors are JSON too.
         let isJSON = CommandLine.arguments.prefix { $0 != "--" }.contains("--json")
         let console = Console.standard(isJSON: isJSON, environment: ProcessInfo.processInfo.environment)
         do {
@@ -66,7 +66,7 @@ struct Relay: AsyncParsableCommand {
                 let failure = AgentError(error)
                 console.fail(failure)
                 if failure.isInterruption {
-                    // Dispatch blocks signals in its threads.
+                    // Dispatch blocks signals in its threads; `raise` needs the signal unblocked.
                     var signals = sigset_t()
                     sigemptyset(&signals)
                     sigaddset(&signals, SIGINT)

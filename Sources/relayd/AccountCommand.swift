@@ -8,12 +8,6 @@ import RelayIssuer
 import RelayProtocol
 import RelayServer
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 struct AccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "account",
@@ -30,7 +24,7 @@ struct AccountCommand: AsyncParsableCommand {
         @Flag(help: "Print a JSON object.") var json = false
 
         func run() async throws {
-            // The account is there before the relay first runs.
+            // The account may be created before the relay first runs.
             let (issuer, _) = try openIssuer(settings.read(), .made)
             let subject = try await issuer.makeUser(name: name)
             try json ? printJSON(["id": subject, "name": name]) : print(subject)
@@ -99,7 +93,7 @@ struct InviteCommand: AsyncParsableCommand {
     }
 }
 
-/// The issuer of the data directory, beside a relay that may be running.
+/// Opens the issuer of the data directory. A relay may run on it at the same time.
 private func openIssuer(_ configuration: RelayConfiguration, _ use: DataDirectory.Use) throws -> (Issuer, RelayID) {
     let directory = try DataDirectory(configuration.dataDirectory, use)
     let key = try RelayKey.load(in: directory.path)
@@ -107,10 +101,4 @@ private func openIssuer(_ configuration: RelayConfiguration, _ use: DataDirector
     var logger = Logger(label: "relayd") { StreamLogHandler.standardError(label: $0) }
     logger.logLevel = .warning
     return (try Issuer.open(directory.path, origins: [], relay: key.id, now: { clock.now().time }, logger: logger), key.id)
-}
-
-private func printJSON(_ value: some Encodable) throws {
-    let encoder = JSONEncoder()
-    encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-    print(String(decoding: try encoder.encode(value), as: UTF8.self))
 }

@@ -12,7 +12,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// All settings as flags. A flag goes before the environment, the environment before the file.
+/// All settings as flags. Flags override the environment, and the environment overrides the file.
 struct ConfigurationOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -179,7 +179,7 @@ struct ConfigurationOptions: ParsableArguments {
     )
     var logLevel: String?
 
-    /// The settings from flags, environment and file.
+    /// Merges the settings of flags, environment and file.
     func read(environment: [String: String] = ProcessInfo.processInfo.environment) throws -> RelayConfiguration {
         try RelaySetting.check(environment: environment.keys)
         var providers: [any ConfigProvider] = [

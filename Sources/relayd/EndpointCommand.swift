@@ -30,38 +30,47 @@ struct EndpointCommand: AsyncParsableCommand {
         func run() async throws {
             let request = AdminRequest(.listEndpoints, account: account)
             let endpoints = try await AdminSocket.ask(request, in: try settings.read().dataDirectory).endpoints ?? []
-            if json {
-                let encoder = JSONEncoder()
-                encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-                print(String(decoding: try encoder.encode(endpoints), as: UTF8.self))
-            } else {
-                for endpoint in endpoints { print(Self.line(endpoint)) }
-            }
-        }
-
-        private static func line(_ endpoint: AdminEndpoint) -> String {
-            var facts = [endpoint.isConnected ? "connected" : "away"]
-            if !endpoint.isEstablished { facts.append("not approved") }
-            let joined = Date(timeIntervalSince1970: Double(endpoint.joined) / 1_000).formatted(.iso8601)
-            facts.append("joined \(joined)" + (endpoint.address.map { " from \($0)" } ?? ""))
-            if let inviter = endpoint.invitedBy { facts.append("invited by \(inviter.prefix(8))") }
-            return "\(endpoint.id)  \(DisplayText.sanitized(endpoint.account))  \(DisplayText.sanitized(endpoint.name))  "
-                + facts.joined(separator: ", ")
+            if json { return try printJSON(endpoints) }
+            for endpoint in endpoints { print(endpoint.line) }
         }
     }
 
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Revoke an endpoint for ever, and end its logins.",
-            discussion: "For a device that was lost, and that no other device of its owner can revoke. It cannot be undone."
+            discussion: """
+                For a device that was lost, and that no other device of its owner can revoke. It cannot be undone. Endpoints that are
+                approved by the word of the revoked one alone may revoke others and invite no more. Prints what was revoked, and the
+                endpoints that it had let in.
+                """
         )
 
         @OptionGroup var settings: ConfigurationOptions
         @Argument(help: "The endpoint's id, as `relayd endpoint list` prints it.") var endpoint: String
 
+        @Flag(help: "Revoke with it the endpoints that it let in, and those that these let in.") var withInvited = false
+        @Flag(help: "Print a JSON object.") var json = false
+
         func run() async throws {
-            let request = AdminRequest(.revokeEndpoint, endpoint: endpoint)
-            _ = try await AdminSocket.ask(request, in: try settings.read().dataDirectory)
+            let request = AdminRequest(.revokeEndpoint, endpoint: endpoint, withInvited: withInvited)
+            let answer = try await AdminSocket.ask(request, in: try settings.read().dataDirectory)
+            let revocation = answer.revocation ?? AdminRevocation(revoked: [], letIn: [])
+            if json { return try printJSON(revocation) }
+            for endpoint in revocation.revoked { print("revoked \(endpoint.line)") }
+            guard !revocation.letIn.isEmpty else { return }
+            print("It let in these, which stay. Revoke those that are not their owner's, or all of them with --with-invited:")
+            for endpoint in revocation.letIn { print(endpoint.line) }
         }
+    }
+}
+
+extension AdminEndpoint {
+    fileprivate var line: String {
+        var facts = [isConnected ? "connected" : "away"]
+        if !isEstablished { facts.append("not approved") }
+        let time = Date(timeIntervalSince1970: Double(joined) / 1_000).formatted(.iso8601)
+        facts.append("joined \(time)" + (address.map { " from \($0)" } ?? ""))
+        if let invitedBy { facts.append("invited by \(invitedBy.prefix(8))") }
+        return "\(id)  \(DisplayText.sanitized(account))  \(DisplayText.sanitized(name))  " + facts.joined(separator: ", ")
     }
 }

@@ -24,17 +24,12 @@ struct LimitsCommand: AsyncParsableCommand {
 
     func run() async throws {
         let limits = try settings.read().limits
-        if json {
-            let encoder = JSONEncoder()
-            encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
-            print(String(decoding: try encoder.encode(limits), as: UTF8.self))
-        } else {
-            let width = Limit.allCases.map(\.rawValue.count).max() ?? 0
-            for limit in Limit.allCases {
-                let padding = String(repeating: " ", count: width - limit.rawValue.count)
-                let changed = limits[limit] == limit.defaultValue ? "" : "  (default \(limit.defaultValue))"
-                print("\(limit.rawValue)\(padding)  \(limits[limit]) \(limit.unit.rawValue)\(changed)")
-            }
+        if json { return try printJSON(limits) }
+        let width = Limit.allCases.map(\.rawValue.count).max() ?? 0
+        for limit in Limit.allCases {
+            let padding = String(repeating: " ", count: width - limit.rawValue.count)
+            let changed = limits[limit] == limit.defaultValue ? "" : "  (default \(limit.defaultValue))"
+            print("\(limit.rawValue)\(padding)  \(limits[limit]) \(limit.unit.rawValue)\(changed)")
         }
     }
 }

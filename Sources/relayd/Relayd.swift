@@ -22,10 +22,10 @@ struct Relayd: AsyncParsableCommand {
         defaultSubcommand: ServeCommand.self
     )
 
-    /// As ArgumentParser's own, but for the exit codes: 2 for what was asked wrongly, 1 for anything else.
+    /// Replaces ArgumentParser's `main` for the exit codes: 2 for a usage or configuration error, 1 for any other error.
     static func main() async {
         #if os(Linux)
-        // A thread that is woken should not wait for the end of another's turn. All threads that come take after this one.
+        // A short scheduler time slice reduces the latency of a woken thread. Threads that start later inherit it.
         clinux_take_short_turns()
         #endif
         do {

@@ -27,18 +27,18 @@ struct ServeCommand: AsyncParsableCommand {
     @OptionGroup var settings: ConfigurationOptions
 
     func run() async throws {
-        try await runRelay(settings.read()) { configuration, key, metrics, logger in
-            let store = try SQLiteStore(directory: configuration.dataDirectory)
+        try await runRelay(settings.read()) { configuration, lock, key, metrics, logger in
+            let store = try SQLiteStore(holding: lock)
             let composition = try await Composition(configuration, store: store, key: key, metrics: metrics, logger: logger)
             return (composition.parts, try await Self.greeting(composition.issuer, configuration, key))
         }
     }
 
-    /// Without an account nobody can do anything: the person who starts the relay gets one.
+    /// A relay without an account is of no use: the operator gets one at the first start.
     private static func greeting(_ issuer: Issuer, _ configuration: RelayConfiguration, _ key: RelayKey) async throws -> String? {
         guard try await issuer.users().isEmpty else { return nil }
         let user = ProcessInfo.processInfo.environment["USER"] ?? ""
-        // What cannot be an account's name.
+        // The user name may not be a valid account name.
         let name = (1...IssuerUser.maximumNameCharacters).contains(user.unicodeScalars.count) && DisplayText.isPlain(user) ? user : "me"
         let invite = try await issuer.invite(subject: try await issuer.makeUser(name: name))
         let origin = try configuration.origins().first?.description ?? ""

@@ -11,8 +11,8 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The settings of a JSON file. What is no setting, or holds another kind of value than the setting's, is an error: a setting that is
-/// passed over in silence would be a lie.
+/// The settings of a JSON file. An unknown setting or a value of the wrong type is an error, because an ignored setting
+/// would mislead the operator.
 struct SettingsFile {
     private(set) var values: [AbsoluteConfigKey: ConfigValue] = [:]
 
@@ -49,7 +49,7 @@ struct SettingsFile {
         values[AbsoluteConfigKey(key)] = ConfigValue(content, isSecret: false)
     }
 
-    /// A value of the file.
+    /// A value in the file.
     fileprivate indirect enum Member: Decodable {
         case text(String)
         case bool(Bool)
@@ -77,7 +77,7 @@ struct SettingsFile {
     }
 }
 
-/// What a setting's value is.
+/// The type of a setting's value.
 private enum SettingKind {
     case text, texts, bool, number
 

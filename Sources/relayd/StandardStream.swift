@@ -9,7 +9,7 @@ import Musl
 import Darwin
 #endif
 
-/// Where lines go at once: whoever waits for one does not wait for a full buffer.
+/// Unbuffered line output: a reader that waits for a line gets it at once.
 enum StandardStream: Int32 {
     case output = 1
     case error = 2

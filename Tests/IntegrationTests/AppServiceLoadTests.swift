@@ -7,9 +7,9 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// Many at once over one session through a real relay, and services that hold things up.
+/// Many concurrent calls over one session through a real relay, and services that block.
 @Suite(.timeLimit(.minutes(10))) struct AppServiceLoadTests {
-    /// Returns when so many have come.
+    /// Releases all waiting tasks once the given number has arrived.
     private actor Gate {
         private let count: Int
         private var waiting: [CheckedContinuation<Void, Never>] = []
@@ -39,14 +39,14 @@ import Testing
                     return request.message
                 }
             },
-            // Takes the connection, and never a request.
+            // Accepts the connection and never reads a request.
             Service("deaf") { connection, _ in _ = try await connection.closed },
         ]
         try await pc.platform.publish(app, for: pc.account)
         try await phone.sees("PC") { !$0.apps.isEmpty }
         let (platform, target) = (phone.platform, try pc.id)
 
-        // A thousand calls are in flight on one connection: none is answered before all are there.
+        // A thousand calls are in flight on one connection: none is answered before all have arrived.
         let busy = try await platform.open("gate", on: target)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<1_000 {
@@ -59,7 +59,8 @@ import Testing
             try await group.waitForAll()
         }
 
-        // One service never answers, another does not read: far more than a window, and as much as it may of the budget.
+        // One service never answers, and another does not read: both together use far more than a window and all of their
+        // assembly budget.
         let stuck = try await platform.open("never", on: target)
         let deaf = try await platform.open("deaf", on: target)
         let (small, large) = (try Talk.message(encodedBytes: 30 << 10), try Talk.message(encodedBytes: 12 << 20))
@@ -74,7 +75,7 @@ import Testing
                 }
             }
             try await Talk.hasAsked(10, on: stuck)
-            // Sixty-four others go on beside them.
+            // Sixty-four other connections work at the same time.
             try await withThrowingTaskGroup(of: Void.self) { others in
                 for number in 0..<64 {
                     others.addTask {
@@ -94,7 +95,7 @@ import Testing
             try await group.waitForAll()
         }
         #expect(Set(await unanswered.entries) == ["appServiceConnectionClosed"])
-        // All of it went through one tunnel.
+        // Everything used one tunnel.
         #expect(try await network.tunnels == 1)
         await phone.platform.shutdown()
         await pc.platform.shutdown()
@@ -109,7 +110,7 @@ import Testing
             try await connection.respond { request in
                 let left = request.deadline.map { ContinuousClock.now.duration(to: $0) }
                 guard request.message["Wait"] != nil else {
-                    // A quarter of an hour, less what it took.
+                    // 15 min, minus the elapsed time.
                     let isCarried = left.map { $0 > .seconds(600) && $0 <= .seconds(900) } ?? false
                     return ["Deadline": .bool(isCarried)]
                 }
@@ -135,7 +136,7 @@ import Testing
         during.cancel()
         #expect(await during.value == "cancelled")
         #expect(await says.wait(for: 2) == ["began", "cancelled"])
-        // The end of the time is told like that, too; on a slow machine it may be over before the service has begun.
+        // An expired time limit has the same result. On a slow machine it may expire before the service has started.
         #expect(await call(["Wait": true], timeout: .milliseconds(500)).value == "timedOut")
         let after = call([:])
         #expect(await after.value == "success")

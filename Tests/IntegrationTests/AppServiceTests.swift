@@ -7,7 +7,7 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// App services between real devices, over sessions through the tunnels of a real relay.
+/// App services between real devices, over sessions through tunnels of a real relay.
 @Suite(.timeLimit(.minutes(10))) struct AppServiceTests {
     private let echo = AppServiceInfo(name: "echo", packageID: "org.example.echo")
 
@@ -20,7 +20,7 @@ import Testing
                     try await connection.respond { $0.message }
                 },
                 Service("back") { connection, _ in
-                    // The host asks, and the caller answers.
+                    // The host sends requests, and the caller answers.
                     for await request in connection.requests {
                         let answer = try await connection.send(["Question": .valueSet(request.message)])
                         try await request.respond(answer)
@@ -87,7 +87,7 @@ import Testing
         }
         await fails(.appServiceUnavailable, AppServiceInfo(name: "none", packageID: echo.packageID))
         await fails(.appNotInstalled, AppServiceInfo(name: "echo", packageID: "org.example.none"))
-        // A newcomer is not served before somebody has confirmed it; here the phone, seen from the tablet that came later.
+        // A new device is not served before it is confirmed: here the phone, because the tablet joined later.
         try await phone.platform.publish(app(log), for: phone.account)
         try await pc.sees("Phone") { !$0.apps.isEmpty }
         let phoneRequest = RemoteSystemConnectionRequest(endpoint: try phone.id, appID: echo.packageID)
@@ -134,7 +134,7 @@ import Testing
         #expect(await call("friends") == "remoteSystemNotSupportedByApp")
         #expect(await call("open") == "success")
         #expect(await call("friends", from: "org.example.friend") == "success")
-        // The only app that the platform has speaks for itself; of two, one has to be named.
+        // The only app of the platform is the calling app; with two apps, the caller must name one.
         platform.host(RemoteSystemAppRegistration(appID: "org.example.friend"), for: phone.account)
         try await phone.connected()
         #expect(await call("friends") == "success")

@@ -6,7 +6,7 @@ import Foundation
 import RelayProtocol
 import Testing
 
-/// What another process of the same installation is told of commands and endpoints.
+/// What another process of the same installation learns about commands and endpoints.
 @Suite(.timeLimit(.minutes(10))) struct CommandStatusTests {
     @Test func whatTheRelaySaidBeforeTheDirectoryCounts() async throws {
         let home = try await TestHome()
@@ -19,7 +19,7 @@ import Testing
         #expect(submitted.status == .accepted)
         #expect(!submitted.isEnded)
         await phone.platform.shutdown()
-        // It ends while nobody of its sender is there.
+        // The command ends while no process of the sender is connected.
         let log = Log<String>()
         let again = pc.sibling()
         again.host(player(log: log), for: pc.account)

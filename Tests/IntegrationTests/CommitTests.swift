@@ -7,10 +7,11 @@ import GRDB
 import RelayTesting
 import Testing
 
-/// What a launch costs its two journals: whoever adds a commit adds a flush of the disk to every launch.
+/// The number of journal commits of a launch. Each additional commit adds a disk flush to every launch.
 @Suite(.timeLimit(.minutes(10))) struct CommitTests {
-    /// At the sender: the command before it is sent, the outcome before it is told. At the target: that it is being handled before it is. All
-    /// else joins these, or is needless, as long as they come quickly; on a slow machine a launch may take one more.
+    /// The sender commits the command before it is sent and the outcome before it is reported. The target commits the start
+    /// of the handler before it runs. All other writes join these commits if they come quickly; on a slow machine a launch
+    /// may take one more.
     @Test func aLaunchTakesTwoCommitsOfTheSenderAndOneOfTheTarget() async throws {
         let home = try await TestHome()
         let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
@@ -22,7 +23,7 @@ import Testing
             let before = (try sender.commits(), try target.commits())
             _ = try await RemoteLauncher(phone.platform).launch(try url("https://films.example/\(number)"), on: request)
             let after = (try sender.commits(), try target.commits())
-            // Begun anew behind a checkpoint.
+            // The log restarted after a checkpoint.
             guard after.0 >= before.0, after.1 >= before.1 else { continue }
             least = (min(least.sender, after.0 - before.0), min(least.target, after.1 - before.1))
         }
@@ -31,7 +32,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    /// The relay is silent, and nothing tells the target that it is not only slow.
+    /// The stopped relay is silent, and the target cannot tell it from a slow one.
     @Test func aResultThatTheRelayDoesNotSettleIsStored() async throws {
         let home = try await TestHome()
         let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
@@ -56,13 +57,13 @@ import Testing
     }
 }
 
-/// The log of a journal, as SQLite's file format describes it ("The Write-Ahead Log").
+/// A journal's write-ahead log, as SQLite's file format describes it ("The Write-Ahead Log").
 private struct WriteAheadLog {
     let file: URL
 
     init(of device: TestDevice) throws { file = URL(filePath: try device.journal().path + "-wal") }
 
-    /// How many commits are in it.
+    /// The number of commits in the log.
     func commits() throws -> Int {
         let bytes = [UInt8](try Data(contentsOf: file))
         func number(at offset: Int) -> UInt64 { bytes[offset..<offset + 4].reduce(0) { $0 << 8 | UInt64($1) } }
@@ -71,9 +72,9 @@ private struct WriteAheadLog {
         let salts = bytes[16..<24]
         var count = 0
         for start in stride(from: 32, through: bytes.count - frame, by: frame) {
-            // What is left of an earlier round has other salts.
+            // Frames of an earlier round have other salts.
             guard bytes[start + 8..<start + 16].elementsEqual(salts) else { break }
-            // The last frame of a commit has the size of the database.
+            // The last frame of a commit contains the size of the database.
             if number(at: start + 4) > 0 { count += 1 }
         }
         return count

@@ -7,7 +7,7 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// Saying who belongs to the account, by processes that do little else.
+/// Confirming and revoking endpoints from short-lived processes.
 @Suite(.timeLimit(.minutes(10))) struct ConfirmingTests {
     @Test func aDeviceThatConfirmsAndEndsHasToldTheOthers() async throws {
         let home = try await TestHome()
@@ -50,7 +50,7 @@ import Testing
         let home = try await TestHome()
         let (pc, phone) = (try await home.device("PC"), try await home.device("Phone"))
         let (id, platform, account) = (try phone.id, pc.platform, pc.account)
-        // More than ten at once are too many. Whom the account has shut out already may be shut out again.
+        // The relay accepts ten at once. Revoking a revoked endpoint again is permitted.
         try await withThrowingTaskGroup { group in
             for _ in 0..<12 { group.addTask { try await platform.revoke(id, for: account) } }
             try await group.waitForAll()

@@ -7,9 +7,9 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// Getting to the relay, and what keeps an endpoint from it.
+/// Connecting to the relay, and the problems that prevent it.
 @Suite(.timeLimit(.minutes(10))) struct ConnectionTests {
-    /// The first state with a problem.
+    /// The first connection problem of an account.
     private func problem(_ platform: ConnectedDevicesPlatform, _ account: ConnectedDevicesAccount) async throws -> ConnectionProblem {
         for await state in platform.connectionStates(for: account) {
             if let problem = state.problem { return problem }
@@ -40,7 +40,8 @@ import Testing
         await addFails(.otherRelay) { try await device.platform.accounts.add(device.account, joining: link) }
         #expect(device.platform.accounts.all.isEmpty)
         if security == .ownCertificate {
-            // By its key it was told before the link was used. (Over plain HTTP the relay says which one it is only afterwards.)
+            // With TLS, the relay's key was checked before the link was used, so the link is still valid. (Over plain HTTP, the
+            // relay proves its identity only afterwards.)
             let right = try TestDevice("Right", at: good, in: home)
             try await right.start()
             try await right.platform.accounts.add(right.account, joining: good)
@@ -88,13 +89,13 @@ import Testing
         let (pc, phone) = (try await home.device("PC"), try await home.device("Phone"))
         let log = Log<String>()
         try await pc.platform.publish(player(log: log), for: pc.account)
-        // Another process on the same storage may not host.
+        // A second process with the same storage directory cannot host.
         let second = pc.sibling()
         try await second.start()
         await #expect { try await second.publish(player(log: log), for: pc.account) } throws: {
             ($0 as? PublishError)?.code == .endpointInUse
         }
-        // It may do everything else; and so may seven more, and no ninth.
+        // It can do everything else, and so can seven more processes, but not a ninth.
         var clients = [second]
         for _ in 0..<7 {
             let client = pc.sibling()
@@ -108,7 +109,7 @@ import Testing
         try await ninth.start()
         #expect(try await problem(ninth, pc.account).code == .limitExceeded)
         await ninth.shutdown()
-        // They send side by side, in one lane, and nothing is lost, doubled or overtaken by its own.
+        // The processes send concurrently in one lane. No launch is lost or repeated, and each process's launches stay in order.
         try await phone.platform.publish(player("org.example.target", log: log), for: phone.account)
         let target = RemoteSystemConnectionRequest(endpoint: try phone.id, appID: "org.example.target")
         for client in clients {
@@ -183,7 +184,7 @@ import Testing
         try await pc.restart()
         #expect(try await problem(pc.platform, pc.account).code == .endpointRevoked)
         try await pc.platform.accounts.remove(pc.account)
-        // With a new link it is a new endpoint.
+        // After joining by a new link it is a new endpoint.
         let link = try await home.link(for: "Anna")
         try await pc.platform.accounts.add(pc.account, joining: link)
         await pc.platform.shutdown()
@@ -191,8 +192,28 @@ import Testing
     }
 }
 
+extension ConnectionTests {
+    /// It learns of it from the issuer, which gives it no new token.
+    @Test func aDeviceThatWasRevokedWhileItWasAwayIsToldSo() async throws {
+        let home = try await TestHome()
+        let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
+        let id = try pc.id
+        await pc.platform.shutdown()
+        try await phone.platform.revoke(id, for: phone.account)
+        let storage = try StorageDirectory(path: pc.settings.storageDirectory.path, systemKey: pc.settings.systemKey)
+        let scope = try #require(try storage.scopes().first)
+        try await storage.open(scope, now: 0).tokens.withExclusiveAccess { $0?.accessTokenExpires = 0 }
+        try await pc.restart()
+        let problem = try await problem(pc.platform, pc.account)
+        #expect(problem.code == .endpointRevoked)
+        #expect(problem.message.contains("was revoked"))
+        await pc.platform.shutdown()
+        await phone.platform.shutdown()
+    }
+}
+
 extension ConnectedDevicesPlatform {
-    /// What a thief would find in the storage.
+    /// The access token that a thief would find in the storage.
     fileprivate func storedToken(_ account: ConnectedDevicesAccount) throws -> String? {
         let storage = try StorageDirectory(path: settings.storageDirectory.path, systemKey: settings.systemKey)
         let scope = try storage.scopes().first { $0.accountID == account.id }

@@ -8,14 +8,14 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// Devices see each other, and only what their keys have signed.
+/// Devices discover each other, and believe only what the keys have signed.
 @Suite(.timeLimit(.minutes(10))) struct DiscoveryTests {
     @Test func aProcessThatPublishesWhatTheLastOneDidIsNoNews() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let log = Log<String>()
         let accounts = pc.settings.storageDirectory.appending(path: "accounts")
-        /// With the version of what was signed last.
+        /// The file that contains the version of the latest signature.
         func facts() throws -> Data {
             let name = try #require(try FileManager.default.contentsOfDirectory(atPath: accounts.path).first)
             return try Data(contentsOf: accounts.appending(path: "\(name)/account.cbor"))
@@ -27,7 +27,7 @@ import Testing
         #expect(try facts() == before)
         try await pc.platform.publish(player(schemes: ["film"], log: log), for: pc.account)
         #expect(try facts() != before)
-        // Withdrawn, and published as before.
+        // Withdrawn, and published again.
         try await pc.platform.unpublish(appID: "org.example.player", for: pc.account)
         try await pc.platform.publish(player(log: log), for: pc.account)
         _ = try await RemoteLauncher(phone.platform).launch(try url("https://films.example/1"), on: .init(try await phone.sees("PC")))
@@ -57,7 +57,7 @@ import Testing
         #expect(suspended.presence.reason == .suspended)
         await pc.platform.resume()
         #expect(try await phone.sees("PC") { $0.status == .available }.id == added.id)
-        // Another iteration begins with what is there.
+        // Another iteration starts with the current devices.
         var others = phone.platform.remoteSystems(matching: [.status(.available), .kinds([.desktop])]).makeAsyncIterator()
         guard case .added(let again) = await others.next() else {
             Issue.record("the device is missing")
@@ -95,7 +95,7 @@ import Testing
             ($0 as? AccountError)?.code == .notFound
         }
         #expect(await log.entries.isEmpty)
-        // One installation with both accounts tells them apart.
+        // One installation with both accounts keeps their devices apart.
         try await bert.platform.accounts.add(ConnectedDevicesAccount(id: "hers"), joining: try await home.link(for: "Anna"))
         for await systems in bert.platform.remoteSystems(matching: [.account("hers")]).snapshots where !systems.isEmpty {
             #expect(systems.map(\.displayName) == ["Anna's PC"])
@@ -110,7 +110,7 @@ import Testing
     @Test func whomAnInvitationLetsInIsKnownAtOnceAndByAll() async throws {
         let home = try await TestHome()
         let (tablet, phone) = (try await home.device("Tablet"), try await home.device("Phone"))
-        // The tablet was there first; it has to be told of the phone.
+        // The tablet joined first, so it needs to be told of the phone.
         try await phone.platform.publish(player(log: Log()), for: phone.account)
         #expect(try await tablet.sees("Phone").isNew)
         #expect(await tablet.platform.confirm(try phone.id, for: tablet.account))
@@ -120,10 +120,10 @@ import Testing
         try await pc.start()
         try await pc.platform.accounts.add(pc.account, joining: link)
         try await pc.platform.publish(player(log: Log()), for: pc.account)
-        // The inviter knows the newcomer by its proof, the tablet by the inviter's word.
+        // The inviter knows the new device by its proof, and the tablet knows it by the inviter's voucher.
         _ = try await phone.sees("PC") { !$0.isNew }
         _ = try await tablet.sees("PC") { !$0.isNew }
-        // One who joined by the relay's own invitation is new to all, and stays so over a restart of theirs.
+        // A device that joined by the relay's own invitation is new to all others, also after they restart.
         let stranger = try await home.device("Stranger")
         try await stranger.platform.publish(player(log: Log()), for: stranger.account)
         for device in [tablet, phone, pc] {
@@ -134,7 +134,7 @@ import Testing
         for device in [tablet, phone, pc, stranger] { await device.platform.shutdown() }
     }
 
-    /// The relay's database is changed behind its back, as a hostile relay would.
+    /// Changes the relay's database, as a hostile relay could.
     @Test func whatARelayMakesOfARecordIsNotBelieved() async throws {
         let home = try await TestHome()
         let (pc, phone) = (try await home.device("PC"), try await home.device("Phone"))
@@ -145,7 +145,8 @@ import Testing
         let original = try home.record(of: id)
         await pc.platform.shutdown()
 
-        // Another key's, and a byte of it changed: both are left out, what is known stays, and the watcher is told.
+        // A record of another key and a record with a modified byte: both are rejected, the known state remains, and the watcher
+        // gets an error.
         var changed = original
         changed[changed.count / 2] ^= 1
         for bytes in [try home.record(of: try phone.id), changed] {
@@ -160,7 +161,7 @@ import Testing
             }
         }
 
-        // Renamed, and then rolled back.
+        // The record is renamed, and then rolled back.
         home.relayd.kill()
         try home.setRecord(original, of: id)
         _ = try await home.relayd.start()
@@ -177,7 +178,7 @@ import Testing
             guard case .error(let error) = event else { continue }
             if error.code == .recordRefused { break }
         }
-        // Also by a process that has only the storage.
+        // A new process with the same storage rejects it, too.
         try await phone.restart()
         var later = phone.platform.remoteSystems().makeAsyncIterator()
         while let event = await later.next() {
@@ -209,7 +210,7 @@ extension TestHome {
         }
     }
 
-    /// Only while the relay does not run.
+    /// The relay must not be running.
     func setRecord(_ record: [UInt8], of endpoint: EndpointID) throws {
         try database.write { database in
             try database.execute(

@@ -8,14 +8,14 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// A disk that is full or read only, a database that is locked or cut off: nothing is promised that is not stored, nothing is lost that
-/// was, and all of it goes on by itself.
+/// Full and read-only disks, and locked and truncated databases: the relay and the endpoints acknowledge only what is
+/// stored, lose nothing that was stored, and recover without help.
 @Suite(.timeLimit(.minutes(10))) struct DiskTests {
     private func page(_ number: Int) throws -> URL { try url("https://films.example/\(number)") }
 
     private func pages(_ numbers: ClosedRange<Int>) -> [String] { numbers.map { "https://films.example/\($0)" } }
 
-    /// Somebody who keeps a database for himself.
+    /// Locks a database exclusively.
     private func lock(_ path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
@@ -126,7 +126,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    /// Cuts a database in half.
+    /// Truncates a database to half its size.
     private func cutOff(_ file: URL) throws -> (whole: Data, cut: Data) {
         try DatabaseQueue(path: file.path).inDatabase { _ = try $0.checkpoint(.truncate) }
         let whole = try Data(contentsOf: file)
@@ -215,7 +215,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    /// What is stored as being handled never runs again, so its result need not wait to be stored.
+    /// A command that is stored as running is never run again, so its result is sent before it is stored.
     @Test func aTargetTellsItsResultAlsoIfItDiesBeforeThatIsStored() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))

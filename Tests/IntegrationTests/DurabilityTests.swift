@@ -8,7 +8,7 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// Nothing that was accepted is lost, and nothing is handled twice, whoever dies when.
+/// No accepted command is lost or handled twice, whichever process is killed at any time.
 @Suite(.timeLimit(.minutes(10))) struct DurabilityTests {
     private func pair() async throws -> (home: TestHome, phone: TestDevice, pc: TestDevice) {
         let home = try await TestHome()
@@ -87,7 +87,7 @@ import Testing
             for number in 0..<10 {
                 commands.append(try await RemoteLauncher(phone.platform).submit(try page(round * 10 + number), on: .init(system)))
             }
-            // At a moment that is another one each time.
+            // The relay is killed at a different moment in each round.
             _ = await log.wait(for: round * 10 + 2 * round)
             home.relayd.kill()
             _ = try await home.relayd.start()
@@ -107,7 +107,7 @@ import Testing
         await pc.platform.shutdown()
         let command = try await RemoteLauncher(phone.platform).submit(try page(2), on: .init(system))
         #expect(await command.statuses.first { _ in true } != nil)
-        // A relay that does not know the target yet, and may once have had the command, could only say that nobody knows.
+        // Otherwise a relay that does not know the target, and may once have had the command, would answer that the outcome is unknown.
         await phone.platform.suspend()
         home.relayd.kill()
         for name in try FileManager.default.contentsOfDirectory(atPath: home.relayd.directory.path) where name.hasPrefix("relay.sqlite") {
@@ -119,7 +119,7 @@ import Testing
         await phone.platform.resume()
         _ = try await command.outcome()
         #expect(await log.entries == ["https://films.example/1", "https://films.example/2"])
-        // Both still know each other.
+        // The devices still know each other.
         _ = try await RemoteLauncher(phone.platform).launch(try page(3), on: .init(try await phone.sees("PC")))
         await phone.platform.shutdown()
         await pc.platform.shutdown()
@@ -134,7 +134,7 @@ import Testing
         #expect(try await host.line() == "ready")
         let system = try await phone.sees("PC") { $0.status == .available }
         let launcher = RemoteLauncher(phone.platform)
-        // The first keeps the lane busy, so the second is stored and waits when the process dies.
+        // The first launch occupies the lane, so the second one is stored and waits when the process is killed.
         let first = try await launcher.submit(try page(1), on: .init(system))
         #expect(try await host.line() == "got https://films.example/1")
         let second = try await launcher.submit(try page(2), on: .init(system))
@@ -142,7 +142,7 @@ import Testing
         host.kill()
         #expect(try await phone.sees("PC") { $0.status == .unavailable }.presence.reason == .lost)
         let again = try HostProcess(pc)
-        // Whether the first ran, nobody can know; it is not run again. The second runs now.
+        // It is unknown whether the first launch ran, so it does not run again. The second one runs now.
         await launchFails(.indeterminate) { try await first.outcome() }
         var lines = [try await again.line(), try await again.line()]
         lines.sort()
@@ -161,7 +161,7 @@ import Testing
         let system = try await phone.sees("PC")
         let command = try await RemoteLauncher(phone.platform).submit(try page(1), on: .init(system))
         #expect(try await host.line() == "got https://films.example/1")
-        // The answer cannot reach the relay; it is stored, and told when both are back.
+        // The result cannot reach the relay. It is stored, and sent when both are back.
         home.relayd.kill()
         try host.go()
         let journal = try DatabaseQueue(path: try pc.journal().path)
@@ -179,7 +179,7 @@ import Testing
         await phone.platform.shutdown()
     }
 
-    // MARK: The end of its time, and second thoughts
+    // MARK: Expiry and cancellation
 
     @Test func cancellingAndExpiringRaceTheHandlerAndNobodyLies() async throws {
         let (_, phone, pc) = try await pair()

@@ -46,7 +46,7 @@ import Testing
             for: pc.account
         )
         let system = try await phone.sees("PC")
-        // The phone joined later, so the PC does not know it yet: it may launch web pages, and nothing else.
+        // The phone joined later, so the PC does not know it yet: it may launch only web pages.
         let launcher = RemoteLauncher(phone.platform)
         await launchFails(.deniedByRemoteSystem) { try await launcher.launch(try url("film:declined"), on: .init(system)) }
         #expect(await log.entries.isEmpty)
@@ -55,7 +55,7 @@ import Testing
         await launchFails(.protocolUnavailable) { try await launcher.launch(try url("film:unsupported"), on: .init(system)) }
         await launchFails(.failed) { try await launcher.launch(try url("film:failed"), on: .init(system)) }
         await launchFails(.failed) { try await launcher.launch(try url("film:throws"), on: .init(system)) }
-        // What the handler itself says no to, the fallback gets a second chance for.
+        // If the handler reports `unsupported`, the fallback is tried.
         let options = RemoteLauncherOptions(fallbackURI: try url("https://films.example/42"))
         let receipt = try await launcher.launch(try url("film:unsupported"), on: .init(system), options: options)
         #expect(receipt.isFallback)
@@ -80,19 +80,19 @@ import Testing
         )
         let system = try await phone.sees("PC") { $0.apps.count == 3 }
         let launcher = RemoteLauncher(phone.platform)
-        // Several, and none is the default.
+        // Several apps accept the scheme, and none is the default.
         let page = try url("https://films.example/")
         await launchFails(.ambiguous) { try await launcher.launch(page, on: .init(system)) }
-        // Preferred.
+        // A preferred app.
         let preferring = RemoteLauncherOptions(preferredAppIDs: ["org.example.other", "org.example.second"])
         #expect(try await launcher.launch(page, on: .init(system), options: preferring).target.appID == "org.example.second")
-        // The default.
+        // The default app.
         #expect(try await launcher.launch(try url("http://films.example/"), on: .init(system)).target.appID == "org.example.web")
-        // Named: it has to declare the scheme, too.
+        // A named app must declare the scheme, too.
         let app = try #require(system.apps.first { $0.appID == "org.example.first" })
         #expect(try await launcher.launch(try url("https://films.example/2"), on: .init(app)).target.appID == "org.example.first")
         await launchFails(.protocolUnavailable) { try await launcher.launch(try url("http://films.example/4"), on: .init(app)) }
-        // None, then the fallback, then none again.
+        // No app accepts the URI; then the fallback is used; then no app accepts the fallback either.
         await launchFails(.protocolUnavailable) { try await launcher.launch(try url("tape:1"), on: .init(system)) }
         let falling = RemoteLauncherOptions(fallbackURI: try url("http://films.example/3"))
         let receipt = try await launcher.launch(try url("tape:1"), on: .init(system), options: falling)
@@ -100,7 +100,7 @@ import Testing
         #expect(await web.entries == ["http://films.example/", "http://films.example/3"])
         #expect(await first.entries == ["https://films.example/2"])
         #expect(await second.entries == ["https://films.example/"])
-        // Gone.
+        // The app is withdrawn.
         try await pc.platform.unpublish(appID: "org.example.first", for: pc.account)
         try await phone.sees("PC") { $0.apps.count == 2 }
         await launchFails(.appUnavailable) { try await launcher.launch(page, on: .init(app)) }

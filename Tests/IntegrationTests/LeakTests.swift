@@ -8,8 +8,8 @@ import RelayTesting
 import Synchronization
 import Testing
 
-/// Whatever begins also ends. Other suites run beside this one, so it looks for what is its own: open files below its devices' directory,
-/// connections to its relay, and endpoints that nobody has let go.
+/// Checks that all resources are released. Other suites run at the same time, so it only counts its own: open files below
+/// its devices' directory, connections to its relay, and endpoints that are still allocated.
 @Suite(.timeLimit(.minutes(10)), .serialized) struct LeakTests {
     /// The open files of this process below a directory.
     private func openFiles(below directory: URL) throws -> [String] {
@@ -18,7 +18,7 @@ import Testing
             .filter { $0.hasPrefix(directory.path) }
     }
 
-    /// How many connections to a port of this machine are open, seen from those who dialled.
+    /// The number of open connections to a local port, counted on the client side.
     private func connections(to port: Int) throws -> Int {
         let hexadecimal = String(port, radix: 16, uppercase: true)
         let end = ":" + String(repeating: "0", count: max(0, 4 - hexadecimal.count)) + hexadecimal
@@ -41,7 +41,7 @@ import Testing
         var endpoints: [WeakEndpoint] = []
         for round in 0..<500 {
             try await device.restart { if round % 2 == 0 { $0.host(player(log: log), for: device.account) } }
-            // Also in the middle of connecting.
+            // Every fifth round shuts down while it connects.
             if round % 5 != 0 { try await device.connected() }
             endpoints.append(WeakEndpoint(device.platform, device.account))
             await device.platform.shutdown()
@@ -49,7 +49,7 @@ import Testing
         try expectNothingLeft(of: home, endpoints)
     }
 
-    /// The token of the login that is in use. It is bound to no key.
+    /// Provides the current login's token, which is not bound to a key.
     private final class BearerToken: AccessTokenProvider {
         private let token = Mutex(AccessToken(""))
 
@@ -101,14 +101,14 @@ import Testing
             #expect(try await connection.send(message) == message)
             connection.close()
         }
-        // One that stays, and many beside it, one after the other.
+        // One connection stays open while many others open and close one after the other.
         let staying = try await platform.open("echo", on: target)
         let files = try openFiles(below: home.directory).count
         for number in 0..<500 { try await talk(number) }
         #expect(try await network.tunnels == 1)
         #expect(try openFiles(below: home.directory).count == files)
         staying.close()
-        // From here on nearly every one has a session of its own.
+        // From here on nearly every connection has its own session.
         while try await network.tunnels < 500 { try await talk(0) }
         while try connections(to: home.relayd.tunnelPort) > 0 { await Task.yield() }
         #expect(try openFiles(below: home.directory).count == files)
@@ -141,7 +141,7 @@ import Testing
         ]
         for task in tasks { task.cancel() }
         for task in tasks { await task.value }
-        // The end of the platform ends them too.
+        // They also end with the platform.
         let others: [Task<Void, Never>] = [
             Task { for await _ in platform.remoteSystems() {} },
             Task { for await _ in platform.connectionStates(for: account) {} },

@@ -7,24 +7,25 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// Networks that stop, spoil or forbid what passes, between a device and a real relay. Whoever waits is told something true, in bounded time.
+/// Networks that stop, corrupt or block traffic between a device and a real relay. Each waiting call fails with a correct
+/// reason in bounded time.
 @Suite(.timeLimit(.minutes(10))) struct NetworkTroubleTests {
     static let addresses = (11...40).map { "127.0.0.\($0)" }
 
-    /// How far a device is with a service when its network is cut.
+    /// The state of a call when its network is cut.
     enum Stage: CaseIterable {
         case unconnected, handshake, idle, waiting, body
     }
 
     static let cuts: [Set<TestNetwork.Direction>] = [[.toRelay], [.fromRelay], [.toRelay, .fromRelay]]
 
-    /// Sessions that look after each other more often than usual.
+    /// Sessions with short ping intervals.
     static func impatient(_ settings: inout ConnectedDevicesPlatformSettings) {
         settings.sessionTiming.quietInterval = .seconds(2)
         settings.sessionTiming.busyInterval = .seconds(2)
     }
 
-    /// A relay, devices each in a network of its own, and a PC that knows them.
+    /// A relay, devices that each have their own network, and a PC that knows them.
     struct World {
         let home: TestHome
         let networks: [TestNetwork]
@@ -55,7 +56,7 @@ import Testing
         }
     }
 
-    /// Brings a device to a stage, cuts its network, and returns what it is told.
+    /// Brings a device to a stage, cuts its network, and returns the outcome of its call.
     static func outcome(
         _ phone: ConnectedDevicesPlatform,
         _ network: TestNetwork,
@@ -72,7 +73,7 @@ import Testing
             if stage == .unconnected {
                 try await network.cut(cut)
             } else {
-                // Behind the preface, or the relay's answer to it.
+                // After the preface, or after the relay's answer to it.
                 try await network.cut(cut, after: counted == .fromRelay ? 1 : TunnelPreface.byteCount, counted)
             }
             return await Talk.outcome { () async throws(AppServiceError) in try await phone.open("echo", on: pc, timeout: .seconds(1)) }
@@ -101,16 +102,16 @@ import Testing
             for (index, (stage, cut)) in cases.enumerated() {
                 group.addTask { [phone = world.phones[index].platform, network = world.networks[index]] in
                     let outcome = try await Self.outcome(phone, network, pc, stage, cut)
-                    // A relay that is silent is all that the first two can know of.
+                    // In the first two stages the device only sees that the relay is silent.
                     let expected = stage == .unconnected || stage == .handshake ? "timedOut" : "remoteSystemUnavailable"
                     #expect(outcome == expected, "\(stage) \(cut)")
                 }
             }
             try await group.waitForAll()
         }
-        // The other side is told the same.
+        // The other side gets the same reason.
         #expect(Set(await world.says.wait(for: 6)) == ["remoteSystemUnavailable"])
-        // When the network is back it goes on.
+        // It works again when the network is back.
         for (phone, network) in zip(world.phones, world.networks) {
             try await network.mend()
             let connection = try await phone.platform.openAgain("echo", on: pc)
@@ -134,20 +135,20 @@ import Testing
             return try await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
         }
         for network in world.networks { #expect(try await network.heard(.toRelay).contains("GET /v1/tunnels/")) }
-        // Once for each attempt that got as far as its ways.
+        // Each attempt that reached the tunnel stage dialled once.
         #expect((1...(attempts[2] ?? 1)).contains(try await world.networks[2].tunnels))
         try await world.stop()
     }
 
-    /// A relay that changes what passes only breaks it off.
+    /// A network that modifies bytes can only break the connection.
     @Test func nobodyBelievesWhatIsNotAsItWasSent() async throws {
         let world = try await World([.open])
         let (phone, network, pc) = (world.phones[0].platform, world.networks[0], try world.pc.id)
         let message = try Talk.message(encodedBytes: 100_000)
         for damage in TestNetwork.Damage.allCases {
             for direction in TestNetwork.Direction.allCases {
-                // In the first flight of the handshake, behind what is said to the relay; and in the middle of a message. Where bytes are missing
-                // in a handshake, both sides wait for them.
+                // In the first flight of the handshake (after the preface or its answer), and in the middle of a message. Bytes are not
+                // dropped in the handshake, because both sides would wait for them.
                 let early = direction == .toRelay ? TunnelPreface.byteCount + 20 : 21
                 for place in damage == .drop ? [60_000] : [early, 60_000] {
                     try await network.damage(damage, after: place, direction)

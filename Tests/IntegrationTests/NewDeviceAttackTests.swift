@@ -7,10 +7,10 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// A device that nobody has approved, and that wants another one to be out of reach.
+/// An unapproved device tries to make another device unreachable.
 @Suite(.timeLimit(.minutes(10))) struct NewDeviceAttackTests {
     @Test func itHoldsFewSessionsAndKnownDevicesAreServed() async throws {
-        // A relay that leaves it to the device.
+        // The relay's limits are high, so the device's own limits apply.
         let home = try await TestHome(arguments: ["--limit", "tunnelsPerNewcomer=64", "--limit", "tunnelsOfNewcomers=64"])
         let tablet = try await home.device("Tablet")
         let pc = try await home.device("PC")
@@ -21,7 +21,7 @@ import Testing
         try await tablet.sees("PC") { !$0.apps.isEmpty }
         let target = try pc.id
 
-        // Each of its processes has a session of its own.
+        // Each of its processes has its own session.
         func open(_ platform: ConnectedDevicesPlatform) async -> String {
             await Talk.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }
         }
@@ -35,7 +35,7 @@ import Testing
         }
         #expect(await open(processes[0]) == "notAuthorized")
         #expect(await open(processes[1]) == "notAuthorized")
-        // Declined, and the error says so.
+        // The session is declined with an error that says so.
         let third = await open(processes[2])
         #expect(third == "appUnavailable")
 

@@ -7,9 +7,9 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// Relays and devices that die, restart, sleep, or do the same thing at the same time, while sessions stand.
+/// Relays and devices that are killed, restart, sleep, or act at the same time, while sessions are open.
 @Suite(.timeLimit(.minutes(10))) struct SessionDeathTests {
-    /// Somebody who waits for a connection, on an idle one, for an answer, and for a large message to arrive.
+    /// Tasks that wait for an opening connection, on an idle one, for an answer, and for the transfer of a large message.
     private func waiting(
         _ platform: ConnectedDevicesPlatform,
         _ request: RemoteSystemConnectionRequest,
@@ -36,7 +36,7 @@ import Testing
             },
         ]
         try await isReady()
-        // This one has begun, and cannot be done.
+        // The transfer has started and cannot finish.
         let large = outcome { () async throws(AppServiceError) in
             while true { _ = try await sending.send(body, timeout: .seconds(600)) }
         }
@@ -50,7 +50,7 @@ import Testing
         let request = RemoteSystemConnectionRequest(endpoint: try pc.id, appID: "org.example.player")
         await pc.platform.shutdown()
         for _ in 0..<2 {
-            // The second one finds what the first left: a session of the one before.
+            // The second round finds the session that the first one left behind.
             let host = try HostProcess(pc)
             #expect(try await host.line() == "ready")
             try await phone.sees("PC") { $0.status == .available && !$0.apps.isEmpty }
@@ -80,7 +80,7 @@ import Testing
             let outcome = await task.value
             #expect(outcome == "remoteSystemUnavailable")
         }
-        // The service is told, too.
+        // The service gets the reason, too.
         _ = await says.wait(for: 2)
         #expect(await says.entries.contains("remoteSystemUnavailable"))
         let target = try pc.id
@@ -103,7 +103,7 @@ import Testing
         try await phone.sees("PC") { !$0.apps.isEmpty }
         try await pc.sees("Phone") { !$0.apps.isEmpty }
         let ids = (phone: try phone.id, pc: try pc.id)
-        // The phone came first; whoever came later is new to it.
+        // The phone joined first, so the PC is new to it.
         #expect(await phone.platform.confirm(ids.pc, for: phone.account))
         for round in 0..<10 {
             let connections = try await withThrowingTaskGroup(of: AppServiceConnection.self) { group in
@@ -119,7 +119,7 @@ import Testing
                 }
                 return try await group.reduce(into: []) { $0.append($1) }
             }
-            // From the beginning again: who is suspended has no sessions.
+            // Each round starts without sessions, because suspending closes them.
             await phone.platform.suspend()
             for connection in connections { #expect(try await connection.closed.status == .cancelled) }
             await phone.platform.resume()
@@ -153,7 +153,7 @@ import Testing
             try await sleeper.connected()
             try await phone.sees("PC") { $0.status == .available }
         }
-        // The service saw the end of the phone's connection. With the PC it was cancelled itself.
+        // When the phone was suspended, the service saw its connection end. When the PC was suspended, the service itself was cancelled.
         #expect(await says.wait(for: 1) == ["cancelled"])
         let connection = try await phone.platform.openAgain("echo", on: target)
         #expect(try await connection.send(["Awake": true]) == ["Awake": true])

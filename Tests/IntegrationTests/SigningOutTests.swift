@@ -30,7 +30,7 @@ import Testing
         #expect(try await home.relayd.stop() == 0)
     }
 
-    /// What a thief has copied from the device before.
+    /// A thief copied the storage before the account was removed.
     @Test func whoRemovesItsAccountEndsItsLogin() async throws {
         let home = try await TestHome()
         func isSignedIn(_ device: TestDevice, _ copy: URL) async throws -> Bool {
@@ -42,7 +42,7 @@ import Testing
                 address: try RelayAddress(device.settings.relay),
                 trust: RelayTrust(relay: scope.relay)
             )
-            // The stored token is set aside, so that another one has to be asked for.
+            // The stored token is invalidated, so that the provider has to refresh it.
             let provider = JoinLinkAccessTokenProvider(clientID: "org.example.test")
             _ = try await provider.accessToken(for: request)
             await provider.accessTokenInvalidated(request)

@@ -7,7 +7,7 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// Messages that wait for their device, each with one answer.
+/// Messages that are stored for their device, and the answer to each.
 @Suite(.timeLimit(.minutes(10))) struct StatelessMessageTests {
     private let photos = AppServiceInfo(name: "photos", packageID: "org.example.photos")
 
@@ -49,7 +49,7 @@ import Testing
 
     @Test func aMessageGetsItsAnswerAlsoWhenTheDeviceWasAway() async throws {
         let home = try await TestHome()
-        // The phone is there first, so that the PC knows it.
+        // The phone joins first, so that the PC knows it.
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let log = Log<ValueSet>()
         try await pc.platform.publish(app(log), for: pc.account)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Torture
 
-/// The short form of `scripts/torture`, and whether its ledger would tell.
+/// A short run of `scripts/torture`, and tests of its ledger.
 @Suite(.timeLimit(.minutes(10))) struct TortureTests {
     @Test func nothingIsLostWhoeverIsKilledWhen() async throws {
         let process = Process()
@@ -21,7 +21,7 @@ import Testing
             try process.run()
             return output.fileHandleForReading
         }
-        // On a thread of its own: whoever waits must not keep others from running.
+        // The blocking read has its own thread, so that it does not block the test's threads.
         Thread.detachNewThread {
             continuation.yield((try? output.readToEnd()) ?? Data())
             continuation.finish()
@@ -34,7 +34,7 @@ import Testing
 
     // MARK: The ledger
 
-    /// A command that a handler has taken, and whose sender knows it.
+    /// A command that a handler has accepted and whose sender knows the outcome.
     private func ledger(_ issues: [Errand] = [Errand(number: 0, sender: 0, target: 0, isMessage: false, life: 3_600_000)]) -> Ledger {
         var ledger = Ledger(issues)
         for issue in issues {
@@ -50,7 +50,7 @@ import Testing
         var ledger = ledger()
         ledger.started(0, at: 1)
         ledger.handled(0, .succeeded)
-        // As often as it is told.
+        // `ended` returns `true` only for the first report.
         let isNews = (0..<2).map { _ in ledger.ended("0", learned(.succeeded)) }
         #expect(isNews == [true, false])
         #expect(ledger.violations.isEmpty)
@@ -64,7 +64,7 @@ import Testing
         }
         // No outcome.
         broken { _ in }
-        // Two.
+        // Two outcomes.
         broken {
             $0.started(0, at: 1)
             $0.handled(0, .succeeded)
@@ -78,31 +78,31 @@ import Testing
             $0.handled(0, .succeeded)
             _ = $0.ended("0", learned(.succeeded))
         }
-        // Handled behind its end.
+        // Handled after it expired.
         broken {
             $0.started(0, at: 7_000)
             $0.handled(0, .succeeded)
             _ = $0.ended("0", learned(.succeeded))
         }
-        // Not handled at all, or with another answer.
+        // Not handled, or handled with another answer.
         broken { _ = $0.ended("0", learned(.succeeded)) }
         broken {
             $0.started(0, at: 1)
             $0.handled(0, .declined)
             _ = $0.ended("0", learned(.succeeded))
         }
-        // The relay's word for the target's.
+        // Attested by the relay instead of the target.
         broken {
             $0.started(0, at: 1)
             $0.handled(0, .succeeded)
             _ = $0.ended("0", learned(.succeeded, byTarget: false))
         }
-        // Handled, and said not to be.
+        // Handled, but reported as not handled.
         broken {
             $0.started(0, at: 1)
             _ = $0.ended("0", learned(.expired))
         }
-        // Accepted, and then refused; cancelled, expired or interrupted without a reason.
+        // Accepted and then refused; cancelled, expired or interrupted without a reason.
         for ending in [Ending.refused, .cancelled, .expired, .interrupted, .targetLost, .timedOut] {
             broken { _ = $0.ended("0", learned(ending)) }
         }

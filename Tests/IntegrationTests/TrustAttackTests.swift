@@ -8,7 +8,7 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// An attacker who wants to be believed: by a device that joins later, and with the relay's help.
+/// An attacker tries to become a known device, by inviting others and with the relay's help.
 @Suite(.timeLimit(.minutes(10))) struct TrustAttackTests {
     /// A device that joins by another device's link, and publishes an app with services.
     private func join(_ name: String, by link: JoinLink, in home: TestHome) async throws -> TestDevice {
@@ -35,7 +35,7 @@ import Testing
         await #expect { _ = try await evil.platform.open("echo", on: gammaID) } throws: {
             ($0 as? AppServiceError)?.code == .notAuthorized
         }
-        // Also after a restart, and though the relay lists it again.
+        // Still new after a restart, although the relay lists it again.
         try await gamma.restart()
         #expect(try await gamma.sees("Evil").isNew)
         for device in [alpha, evil, gamma] { await device.platform.shutdown() }
@@ -47,20 +47,20 @@ import Testing
         let beta = try await home.device("Beta")
         for device in [alpha, beta] { try await device.platform.publish(Talk.app(), for: device.account) }
         try await alpha.sees("Beta") { $0.isNew }
-        // Beta joined without an inviter: it knows Alpha, and no person has checked that.
+        // Beta joined without an inviter: it knows Alpha, but nobody has verified that.
         #expect(try await !beta.sees("Alpha") { !$0.isNew }.isVerified)
         #expect(await alpha.platform.confirm(try beta.id, for: alpha.account))
         let gamma = try await join("Gamma", by: try await alpha.platform.accounts.invite(to: alpha.account), in: home)
-        // By Alpha's word, and the other way round.
+        // By Alpha's voucher, and in the other direction.
         try await gamma.sees("Beta") { $0.isVerified }
         try await gamma.sees("Alpha") { $0.isVerified }
         try await alpha.sees("Gamma") { $0.isVerified }
         try await beta.sees("Gamma") { !$0.isNew }
-        // Delta is invited by Gamma: for Beta that is a chain of two.
+        // Gamma invites Delta: for Beta that is a chain of two vouchers.
         let delta = try await join("Delta", by: try await gamma.platform.accounts.invite(to: gamma.account), in: home)
         try await beta.sees("Delta") { !$0.isNew && !$0.isVerified }
         try await delta.sees("Beta") { $0.isVerified }
-        // Also for what waits when Beta comes back, before it has been told who vouches.
+        // The chain also holds for a waiting message that Beta gets before the vouchers.
         let betaID = try beta.id
         for _ in 0..<3 {
             try await beta.restart { $0.host(Talk.app(), for: beta.account) }
@@ -82,7 +82,7 @@ import Testing
         let connection = try await beta.platform.open("echo", on: try alpha.id)
         #expect(try await connection.send(["N": 1]) == ["N": 1])
         let betaID = try beta.id
-        // The relay is not there: it is refused all the same.
+        // Without the relay, the device still refuses it.
         home.relayd.kill()
         for await state in alpha.platform.connectionStates(for: alpha.account) where !state.isConnected { break }
         await #expect { try await alpha.platform.revoke(betaID, for: alpha.account) } throws: {
@@ -90,14 +90,14 @@ import Testing
         }
         try await alpha.seesNot("Beta")
         try await alpha.restart()
-        // The relay is told by itself.
+        // The revocation is sent when the relay is back.
         _ = try await home.relayd.start()
         for await state in beta.platform.connectionStates(for: beta.account) where state.problem?.code == .endpointRevoked { break }
         try await alpha.seesNot("Beta")
         for device in [alpha, beta] { await device.platform.shutdown() }
     }
 
-    /// The relay's database is changed behind its back, as a hostile relay would.
+    /// Changes the relay's database, as a hostile relay could.
     @Test func anEndpointThatTheRelayMakesUpIsNotBelievedByOneThatIsInvited() async throws {
         let home = try await TestHome()
         let alpha = try await home.device("Alpha")
@@ -120,7 +120,7 @@ extension TestHome {
         get throws { try DatabaseQueue(path: relayd.directory.appending(path: "relay.sqlite").path) }
     }
 
-    /// An endpoint with keys of the relay's own, in the account of another one. Only while the relay does not run.
+    /// Adds an endpoint with keys of the attacker to the account of another one. The relay must not be running.
     fileprivate func addGhost(beside endpoint: EndpointID) throws -> EndpointID {
         try relayDatabase.write { database in
             let select = "SELECT * FROM endpoints WHERE id = ?"

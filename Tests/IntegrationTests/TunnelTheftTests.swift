@@ -7,17 +7,16 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// Whoever reads the tokens of a tunnel on their way gains no more than a handshake that fails. (What the relay itself takes for a token, its own
-/// tests show.)
+/// An eavesdropper that steals a tunnel's tokens gains only a failing handshake. (The relay's own tests cover which tokens it accepts.)
 @Suite(.timeLimit(.minutes(10))) struct TunnelTheftTests {
-    /// Somebody who is not in the account.
+    /// A connector with a key that is not in the account.
     private static func stranger() throws -> SessionConnector {
         SessionConnector(certificate: try EndpointCertificate(P256SigningKey()), memory: SessionMemory()) { _, _ in
             .refuse(AppServiceError(.notAuthorized))
         }
     }
 
-    /// What a device was told of its first tunnel, as somebody on the way reads it.
+    /// A tunnel entrance, read from the network traffic of a device.
     private static func stolen(_ network: TestNetwork, _ home: TestHome) async throws -> TunnelTransport {
         while true {
             let heard = try await network.heard(.fromRelay)
@@ -50,7 +49,7 @@ import Testing
     }
 
     @Test func aThiefInTheOpenersPlaceIsNotLetIn() async throws {
-        // The opener itself cannot come for a while.
+        // The opener cannot reach the tunnel for a while.
         let (home, networks, phone, pc) = try await Self.pair(.silent, .open)
         let (platform, target) = (phone.platform, try pc.id)
         async let opening = Talk.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }
@@ -60,7 +59,7 @@ import Testing
             await Talk.outcome { () async throws(AppServiceError) in try await thief.open(to: target, over: opener) }
                 == "authenticationError"
         )
-        // Used once, they are worth nothing, on either side.
+        // A used token is worthless on both sides.
         for transport in [opener, other] {
             let again = await Talk.outcome { () async throws(AppServiceError) in try await thief.open(to: target, over: transport) }
             #expect(again == "remoteSystemUnavailable")

@@ -49,7 +49,7 @@ import Testing
         }
         try stream.endInput()
         #expect(await stream.finish().status == 0)
-        // Each connection has a program of its own.
+        // Each connection has its own program.
         #expect(try await desk.relay("call", Self.app, "lines").text == #"{"n":1}"#)
         agent.send(SIGTERM)
         let end = await agent.finish()
@@ -63,7 +63,7 @@ import Testing
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let pids = tv.directory.path + "/pids"
         let troubles: [(name: String, script: String, code: String, says: String)] = [
-            // Two seconds for those that say nothing; for the others as long as they may need.
+            // Only programs that never answer get the short time limit of 2 s; the others must not time out on a slow machine.
             ("fails", "exit 3", "failure", "exit code 3"), ("crashes", "kill -SEGV $$", "failure", "signal 11"),
             ("hangs", "echo $$ >> '\(pids)'; sleep 600", "timedOut", "2 s"),
             ("hides", "exec 1>&- 2>&-; echo $$ >> '\(pids)'; trap '' TERM; while :; do sleep 600; done", "timedOut", "2 s"),
@@ -80,7 +80,7 @@ import Testing
             for trouble in troubles {
                 let output = try await desk.relay("call", Self.app, trouble.name, "--json", "--timeout", "300")
                 let error = try #require(try output.json["error"] as? [String: Any], "\(mode) \(trouble.name)")
-                // Who says nothing more has ended, for a conversation.
+                // With one program for each connection, a closed output counts as the end of the program.
                 let hasEnded = mode == "lines" && ["hides", "says"].contains(trouble.name)
                 #expect(error["code"] as? String == (hasEnded ? "failure" : trouble.code), "\(mode) \(trouble.name): \(error)")
                 #expect(hasEnded || (error["message"] as? String)?.contains(trouble.says) == true, "\(mode) \(trouble.name): \(error)")

@@ -8,7 +8,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(10))) struct AgentTests {
     private static let app = "TV/org.device-relay.agent"
 
-    /// Writes down what it was given: how many arguments, and each.
+    /// A program that records the number of its arguments and each argument.
     private func recorder(_ file: String) throws -> String {
         try Settings.shell(#"out=$1; shift; printf '%s\n' "$#" "$@" >> "$out""#, file)
     }
@@ -27,7 +27,7 @@ import Testing
             #expect(lines(of: opened) == ["1", uri])
             let event = try JSON.object(try await agent.line())
             #expect(event["answer"] as? String == "launched")
-            // What was opened is nobody's business.
+            // Events never contain the URI.
             #expect(
                 !"\(event)".contains("films.example")
                     && event["scheme"] as? String == uri.lowercased().split(separator: ":").first.map(String.init)
@@ -47,7 +47,8 @@ import Testing
         let open = "open:\n  schemes: [https, film]\n  ask: [file, mailto]\n  command: \(try recorder(opened))\n"
         let agent = try await tv.agent(open)
         #expect(try await desk.relay("launch", "TV", "film:42").status == 0)
-        // What it does not declare never comes, by the device or by the app; for what it asks about there is nobody.
+        // The agent rejects schemes that it does not declare, by device and by app. It declines a scheme of `ask`, because there
+        // is no terminal.
         for target in ["TV", Self.app] {
             for uri in ["javascript:alert(1)", "http://films.example/", "telnet://films.example"] {
                 #expect(try await desk.relay("launch", target, uri).status == 4)
@@ -57,7 +58,7 @@ import Testing
             #expect(try code(declined) == "deniedByRemoteSystem")
             #expect(declined.text.contains("nobody can be asked"))
         }
-        // Somebody is asked, who says yes to everything but mail.
+        // The prompt program approves everything except mail.
         let prompt = try Settings.shell(
             #"echo "$DEVICE_RELAY_DEVICE_NAME $DEVICE_RELAY_URI $2" > "$1"; case "$DEVICE_RELAY_URI" in mailto:*) exit 1; esac"#,
             tv.directory.path + "/asked",
@@ -173,7 +174,7 @@ import Testing
         #expect(try await device.relay("agent", "--config", file).errorText.contains("chmod"))
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
         #expect(try await device.relay("agent", "--config", file).status == 3)
-        // The folder that it is in, that of a link to it, and that of what a link leads to.
+        // The directories of the file, of a link to it, and of the link's target are all checked.
         let (folder, link) = (device.directory.path + "/open", device.directory.path + "/link.yaml")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
         try Data().write(to: URL(filePath: folder + "/settings.yaml"))

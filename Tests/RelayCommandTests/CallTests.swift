@@ -10,7 +10,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(10))) struct CallTests {
     private static let appID = "com.example.photos"
 
-    /// Services that answer in every way there is.
+    /// An app whose services cover all kinds of answers.
     private static let app = RemoteSystemAppRegistration(
         appID: appID,
         displayName: "Photos",
@@ -88,7 +88,7 @@ import Testing
         let call = try desk.startReading("call", "TV/\(Self.appID)", "echo", "--stream")
         for number in 1...20 {
             try call.write("{\"Number\": \(number)}\n\n")
-            // Each answer comes before the next message is written.
+            // Each answer arrives before the next message is written.
             #expect(try await call.line() == "{\"Number\":\(number)}")
         }
         try call.write("{\"a\":1}\n{\"b\":2}\n{\"c\":3}")
@@ -123,7 +123,7 @@ import Testing
         let output = await bad.finish()
         #expect(output.status == 2)
         #expect(try failure(output).message.contains("line 2 of the input"))
-        // The service closes; nobody has to write another line to learn it.
+        // The command notices that the service closes the connection without another line of input.
         let once = try desk.startReading("call", "TV/\(Self.appID)", "once", "--stream")
         try once.write("{}\n")
         #expect(try await once.line() == "{\"Last\":true}")
@@ -131,7 +131,7 @@ import Testing
         await tv.platform.shutdown()
     }
 
-    /// One of each exit status; the table of all is held against the documentation.
+    /// One case for each exit status. Another test compares the complete table with the documentation.
     @Test func whatTheServiceAnswersIsTheExitStatus() async throws {
         let (_, desk, tv) = try await world()
         let codes: [AppServiceError.Code] = [
@@ -191,7 +191,7 @@ import Testing
         ]
     )
     func whatIsNoMessageIsToldWithItsPlace(json: String, what: String, place: String) async throws {
-        // Before anything is asked of the network, or of a home.
+        // The input is checked before the network and the home are used.
         let output = try await TestDevice().relay("call", "TV/x", "echo", json)
         #expect(output.status == 2)
         #expect(output.errorText.contains(what) && output.errorText.contains(place), "\(output.errorText)")

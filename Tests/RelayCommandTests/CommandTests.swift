@@ -39,9 +39,9 @@ import Testing
         #expect(cancelled.status == 0)
         #expect(try await desk.relay("cancel", "019a7c3e-0000-7000-8000-000000000000").status == 4)
         #expect(try await desk.relay("cancel", "nothing").status == 2)
-        // The one that was not cancelled, and no other, comes when the device is back.
+        // The returning device gets only the launch that was not cancelled.
         let again = try tv.start("host", "--json")
-        // It may be asked before it has said that it is ready.
+        // The launch may arrive before the host reports that it is ready.
         let asked = try await again.line { $0.contains(#""event":"launch""#) }
         #expect(try JSON.object(asked)["uri"] as? String == "https://films.example/2")
         var states: [String] = []
@@ -50,7 +50,7 @@ import Testing
             states = commands.compactMap { $0["status"] as? String }
         } while states.last != "succeeded"
         #expect(states == ["cancelled", "succeeded"])
-        // What was never offered the relay knows; what ran the device has signed.
+        // The relay attests the launch that was never delivered; the device attests the one that ran.
         let ended = try await desk.relay("commands", "--json").json["commands"] as? [[String: Any]] ?? []
         let attested = ended.compactMap { $0["attested"] as? [String: Any] }
         #expect(attested.map { $0["by"] as? String } == ["relay", "target"])
@@ -73,7 +73,7 @@ import Testing
         }
         launch.send(SIGINT)
         let output = await launch.finish()
-        // As a shell shows the signal.
+        // The exit code by which a shell reports SIGINT.
         #expect(output.status == 130)
         let failure = try #require(try output.json["error"] as? [String: Any])
         #expect(failure["code"] as? String == "pending" && failure["command"] as? String == id)

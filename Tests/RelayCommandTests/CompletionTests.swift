@@ -17,7 +17,7 @@ import Testing
         let evil = try #require(try await devices[1].relay("whoami", "--json").json["device"] as? String)
         let desk = try await account.device(named: "Desk")
         _ = try await account.relay.stop()
-        // A shell that has loaded what `relay completions` prints, and is asked by a tabulator.
+        // A shell that loads the script of `relay completions` and completes a word.
         let relay = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().path
         let script = """
             cd "$1"; PATH=$2:$PATH; export DEVICE_RELAY_HOME=$3

@@ -5,7 +5,7 @@ import Foundation
 import RelayTesting
 import Testing
 
-/// What somebody sees who tries it for the first time.
+/// The demo as a first-time user runs it.
 @Suite(.timeLimit(.minutes(10))) struct DemoTests {
     private static let relayd = Project.products.appending(path: "relayd")
 

@@ -8,7 +8,7 @@ import Testing
 @testable import RelayAgent
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct DoctorTests {
-    /// What was found out, by the checks' names.
+    /// The status of each check.
     private func statuses(_ output: CommandOutput) throws -> [String: String] {
         let checks = try output.json["checks"] as? [[String: Any]] ?? []
         #expect(try output.json["exit"] as? Int == Int(output.status))
@@ -33,7 +33,7 @@ import Testing
         #expect(try await TestDevice().relay("doctor").status == 3)
         let tv = try await account.device(named: "TV")
         let desk = try await account.device(named: "Desk")
-        // Nothing is offered here, and the other one is not there, or does not know this one.
+        // This device publishes nothing, and the other device is missing or does not know this one.
         let none = try await desk.relay("doctor", "TV", "--json")
         #expect(none.status == 4)
         #expect(try statuses(none)["presence"] == "warning")
@@ -48,7 +48,7 @@ import Testing
         agent.send(SIGTERM)
         _ = await agent.finish()
         #expect(try await desk.relay("doctor", "TV").status == 5)
-        // It was shut out.
+        // The endpoint was revoked.
         let endpoint = try #require(try await desk.relay("whoami", "--json").json["endpoint"] as? String)
         #expect(try await tv.relay("revoke", endpoint).status == 0)
         let out = try await desk.relay("doctor", "--json")
@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test func aBlockedTunnelPortIsSaidWithItsFallback() async throws {
-        // Nobody listens on that port of the address that is dialled.
+        // The tunnel port is closed at the dialled address.
         let account = try await TestAccount(arguments: ["--tunnel-listen", "127.0.0.2:0"])
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let agent = try await tv.agent()
@@ -119,7 +119,7 @@ import Testing
         #expect(output.status == status, "\(output.text)")
         #expect(try statuses(output)["clock"] == what)
         #expect(output.text.contains("it is \(size) the relay's"), "\(output.text)")
-        // A day is too much; what is less keeps nobody out.
+        // A clock that is wrong by less than a day does not prevent the login.
         if status == 0 { #expect(try statuses(output)["login"] == "ok") }
     }
 

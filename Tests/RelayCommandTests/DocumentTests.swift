@@ -34,14 +34,14 @@ import Testing
         check(RelayAgent.ExitStatus.platform, "platform")
     }
 
-    /// The objects that were checked, for the validator.
+    /// The checked objects, for the validator.
     private final class Printed {
         var objects: [(name: String, text: String)] = []
     }
 
     private let printed = Printed()
 
-    /// The name that the schema has for an object.
+    /// The name of an object's definition in the schema.
     private static func definition(_ name: String) -> String {
         name.filter { $0 != "`" && $0 != "*" }.replacing(" ", with: "-")
     }
@@ -72,7 +72,7 @@ import Testing
         #expect(try await JSONSchema.faults([right], python: try #require(Project.python)) == [])
     }
 
-    /// Checks an object against its row, and those in it against theirs.
+    /// Checks an object and its nested objects against their rows.
     private func check(_ object: [String: Any], _ name: String, isNested: Bool = false) throws {
         if !isNested {
             let text = try JSONSerialization.data(withJSONObject: object)
@@ -157,7 +157,7 @@ import Testing
         let endpoint = try #require(try await tv.relay("whoami", "--json").json["endpoint"] as? String)
         try expect("revoke", try await desk.relay("revoke", endpoint, "--json"))
         try expect("leave", try await desk.relay("leave", "--json"))
-        // Of all commands but the one that prints a script.
+        // All commands except the one that prints a script.
         #expect(seen == Set(document.commands).subtracting(["completions"]))
         for name in seen.subtracting(["join"]) {
             let arguments =
@@ -171,7 +171,7 @@ import Testing
             try check(try output.json, name == "doctor" ? "`doctor`" : "error")
             #expect(output.error.isEmpty)
         }
-        // With an independent validator, where `theSchemaRefusesWhatIsNotSo` has one.
+        // Checks the same objects with an independent validator if it is installed.
         if let python = Project.python { #expect(try await JSONSchema.faults(printed.objects, python: python) == []) }
     }
 

@@ -7,7 +7,7 @@ import Testing
 @testable import RelayAgent
 
 @Suite struct EntryNameTests {
-    /// What joins a separator or a point to one Character: marks behind it, letters before it, joiners, emoji parts.
+    /// Characters that combine with a separator or a dot into one Character: marks after it, letters before it, joiners, emoji parts.
     private static let joining = ["\u{301}", "\u{20DD}", "\u{200C}", "\u{200D}", "\u{0D4E}", "\u{FE0F}", "\u{1F3FD}", "\u{E0101}"]
 
     @Test(arguments: [
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    /// Of any text, made of what matters, that is a name: no byte in it ends a name, and no other name is equal to it.
+    /// A random text is a name only if no byte in it ends a name, and no two different texts make equal names.
     @Test(arguments: [UInt64(1), 2, 3, 4])
     func aNameIsOneForTheSystem(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
@@ -71,7 +71,7 @@ import Testing
         let name = try #require(EntryName(text))
         for (own, ending) in [(name.part, ".relay-part"), (name.mark, ".relay-mark")] {
             #expect(own.text.utf8.count <= 255 && own.text.hasPrefix(".") && own.text.hasSuffix(ending))
-            // Nothing that another device names can be it.
+            // A name from another device cannot be equal to it.
             #expect(EntryName(own.text) == nil)
         }
     }

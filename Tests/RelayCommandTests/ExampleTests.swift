@@ -5,9 +5,9 @@ import Foundation
 import RelayTesting
 import Testing
 
-/// The examples do what they say, by the commands of their README.
+/// Runs the examples by the commands of their README.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ExampleTests {
-    /// The shell blocks of Examples/README.md, with other places for what they make.
+    /// The shell blocks of Examples/README.md, with other paths for the files that they create.
     private static func blocks(in directory: String) throws -> [String] {
         try Project.blocks("sh", of: "Examples/README.md").map {
             $0.replacing("/tmp/examples", with: directory).replacing(".build/debug", with: Project.products.path)
@@ -22,7 +22,7 @@ import Testing
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         let blocks = try Self.blocks(in: directory)
         #expect(blocks.count == 5)
-        // The first one builds, and serves where the next test may.
+        // The first block builds and starts a relay. The test's own relay replaces it.
         #expect(blocks.first?.contains("relayd serve --data-directory") == true)
         let ownRelay = "--data-directory \(relay.directory.path) --listen \(relay.host)"
         let script = blocks.dropFirst().joined(separator: "\n").replacing("--data-directory \(directory)/relay", with: ownRelay)

@@ -9,7 +9,7 @@ import Testing
 @testable import RelayAgent
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct FetchTests {
-    /// A folder to share, and one for what comes.
+    /// A folder to share and a folder for downloads.
     private struct Folders {
         let shared: String
         let own: String
@@ -46,7 +46,7 @@ import Testing
         #expect(listed.last?["size"] as? Int == 5)
         let words = try await desk.relay("fetch", "TV", "Films/")
         #expect(words.output.map { $0.split(separator: "  ").first ?? "" } == ["NAME", "Rome è bella", "empty/", "nothing"])
-        // One file, which is not fetched twice, and does not take another's place.
+        // A single file: it is not downloaded twice and does not replace another file.
         let place = folders.own + "/hello.txt"
         let came = try await desk.relay("fetch", "TV", "hello.txt", "-o", folders.own, "--json")
         #expect(try came.json["received"] as? Int == 5)
@@ -60,7 +60,7 @@ import Testing
         #expect(content(place) == Array("mine".utf8))
         #expect(try await desk.relay("fetch", "TV", "hello.txt", "-o", place, "--force").status == 0)
         #expect(content(place) == Array("Hello".utf8))
-        // A folder with all that is in it.
+        // A folder with all its content.
         #expect(try await desk.relay("fetch", "TV", "Films", "-o", folders.own).status == 2)
         #expect(try await desk.relay("fetch", "TV", "-r").status == 2)
         let all = try await desk.relay("fetch", "TV", "-r", "-o", folders.own + "/all", "--json")
@@ -87,7 +87,7 @@ import Testing
         }
         #expect(mkfifo(folders.shared + "/pipe", 0o600) == 0)
         let agent = try await tv.agent(folders.settings)
-        // Neither links nor pipes are there to see.
+        // Links and pipes are not listed.
         let listed = try await desk.relay("fetch", "TV", "--json").json["entries"] as? [[String: Any]] ?? []
         #expect(listed.compactMap { $0["name"] as? String } == ["Films", "hello.txt"])
         let refused = [
@@ -95,7 +95,7 @@ import Testing
             "Films/./nothing",
             "file", "folder", "folder/secret", "inner", "loop", "up/secret",
         ]
-        // As any caller may ask, not only this one.
+        // The same through `relay call`, as any caller could ask.
         let caller = try desk.startReading("call", "TV/org.device-relay.agent", "files", "--stream")
         for path in refused + [secret + "/", "/etc/passwd"] {
             for type in ["stat", "list", "read"] {
@@ -172,7 +172,7 @@ import Testing
         #expect(whole.status == 0)
         #expect(whole.output == lines && whole.error.isEmpty)
         #expect(try await desk.relay("fetch", "TV", "Films/nothing", "-o", "-").output == [])
-        // A pipe is nothing to replace, but may be written.
+        // A pipe is not replaced, but it can be written to.
         let pipe = folders.own + "/pipe"
         #expect(mkfifo(pipe, 0o600) == 0)
         let script = #"cat "$0" | wc -l & relay fetch TV lines -o - --home "$1" > "$0"; wait"#
@@ -182,7 +182,7 @@ import Testing
             environment: desk.environment.merging(["PATH": "\(Project.products.path):/usr/bin:/bin"]) { $1 }
         ).finish()
         #expect(piped.output.map { $0.filter { $0 != " " } } == ["\(lines.count)"], "\(piped.errorText)")
-        // A reader that goes away ends it.
+        // The transfer ends when the reader of its output goes away.
         let cut = try desk.startForOneLine("fetch", "TV", "lines", "-o", "-")
         let end = await cut.finish()
         #expect(end.output == ["line 0"] && end.error.last == "1")
@@ -221,7 +221,7 @@ import Testing
             #expect(try code(output) == "nameNotAllowed", "\(name): \(output.text)")
         }
         #expect(try FileManager.default.subpathsOfDirectory(atPath: own).sorted() == ["in", "in/here"])
-        // A file has the name that it was asked for by.
+        // A single file gets the name that the user asked for.
         names.current = "../evil"
         #expect(try await desk.relay("fetch", "TV", "good", "-o", own).status == 0)
         #expect(try FileManager.default.contentsOfDirectory(atPath: own).sorted() == ["good", "in"])
@@ -229,7 +229,7 @@ import Testing
         _ = tv
     }
 
-    /// A name that changes from one question to the next.
+    /// A name that the test changes between requests.
     private final class Names: @unchecked Sendable {
         private let lock = NSLock()
         private var name = ""

@@ -9,9 +9,9 @@ import Testing
 
 @testable import RelayAgent
 
-/// A device that shares a folder attacks the one that fetches, and the other way round.
+/// A device that shares a folder attacks the downloading device, and a caller attacks the sharing one.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct FilesAttackTests {
-    /// One device that fetches, and a hostile one that answers.
+    /// A downloading device, and a hostile device that answers.
     private final class World {
         let account: TestAccount
         let desk: TestDevice
@@ -41,7 +41,7 @@ import Testing
     private static func type(_ path: String) -> FileAttributeType? {
         try? FileManager.default.attributesOfItem(atPath: path)[.type] as? FileAttributeType
     }
-    /// Each line is one result; the last one says how it ended.
+    /// The error code of the last result line.
     private static func failure(_ output: CommandOutput) throws -> String? {
         (try JSON.object(output.output.last ?? "{}")["error"] as? [String: Any])?["code"] as? String
     }
@@ -49,7 +49,7 @@ import Testing
     @Test func aListingWritesNoFileBesideTheDestination() async throws {
         let world = try await World()
         let home = try world.folder("person")
-        // The separator is one Character with what stands beside it, and is a separator all the same for the system.
+        // With these marks the separator is part of a larger Character, but it is still a separator for the file system.
         let mark = "\u{301}\u{0D4E}"
         let up = "../\(mark)/.."
         let steps = [HostileFolder.folder("../\(mark)"), HostileFolder.folder(up)]
@@ -75,21 +75,21 @@ import Testing
     @Test func aTransferDestroysNothingThatIsThere() async throws {
         let world = try await World()
         let own = try world.folder("own")
-        // Names that other programs use for what they have not finished.
+        // Names that other programs use for unfinished downloads.
         try Self.put("mine", own + "/a.part")
         try Self.put("mine", own + "/b.part.etag")
         world.hostile.answer(folders: [("", [HostileFolder.file("a"), HostileFolder.file("b")])])
         #expect(try await world.fetch("", "-r", "-o", own).status == 0)
         #expect(Self.text(own + "/a.part") == "mine" && Self.text(own + "/b.part.etag") == "mine")
         #expect(Self.text(own + "/a") == "evil" && Self.text(own + "/b") == "evil")
-        // A file that appears while the transfer runs.
+        // The file appears while the transfer runs.
         let late = own + "/late"
         world.hostile.answer(folders: [("", [HostileFolder.file("late")])]) { try Self.put("mine", late) }
         let output = try await world.fetch("late", "-o", own)
         #expect(output.status == 1)
         #expect(try code(output) == "fileExists")
         #expect(Self.text(late) == "mine")
-        // A link that leads nowhere is something of the person's too.
+        // A dangling link belongs to the user, too.
         let link = own + "/link"
         try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: "nowhere")
         world.hostile.answer(folders: [("", [HostileFolder.file("link")])])
@@ -98,7 +98,7 @@ import Testing
             #expect(output.status != 0, "\(arguments)")
             #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == "nowhere")
         }
-        // Of what came for `late` only a transfer's own files are left.
+        // The transfer of `late` leaves only its own files behind.
         #expect(try Self.names(own).filter { !$0.hasPrefix(".late.") } == ["a", "a.part", "b", "b.part.etag", "late", "link"])
     }
 
@@ -119,12 +119,12 @@ import Testing
         let world = try await World()
         let (own, elsewhere) = (try world.folder("own"), try world.folder("elsewhere"))
         world.hostile.answer(folders: [("", [HostileFolder.file("a")])])
-        // A link to a folder is that folder.
+        // A link to a folder counts as that folder.
         try FileManager.default.createSymbolicLink(atPath: own + "/Desktop", withDestinationPath: elsewhere)
         #expect(try await world.fetch("a", "-o", own + "/Desktop", "--force").status == 0)
         #expect(Self.type(own + "/Desktop") == .typeSymbolicLink)
         #expect(Self.text(elsewhere + "/a") == "evil")
-        // A link to a file is that file.
+        // A link to a file counts as that file.
         try Self.put("mine", elsewhere + "/target")
         try FileManager.default.createSymbolicLink(atPath: own + "/file", withDestinationPath: elsewhere + "/target")
         #expect(try code(try await world.fetch("a", "-o", own + "/file")) == "fileExists")
@@ -132,7 +132,7 @@ import Testing
         #expect(try await world.fetch("a", "-o", own + "/file", "--force").status == 0)
         #expect(Self.type(own + "/file") == .typeSymbolicLink)
         #expect(Self.text(elsewhere + "/target") == "evil")
-        // Pipes, sockets, devices, links to them, links that lead nowhere.
+        // Pipes, sockets, devices, links to them, and dangling links.
         #expect(mkfifo(own + "/pipe", 0o600) == 0)
         try FileManager.default.createSymbolicLink(atPath: own + "/to-pipe", withDestinationPath: "pipe")
         try FileManager.default.createSymbolicLink(atPath: own + "/dangling", withDestinationPath: "nowhere")
@@ -140,7 +140,7 @@ import Testing
         let socket = try #require(UnixSocket(own + "/socket"))
         defer { socket.close() }
         special.append("socket")
-        // A device with the numbers of /dev/null; only root can make one.
+        // A device with the numbers of /dev/null. Only root can create one.
         if mknod(own + "/device", S_IFCHR | 0o600, dev_t(0x103)) == 0 { special.append("device") }
         for name in special {
             let before = Self.type(own + "/" + name)
@@ -152,7 +152,7 @@ import Testing
             #expect(before != nil && Self.type(own + "/" + name) == before, "\(name)")
         }
         #expect(try Self.names(own) == (special + ["Desktop", "file"]).sorted())
-        // Nor when a listing has such a name.
+        // The same for a listing that contains such a name.
         world.hostile.answer(folders: [("", [HostileFolder.file("pipe")])])
         #expect(try await world.fetch("", "-r", "-o", own, "--force").status != 0)
         #expect(mkfifo(own + "/pipe", 0o600) != 0)
@@ -202,7 +202,7 @@ import Testing
     @Test func aNegativeSizeIsAnError() async throws {
         let world = try await World()
         let own = try world.folder("own")
-        // What an earlier transfer is made to leave says that all of the file is here.
+        // The file of an earlier transfer claims that the whole file is already here.
         world.hostile.answer(folders: [("", [HostileFolder.file("a.part.etag", size: 1, etag: "e")])], content: "e")
         #expect(try await world.fetch("", "-r", "-o", own).status == 0)
         for size in [Int64(-1), .min] {
@@ -226,7 +226,7 @@ import Testing
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let shared = tv.directory.path + "/shared"
         let mark = "\u{301}\u{0D4E}"
-        // What a device that was attacked itself may have.
+        // Files that an earlier attack on the sharing device may have left.
         for folder in [shared, tv.directory.path + "/\(mark)", tv.directory.path + "/outside"] {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         }
@@ -252,7 +252,7 @@ import Testing
     }
 }
 
-/// A socket in the file system; it goes when it is closed, its name stays.
+/// A socket in the file system. Its name remains after it is closed.
 private struct UnixSocket {
     private let descriptor: Int32
 

@@ -5,7 +5,7 @@ import DeviceRelay
 import Foundation
 import Testing
 
-/// The answers of the service `files`, as any other program gets them: the fields of docs/agent.md and their types.
+/// The responses of the service `files` as other programs see them: the fields of docs/agent.md and their types.
 @Suite(.timeLimit(.minutes(10))) struct FilesFormTests {
     @Test func entriesHaveTheTypesOfThePage() async throws {
         let account = try await TestAccount()

@@ -63,7 +63,7 @@ import Testing
         #expect(file == desk.directory.path + "/config/systemd/user/device-relay-agent.service")
         #expect(!FileManager.default.fileExists(atPath: file))
         #expect(try await desk.relay("agent", "uninstall").status == 4)
-        // No service manager of this user runs for a home that was just made.
+        // A new home has no running service manager.
         let installed = try await desk.relay("agent", "install", "--json")
         #expect(installed.status == 1)
         #expect(try installed.json["done"] as? Bool == false)
@@ -73,7 +73,7 @@ import Testing
         #expect(String(decoding: try #require(FileManager.default.contents(atPath: file)), as: UTF8.self) == printed.text + "\n")
         #expect(try await desk.relay("agent", "uninstall").status == 0)
         #expect(!FileManager.default.fileExists(atPath: file))
-        // What could not run is not installed.
+        // An agent that could not run is not installed.
         try desk.setAgent("nonsense: 1")
         #expect(try await desk.relay("agent", "install").status == 2)
         #expect(try await TestDevice().relay("agent", "install").status == 3)

@@ -33,10 +33,10 @@ import Testing
         let again = try await second.relay("join", link, "--name", "Second", "--json")
         #expect(again.status == 3)
         #expect(try (again.json["error"] as? [String: Any])?["code"] as? String == "linkInvalid")
-        // Nothing is left of the attempt.
+        // The failed attempt leaves nothing behind.
         #expect(try await second.relay("whoami").status == 3)
         #expect(!FileManager.default.fileExists(atPath: second.home + "/relay.json"))
-        // A link that two have used was stolen from one of them: the issuer ends the login. Joining again mends it.
+        // If two devices use a link, one of them may be a thief: the issuer ends the login. Joining again restores it.
         let over = try await first.relay("devices")
         #expect(over.status == 3)
         #expect(over.errorText.contains("join"))
@@ -73,10 +73,10 @@ import Testing
         let after = try await desk.relay("whoami", "--json").json
         #expect(after["endpoint"] as? String == before["endpoint"] as? String)
         #expect(try await desk.relay("devices", "--all").text.contains("TV"))
-        // The link is still good for another device.
+        // The link is still valid for another device.
         let other = try TestDevice()
         #expect(try await other.relay("join", link, "--name", "Other").status == 0)
-        // Another relay at a link's address is not taken for the one that moved.
+        // A device does not accept another relay as its own relay at a new address.
         let elsewhere = try await TestAccount()
         #expect(try await tv.relay("join", try await elsewhere.link()).status == 1)
         #expect(try await moved.stop() == 0)
@@ -182,7 +182,7 @@ import Testing
 
     @Test func plainHTTPToAnotherMachineNeedsAWord() async throws {
         let account = try await TestAccount()
-        // Nobody is there (RFC 5737).
+        // An address without a host (RFC 5737).
         let link = try await account.link().replacing(account.relay.host, with: "192.0.2.1:9")
         let refused = try await TestDevice().relay("join", link, "--name", "Desk")
         #expect(refused.status == 2)

@@ -4,7 +4,7 @@
 import Foundation
 import Testing
 
-/// What a device that nobody has approved does not get by launches: it joins when the others are there, by a link of the operator.
+/// Launches that an unapproved device must not get. It joins by a link of the operator when the other devices are already there.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct LaunchAttackTests {
     @Test func aNewDeviceOpensNoPageOfTheLocalNetwork() async throws {
         let account = try await TestAccount()
@@ -16,7 +16,7 @@ import Testing
         for uri in ["http://127.0.0.1:631/admin", "http://0x7f.1/", "http://[::1]/", "http://router/", "http://printer.local/"] {
             let output = try await evil.relay("launch", "TV", uri)
             #expect(output.status == 6, "\(uri): \(output.text)")
-            // The reason says how it is approved.
+            // The reason names the command that approves the device.
             #expect(output.errorText.contains("relay approve \(id)"), "\(output.errorText)")
             #expect(try JSON.object(try await agent.line())["answer"] as? String == "declined")
         }
@@ -30,7 +30,7 @@ import Testing
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let evil = try await account.device(named: "Evil")
-        // It goes on, as a player or a browser does, but for the first.
+        // The program keeps running, like a player or browser, except for the first launch.
         let script = #"case "$2" in */0) exit 0;; esac; echo $$ >> "$1"; exec sleep 600"#
         let started = tv.directory.path + "/started"
         let agent = try await tv.agent("open:\n  command: \(try Settings.shell(script, started, "{uri}"))")
@@ -50,7 +50,7 @@ import Testing
         #expect(refusals.count == 12)
         #expect(refusals.contains { $0.contains("4 programs") })
         #expect(refusals.contains { $0.contains("6 launches a minute") })
-        // A known device has room.
+        // A known device still has room.
         #expect(try await desk.relay("launch", "TV", "https://films.example/17").status == 0)
         #expect(lines(of: started).count == 5)
         #expect(try descriptors() <= before + 5 * 4)
@@ -84,7 +84,7 @@ import Testing
         _ = try await agent.line { $0.contains("ready") }
         let asked = try desk.start("launch", "TV", "mailto:anna@films.example")
         _ = try await agent.line { $0.contains("Open it? [y/N]") }
-        // Of another sender, and behind it of the same one.
+        // Launches of another sender, and a later one of the same sender.
         #expect(try await phone.relay("launch", "TV", "https://films.example/1").status == 0)
         let next = try await desk.relay("launch", "TV", "https://films.example/2", "--wait", "60")
         #expect(next.status == 0, "\(next.errorText)")

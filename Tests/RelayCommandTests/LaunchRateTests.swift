@@ -11,7 +11,7 @@ import Testing
         SystemID(digest: try #require(Digest256(bytes: [UInt8](repeating: number, count: 32))))
     }
 
-    /// So that an expectation may call what changes it.
+    /// A class, so that an expectation may call mutating methods.
     private final class Rate {
         private var rate = LaunchRate()
         var count: Int { rate.count }
@@ -26,7 +26,7 @@ import Testing
         let (one, two, start) = (try device(1), try device(2), ContinuousClock.now)
         for _ in 1...6 { #expect(rate.admit(one, isNew: false, perMinute: 6, at: start)) }
         #expect(!rate.admit(one, isNew: false, perMinute: 6, at: start))
-        // Another one does not pay for it.
+        // Another device has its own bucket.
         #expect(rate.admit(two, isNew: false, perMinute: 6, at: start))
         #expect(!rate.admit(one, isNew: false, perMinute: 6, at: start + .seconds(9)))
         #expect(rate.admit(one, isNew: false, perMinute: 6, at: start + .seconds(11)))

@@ -14,7 +14,7 @@ import Testing
         #expect(try launched.json["status"] as? String == "succeeded")
         #expect(try launched.json["app"] as? String == "com.example.player")
         #expect(try launched.json["deviceName"] as? String == "TV")
-        // The device has signed it.
+        // The device attests the launch.
         let attested = try #require(try launched.json["attested"] as? [String: Any])
         let endpoint = try #require(try await tv.relay("whoami", "--json").json["endpoint"] as? String)
         #expect(attested["by"] as? String == "target" && attested["endpoint"] as? String == endpoint)
@@ -23,13 +23,13 @@ import Testing
         #expect(event["event"] as? String == "launch")
         #expect(event["uri"] as? String == "https://films.example/42?t=1200")
         #expect((event["from"] as? [String: Any])?["name"] as? String == "Desk")
-        // By app, by the beginning of the id, and in words.
+        // By app, by a prefix of the id, and with text output.
         let id = try #require(try await tv.relay("whoami", "--json").json["device"] as? String)
         let lines = try await desk.relay("launch", "\(id.prefix(6))/com.example.player", "x-film:42").output
         #expect(lines.first == "launched by com.example.player on TV")
         #expect(lines.last?.contains("signed by TV (endpoint \(endpoint.prefix(8)))") == true)
         #expect(try JSON.object(try await host.line())["uri"] as? String == "x-film:42")
-        // The app that is named has not declared this one.
+        // The named app does not declare this scheme.
         #expect(try await desk.relay("launch", "TV/com.example.player", "x-book:1").status == 4)
         let commands = try await desk.relay("commands", "--json").json["commands"] as? [[String: Any]] ?? []
         #expect(commands.count == 2 && commands.allSatisfy { ($0["attested"] as? [String: Any])?["endpoint"] as? String == endpoint })
@@ -114,10 +114,10 @@ import Testing
         for launch in launches { #expect(await launch.finish().status == 0) }
         let uris = [try await host.line(), try await host.line()].map { (try? JSON.object($0))?["uri"] as? String }
         #expect(Set(uris) == ["https://films.example/1", "https://films.example/2"])
-        // The host goes on, and can be launched on.
+        // The host keeps running and accepts launches.
         #expect(try await tv.relay("launch", "Desk", "https://films.example/3").status == 0)
         #expect(try JSON.object(try await own.line())["uri"] as? String == "https://films.example/3")
-        // A second host cannot be.
+        // A second host fails.
         let twice = try await desk.relay("host", "--json")
         #expect(twice.status == 1)
         #expect(try (twice.json["error"] as? [String: Any])?["code"] as? String == "endpointInUse")

@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test func pagesComeInOrder() throws {
-        var listing = Listing("Films")
+        var listing = Listing("Films", .whole)
         #expect(try listing.add([entry("a", size: .max), entry("b")], more: true, waited: .zero).map(\.name.text) == ["a", "b"])
         #expect(listing.after?.text == "b" && !listing.isAtEnd)
         #expect(try listing.add([entry("c")], more: false, waited: .zero).count == 1)
@@ -35,34 +35,46 @@ import Testing
             (0...FileCalls.maximumEntries).map { entry("\(10_000 + $0)") },
         ]
         for page in wrong {
-            var listing = Listing("")
+            var listing = Listing("", .pages)
             #expect(code { _ = try listing.add(page, more: true, waited: .zero) } == "listingInvalid", "\(page.first?.name ?? "")")
         }
-        var listing = Listing("")
+        var listing = Listing("", .pages)
         #expect(code { _ = try listing.add([entry("../\u{301}x")], more: true, waited: .zero) } == "nameNotAllowed")
-        // By bytes: for Swift the two are one.
+        // Names are compared by bytes: Swift considers these two equal.
         #expect(code { _ = try listing.add([entry("e\u{301}"), entry("\u{E9}")], more: true, waited: .zero) } == nil)
         #expect(code { _ = try listing.add([entry("\u{E9}")], more: true, waited: .zero) } == "listingInvalid")
     }
 
+    /// However few come at a time.
+    @Test(arguments: [(Listing.Use.whole, 1), (.whole, 999), (.pages, 1_000)]) func aListingHasSoManyEntries(use: Listing.Use, page: Int)
+        throws
+    {
+        var listing = Listing("Films", use)
+        var next = 0
+        func add(_ count: Int) throws {
+            let page = (next..<next + count).map { entry("\(10_000_000 + $0)") }
+            next += count
+            _ = try listing.add(page, more: true, waited: .zero)
+        }
+        while next < use.maximumEntries { try add(min(page, use.maximumEntries - next)) }
+        let error = try #require(throws: AgentError.self) { try add(1) }
+        #expect(error.code == "listingTooLarge")
+        #expect(error.message.contains("'Films' has more than \(use.maximumEntries) files and folders"))
+        #expect(error.message.contains("-r") == (use == .whole))
+    }
+
     @Test func aListingHasAnEnd() {
-        var pages = Listing("")
-        #expect(
-            code {
-                for page in 0..<Listing.maximumPages { _ = try pages.add([entry("\(100_000 + page)")], more: true, waited: .zero) }
-            } == "listingTooLarge"
-        )
-        var bytes = Listing("")
+        var bytes = Listing("", .pages)
         let name = String(repeating: "😀", count: 60)
         #expect(
             code {
-                for page in 0..<Listing.maximumPages {
+                for page in 0..<1_000 {
                     let entries = (0..<1_000).map { entry("\(10_000 + page)-\(10_000 + $0)\(name)", etag: name) }
                     _ = try bytes.add(entries, more: true, waited: .zero)
                 }
             } == "listingTooLarge"
         )
-        var time = Listing("")
+        var time = Listing("", .pages)
         #expect(
             code {
                 _ = try time.add([entry("a")], more: true, waited: Listing.maximumWait)

@@ -31,12 +31,13 @@ import Testing
         }
     }
 
-    private func isRefused(_ body: () throws -> PartFile) throws -> Bool {
+    /// The name of what is in the way.
+    private func occupied(_ body: () throws -> PartFile) throws -> String? {
         do {
             _ = try body()
-            return false
-        } catch PartFile.Failure.occupied {
-            return true
+            return nil
+        } catch PartFile.Failure.occupied(let name) {
+            return name.text
         }
     }
 
@@ -73,7 +74,7 @@ import Testing
 
     @Test func anEarlierTransferMayHaveEndedAnywhere() throws {
         let folder = try Folder()
-        // The mark was made; then the part; then the mark was written; then the part was lost.
+        // An earlier transfer ended after creating the mark; after creating the part; and with the part deleted later.
         try folder.put("", ".film.relay-mark")
         #expect(try folder.part().start == 0)
         try folder.put("", ".film.relay-mark")
@@ -81,7 +82,7 @@ import Testing
         #expect(try folder.part().start == 0)
         try FileManager.default.removeItem(atPath: folder.path + "/.film.relay-part")
         #expect(try folder.part().start == 0)
-        // More than the file has is not of it.
+        // A part that is longer than the file is discarded.
         try folder.put("abcdefghij", ".film.relay-part")
         #expect(try folder.part().start == 0)
         #expect(folder.text(".film.relay-part") == "")
@@ -92,7 +93,8 @@ import Testing
             let folder = try Folder()
             if let mark { try folder.put(mark, ".film.relay-mark") }
             if let part { try folder.put(part, ".film.relay-part") }
-            #expect(try isRefused { try folder.part() }, "\(mark ?? "-") \(part ?? "-")")
+            let inTheWay = mark == "mine" ? ".film.relay-mark" : ".film.relay-part"
+            #expect(try occupied { try folder.part() } == inTheWay, "\(mark ?? "-") \(part ?? "-")")
             #expect(folder.text(".film.relay-part") == part)
             #expect(folder.text(".film.relay-mark") == (mark == "" ? nil : mark))
         }
@@ -116,7 +118,7 @@ import Testing
                     case "pipe": #expect(mkfifo(path, 0o600) == 0)
                     default: try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
                     }
-                    #expect(try isRefused { try folder.part() }, "\(name) \(kind) \(hasBegun)")
+                    #expect(try occupied { try folder.part() } == name, "\(name) \(kind) \(hasBegun)")
                     #expect(folder.text("mine") == "mine" && folder.text("new") == nil)
                 }
             }
@@ -131,7 +133,7 @@ import Testing
                 try part.write(Array("abcdef".utf8), at: 0)
                 let path = folder.path + "/film"
                 try folder.put("mine", "mine")
-                // It appears while the transfer runs.
+                // The file appears while the transfer runs.
                 switch kind {
                 case "file": try folder.put("mine", "film")
                 case "link": try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: "mine")
@@ -147,10 +149,29 @@ import Testing
                 }
                 #expect(isRefused == !(replaces && kind == "file"), "\(kind) \(replaces)")
                 #expect(folder.text("mine") == "mine" && folder.text("new") == nil)
-                // What came is not lost either.
+                // The received bytes are kept.
                 if isRefused { #expect(folder.text(".film.relay-part") == "abcdef") }
             }
         }
+    }
+
+    /// What is not whole is for nobody else; what replaces a file is for those whom that was for.
+    @Test(arguments: [nil, 0o600, 0o640, 0o444, 0o755, 0o4755, 0o1666] as [Int?]) func aFileIsForThoseWhomTheOldOneWasFor(mode: Int?) throws
+    {
+        let folder = try Folder()
+        func permissions(_ name: String) throws -> Int? {
+            try FileManager.default.attributesOfItem(atPath: folder.path + "/" + name)[.posixPermissions] as? Int
+        }
+        try folder.put("old", "film")
+        let new = try permissions("film")
+        if let mode { #expect(chmod(folder.path + "/film", mode_t(mode)) == 0) }
+        if mode == nil { try FileManager.default.removeItem(atPath: folder.path + "/film") }
+        let part = try folder.part()
+        try part.write(Array("abcdef".utf8), at: 0)
+        #expect(try permissions(".film.relay-part") == 0o600)
+        try part.publish(modified: .now, replaces: mode != nil)
+        #expect(folder.text("film") == "abcdef")
+        #expect(try permissions("film") == mode.map { $0 & 0o777 } ?? new)
     }
 
     @Test func aNameIsTakenOnceAlsoWhereFilesHaveOneNameOnly() throws {
@@ -168,7 +189,7 @@ import Testing
         }
     }
 
-    /// Somebody replaces a folder by a link again and again, while files are written into it by its name.
+    /// A folder is replaced by a link again and again, while files are written into it by its name.
     @Test func aLinkThatTakesAFoldersPlaceIsNotFollowed() async throws {
         let folder = try Folder()
         let (inner, outer, aside) = (folder.path + "/inner", folder.path + "/outer", folder.path + "/aside")

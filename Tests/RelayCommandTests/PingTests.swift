@@ -32,7 +32,7 @@ import Testing
         let app = RemoteSystemAppRegistration(appID: "com.example.other", services: [PingService.service])
         let tv = try await account.app(app, on: "TV")
         #expect(try await desk.relay("ping", "TV/com.example.other", "--count", "1").status == 0)
-        // Nobody knows what another app's service of that name does.
+        // Another app's service with that name may behave differently.
         let unnamed = try await desk.relay("ping", "TV", "--count", "1")
         #expect(unnamed.status == 4)
         #expect(unnamed.errorText.contains("relay host"))
@@ -86,7 +86,7 @@ import Testing
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         #expect(try await desk.relay("ping", "Radio").status == 4)
         let host = try await tv.host()
-        // It came after the TV, and nobody has confirmed it there: said once, not for ever.
+        // This device joined after the TV and is not confirmed there. The error is reported once and ends the command.
         let late = try await account.device(named: "Late")
         let refused = try await late.relay("ping", "TV", "--json")
         #expect(refused.status == 6)
@@ -95,7 +95,7 @@ import Testing
         #expect(failure?["code"] as? String == "notAuthorized")
         host.send(SIGTERM)
         _ = await host.finish()
-        // Said at once, and nothing is sent.
+        // The error is reported at once, and nothing is sent.
         let away = try await desk.relay("ping", "TV", "--count", "2", "--interval", "0", "--timeout", "600")
         #expect(away.status == 5)
         #expect(away.output.isEmpty)

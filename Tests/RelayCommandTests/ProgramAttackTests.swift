@@ -5,7 +5,7 @@ import Foundation
 import RelayTesting
 import Testing
 
-/// What a program that answers for the agent does not get, and what it does not leave behind.
+/// What a service program must not get from the agent, and must not leave behind.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ProgramAttackTests {
     private static let app = "TV/org.device-relay.agent"
 
@@ -38,7 +38,7 @@ import Testing
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let pids = tv.directory.path + "/pids"
-        // One in another session, whose parent has ended, and one that ignores what asks it to end.
+        // One process in another session whose parent has exited, and one that ignores SIGTERM.
         let script = #"""
             (setsid sh -c 'echo $$ >> "$0"; exec sleep 600' "$1" >/dev/null 2>&1 &)
             setsid sh -c 'trap "" TERM; echo $$ >> "$0"; while :; do sleep 1; done' "$1" >/dev/null 2>&1 &
@@ -49,7 +49,7 @@ import Testing
         #expect(try code(output) == "timedOut")
         try await wait { lines(of: pids).count == 2 }
         for pid in lines(of: pids).compactMap({ pid_t($0) }) { try await wait { kill(pid, 0) != 0 || isZombie(pid) } }
-        // And with the agent.
+        // The processes also end with the agent.
         let call = try desk.start("call", Self.app, "s", "--json")
         try await wait { lines(of: pids).count == 4 }
         agent.send(SIGTERM)
@@ -58,7 +58,7 @@ import Testing
         _ = await call.finish()
     }
 
-    /// It has ended; who should notice has not done so.
+    /// Whether the process has exited and its parent has not reaped it.
     private func isZombie(_ pid: pid_t) -> Bool {
         let status = FileManager.default.contents(atPath: "/proc/\(pid)/stat").map { String(decoding: $0, as: UTF8.self) } ?? ""
         return status.contains(") Z ")

@@ -7,13 +7,13 @@ import Testing
 
 @testable import RelayAgent
 
-/// README.md, word for word. The demo itself and the five lines of two machines have tests of their own.
+/// Checks README.md word for word. The demo and the five lines for two machines have their own tests.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct ReadmeTests {
     private let blocks: [String]
 
     init() throws { blocks = try Project.blocks("sh", of: "README.md") }
 
-    /// What is in a block, without the comments.
+    /// The lines of a block without comments.
     private func commands(_ block: String) -> [String] {
         block.split(separator: "\n").map { $0.prefix { $0 != "#" }.trimmingCharacters(in: .whitespaces) }
     }
@@ -31,7 +31,7 @@ import Testing
         for link in text.matches(of: /\]\(([^)#:]+)\)/) {
             #expect(FileManager.default.fileExists(atPath: Project.root.appending(path: String(link.1)).path), "\(link.1)")
         }
-        // What the scripts build is there under these names.
+        // The products that the scripts build exist under these names.
         for script in ["scripts/demo", "scripts/install"] {
             let products = try Project.text(script).matches(of: /--product ([a-z]+)/).map { String($0.1) }
             #expect(products == ["relayd", "relay"])
@@ -44,7 +44,7 @@ import Testing
     @Test(arguments: ["scripts/demo", "scripts/install", "scripts/test"]) func withoutSwiftItIsSaidWhereToGetIt(script: String) async throws
     {
         let device = try TestDevice()
-        // Nothing is there but what finds the project.
+        // `PATH` contains only the programs that locate the project.
         for program in ["dirname", "id"] {
             try FileManager.default.createSymbolicLink(
                 atPath: device.directory.path + "/\(program)",
@@ -64,7 +64,7 @@ import Testing
         try #require(blocks.count == 5)
         let device = try TestDevice()
         let directory = device.directory
-        // The debug build stands for the release.
+        // The debug build replaces the release build.
         let release = directory.appending(path: ".build/release")
         try FileManager.default.createDirectory(at: release, withIntermediateDirectories: true)
         for product in ["relay", "relayd"] {
@@ -73,7 +73,7 @@ import Testing
                 withDestinationURL: Project.products.appending(path: product)
             )
         }
-        // The ports that the text names may be somebody's.
+        // The ports of the text may be in use.
         let address = try await RelaydProcess().host
         let environment = [
             "HOME": directory.path, "PATH": "/usr/bin:/bin", "RELAYD_LISTEN": address, "RELAYD_TUNNEL_LISTEN": "127.0.0.1:0",
@@ -86,7 +86,7 @@ import Testing
         )
         _ = try await relay.line { $0.contains("ready at http://\(address)") }
         #expect(FileManager.default.fileExists(atPath: directory.path + "/.local/share/relayd"))
-        // Somebody reads that it hosts, and goes on.
+        // The host runs until the rest of the block follows, as a reader would continue it.
         let script = "\(blocks[2])\nuntil [ -e go-on ]; do sleep 0.1; done\n\(blocks[3])"
         let devices = try RelayProcess(shell: script, environment: environment, directory: directory)
         _ = try await devices.errorLine { $0.hasPrefix("hosting") }

@@ -6,9 +6,9 @@ import Foundation
 import Synchronization
 import Testing
 
-/// What a device that nobody has approved does not get by its name.
+/// Requests that an unapproved device must not get by its name.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct TargetAttackTests {
-    /// What apps got, by the name of their device.
+    /// The requests that apps got, by the name of their device.
     private final class Log: Sendable {
         private let entries = Mutex<[String]>([])
         var all: [String] { entries.withLock { $0 } }
@@ -43,7 +43,7 @@ import Testing
         #expect(log.all == ["Python: https://films.example/?secret"])
         let called = try await desk.relay("call", "Python/org.example.good", "whoami")
         #expect(called.text == #"{"device":"Python"}"#, "\(called.errorText)")
-        // By its id it is there.
+        // The device can be addressed by its id.
         let devices = try await desk.relay("devices", "--json").json["devices"] as? [[String: Any]] ?? []
         let id = try #require(devices.first { $0["new"] as? Bool == true }?["id"] as? String)
         #expect(try await desk.relay("launch", "\(id)/org.example.evil", "https://films.example/1").status == 0)

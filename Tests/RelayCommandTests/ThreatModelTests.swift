@@ -4,9 +4,9 @@
 import Foundation
 import Testing
 
-/// Each claim of `docs/threat-model.md` names the tests that show it.
+/// Each claim of `docs/threat-model.md` names its tests.
 @Suite struct ThreatModelTests {
-    /// The names of all tests, by their suites.
+    /// The names of all tests, by suite.
     private func suites() throws -> [String: Set<String>] {
         let folder = Project.root.appending(path: "Tests")
         let paths = try FileManager.default.subpathsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".swift") }
@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    /// `scripts/attack` runs them by this ending.
+    /// `scripts/attack` selects suites by this suffix.
     @Test func everySuiteOfAttacksIsNamed() throws {
         let text = try Project.text("docs/threat-model.md")
         for suite in try suites().keys where suite.hasSuffix("AttackTests") && suite != "UnderAttackTests" {

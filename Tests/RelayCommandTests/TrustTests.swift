@@ -37,7 +37,7 @@ import Testing
     @Test func whatNoPersonHasCheckedIsMarked() async throws {
         let account = try await TestAccount()
         let tv = try await account.device(named: "TV")
-        // It joined by a link of the relay, so that no device could tell it who the TV is.
+        // The phone joined by a link of the relay, so no device could vouch for the TV.
         let phone = try await account.device(named: "Phone")
         let listed = try await phone.relay("devices", "--all", "--json").json["endpoints"] as? [[String: Any]] ?? []
         let entry = try #require(listed.first { $0["name"] as? String == "TV" })
@@ -45,7 +45,7 @@ import Testing
         #expect(entry["unverified"] as? Bool == true)
         #expect(try await phone.relay("devices", "--all").text.contains("TV (unverified)"))
         #expect(try await tv.relay("devices", "--all").text.contains("Phone (new)"))
-        // It joined by the link of another device.
+        // The tablet joined by the link of another device.
         let tablet = try TestDevice()
         #expect(try await tablet.relay("join", try await tv.relay("invite").text, "--name", "Tablet").status == 0)
         for device in [tv, tablet] {
@@ -53,7 +53,7 @@ import Testing
             let marked = known.filter { $0["unverified"] as? Bool == true || $0["new"] as? Bool == true }
             #expect(marked.compactMap { $0["name"] as? String } == ["Phone"])
         }
-        // Once a person has compared the ids, it is verified.
+        // A comparison of the ids verifies the device.
         #expect(try await phone.relay("approve", try #require(entry["id"] as? String)).status == 0)
         #expect(try await phone.relay("devices", "--all").text.contains("TV (unverified)") == false)
     }
@@ -61,7 +61,7 @@ import Testing
     @Test func aNewDeviceIsApprovedFirst() async throws {
         let account = try await TestAccount()
         let tv = try await account.device(named: "TV")
-        // Who was there when it joined is known to it; who joins later is new.
+        // A device knows the devices that were listed when it joined; devices that join later are new to it.
         let phone = try await account.device(named: "Phone")
         let host = try await tv.host("--scheme", "x-film")
         #expect(try await phone.relay("launch", "TV", "x-film:1").status == 6)
@@ -70,7 +70,7 @@ import Testing
         #expect(approved.status == 0)
         let endpoints = try approved.json["approved"] as? [[String: Any]] ?? []
         #expect(endpoints.compactMap { $0["id"] as? String } == [endpoint])
-        // The host beside it has heard of it by the time that it is asked again, or soon after.
+        // The host in another process may learn of the approval a little later.
         while try await phone.relay("launch", "TV", "x-film:2").status != 0 {}
         #expect(try JSON.object(try await host.line())["uri"] as? String == "x-film:2")
         let again = try await tv.relay("approve", endpoint)
@@ -78,7 +78,7 @@ import Testing
         #expect(again.output.isEmpty)
         let other = String(repeating: "a", count: 16)
         #expect(try await tv.relay("approve", other).status == 4)
-        // And out for ever.
+        // A revocation is permanent.
         #expect(try await tv.relay("revoke", other).status == 4)
         let own = try #require(try await tv.relay("whoami", "--json").json["endpoint"] as? String)
         #expect(try await tv.relay("revoke", own).status == 2)

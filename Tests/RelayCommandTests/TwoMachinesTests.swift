@@ -5,14 +5,14 @@ import Foundation
 import Testing
 
 #if os(Linux)
-/// The five lines of README.md, on two machines with a network, a host name and a home each.
+/// The five lines of README.md on two machines, each with its own network, host name and home.
 @Suite(
     .serialized,
     .timeLimit(.minutes(10)),
     .enabled(if: TestMachine.isPossible, "root alone makes networks, with iproute2 and nftables, which scripts/test installs")
 )
 struct TwoMachinesTests {
-    /// What is typed, and where.
+    /// The commands, and the machine of each.
     private static func lines() throws -> [(machine: Character, command: String)] {
         let block = try #require(try Project.blocks("text", of: "README.md").first { $0.hasPrefix("A  ") })
         return block.split(separator: "\n").compactMap { line in line.first.map { ($0, String(line.dropFirst(3))) } }
@@ -30,7 +30,7 @@ struct TwoMachinesTests {
 
         let relay = try a.start(lines[0].command)
         let link = try Self.link(in: try await relay.line { $0.contains("#relay=") })
-        // A machine alone in its room: what it opens is written down.
+        // The machine has no display, so a program records the opened URIs.
         let home = a.directory.appending(path: ".local/state/device-relay")
         let opened = a.directory.path + "/opened"
         let command = try Settings.shell("printf '%s\\n' \"$2\" >> \"$1\"", opened, "{uri}")
@@ -43,7 +43,8 @@ struct TwoMachinesTests {
 
         let joined = try await a.run(lines[1].command.replacing("LINK", with: link))
         #expect(joined.text.contains("as pc"), "\(joined.errorText)")
-        // There is no session of a person, so no service manager of theirs: it is installed for the next one, and says how to begin.
+        // There is no login session, so no service manager runs. The command installs the agent for the next session and prints
+        // how to start it.
         #expect(joined.status == 1 && joined.text.contains("systemctl --user"), "\(joined.text)")
         let unit = a.directory.path + "/.config/systemd/user/device-relay-agent.service"
         #expect(FileManager.default.fileExists(atPath: unit))
@@ -59,7 +60,7 @@ struct TwoMachinesTests {
         #expect(launched.status == 0, "\(launched.errorText)")
         #expect(RelayCommandTests.lines(of: opened) == ["https://www.swift.org"])
 
-        // And they talk, by one way or the other.
+        // The devices connect, over a tunnel or a WebSocket.
         let ping = try await b.run("relay ping pc --count 3 --interval 0.1")
         #expect(ping.status == 0, "\(ping.text) \(ping.errorText)")
         #expect(ping.output.contains("3 sent, 3 received, 0 lost"), "\(ping.text)")

@@ -31,7 +31,7 @@ import Testing
         let apps = devices.first?["apps"] as? [[String: Any]]
         #expect(apps?.first?["id"] as? String == "com.example.player")
         #expect(apps?.first?["schemes"] as? [String] == ["https"])
-        // Of itself it tells only when asked for everything.
+        // A device lists itself only with `--all`.
         #expect(try await (tv.relay("devices", "--json").json["devices"] as? [Any])?.isEmpty == true)
         let all = try await tv.relay("devices", "--all", "--json").json
         #expect((all["devices"] as? [[String: Any]])?.first?["local"] as? Bool == true)
@@ -82,7 +82,7 @@ import Testing
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let host = try tv.startForOneLine("host", "--json")
         _ = try await host.line()
-        // Not taken, since nobody would know.
+        // The launch is not accepted, because it could not be shown.
         #expect(try await desk.relay("launch", "TV", "https://films.example/1", "--wait", "1").status != 0)
         #expect(await host.finish().error == ["1"])
     }

@@ -25,11 +25,11 @@ import Testing
     }
 
     @Test(arguments: [
-        // Names.
+        // Local names.
         "localhost", "LOCALHOST", "localhost.", "a.localhost", "router", "router.", "printer.local", "printer.LOCAL", "printer.local.",
         "nas.lan",
         "nas.home", "nas.home.arpa", "db.internal", "wiki.corp", "wiki.intranet", "x.localdomain", "shop.test", "1.0.0.127.in-addr.arpa",
-        // IPv4, and its odd spellings.
+        // IPv4 addresses in usual and unusual spellings.
         "127.0.0.1", "127.0.0.1.", "127.1", "127.0.1", "127.0x1", "0x7f.1", "0x7f.0.0.1", "0x7F000001", "0x7f000001", "2130706433",
         "017700000001", "0177.0.0.1", "0177.1", "00.0.0.0", "0", "0.0.0.0", "127.000.000.001", "127.255.255.255", "10.0.0.1",
         "10.255.255.255",
@@ -38,11 +38,11 @@ import Testing
         "240.0.0.1",
         "255.255.255.255", "8.8.8", "134744072", "08.8.8.8", "8.8.8.010", "1.2.3.4.5", "256.1.1.1", "999.1.1.1", "1.2.3.0x4", "1.2.3.",
         "4294967296", "example.1", "example.0x1",
-        // IPv6.
+        // IPv6 addresses.
         "[::1]", "[::]", "[0:0:0:0:0:0:0:1]", "[::ffff:127.0.0.1]", "[::ffff:8.8.8.8]", "[::ffff:7f00:1]", "[::127.0.0.1]", "[fe80::1]",
         "[fe80::1%25eth0]", "[fc00::1]", "[fd12:3456::1]", "[ff02::1]", "[64:ff9b::7f00:1]", "[2001:db8::1]", "[2001::1]", "[2001:10::1]",
         "[2002:7f00:1::1]", "[3fff::1]", "[::1]:631", "[]", "[::1", "[films.example]", "[2606:4700::1111]x", "[2606:4700::1111]:x",
-        // What programs read in different ways.
+        // Spellings that programs read in different ways.
         ":80", "@127.0.0.1", "films.example@127.0.0.1", "user:password@films.example", "films.example:80@127.0.0.1", "%31%32%37.0.0.1",
         "localhos%74", "films.example%00.localhost", "films%2Eexample", "%EF%BC%91%EF%BC%92%EF%BC%97.0.0.1", "films..example", ".example",
         "films.example..", "films.example:x", "films.example:80:80", "films,example.com", "a.b;c.example", "127.0.0.1~.example",

@@ -23,7 +23,7 @@ import Testing
         #expect(cache.use(first, now: 1_000_000) == .fresh)
         #expect(cache.use(first, now: 1_000_000) == .replayed)
         #expect(cache.use(first, now: 1_060_000) == .replayed)
-        // From here on the proof is too old by itself.
+        // From here on the proof itself is too old.
         #expect(throws: DPoPError.time) {
             try DPoPProof(checking: Self.text(1, at: 1_000_000), method: "POST", urls: ["u"], now: first.ends)
         }
@@ -56,7 +56,7 @@ import Testing
         }
         #expect(counts.add("fresh", now: 1_000_000) == nil)
         #expect(counts.add("fresh", now: 1_000_000) != nil)
-        // Those that were counted last are known still.
+        // The latest names are still in memory.
         #expect(counts.add("49999", now: 1_000_000) != nil)
     }
 

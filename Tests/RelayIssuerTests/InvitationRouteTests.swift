@@ -10,7 +10,7 @@ import Testing
 
 @testable import RelayIssuer
 
-/// Invitations by those who are in.
+/// Invitations by endpoints of the account.
 @Suite struct InvitationRouteTests {
     let test: TestIssuer
     let device = TestDevice()

@@ -217,7 +217,7 @@ import Testing
             for type in [nil, "application/json", "text/plain", "application/x-www-form-urlencodedx"] {
                 #expect(try await post(client, body: body, type: type).answer.error == "invalid_request")
             }
-            // Nothing of all this used the code up.
+            // None of the invalid requests used up the code.
             let type = "application/x-www-form-urlencoded; charset=utf-8"
             #expect(try await post(client, body: body, proofs: [proof], type: type).status == 200)
         }
@@ -256,7 +256,7 @@ import Testing
             #expect(refused.error == "temporarily_unavailable")
             #expect(headers[.retryAfter] == "60")
             #expect(try await post(client, "/auth/revoke", form: [:]).status == 429)
-            // What is valid is served, as often as it comes.
+            // Valid requests are not limited.
             var answer = try await post(client, form: joinFields(code), proof: device.proof(at: test.now)).answer
             for _ in 0..<5 {
                 let fields = [
@@ -285,7 +285,7 @@ import Testing
             let refreshed = try await post(client, form: fields, proof: device.proof(at: test.now)).answer
             seen += [proof, try #require(joined.accessToken), first, try #require(refreshed.accessToken)]
             seen.append(try #require(refreshed.refreshToken))
-            // All that goes wrong, too.
+            // Failing requests, too.
             _ = try await post(client, form: joinFields(code), proof: TestDevice().proof(at: test.now))
             _ = try await post(client, form: fields, proof: device.proof(at: 0))
             test.pass(100_000)

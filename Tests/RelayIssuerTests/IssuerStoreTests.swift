@@ -61,6 +61,25 @@ import Testing
         }
     }
 
+    /// While the relay stops, requests are still under way.
+    @Test func aClosedDatabaseIsAnError() async throws {
+        try test.issuer.close()
+        await #expect(throws: IssuerError.self) { try await test.issuer.users() }
+        await #expect(throws: IssuerError.self) { try await test.issuer.makeUser(name: "Ada") }
+        try test.reopen()
+        #expect(try await test.issuer.users().isEmpty)
+    }
+
+    @Test func nothingIsWrittenByReading() async throws {
+        await #expect(throws: IssuerError.self) {
+            try await test.issuer.store.read {
+                try $0.db.execute(sql: "INSERT INTO user (subject, name, created) VALUES ('0123456789abcdef', 'Ada', 0)")
+            }
+        }
+        #expect(try await test.issuer.users().isEmpty)
+        _ = try await test.issuer.makeUser(name: "Ada")
+    }
+
     @Test func whatWasCommittedSurvivesALossOfPower() async throws {
         let (level, mode) = try await test.issuer.store.read { records in
             (try Int.fetchOne(records.db, sql: "PRAGMA synchronous"), try String.fetchOne(records.db, sql: "PRAGMA journal_mode"))
@@ -97,7 +116,7 @@ import Testing
         var needles = [Data(signer.key.rawRepresentation)]
         for text in texts {
             needles.append(Data(text.utf8))
-            // The family's id stands in the file; the code at the end must not.
+            // The file contains the family's id, but must not contain the MAC at the end of the token.
             needles.append(Data(try #require(Base64URL.decode(text)).suffix(text.utf8.count == RefreshToken.characters ? 32 : 16)))
         }
         for name in try FileManager.default.contentsOfDirectory(atPath: test.directory) {

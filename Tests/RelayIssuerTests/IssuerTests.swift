@@ -16,7 +16,7 @@ import Testing
 
     func invite() async throws -> Secret<String> { try await test.invite() }
 
-    /// The error's code, if there is one.
+    /// The code of the error; `nil` on success.
     func refused(_ body: () async throws -> TokenResponse) async -> OAuthError.Code? {
         do {
             _ = try await body()
@@ -58,7 +58,7 @@ import Testing
         let code = try await invite()
         let first = try await device.join(test, code: code)
         #expect(await refused { try await device.join(test, code: code) } == .invalidGrant)
-        // The same device may have sent it twice: it stays in.
+        // The same device may have sent the request twice, so its login stays valid.
         #expect(test.revoked.isEmpty)
         _ = try await device.refresh(test, first.refreshToken)
     }
@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test func noIdOfAnAccountLooksLikeAFlag() async throws {
-        // One in 64 would.
+        // Without the check, one in 64 would begin with a hyphen.
         for _ in 0..<2_000 { #expect(!IssuerUser(name: "Ada").subject.hasPrefix("-")) }
     }
 
@@ -146,7 +146,7 @@ import Testing
         #expect(await refused { try await device.refresh(test, joined.refreshToken) } == .invalidGrant)
         #expect(test.revoked.map(\.session) == [try #require(try claims(joined).sid)])
         #expect(await refused { try await device.refresh(test, first.refreshToken) } == .invalidGrant)
-        // Told once, and again to a relay that starts while its access tokens could still be used.
+        // The revocation is reported once, and again to a relay that starts before the login's access tokens have expired.
         #expect(test.revoked.count == 1)
         try test.reopen()
         #expect(try await test.issuer.revokedLogins() == test.revoked)
@@ -227,7 +227,7 @@ import Testing
     @Test func withoutOfflineAccessThereIsNoRefreshToken() async throws {
         let joined = try await device.join(test, code: invite(), scope: "relay.command")
         #expect(joined.refreshToken == nil)
-        // It can be revoked all the same.
+        // The login can be revoked nevertheless.
         try await test.issuer.endLogins(boundTo: device.key.publicKey.jwkThumbprint, session: nil)
         #expect(test.revoked.map(\.session) == [try #require(try claims(joined).sid)])
     }
@@ -283,7 +283,7 @@ import Testing
         let joined = try await device.join(test, code: invite())
         let token = try #require(joined.refreshToken).exposed
         try await test.issuer.revoke("nonsense", client: device.client)
-        // The right login with the wrong secret.
+        // The right login with a wrong MAC.
         try await test.issuer.revoke(String(token.prefix(32)) + String(repeating: "A", count: 43), client: device.client)
         await #expect(throws: OAuthError.self) { try await test.issuer.revoke(joined.accessToken.exposed, client: device.client) }
         #expect(test.revoked.isEmpty)

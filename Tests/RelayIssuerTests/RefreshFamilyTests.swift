@@ -11,7 +11,7 @@ import Testing
 
     func after(_ milliseconds: Int64) -> Milliseconds { Milliseconds(clamping: Self.start.count + milliseconds) }
 
-    /// - Parameter current: the number of its newest token, which was made at the start.
+    /// - Parameter current: The number of the newest token, which was issued at `start`.
     func family(current: Int64 = 1, key: String? = "key") -> RefreshFamily {
         RefreshFamily(
             id: .random(),
@@ -123,11 +123,11 @@ import Testing
     }
 }
 
-/// Any order of refreshes, lost answers and restored stores.
+/// Random orders of refreshes, lost responses and restored stores.
 @Suite struct RefreshFamilyPropertyTests {
     private var random = SplitMix()
 
-    /// So that a failure can be repeated.
+    /// A seeded generator, so that a failure is reproducible.
     private struct SplitMix: RandomNumberGenerator {
         var state: UInt64 = 20_261_124
 
@@ -153,8 +153,8 @@ import Testing
         )
     }
 
-    /// As the issuer does it.
-    /// - Returns: the number of the token that is the answer.
+    /// Applies the decision as the issuer does.
+    /// - Returns: The number of the token in the response.
     private func use(_ number: Int64, of family: inout RefreshFamily, at now: Milliseconds) -> Int64? {
         switch family.present(number, client: family.client, key: family.key, now: now) {
         case .rotate, .catchUp:
@@ -168,7 +168,7 @@ import Testing
         }
     }
 
-    /// A device has the token of the last answer that arrived. Neither losing answers nor losing the disk puts it out.
+    /// A device holds the token of the last response that arrived. Neither lost responses nor a restored disk end its login.
     @Test mutating func aDeviceWithAKeyIsNeverPutOut() {
         for _ in 0..<300 {
             var family = family(key: "key")
@@ -191,7 +191,7 @@ import Testing
         }
     }
 
-    /// A thief took a token at some time, and both go on with what they have. The first use of a replaced token is the last of the login.
+    /// A thief copied a token, and both continue with their tokens. The first use of a replaced token ends the login.
     @Test(arguments: ["key", nil]) mutating func twoWhoShareALoginAreBothPutOut(key: String?) {
         for _ in 0..<300 {
             var family = family(key: key)
@@ -215,7 +215,7 @@ import Testing
                 uses += 1
             }
             #expect(family.revoked != nil, "\(uses) uses")
-            // What was revoked stays so, whatever is presented.
+            // A revoked login rejects every token.
             for number in 1...(held.max() ?? 1) + 2 { #expect(use(number, of: &family, at: Milliseconds(clamping: now)) == nil) }
         }
     }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import RelayIssuer
 
-/// The issuer's files are put back as they were a day ago. Devices go on; a thief of their tokens gains nothing by it.
+/// The issuer's files are restored from a backup that is a day old. Devices stay signed in, and a thief of their tokens gains nothing.
 @Suite struct RestoredBackupAttackTests {
     let test: TestIssuer
     let device = TestDevice()
@@ -19,8 +19,8 @@ import Testing
         return try await device.join(test, code: try await test.issuer.invite(subject: subject), isBound: isBound)
     }
 
-    /// A day of refreshes.
-    /// - Returns: all refresh tokens, oldest first.
+    /// Refreshes for a day.
+    /// - Returns: All refresh tokens, oldest first.
     func live(_ token: Secret<String>?, isBound: Bool = true) async throws -> [Secret<String>?] {
         var tokens = [token]
         for _ in 0..<5 {
@@ -49,7 +49,7 @@ import Testing
         let backup = try test.backup()
         let tokens = try await live(joined.refreshToken)
         try test.restore(backup)
-        // The newest token was made, and never arrived.
+        // The newest token was issued, but its response was lost.
         _ = try await live(tokens.dropLast().last ?? nil)
         #expect(test.revoked.isEmpty)
     }
@@ -62,7 +62,7 @@ import Testing
         try test.restore(backup)
         try await refused(tokens.first ?? nil, by: device)
         #expect(test.revoked.count == 1)
-        // The revocation holds for whatever number comes then.
+        // The revocation also covers tokens with higher numbers.
         for token in later { try await refused(token, by: device) }
     }
 
@@ -79,7 +79,7 @@ import Testing
         _ = try await live(tokens.last ?? nil)
     }
 
-    /// Without a key nothing tells the thief from the owner, until the second of them comes.
+    /// Without a key, the thief and the owner cannot be told apart until the second of them uses a token.
     @Test func aThiefOfAnUnboundLoginIsFoundOutAfterARestore() async throws {
         let joined = try await join(isBound: false)
         let backup = try test.backup()

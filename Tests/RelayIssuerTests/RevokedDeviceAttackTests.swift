@@ -7,7 +7,7 @@ import Testing
 
 @testable import RelayIssuer
 
-/// A device was stolen and revoked. Its holder wants to stay, or to come back by a device of his own.
+/// A device was stolen and revoked. The thief tries to stay signed in, or to return with another device.
 @Suite struct RevokedDeviceAttackTests {
     let routes: InvitationRouteTests
     var test: TestIssuer { routes.test }
@@ -31,11 +31,28 @@ import Testing
         let next = try await device.refresh(test, joined.refreshToken)
         try await revoke(joined)
         for token in [joined.refreshToken, next.refreshToken] { try await refused { _ = try await device.refresh(test, token) } }
-        // The relay hears of it, so that the channel ends and the access token is worth nothing.
+        // The relay is notified, so that it closes the channel and rejects the access token.
         let claims = try SignedJSON(parsing: joined.accessToken.exposed).claims(AccessToken.self)
         #expect(test.revoked.map(\.session) == [claims.sid])
         try test.reopen()
         #expect(try await test.issuer.revokedLogins().map(\.session) == [claims.sid])
+    }
+
+    /// Its holder is told, and another one is not, whose login is over for another reason.
+    @Test func aRevokedDeviceIsToldThatItWasRevoked() async throws {
+        let joined = try await routes.joined()
+        let next = try await device.refresh(test, joined.refreshToken)
+        let subject = try #require(try await test.issuer.users().first?.subject)
+        let over = try await device.join(test, code: try await test.issuer.invite(subject: subject))
+        func reason(_ response: TokenResponse) async throws -> OAuthError.Reason? {
+            let error = try await #require(throws: OAuthError.self) { _ = try await device.refresh(test, response.refreshToken) }
+            #expect(error.code == .invalidGrant)
+            return error.reason
+        }
+        try await test.issuer.revoke(try #require(over.refreshToken?.exposed), client: device.client)
+        #expect(try await reason(over) == nil)
+        try await revoke(joined)
+        for response in [joined, next, over] { #expect(try await reason(response) == .endpointRevoked) }
     }
 
     @Test func aRevokedDeviceInvitesNobody() async throws {
@@ -57,7 +74,7 @@ import Testing
         for code in codes { try await refused { _ = try await TestDevice().join(test, code: Secret(code)) } }
     }
 
-    /// What the thief's device has of other logins ends too: one that he got by another link, and one that no key is bound to.
+    /// The device's other logins end, too: one by another link, and one that is not bound to a key.
     @Test func allLoginsOfTheDeviceEnd() async throws {
         let joined = try await routes.joined()
         let subject = try #require(try await test.issuer.users().first?.subject)
@@ -80,7 +97,7 @@ import Testing
         #expect(test.revoked.count == 1)
     }
 
-    /// A thief with a token that is bound to no key has no device that could be revoked.
+    /// A token that is not bound to a key belongs to no device that could be revoked.
     @Test func aTokenWithoutAKeyInvitesNobody() async throws {
         let token = try await routes.joined(isBound: false).accessToken.exposed
         for authorization in ["Bearer \(token)", "DPoP \(token)"] {
@@ -121,7 +138,7 @@ import Testing
         #expect(try claims(response).invitedBy == "\(inviter)")
     }
 
-    /// The robbed owner came with his link, which puts the thief out, and with him what he has prepared.
+    /// The owner used the stolen link later, which ends the thief's login and the thief's invitations.
     @Test func aThiefOfALinkWhoIsPutOutHasNoInvitationsLeft() async throws {
         let subject = try await test.issuer.makeUser(name: "Ada")
         let stolen = try await test.issuer.invite(subject: subject)

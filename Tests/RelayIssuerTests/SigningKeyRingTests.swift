@@ -44,7 +44,7 @@ import Testing
         #expect(SigningKeyRing([.init(id: "a", activates: 100), .init(id: "b", activates: 200)]).signer(at: 50)?.id == "a")
     }
 
-    /// Ten years of visits at random times.
+    /// Ten years of calls at random times.
     @Test(arguments: 0..<50) func everyKeyIsPublishedFromBeforeItsFirstUseUntilItsLastTokenEnds(seed: UInt64) {
         var state = seed &* 0x9E37_79B9_7F4A_7C15 | 1
         func random(_ bound: Int64) -> Int64 {

@@ -9,7 +9,7 @@ import Testing
 
 @testable import RelayIssuer
 
-/// An issuer in a directory of its own, a clock, and all that is logged.
+/// An issuer with its own directory, clock and log.
 final class TestIssuer: Sendable {
     static let origin = "https://relay.example:8443"
     static let url = origin + "/auth"
@@ -18,7 +18,7 @@ final class TestIssuer: Sendable {
     private let world = World()
     private let opened = Mutex<Issuer?>(nil)
 
-    /// What the issuer calls; apart, so that the issuer does not keep its own directory alive.
+    /// The callbacks of the issuer. They are a separate object, so that the issuer does not keep its own directory alive.
     private final class World: Sendable {
         let time = Mutex<Milliseconds>(1_700_000_000_000)
         let lines = Mutex("")
@@ -50,7 +50,7 @@ final class TestIssuer: Sendable {
     /// A code for the account of Ada.
     func invite() async throws -> Secret<String> { try await issuer.invite(subject: try await ada()) }
 
-    /// The one user there is; made at first.
+    /// The subject of the only user, who is created at the first call.
     func ada() async throws -> String {
         if let user = try await issuer.users().first { return user.subject }
         return try await issuer.makeUser(name: "Ada")
@@ -76,7 +76,7 @@ final class TestIssuer: Sendable {
         )
     }
 
-    /// As a restart does.
+    /// Closes and opens the issuer, like a restart.
     func reopen() throws {
         try opened.withLock {
             try $0?.close()
@@ -85,7 +85,7 @@ final class TestIssuer: Sendable {
         }
     }
 
-    /// A copy of all files, as they are between two requests.
+    /// Copies all files, as they are between two requests.
     func backup() throws -> String {
         let copy = directory + ".backup-\(UUID().uuidString)"
         try opened.withLock {
@@ -97,7 +97,7 @@ final class TestIssuer: Sendable {
         return copy
     }
 
-    /// Puts the files of a copy back, as after the loss of a disk.
+    /// Restores the files of a copy, as after the loss of a disk.
     func restore(_ copy: String) throws {
         try opened.withLock {
             try $0?.close()
@@ -130,7 +130,7 @@ final class TestIssuer: Sendable {
     }
 }
 
-/// An endpoint that joins: its key, and what it was given.
+/// An endpoint that joins, with its key and its tokens.
 struct TestDevice: Sendable {
     let key = P256SigningKey()
     var client = "com.example.app"

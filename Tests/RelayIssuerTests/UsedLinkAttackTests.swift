@@ -6,7 +6,7 @@ import Testing
 
 @testable import RelayIssuer
 
-/// A join link lies in chats and shell histories after it was used. Its finder wants in, or wants its user out.
+/// A used join link remains in chats and shell histories. Its finder tries to join, or to end its user's login.
 @Suite struct UsedLinkAttackTests {
     let test: TestIssuer
     let device = TestDevice()
@@ -19,7 +19,7 @@ import Testing
         return try await test.issuer.invite(subject: subject)
     }
 
-    /// Uses a code that was used before.
+    /// Presents a code that was used before.
     func present(_ code: Secret<String>, by device: TestDevice, isBound: Bool = true) async throws {
         let error = try await #require(throws: OAuthError.self) { try await device.join(test, code: code, isBound: isBound) }
         #expect(error.code == .invalidGrant)
@@ -54,7 +54,7 @@ import Testing
         #expect(!test.logged.contains(code.exposed))
     }
 
-    /// Without a refresh token there is an access token still, which the relay would take for a quarter of an hour.
+    /// Even without a refresh token, the relay would accept the access token for a quarter of an hour.
     @Test func aThiefDoesNotEscapeByAskingForNoRefreshToken() async throws {
         let code = try await invite()
         let stolen = try await finder.join(test, code: code, scope: "relay.device.register", isBound: false)

@@ -5,8 +5,8 @@ import Logging
 import RelayProtocol
 import RelayServer
 
-/// A value for a setting in each of its sources, and how it shows in the configuration. That the configuration has its effect on a
-/// relay is tested beside what it changes: the comments say where.
+/// A value of a setting in each source, and how it appears in the configuration. Other tests check the setting's effect
+/// on a relay: the comments name them.
 struct SettingSample {
     var flags: [String]
     var variable: String
@@ -17,7 +17,7 @@ struct SettingSample {
         (self.flags, self.variable, self.json, self.isVisible) = (flags, variable, json, isVisible)
     }
 
-    /// One word that is the same in all sources, but quoted in the file.
+    /// A value without spaces that is the same in all sources, but quoted in the file.
     private init(_ flag: String, text: String, isVisible: @escaping @Sendable (RelayConfiguration) -> Bool) {
         self.init([flag, text], variable: text, json: "\"\(text)\"", isVisible: isVisible)
     }
@@ -52,7 +52,7 @@ struct SettingSample {
             }
         // ListeningTests
         case .metricsListen: self.init("--metrics-listen", text: "127.0.0.1:9090") { $0.metricsListen?.description == "127.0.0.1:9090" }
-        // RelaydProcessTests, where every relay has its own
+        // RelaydProcessTests, where each relay has its own
         case .dataDirectory: self.init("--data-directory", text: "/data") { $0.dataDirectory == "/data" }
         // RelayTLSTests
         case .certificateFile: self.init("--certificate-file", text: "/chain.pem") { $0.certificateFile == "/chain.pem" }
@@ -84,7 +84,7 @@ struct SettingSample {
         }
     }
 
-    /// A limit, told to endpoints in `welcome`; what each holds back is tested where it is checked.
+    /// A limit, which `welcome` announces to endpoints. The effect of each limit has its own test.
     init(of limit: Limit) {
         self.init(["--limit", "\(limit.rawValue)=12345"], variable: "12345", json: "12345") { $0.limits[limit] == 12_345 }
     }

@@ -9,7 +9,7 @@ import Testing
 
 @testable import relayd
 
-/// Every setting that is documented is read, from everywhere it may stand, and nothing else is passed over in silence.
+/// Every documented setting is read from every source, and everything else is rejected.
 @Suite struct SettingsTests {
     static func read(_ flags: [String] = [], environment: [String: String] = [:], file: String? = nil) throws -> RelayConfiguration {
         guard let file else { return try ConfigurationOptions.parse(flags).read(environment: environment) }
@@ -21,7 +21,7 @@ import Testing
 
     @Test(arguments: RelaySetting.allCases)
     func everySettingIsReadFromAllItsSources(setting: RelaySetting) throws {
-        // These two belong together.
+        // These two settings are only valid together.
         let partner: RelaySetting? =
             switch setting {
             case .certificateFile: .keyFile
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    /// The next one wins over the one before: file, environment, flags.
+    /// Flags override the environment, and the environment overrides the file.
     @Test func aFlagGoesBeforeTheEnvironmentAndTheEnvironmentBeforeTheFile() throws {
         let configuration = try Self.read(
             ["--idle-seconds", "3"],
@@ -81,7 +81,7 @@ import Testing
     func anUnknownVariableIsNamed(variable: String) throws {
         let error = try #require(throws: ConfigurationError.self) { try Self.read(environment: [variable: "1"]) }
         #expect(error.description.hasPrefix("\(variable):"))
-        // Other people's are none of the relay's business.
+        // Variables with other prefixes are ignored.
         _ = try Self.read(environment: ["RELAY_LISTN": "1", "MY_RELAYD_LISTN": "1"])
     }
 
@@ -102,7 +102,7 @@ import Testing
     func aValueOfAnotherKindIsNamed(setting: RelaySetting) throws {
         let own = SettingSample(of: setting).json
         for json in ["{}", "null", "1.5", "[1]", "[[]]", "true", "7", "\"-\""] where json != own {
-            // Some texts are as good as others.
+            // Every text is a valid path.
             if json == "\"-\"", [.dataDirectory, .certificateFile, .keyFile].contains(setting) { continue }
             let numbers: [RelaySetting] = [.tokenFailuresPerMinute, .tokenFailureAddresses, .outboundBytes, .idleSeconds, .drainSeconds]
             if json == "7", own == "7" || numbers.contains(setting) { continue }

@@ -3,15 +3,15 @@
 
 import Foundation
 
-/// A sender or a target, as a process.
+/// A sender or target process.
 final class ChildProcess {
     private let process = Process()
     private let input = Pipe()
     private let output = Pipe()
-    /// What it tells, until it is dead.
+    /// The reports of the process, until it ends.
     let reports: AsyncStream<NumberedReport>
 
-    /// - Parameter errors: Where it says what goes wrong.
+    /// - Parameter errors: Its standard error.
     init(_ arguments: [String], errors: FileHandle) throws {
         process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "Torture")
         process.arguments = arguments
@@ -21,7 +21,7 @@ final class ChildProcess {
         let (stream, continuation) = AsyncStream.makeStream(of: NumberedReport.self)
         reports = stream
         try process.run()
-        // Or its end would not be seen.
+        // The parent's copies must be closed, or the end of the process would not close the pipe.
         try output.fileHandleForWriting.close()
         try input.fileHandleForReading.close()
         Line.read(output.fileHandleForReading, as: NumberedReport.self) { report in
@@ -31,7 +31,7 @@ final class ChildProcess {
 
     deinit { kill() }
 
-    /// Without effect if it is dead.
+    /// Sends an order; has no effect on a process that has ended.
     func tell(_ order: Order) { try? input.fileHandleForWriting.write(contentsOf: Line.encode(order)) }
 
     func kill() {

@@ -6,14 +6,14 @@ import GRDB
 import RelayProtocol
 import RelayTesting
 
-/// A line of the ledger's file.
+/// A line of the ledger file.
 private struct LedgerLine<Value: Encodable>: Encodable {
     var at: Int64
     var what: String
     var value: Value
 }
 
-/// Runs a plan: issues what it says, kills whom it says, and writes down what is told.
+/// Runs a plan: orders its commands, kills its parties, and records all reports in the ledger.
 actor Drive {
     struct Failed: Error, CustomStringConvertible {
         var description: String
@@ -21,9 +21,10 @@ actor Drive {
 
     private struct Lane {
         var waiting: [Errand]
-        /// What the sender was told to submit, and has not answered. After its death its storage tells.
+        /// The command that the sender was ordered to submit and has not answered. After a kill, the sender's storage decides
+        /// whether it was submitted.
         var current: Errand?
-        /// Submitted and not ended.
+        /// The number of submitted commands that have not ended.
         var open = 0
     }
 
@@ -38,10 +39,10 @@ actor Drive {
 
     private var isRelayUp = true
     private var children: [Party: ChildProcess] = [:]
-    /// Counts the lives of each.
+    /// The number of starts of each party.
     private var lives: [Party: Int] = [:]
     private var readers: [Party: Task<Void, Never>] = [:]
-    /// Those that have told what they have, and can be asked for more.
+    /// The parties that have reported their state since their last start and accept orders.
     private var ready: Set<Party> = []
     private var endpoints: [Party: String] = [:]
     private var lanes: [Ledger.Lane: Lane] = [:]
@@ -51,14 +52,14 @@ actor Drive {
     private var reports = 0
     private var lastReport = ContinuousClock.now
     private var hasBegun = false
-    /// Of commands that a sender found when it was started last, and has not told the end of.
+    /// Commands that a sender found in its storage at its last start and whose end it has not reported.
     private var found: [Party: Set<String>] = [:]
     private var failure: Failed?
 
     /// - Parameters:
-    ///   - window: How many commands of one sender to one target are under way at most.
-    ///   - patience: How long nothing may happen.
-    ///   - directory: Where everybody's storage is, what they say of trouble, and the ledger.
+    ///   - window: The maximum number of open commands of one sender for one target.
+    ///   - patience: How long a run may make no progress.
+    ///   - directory: The directory of all storage, logs and the ledger.
     init(_ plan: Plan, window: Int, patience: Duration, directory: URL) async throws {
         self.plan = plan
         self.window = window
@@ -68,7 +69,7 @@ actor Drive {
         file = try Self.file(directory.appending(path: "ledger.jsonl"))
         ledger = Ledger(plan.issues)
         strikes = plan.strikes[...]
-        // As much as the machine can, so that the limits do not set the pace.
+        // High limits, so that the limits do not determine the pace.
         let limits = ["commandsPerSecond=10000", "mailboxCommandsPerSender=1000", "mailboxBytesPerSender=67108864"]
         relayd = try await RelaydProcess(arguments: limits.flatMap { ["--limit", $0] })
         relayd.standardError = try Self.file(directory.appending(path: "relayd.log"))
@@ -83,7 +84,7 @@ actor Drive {
         }
     }
 
-    /// For appending.
+    /// Opens a file for appending.
     private static func file(_ url: URL) throws -> FileHandle {
         guard FileManager.default.fileExists(atPath: url.path) || FileManager.default.createFile(atPath: url.path, contents: nil) else {
             throw Failed(description: "\(url.path) cannot be made")
@@ -93,15 +94,15 @@ actor Drive {
         return handle
     }
 
-    /// Kills whoever is left.
+    /// Kills all remaining processes.
     func end() {
         for child in children.values { child.kill() }
         relayd.kill()
     }
 
-    /// - Returns: How long it took.
+    /// - Returns: The duration of the run.
     func run() async throws -> Duration {
-        // Whoever is there first is known to those that come.
+        // A party that joins later knows the earlier ones.
         for party in plan.parties where party != .relayd { try await start(party, joining: true) }
         let begin = ContinuousClock.now
         lastReport = begin
@@ -110,7 +111,7 @@ actor Drive {
         try await wait("for the end") { $0.isDone }
         let duration = ContinuousClock.now - begin
 
-        // What was learned stays known.
+        // After another start, each sender must still know all outcomes.
         for sender in 0..<plan.senders {
             children[.sender(sender)]?.kill()
             try await start(.sender(sender), joining: false)
@@ -127,7 +128,7 @@ actor Drive {
         strikes.isEmpty && strikesAtWork == 0 && lanes.values.allSatisfy { $0.waiting.isEmpty && $0.current == nil && $0.open == 0 }
     }
 
-    /// What the relay keeps, by its database.
+    /// The number of commands in the relay's database.
     private var commandsAtRelay: Int? {
         var configuration = Configuration()
         configuration.readonly = true
@@ -137,7 +138,7 @@ actor Drive {
         }
     }
 
-    /// Waits as long as something happens now and then.
+    /// Waits for a condition, and fails if no report arrives for too long.
     private func wait(_ what: String, until isMet: (isolated Drive) -> Bool) async throws {
         lastReport = .now
         while !isMet(self) {
@@ -147,10 +148,10 @@ actor Drive {
         }
     }
 
-    // MARK: Life and death
+    // MARK: Starting and killing
 
     private func start(_ party: Party, joining: Bool) async throws {
-        // What its last life told comes before what this one tells.
+        // All reports of the previous process come before those of the new one.
         ready.remove(party)
         await readers[party]?.value
         let name = "\(party)".replacingOccurrences(of: " ", with: "-")
@@ -172,7 +173,7 @@ actor Drive {
         try await wait("for \(party) to join") { $0.endpoints[party] != nil }
     }
 
-    /// A process that nobody has killed must not end.
+    /// Fails the run if a process ends that was not killed.
     private func ended(_ party: Party, in life: Int) {
         guard lives[party] == life, children[party] != nil, !isDone else { return }
         fail("\(party) ended by itself")
@@ -223,9 +224,9 @@ actor Drive {
 
     private func fail(_ text: String) { failure = failure ?? Failed(description: text) }
 
-    // MARK: What is told
+    // MARK: Reports
 
-    /// The ledger's lines on commands for whom a promise is broken, and on who was killed when: the first ones.
+    /// The first ledger lines about commands with violations, and about kills and starts.
     func history() throws -> [Substring] {
         let words = ledger.broken.flatMap { entry in
             [#""issue":\#(entry.issue.number),"#, #""issue":\#(entry.issue.number)}"#] + (entry.command.map { [#""\#($0)""#] } ?? [])
@@ -267,7 +268,7 @@ actor Drive {
         case .handled(let issue, let answer):
             ledger.handled(issue, answer)
         }
-        // It goes on, unless it is dead.
+        // Acknowledges the report unless the process was killed.
         guard lives[party] == life, let child = children[party] else { return }
         child.tell(.goOn(numbered.number))
         guard case .ready = numbered.report else { return }
@@ -276,7 +277,7 @@ actor Drive {
         for target in 0..<plan.targets { pump(.init(sender: sender, target: target)) }
     }
 
-    /// A sender was started, and this is what it has stored.
+    /// Compares the stored commands of a started sender with the ledger.
     private func found(_ commands: [Report.Found], by sender: Int) {
         found[.sender(sender)] = Set(commands.map(\.command))
         let unknown = commands.filter { ledger.issue(of: $0.command) == nil }
@@ -305,13 +306,13 @@ actor Drive {
         pump(lane)
     }
 
-    /// What is not stored may be asked for again.
+    /// A command that was not stored may be submitted again.
     private func notSubmitted(_ number: Int, _ reason: String) {
         guard let issue = lanes[lane(of: number)]?.current, issue.number == number else {
             return ledger.odd("\(number) was not submitted, and nobody asked for it: \(reason)")
         }
         Task {
-            // Nobody is there who could tell where the targets are.
+            // The sender cannot resolve the targets now.
             try await Task.sleep(for: .milliseconds(100))
             self.again(issue)
         }
@@ -338,7 +339,7 @@ actor Drive {
         return Ledger.Lane(sender: issue.sender, target: issue.target)
     }
 
-    /// Has the next command of a lane issued, if it is time.
+    /// Orders the next command of a lane if the window permits it.
     private func pump(_ key: Ledger.Lane) {
         guard let lane = lanes[key], lane.current == nil, lane.open < window, let issue = lane.waiting.first,
             ready.contains(.sender(key.sender)), let sender = children[.sender(key.sender)], let endpoint = endpoints[.target(key.target)]

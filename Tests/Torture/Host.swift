@@ -6,7 +6,7 @@ import DeviceRelay
 import Foundation
 import RelayProtocol
 
-/// A target: tells when a handler begins, and what it will answer, and waits each time until that is known.
+/// A target: reports the start and the answer of each handler, and waits until each report is recorded.
 struct Host: AsyncParsableCommand {
     static let configuration = CommandConfiguration(shouldDisplay: false)
 
@@ -43,7 +43,7 @@ struct Host: AsyncParsableCommand {
         )
         platform.host(app, for: member.account)
         let endpoint = try await member.start(platform)
-        // The first time the others have to find it; later it is there while the relay is not.
+        // At the first start the others must find the app, so publishing is awaited. Later starts may happen while the relay is away.
         if member.join != nil { try await platform.publish(app, for: member.account) }
         await driver.tell(.ready(endpoint: endpoint))
         let account = member.account
@@ -61,7 +61,7 @@ struct Host: AsyncParsableCommand {
 
     private static func handle(_ number: Int, isMessage: Bool, _ driver: Driver) async -> Ending {
         await driver.tell(.started(issue: number, at: wallTime()))
-        // Some take their time, so that processes die while they are at it.
+        // Some handlers take time, so that processes are killed while handlers run.
         try? await Task.sleep(for: .milliseconds(number &* 7_919 % 16))
         let answer = Errand.answer(to: number, isMessage: isMessage)
         await driver.tell(.handled(issue: number, answer))

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What was told of each command, by whoever was alive to tell it; and whether that is what was promised.
+/// All reports about each command, and whether they fulfil the guarantees.
 struct Ledger: Sendable {
     struct Entry: Sendable {
         let issue: Errand
         var command: String?
         var expires: Int64?
         var isAccepted = false
-        /// When a handler began with it.
+        /// The times at which a handler started.
         var starts: [Int64] = []
-        /// What a handler was about to answer.
+        /// The answers that handlers were about to give.
         var answers: [Ending] = []
-        /// What the sender was told, in all its lives.
+        /// All outcomes that the sender learned, over all its starts.
         var learned: Set<Learned> = []
     }
 
@@ -24,11 +24,11 @@ struct Ledger: Sendable {
     }
 
     private(set) var entries: [Entry]
-    /// In the order in which handlers began.
+    /// The commands of each lane, in the order in which handlers started.
     private(set) var order: [Lane: [Int]] = [:]
     private(set) var deaths: [Party: Int] = [:]
     private var issues: [String: Int] = [:]
-    /// What no command can explain.
+    /// Reports that fit no command.
     private(set) var oddities: [String] = []
 
     init(_ issues: [Errand]) { entries = issues.map { Entry(issue: $0) } }
@@ -64,7 +64,7 @@ struct Ledger: Sendable {
         entries[issue].answers.append(answer)
     }
 
-    /// - Returns: Whether this is the first that is heard of its end.
+    /// - Returns: Whether this is the first report of its end.
     mutating func ended(_ command: String, _ learned: Learned) -> Bool {
         guard let issue = issues[command] else {
             odd("a command of nobody has ended")
@@ -75,10 +75,9 @@ struct Ledger: Sendable {
         return isFirst
     }
 
-    // MARK: What was promised
+    // MARK: Guarantees
 
-    /// How long after its end, by the same clock, a handler may begin: the time is read after the decision, on a machine that does much
-    /// else.
+    /// How long after its expiry, by the same clock, a handler may start: the time is read after the decision, on a busy machine.
     static let tolerance: Int64 = 1_000
 
     var violations: [String] {
@@ -92,7 +91,7 @@ struct Ledger: Sendable {
         return violations
     }
 
-    /// Those of whom not all is as was promised.
+    /// The entries with violations.
     var broken: [Entry] { entries.filter { !Self.violations(of: $0, deaths).isEmpty } }
 
     private static func violations(of entry: Entry, _ deaths: [Party: Int]) -> [String] {
@@ -114,7 +113,7 @@ struct Ledger: Sendable {
         demand(!ending.isHandlers || entry.answers.contains(ending), "\(ending), but the handler answered \(entry.answers)")
         demand(!ending.isHandlers || learned.byTarget, "\(ending), which the relay cannot know")
         demand(!ending.hasNotRun || entry.starts.isEmpty, "\(ending), but it was handled")
-        // Between the handler's word and its being stored only death can come.
+        // After the handler's answer and before it is stored, only a kill can intervene.
         demand(entry.answers.isEmpty || ending == entry.answers[0] || ending == .interrupted, "\(ending), but it was answered")
         if ending == .interrupted { demand(deaths[.target(entry.issue.target), default: 0] > 0, "interrupted at a target that never died") }
         if ending == .succeeded, entry.issue.isMessage {
@@ -135,7 +134,7 @@ struct Ledger: Sendable {
         return found
     }
 
-    /// How late the latest handler began, in milliseconds after its command's end.
+    /// The largest delay of a handler's start after its command's expiry, in milliseconds.
     var latest: Int64 {
         entries.compactMap { entry in
             guard let start = entry.starts.first, let expires = entry.expires else { return nil }

@@ -6,7 +6,7 @@ import DeviceRelay
 import Foundation
 import RelayProtocol
 
-/// What a process needs that is a device.
+/// The options of a process that is a device.
 struct Member: ParsableArguments {
     static let app = "org.example.player"
     static let service = AppServiceInfo(name: "echo", packageID: app)
@@ -14,7 +14,7 @@ struct Member: ParsableArguments {
     @Option var relay: String
     @Option var relayID: String
     @Option var directory: String
-    /// A join link, the first time.
+    /// A join link, for the first start only.
     @Option var join: String?
 
     var account: ConnectedDevicesAccount { ConnectedDevicesAccount(id: "me") }
@@ -32,7 +32,7 @@ struct Member: ParsableArguments {
         return ConnectedDevicesPlatform(settings: settings, accessTokens: JoinLinkAccessTokenProvider(clientID: "org.example.torture"))
     }
 
-    /// Starts the platform; the first time the account is added.
+    /// Starts the platform, and adds the account at the first start.
     /// - Returns: Its endpoint.
     func start(_ platform: ConnectedDevicesPlatform) async throws -> String {
         try await platform.start()
@@ -43,9 +43,9 @@ struct Member: ParsableArguments {
     }
 }
 
-/// A process's line to the driver: standard input and output.
+/// A process's connection to the driver over standard input and output.
 actor Driver {
-    /// What the driver wants, beside that reports go on.
+    /// The driver's orders, without acknowledgements of reports.
     nonisolated let orders: AsyncStream<Order>
     private let tellOrder: AsyncStream<Order>.Continuation
     private var last = 0
@@ -61,13 +61,13 @@ actor Driver {
             switch order {
             case .goOn(let number): Task { await self.goOn(number) }
             case let order?: self.tellOrder.yield(order)
-            // Nobody is left to tell anything.
+            // The driver has ended.
             case nil: exit(1)
             }
         }
     }
 
-    /// Returns when the driver has it in the ledger.
+    /// Sends a report, and waits until the driver has recorded it.
     func tell(_ report: Report) async {
         last += 1
         let number = last

@@ -3,7 +3,7 @@
 
 import RelayTesting
 
-/// Somebody who can be killed.
+/// A process that can be killed.
 enum Party: Hashable, Sendable, CustomStringConvertible {
     case relayd
     case sender(Int)
@@ -18,18 +18,18 @@ enum Party: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What happens in a run: all of it follows from the seed.
+/// The events of a run, all derived from the seed.
 struct Plan: Sendable {
     struct Strike: Sendable {
-        /// When so many commands were submitted or have ended, together…
+        /// The number of submissions and ends, together, after which the kill happens…
         var progress: Int
-        /// …and so many milliseconds later, so that it is not always just then.
+        /// …and a further delay in milliseconds, so that it does not coincide with a report.
         var delay: Int
-        /// Whom it hits; whoever comes next, if that one is down.
+        /// The party to kill; if it is down, the next one.
         var party: Party
         /// Milliseconds until it is started again.
         var down: Int
-        /// The others try at once when it is back, as when the network comes back; otherwise by their own back-off.
+        /// Whether the others reconnect at once when it is back, as after a network change. Otherwise they follow their back-off.
         var isNoticed: Bool
     }
 
@@ -54,7 +54,7 @@ struct Plan: Sendable {
         }
         var strikes: [Strike] = []
         for number in 0..<kills {
-            // Each of them in turn, in a random order.
+            // The kinds of party alternate.
             let party: Party =
                 switch number % 8 {
                 case 0, 3, 6: .relayd
@@ -66,7 +66,7 @@ struct Plan: Sendable {
                     progress: Int.random(in: commands / 50...max(commands / 50, commands * 19 / 10), using: &random),
                     delay: Int.random(in: 0...40, using: &random),
                     party: party,
-                    // Now and then for longer than the short lives.
+                    // Some outages are longer than the short command lives.
                     down: random.oneIn(6) ? Int.random(in: 2_000...6_000, using: &random) : Int.random(in: 0...800, using: &random),
                     isNoticed: !random.oneIn(5)
                 )

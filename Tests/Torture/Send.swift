@@ -6,7 +6,7 @@ import DeviceRelay
 import Foundation
 import RelayProtocol
 
-/// A sender: issues what it is told to, and tells what it learns of everything that it has ever stored.
+/// A sender: submits commands on order, and reports the outcomes of all commands in its storage.
 struct Send: AsyncParsableCommand {
     static let configuration = CommandConfiguration(shouldDisplay: false)
 

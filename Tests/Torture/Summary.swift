@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What a run came to.
+/// The results of a run.
 struct Summary: Encodable, CustomStringConvertible {
     var seed: UInt64
     var isKept: Bool
     var seconds: Double
-    /// Of those that were to be issued.
+    /// The number of planned launches.
     var launches: Int
     var messages: Int
-    /// That the relay took.
+    /// The number of commands that the relay accepted.
     var accepted: Int
     var handled: Int
     var endings: [String: Int]
     var kills: [String: Int]
-    /// How late the latest handler began, in milliseconds after its command's end; negative if it was before.
+    /// The largest delay of a handler's start after its command's expiry, in milliseconds; negative if none was late.
     var latestStart: Int64
     var violations: [String]
 

@@ -3,19 +3,19 @@
 
 import Foundation
 
-/// One command that a sender shall issue.
+/// A command that a sender is ordered to submit.
 struct Errand: Codable, Hashable, Sendable {
-    /// The id of the one who asks for it: in the launch's URI, or in the message.
+    /// The number of the order, which the launch's URI or the message carries.
     var number: Int
     var sender: Int
     var target: Int
     var isMessage: Bool
-    /// How long it may live, in milliseconds.
+    /// The time to live, in milliseconds.
     var life: Int
-    /// When it is cancelled, in milliseconds after it was submitted.
+    /// The time from submission to cancellation, in milliseconds.
     var cancelAfter: Int?
 
-    /// What the handler answers to it.
+    /// The handler's answer to it.
     static func answer(to number: Int, isMessage: Bool) -> Ending {
         switch number % 25 {
         case 3: .declined
@@ -26,80 +26,80 @@ struct Errand: Codable, Hashable, Sendable {
     }
 }
 
-/// How a command ended.
+/// The outcome of a command.
 enum Ending: String, Codable, CaseIterable, Sendable {
-    // The handler's word.
+    // The handler answered.
     case succeeded, declined, unsupported, failed
-    // It has not run.
+    // It did not run.
     case expired, cancelled
     // It may have run.
     case interrupted, timedOut, targetLost
-    // The relay never had it.
+    // The relay never accepted it.
     case withdrawn, refused
 
     var isHandlers: Bool { [.succeeded, .declined, .unsupported, .failed].contains(self) }
     var hasNotRun: Bool { [.expired, .cancelled, .withdrawn, .refused].contains(self) }
 }
 
-/// What a sender has learned of a command's end.
+/// What a sender learned about a command's outcome.
 struct Learned: Codable, Hashable, Sendable {
     var ending: Ending
-    /// The target attests it, not the relay.
+    /// Whether the target attests it, rather than the relay.
     var byTarget: Bool
-    /// The number in a message's answer.
+    /// The number in the answer to a message.
     var answer: Int?
-    /// Why it was refused.
+    /// The reason of a refusal.
     var reason: String?
 }
 
-/// What a process tells. It goes on when the driver has it in the ledger.
+/// A report of a process. The process waits until the driver has recorded it.
 enum Report: Codable, Sendable {
     struct Found: Codable, Hashable, Sendable {
         var command: String
-        /// The target's endpoint.
+        /// The endpoint of the target.
         var endpoint: String
         var expires: Int64
     }
 
-    /// It is there, and this is its endpoint.
+    /// The process has started, with this endpoint.
     case ready(endpoint: String)
-    /// What a sender finds in its storage when it starts.
+    /// The commands that a sender finds in its storage when it starts.
     case found([Found])
-    /// A command is stored, and this is its id.
+    /// A command was stored under this id.
     case submitted(issue: Int, command: String, expires: Int64)
-    /// It is not, and never will be.
+    /// A command was not stored and will not be.
     case notSubmitted(issue: Int, reason: String)
-    /// The relay has a command.
+    /// The relay accepted a command.
     case accepted(command: String)
-    /// A command has ended.
+    /// A command ended.
     case ended(command: String, Learned)
-    /// A handler begins, at this time in milliseconds since 1970.
+    /// A handler started at this time, in milliseconds since 1970.
     case started(issue: Int, at: Int64)
-    /// A handler will answer this.
+    /// A handler is about to give this answer.
     case handled(issue: Int, Ending)
 }
 
-/// A report, with its number in the process's life.
+/// A report with its sequence number since the process started.
 struct NumberedReport: Codable, Sendable {
     var number: Int
     var report: Report
 }
 
-/// What a process is told.
+/// An order for a process.
 enum Order: Codable, Sendable {
-    /// The report of this number is in the ledger.
+    /// The report with this number is recorded.
     case goOn(Int)
-    /// Issue a command for the target with this endpoint.
+    /// Submit a command for the target with this endpoint.
     case submit(Errand, endpoint: String)
     case networkChanged
     case stop
 }
 
-/// One JSON text a line.
+/// One JSON text for each line.
 enum Line {
     static func encode(_ value: some Encodable) throws -> Data { try JSONEncoder().encode(value) + [UInt8(ascii: "\n")] }
 
-    /// Reads lines until the end, on a thread of its own: whoever waits for one must not keep what it waits for from running.
+    /// Reads lines to the end on its own thread, because a blocking read must not block the test's threads.
     static func read<Value: Decodable & Sendable>(_ handle: FileHandle, as type: Value.Type, _ take: @escaping @Sendable (Value?) -> Void) {
         Thread.detachNewThread {
             var rest = Data()
@@ -110,7 +110,7 @@ enum Line {
                 guard count > 0 else { break }
                 rest += chunk[..<count]
                 while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
-                    // The last line of a process that was killed may be half a one.
+                    // The last line of a killed process may be incomplete.
                     if let value = try? JSONDecoder().decode(type, from: rest[..<end]) { take(value) }
                     rest = Data(rest[(end + 1)...])
                 }

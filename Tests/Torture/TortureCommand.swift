@@ -4,7 +4,7 @@
 import ArgumentParser
 import Foundation
 
-/// Shows that nothing is lost, and nothing done twice, whoever is killed when: see `scripts/torture`.
+/// Shows that no command is lost or handled twice, whichever processes are killed at any time: see `scripts/torture`.
 @main struct TortureCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Issues launches and messages while relay, targets and senders are killed, and checks what became of each.",
@@ -41,7 +41,7 @@ import Foundation
         }
 
         func run() async throws {
-            // A process that was killed does not read what it is told.
+            // A write to a killed process must not end this one.
             signal(SIGPIPE, SIG_IGN)
             let plan = Plan(seed: seed ?? .random(in: 0...999_999), commands: commands, senders: senders, targets: targets, kills: kills)
             let home =

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Proves to a relay that its bearer acts for an account: an OAuth 2.0 access token.
+/// An OAuth 2.0 access token. It authorises its bearer to act for an account at a relay.
 public struct AccessToken: Hashable, Sendable {
-    /// The token as the issuer wrote it. It must not reach a log.
+    /// The token as the issuer wrote it. Never log it.
     public let value: String
 
-    /// A token as the issuer wrote it.
+    /// Creates a token from the issuer's text.
     public init(_ value: String) { self.value = value }
 }
 
@@ -15,6 +15,6 @@ extension AccessToken: CustomStringConvertible, CustomDebugStringConvertible, Cu
     public var description: String { "(access token)" }
     /// Hides the token.
     public var debugDescription: String { description }
-    /// Shows nothing of the token.
+    /// A mirror without the token.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -6,24 +6,26 @@ public struct AccessTokenError: Error, Sendable, CustomStringConvertible {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Name: String {
-            case signInRequired, declined, networkNotAvailable, serviceFailed, noProvider, cancelled, unknown
+            case signInRequired, endpointRevoked, declined, networkNotAvailable, serviceFailed, noProvider, cancelled, unknown
         }
 
         private let name: Name
 
-        /// The person has to sign in, and has not.
+        /// The user must sign in and has not.
         public static let signInRequired = Self(name: .signInRequired)
-        /// The person, or the issuer, said no.
+        /// This endpoint was revoked, and its login with it. Remove the account and join again.
+        public static let endpointRevoked = Self(name: .endpointRevoked)
+        /// The user or the issuer declined.
         public static let declined = Self(name: .declined)
-        /// The issuer cannot be reached. The platform asks again by itself.
+        /// The issuer is not reachable. The platform retries.
         public static let networkNotAvailable = Self(name: .networkNotAvailable)
-        /// The issuer failed. The platform asks again by itself.
+        /// The issuer failed. The platform retries.
         public static let serviceFailed = Self(name: .serviceFailed)
-        /// The platform was given no provider for this account.
+        /// The platform has no provider for this account.
         public static let noProvider = Self(name: .noProvider)
-        /// The task that asked was cancelled.
+        /// The task was cancelled.
         public static let cancelled = Self(name: .cancelled)
-        /// Anything else; the cause tells more.
+        /// Any other failure; see the cause.
         public static let unknown = Self(name: .unknown)
 
         /// The code's name.
@@ -32,21 +34,21 @@ public struct AccessTokenError: Error, Sendable, CustomStringConvertible {
 
     /// The kind of failure.
     public var code: Code
-    /// What happened and what to do, for people. It must not hold a token.
+    /// What happened and what to do about it, for users. It must not contain a token.
     public var message: String
-    /// What led to it, if that is known.
+    /// The underlying error, if known.
     public var cause: (any Error)?
 
-    /// A failure to get a token.
+    /// Creates an error.
     public init(_ code: Code, message: String, cause: (any Error)? = nil) {
         self.code = code
         self.message = message
         self.cause = cause
     }
 
-    /// Code and message. The cause is left out: whoever made it may have put secrets into it.
+    /// The code and the message. The cause is left out, because it may contain secrets of the provider.
     public var description: String { "\(code): \(message)" }
 
-    /// Whether asking again later may help, though the person does nothing.
+    /// Whether a retry may succeed without an action of the user.
     package var isTransient: Bool { code == .networkNotAvailable || code == .serviceFailed }
 }

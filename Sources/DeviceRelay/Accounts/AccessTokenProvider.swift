@@ -7,29 +7,29 @@ public import FoundationEssentials
 public import Foundation
 #endif
 
-/// What an app implements, or picks, to sign its person in: where the platform gets access tokens from.
+/// The source of access tokens. An app implements this protocol, or uses an existing provider, to sign its user in.
 public protocol AccessTokenProvider: Sendable {
-    /// A token that is valid for a minute at least. It may take as long as a person needs to sign in; meanwhile the platform is not
-    /// connected, and it does not ask for the same account again.
-    /// - Throws: `AccessTokenError`; after `networkNotAvailable` and `serviceFailed` the platform asks again by itself.
+    /// Returns a token that is valid for at least a minute. It may take as long as a user needs to sign in. The platform
+    /// stays disconnected during the call, and makes no second call for the same account.
+    /// - Throws: `AccessTokenError`. After `networkNotAvailable` and `serviceFailed` the platform retries.
     func accessToken(for request: AccessTokenRequest) async throws(AccessTokenError) -> AccessToken
 
-    /// The relay did not take the last token, or has withdrawn it: it must not be given out again.
+    /// Called when the relay has rejected or invalidated the last token. Do not return that token again.
     func accessTokenInvalidated(_ request: AccessTokenRequest) async
 }
 
-/// For whom, where and what for a token is asked.
+/// The parameters of a token request: the account, the relay and the scopes.
 public struct AccessTokenRequest: Hashable, Sendable {
     /// The app's id of the account.
     public let accountID: String
-    /// The relay that the token is for. It names the issuers it trusts.
+    /// The relay that the token is for. It lists the issuers that it trusts.
     public let relay: URL
-    /// What the token must allow.
+    /// The scopes that the token needs.
     public let scopes: Set<AccessTokenScope>
-    /// The endpoint that the token is for. The platform fills it in.
+    /// The endpoint that the token is for. The platform sets it.
     package var endpoint: EndpointCredentials?
 
-    /// A request for a token.
+    /// Creates a request for a token.
     public init(accountID: String, relay: URL, scopes: Set<AccessTokenScope> = AccessTokenScope.all) {
         self.accountID = accountID
         self.relay = relay
@@ -37,25 +37,25 @@ public struct AccessTokenRequest: Hashable, Sendable {
     }
 }
 
-/// What an access token allows, as OAuth 2.0 names it.
+/// An OAuth 2.0 scope of an access token.
 public struct AccessTokenScope: RawRepresentable, Hashable, Sendable {
     /// The name on the wire.
     public let rawValue: String
 
-    /// A scope by its name.
+    /// Creates a scope from its name.
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// To see the account's devices.
+    /// Permits reading the account's devices.
     public static let deviceRead = Self(rawValue: "relay.device.read")
-    /// To be one of the account's devices.
+    /// Permits being a device of the account.
     public static let deviceRegister = Self(rawValue: "relay.device.register")
-    /// To send commands, and to open sessions.
+    /// Permits sending commands and opening sessions.
     public static let command = Self(rawValue: "relay.command")
-    /// To be woken by push notifications.
+    /// Permits wakes by push notifications.
     public static let push = Self(rawValue: "relay.push")
-    /// To stay signed in: the issuer gives a refresh token.
+    /// Requests a refresh token from the issuer, so that the user stays signed in.
     public static let offlineAccess = Self(rawValue: "offline_access")
 
-    /// All of them, which is what the platform asks for.
+    /// All scopes. The platform requests these.
     public static let all: Set<AccessTokenScope> = [.deviceRead, .deviceRegister, .command, .push, .offlineAccess]
 }

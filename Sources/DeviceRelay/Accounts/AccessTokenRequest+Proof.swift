@@ -8,15 +8,15 @@ public import Foundation
 #endif
 
 extension AccessTokenRequest {
-    /// A proof, for the header `DPoP` of one request (RFC 9449), that it comes from this endpoint. With it at the token endpoint, the
-    /// issuer binds the token to the endpoint's key, and a stolen token is of no use. Each request needs a new one.
+    /// A proof for the `DPoP` header of one request (RFC 9449): it shows that the request comes from this endpoint. If the
+    /// token endpoint gets one, the issuer binds the token to the endpoint's key, and a stolen token is useless. Each request
+    /// needs a new proof.
     /// - Parameters:
-    ///   - method: The request's method, such as `POST`.
-    ///   - url: The request's URL; query and fragment are left out of the proof.
-    ///   - accessToken: The token that the request presents, if it does.
-    ///   - time: The server's time, where it is known that the own clock is off: a server's `Date` header has it. Default: now, by the
-    ///     own clock.
-    /// - Throws: `unknown` if the request was not made by the platform, or the key cannot be used.
+    ///   - method: The method of the request, such as `POST`.
+    ///   - url: The URL of the request. The proof leaves out query and fragment.
+    ///   - accessToken: The token that the request presents, if any.
+    ///   - time: The server's time (from its `Date` header), if the local clock is known to be wrong. The default is the local clock.
+    /// - Throws: `unknown` if the platform did not create the request, or the key is not usable.
     public func proof(
         method: String,
         url: URL,

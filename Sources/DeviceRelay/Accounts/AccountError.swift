@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Why an account could not be added, changed or removed.
+/// Why an account was not added, changed or removed.
 public struct AccountError: Error, Sendable, CustomStringConvertible {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -12,27 +12,27 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
 
         private let name: Name
 
-        /// The relay cannot be reached. Trying again later may help.
+        /// The relay is not reachable. A later retry may succeed.
         public static let networkNotAvailable = Self(name: .networkNotAvailable)
-        /// The relay, or its issuer, failed or does not answer as it should.
+        /// The relay or its issuer failed, or gave an invalid answer.
         public static let serviceFailed = Self(name: .serviceFailed)
-        /// The platform was given no provider of access tokens.
+        /// The platform has no access token provider.
         public static let noAccessTokenProvider = Self(name: .noAccessTokenProvider)
-        /// There is no access token; the cause, if there is one, is the provider's `AccessTokenError`.
+        /// There is no access token. The cause, if present, is the provider's `AccessTokenError`.
         public static let accessTokenRequestFailed = Self(name: .accessTokenRequestFailed)
-        /// The join link was used, is over, or never was one.
+        /// The join link was used, has expired, or is not valid.
         public static let linkInvalid = Self(name: .linkInvalid)
-        /// Whoever answers is another relay than the one that is meant.
+        /// The server is another relay than the intended one.
         public static let otherRelay = Self(name: .otherRelay)
-        /// What belongs to the account cannot be stored or read.
+        /// The account's data cannot be stored or read.
         public static let storageFailed = Self(name: .storageFailed)
-        /// The account is there already.
+        /// The account was added before.
         public static let alreadyAdded = Self(name: .alreadyAdded)
-        /// There is no such account.
+        /// The account is unknown.
         public static let notFound = Self(name: .notFound)
-        /// The task that asked was cancelled.
+        /// The task was cancelled.
         public static let cancelled = Self(name: .cancelled)
-        /// Anything else; the cause tells more.
+        /// Any other failure; see the cause.
         public static let unknown = Self(name: .unknown)
 
         /// The code's name.
@@ -41,21 +41,21 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
 
     /// The kind of failure.
     public var code: Code
-    /// What happened and what to do, for people. It holds no secret.
+    /// What happened and what to do about it, for users. It contains no secret.
     public var message: String
-    /// What led to it, if that is known.
+    /// The underlying error, if known.
     public var cause: (any Error)?
 
-    /// A failure with an account.
+    /// Creates an error.
     public init(_ code: Code, message: String, cause: (any Error)? = nil) {
         self.code = code
         self.message = message
         self.cause = cause
     }
 
-    /// Code and message. The cause is left out: whoever made it may have put secrets into it.
+    /// The code and the message. The cause is left out, because it may contain secrets of the provider.
     public var description: String { "\(code): \(message)" }
 
-    /// The storage's own words say what to do.
+    /// Keeps the text of the storage error, which contains the advice.
     package init(_ error: StorageError) { self.init(.storageFailed, message: "\(error)", cause: error) }
 }

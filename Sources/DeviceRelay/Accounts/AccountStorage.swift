@@ -9,12 +9,12 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What one endpoint keeps: its keys, its counters, and the paths of its tokens and journal. Several processes may use it
-/// side by side, so nothing is held in memory; each call takes a lock for a moment and reads what is there now.
+/// The stored state of one endpoint: its keys, its counters, and the paths of its tokens and journal. Several processes
+/// may use it at the same time, so nothing is cached: each call takes a lock briefly and reads the current state.
 package struct AccountStorage: Sendable {
-    /// How long an agreement key is sealed for before the next one takes its place.
+    /// How long an agreement key is used before the next one replaces it.
     package static let agreementKeyLife: Int64 = 90 * 86_400_000
-    /// How long a replaced agreement key still opens what was sealed for it: no command lives longer.
+    /// How long a replaced agreement key is kept to open commands sealed for it: the maximum life of a command.
     package static let agreementKeyRetention = CommandPeriod.longestLife
 
     package let scope: AccountScope
@@ -29,20 +29,20 @@ package struct AccountStorage: Sendable {
         self.keys = keys
     }
 
-    /// What is known of the keys, without the keys.
+    /// Facts about the keys, without the keys.
     struct Facts: Codable, Hashable {
         struct Agreement: Codable, Hashable {
             var number: Int
-            /// Milliseconds since 1970, by the own clock.
+            /// Milliseconds since 1970, by the local clock.
             var made: Int64
-            /// When the next one took its place.
+            /// When the next key replaced it.
             var replaced: Int64?
         }
 
         var scope: AccountScope
-        /// Of everything the identity key signs that has a version.
+        /// The latest version of anything that the identity key signs.
         var version: UInt64
-        /// The newest is the last.
+        /// The last one is the newest.
         var agreementKeys: [Agreement]
     }
 
@@ -50,14 +50,14 @@ package struct AccountStorage: Sendable {
 
     package var tokens: FileTokenStorage { FileTokenStorage(directory: directory) }
 
-    /// The key that this endpoint is.
+    /// The key of this endpoint.
     package func identityKey() throws(StorageError) -> any IdentityKey {
         guard let key = try keys.identityKey(of: scope) else { throw StorageError(.damaged, path: directory) }
         return key
     }
 
-    /// A version for the next record or registration that the identity key signs: above all before it, also those of other
-    /// processes, and also after a crash.
+    /// The version of the next record or registration that the identity key signs. It is higher than all earlier versions,
+    /// including those of other processes, and also after a crash.
     package func nextVersion() throws(StorageError) -> UInt64 {
         try FileLock.whileHolding(lock) { () throws(StorageError) in
             var facts = try readFacts()
@@ -67,7 +67,7 @@ package struct AccountStorage: Sendable {
         }
     }
 
-    /// After the relay said that it has a newer record: versions go on above this one.
+    /// Raises the version counter after the relay reported a newer record.
     package func raiseVersion(to known: UInt64) throws(StorageError) {
         try FileLock.whileHolding(lock) { () throws(StorageError) in
             var facts = try readFacts()
@@ -77,15 +77,15 @@ package struct AccountStorage: Sendable {
         }
     }
 
-    /// The agreement keys, the newest first. The first is the one for the endpoint's record.
+    /// The agreement keys, the newest first. The endpoint's record contains the first one.
     package func agreementKeys() throws(StorageError) -> [any AgreementKey] {
         try FileLock.whileHolding(lock) { () throws(StorageError) in try load(try readFacts()) }
     }
 
-    /// Replaces the agreement key if its time has come, and destroys the replaced ones whose time is over.
-    /// - Parameter now: Milliseconds since 1970, by the own clock. Where it has gone back, the times stored are brought back too, so
-    ///   that a clock that was wrong once does not keep a key for years.
-    /// - Returns: The keys, the newest first, and whether that is a new one, which the endpoint's record has to show.
+    /// Replaces the agreement key if it is due, and destroys replaced keys after their retention.
+    /// - Parameter now: Milliseconds since 1970, by the local clock. If the clock has gone back, stored times are set to
+    ///   `now`, so that a wrong clock does not keep a key for years.
+    /// - Returns: The keys, the newest first, and whether the newest key was created now. The endpoint's record must contain a new key.
     package func rotateAgreementKey(now: Int64) throws(StorageError) -> (keys: [any AgreementKey], isNew: Bool) {
         try FileLock.whileHolding(lock) { () throws(StorageError) in
             let before = try readFacts()
@@ -97,7 +97,7 @@ package struct AccountStorage: Sendable {
             var isNew = false
             if let newest = facts.agreementKeys.last, Self.isOver(newest.made, Self.agreementKeyLife, now) {
                 let number = newest.number &+ 1
-                // The key first: what the facts name has to be there.
+                // The key is stored before the facts that refer to it.
                 _ = try keys.makeAgreementKey(number, of: scope)
                 facts.agreementKeys[facts.agreementKeys.count - 1].replaced = now
                 facts.agreementKeys.append(Facts.Agreement(number: number, made: now))
@@ -125,13 +125,13 @@ package struct AccountStorage: Sendable {
         return loaded
     }
 
-    // MARK: The facts' file
+    // MARK: Facts file
 
     static let factsName = "account.cbor"
 
     var factsPath: String { "\(directory)/\(Self.factsName)" }
 
-    /// Makes the endpoint unless it is there. What is found of its keys alone is left over from another life, and is destroyed.
+    /// Creates the endpoint if it does not exist. Keys without facts are left over from an earlier installation and are destroyed.
     func prepare(now: Int64) throws(StorageError) {
         if try PrivateFile.contents(of: factsPath) != nil {
             _ = try readFacts()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// An account of the platform: a person at a relay. The app names it; which account of the relay it is, its access tokens say.
+/// An account of the platform: a user at a relay. The app chooses its id; the access tokens determine the relay's account.
 public struct ConnectedDevicesAccount: Hashable, Sendable, Identifiable, Codable {
-    /// The app's own name for it, for example the subject of its identity provider. Anything but the empty text, and always the same.
+    /// The app's id of the account, for example the subject at its identity provider. It must be permanent and not empty.
     public let id: String
 
-    /// The account that the app knows by this id.
+    /// Creates an account from the app's id.
     public init(id: String) {
         self.id = id
     }

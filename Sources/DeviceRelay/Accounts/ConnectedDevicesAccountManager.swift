@@ -5,24 +5,24 @@ import Logging
 public import RelayProtocol
 import Synchronization
 
-/// The accounts of a platform. They are kept between launches of the app.
+/// The accounts of a platform. They are stored and survive a restart of the app.
 public struct ConnectedDevicesAccountManager: Sendable {
     let platform: ConnectedDevicesPlatform
 
-    /// The accounts that were added, by their ids. Empty before the platform's `start`.
+    /// The added accounts, sorted by id. Empty before the platform's `start`.
     public var all: [ConnectedDevicesAccount] {
         platform.state.withLock { Array($0.endpoints.values) }.map(\.account).sorted { $0.id < $1.id }
     }
 
-    /// Adds an account: makes this installation an endpoint of it, and connects. If the account is there already, it is only joined again, where
-    /// a link is given.
+    /// Adds an account: registers this installation as an endpoint of it, and connects. For an account that was added before,
+    /// a link only signs it in again, and a call without a link has no effect.
     /// - Parameters:
-    ///   - account: The account, by the app's own name for it.
-    ///   - link: A join link, which lets this installation in by the relay's own issuer; it works once. For that the platform's
-    ///     provider must be a `JoinLinkAccessTokenProvider`. Without one the platform's provider signs the person in.
-    /// - Returns: The account, once the relay has let this endpoint in; after a link was used also if the relay can be reached
-    ///   only later.
-    /// - Throws: `AccountError`. Nothing is left of an account that could not be added.
+    ///   - account: The account, with the app's id.
+    ///   - link: A join link of the relay's own issuer; it works once. The platform's provider must be a
+    ///     `JoinLinkAccessTokenProvider`. Without a link the platform's provider signs the user in.
+    /// - Returns: The account, once the relay has accepted this endpoint. After a link was used, it returns even if the relay
+    ///   is not reachable yet.
+    /// - Throws: `AccountError`. An account that could not be added leaves no data behind.
     @discardableResult
     public func add(_ account: ConnectedDevicesAccount, joining link: JoinLink? = nil) async throws(AccountError) -> ConnectedDevicesAccount
     {
@@ -30,27 +30,28 @@ public struct ConnectedDevicesAccountManager: Sendable {
         return account
     }
 
-    /// Removes an account: this endpoint revokes itself at the relay, its login ends at the relay's issuer, and its keys, tokens and commands are
-    /// destroyed. If the relay cannot be reached, its entry and its login there stay until another device revokes this one.
-    /// - Returns: Whether the relay has taken the revocation.
+    /// Removes an account: revokes this endpoint at the relay, ends its login at the relay's issuer, and destroys its keys,
+    /// tokens and commands. If the relay is not reachable, the endpoint and its login remain there until another device
+    /// revokes this one.
+    /// - Returns: Whether the relay has accepted the revocation.
     /// - Throws: `AccountError`: `notFound`, `storageFailed`.
     @discardableResult
     public func remove(_ account: ConnectedDevicesAccount) async throws(AccountError) -> Bool {
         try await platform.remove(account)
     }
 
-    /// Makes a join link for one more device of the account. It works once, for ten minutes, and says more than one made at the relay: the
-    /// newcomer proves with it to this device that it was meant, and is known on all others at once.
-    /// - Throws: `AccountError`, above all where the account's tokens are not of the relay's own issuer.
+    /// Creates a join link for one more device of the account. It works once, for ten minutes. Unlike a link of the relay's
+    /// operator, it proves to this device that the new device was invited, so that all devices know the new one at once.
+    /// - Throws: `AccountError`, in particular if the account's tokens are not from the relay's own issuer.
     public func invite(to account: ConnectedDevicesAccount) async throws(AccountError) -> JoinLink {
         guard let endpoint = platform.endpoint(of: account.id) else { throw AccountError(notFound: account) }
         return try await endpoint.invite()
     }
 
-    /// Which endpoint of the account this installation is; `nil` if it is none.
+    /// The endpoint id of this installation; `nil` if the account is unknown.
     public func endpoint(of account: ConnectedDevicesAccount) -> EndpointID? { platform.endpoint(of: account.id)?.id }
 
-    /// Which device this is: the same for all apps of its user.
+    /// The id of this device. It is the same for all apps of the user.
     /// - Throws: `AccountError` with `storageFailed` if the device's key cannot be read.
     public var systemID: SystemID {
         get throws(AccountError) {
@@ -77,11 +78,11 @@ extension ConnectedDevicesPlatform {
         }
         let relay = try await relayID(link)
         let account = try await open(account, at: relay, in: storage, joining: link)
-        // A link works once: what it let in is kept, whatever comes now.
+        // A link works once, so an account that used one is kept even if the connection fails.
         try await connect(account, isKept: link != nil)
     }
 
-    /// Which relay it is: what a link or the settings pin; else what answers at the URL, by ordinary web trust.
+    /// The relay's id: pinned by the link or the settings, or else that of the server at the URL, authenticated by its web certificate.
     private func relayID(_ link: JoinLink?) async throws(AccountError) -> RelayID {
         if let link, let pinned = settings.relayID, link.relay != pinned {
             throw AccountError(.otherRelay, message: "the link leads to another relay than the platform's settings name")
@@ -96,7 +97,7 @@ extension ConnectedDevicesPlatform {
         }
     }
 
-    /// Makes the endpoint's keys and storage, and redeems the link with them.
+    /// Creates the endpoint's keys and storage, and redeems the link with them.
     private func open(
         _ account: ConnectedDevicesAccount,
         at relay: RelayID,
@@ -108,7 +109,8 @@ extension ConnectedDevicesPlatform {
             let stored = try storage.open(scope, now: settings.clock.wall())
             do {
                 if let link {
-                    // First, so that a crash after the link is used does not make everything known that the relay lists.
+                    // Stored before the link is used. After a crash in between, the endpoint must not trust everything that the relay
+                    // lists.
                     if link.proof != nil { try await setJoined(by: link.by, in: stored) }
                     let address = try RelayAddress(settings.relay, allowsPlaintext: settings.allowsPlainHTTP)
                     let trust = RelayTrust(relay: relay, authorities: settings.authorities)
@@ -144,7 +146,7 @@ extension ConnectedDevicesPlatform {
         try await redeem(link, clientID: provider.clientID, as: credentials)
     }
 
-    /// Waits for the relay's word.
+    /// Waits for the relay to accept the endpoint.
     private func connect(_ account: ConnectedDevicesAccount, isKept: Bool) async throws(AccountError) {
         guard let endpoint = endpoint(of: account.id) else { throw AccountError(notFound: account) }
         await begin(endpoint)
@@ -163,7 +165,7 @@ extension ConnectedDevicesPlatform {
             return (state.endpoints.removeValue(forKey: account.id), storage)
         }
         guard let endpoint, let storage else { throw AccountError(notFound: account) }
-        // A connection that is just being made is worth a moment: without it the entry would stay.
+        // Waits briefly for a connection that is being opened: without one the relay's entry would remain.
         let link = await endpoint.link.first(within: .seconds(5)) { $0.state.phase != .connecting }
         var isRevoked = false
         if link?.state.isConnected ?? false, case .ok? = try? await endpoint.revoke(endpoint.id) { isRevoked = true }
@@ -180,7 +182,8 @@ extension ConnectedDevicesPlatform {
 }
 
 extension LocalEndpoint {
-    /// Has the issuer of a join link end this endpoint's login, also where the relay did not revoke the endpoint. Other logins are the app's own.
+    /// Ends this endpoint's login at the issuer of a join link, even if the relay did not revoke the endpoint. Other logins
+    /// belong to the app.
     fileprivate func endLogin() async {
         guard accessTokens is JoinLinkAccessTokenProvider, let tokens = try? storage.tokens.read() else { return }
         let client = IssuerClient(credentials, http: HTTPRequestClient(timeout: Self.loginPatience))
@@ -191,7 +194,7 @@ extension LocalEndpoint {
         }
     }
 
-    /// Milliseconds: a device also leaves where there is no network.
+    /// In milliseconds. It is short, because a device may leave without a network.
     private static let loginPatience: Int64 = 5_000
 
     fileprivate func forgetDevices() {
@@ -227,7 +230,7 @@ extension AccountError {
 }
 
 extension ConnectionProblem.Code {
-    /// Whether it may go away without anybody doing anything.
+    /// Whether the problem may resolve without an action of the user.
     fileprivate var isTransient: Bool {
         [.relayUnreachable, .connectionLost, .networkChanged, .relayRestarting].contains(self)
     }

@@ -9,14 +9,14 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What an endpoint proves itself with at its relay, and where that is.
+/// The credentials of an endpoint at its relay, and the relay's address.
 package struct EndpointCredentials: Sendable {
     package let identityKey: any IdentityKey
     package let tokens: any TokenStorage
     package let relay: RelayID
     package let address: RelayAddress
     package let trust: RelayTrust
-    /// The own clock: milliseconds since 1970.
+    /// The local clock: milliseconds since 1970.
     package let now: @Sendable () -> Int64
 
     package init(
@@ -35,7 +35,7 @@ package struct EndpointCredentials: Sendable {
         self.now = now
     }
 
-    /// Those of a stored endpoint.
+    /// The credentials of a stored endpoint.
     package init(
         _ storage: AccountStorage,
         address: RelayAddress,
@@ -54,8 +54,8 @@ package struct EndpointCredentials: Sendable {
 
     @Sendable package static func systemTime() -> Int64 { Int64(Date().timeIntervalSince1970 * 1_000) }
 
-    /// A proof of the key for one request (RFC 9449).
-    /// - Parameter url: Without query and fragment.
+    /// A DPoP proof for one request (RFC 9449).
+    /// - Parameter url: The URL without query and fragment.
     func proof(method: String, url: String, accessToken: String? = nil, time: Int64) throws -> String {
         var random = SystemRandomNumberGenerator()
         return try DPoPProof.make(
@@ -70,7 +70,7 @@ package struct EndpointCredentials: Sendable {
 }
 
 extension EndpointCredentials: Hashable {
-    /// Who and where count, not how it is kept.
+    /// Compares the identity and the relay, not the storage.
     package static func == (left: Self, right: Self) -> Bool {
         left.identityKey.publicKey == right.identityKey.publicKey && left.relay == right.relay && left.address == right.address
     }

@@ -3,24 +3,24 @@
 
 package import RelayProtocol
 
-/// An invitation into the account that this endpoint made.
+/// An invitation into the account that this endpoint created.
 package struct EndpointInvitation: Sendable {
-    /// How long after the link's end its secret still counts: who joined by it may be seen only later.
+    /// How long the secret stays valid after the link's expiry, in milliseconds, because a new device may be seen only later.
     package static let proofGrace: Int64 = 3_600_000
 
-    /// For the newcomer.
+    /// The link for the new device.
     package let link: JoinLink
-    /// What the newcomer's record proves: the bytes of the link's proof, which the relay never sees.
+    /// The secret that the new device's record proves: the bytes of the link's proof, which the relay never sees.
     package let secret: Secret<[UInt8]>
-    /// Until when the link can be used: milliseconds since 1970, by the own clock.
+    /// When the link expires: milliseconds since 1970, by the local clock.
     package let ends: Int64
-    /// Until when the secret counts.
+    /// When the secret expires.
     package var secretEnds: Int64 { ends + Self.proofGrace }
 }
 
-/// Makes a link that lets one more endpoint into the account of this one.
-/// - Parameter accessToken: Of the relay's own issuer, with the scope `relay.device.register`.
-/// - Throws: `accessTokenRequestFailed` if the issuer does not take the token.
+/// Creates a link that admits one more endpoint to the account.
+/// - Parameter accessToken: A token of the relay's own issuer, with the scope `relay.device.register`.
+/// - Throws: `accessTokenRequestFailed` if the issuer rejects the token.
 package func makeInvitation(
     as endpoint: EndpointCredentials,
     accessToken: AccessToken,

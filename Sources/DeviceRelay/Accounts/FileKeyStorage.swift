@@ -17,7 +17,7 @@ import Glibc
 import Musl
 #endif
 
-/// Keys in files of mode 0600, each its 32 bytes: for systems without a place for secrets.
+/// Stores each key as 32 bytes in a file of mode 0600, for systems without a secret store.
 package struct FileKeyStorage: KeyStorage {
     private let directory: String
 

@@ -9,12 +9,11 @@ import Glibc
 import Musl
 #endif
 
-/// A lock that processes hold against each other, and so do two holders in one process. The kernel takes it back when the
-/// process ends, however it ends.
+/// An exclusive lock between processes, and between holders in one process. The kernel releases it when the process ends.
 final class FileLock: Sendable {
     private let descriptor: Int32
 
-    /// `nil` if somebody else holds it.
+    /// `nil` if another holder has the lock.
     init?(tryLocking path: String) throws(StorageError) {
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw PrivateFile.problem(errno, path: path) }
@@ -29,12 +28,12 @@ final class FileLock: Sendable {
     }
 
     deinit {
-        // Closing alone gives the lock back only when no process that is just being started holds a copy of the descriptor.
+        // Closing the descriptor does not release the lock while a child process that is being spawned holds a copy of it.
         _ = flock(descriptor, LOCK_UN)
         close(descriptor)
     }
 
-    /// For what takes a moment only: waits for the lock, at most 5 s.
+    /// Waits for the lock, at most 5 s, and holds it for a short operation.
     static func whileHolding<Value>(_ path: String, _ body: () throws(StorageError) -> Value) throws(StorageError) -> Value {
         for _ in 0..<500 {
             if let lock = try FileLock(tryLocking: path) {
@@ -46,14 +45,14 @@ final class FileLock: Sendable {
         throw StorageError(.locked, path: path)
     }
 
-    /// Says in the file who holds it.
+    /// Writes the name of the holder into the file.
     func sign(_ holder: String) {
         let bytes = Array(holder.utf8.prefix(200))
         guard ftruncate(descriptor, 0) == 0 else { return }
         _ = pwrite(descriptor, bytes, bytes.count, 0)
     }
 
-    /// Who wrote that they hold it.
+    /// The holder's name in the file.
     static func holder(of path: String) -> String {
         let text = (try? PrivateFile.contents(of: path)).flatMap { $0 }.map { String(decoding: $0.prefix(200), as: UTF8.self) } ?? ""
         let isPlain = text.unicodeScalars.allSatisfy { $0.value >= 0x20 && $0.value != 0x7F }

@@ -10,7 +10,7 @@ import Foundation
 #endif
 
 extension IssuerClient {
-    /// Tokens for the code of a join link.
+    /// Redeems the code of a join link for tokens.
     func redeem(_ code: Secret<String>, clientID: String, scopes: Set<AccessTokenScope>) async throws(IssuerFailure) -> StoredTokens {
         try await tokens(
             from: try await discover(),
@@ -23,21 +23,21 @@ extension IssuerClient {
         )
     }
 
-    /// The successors of tokens that have a refresh token.
+    /// Refreshes tokens.
     func refresh(_ tokens: StoredTokens, _ refreshToken: Secret<String>) async throws(IssuerFailure) -> StoredTokens {
         var successor = try await self.tokens(
             from: try await discover(),
             form: [("grant_type", Secret("refresh_token")), ("refresh_token", refreshToken)],
             clientID: tokens.clientID
         )
-        // An issuer that does not replace refresh tokens sends none (RFC 6749 §6).
+        // An issuer that does not rotate refresh tokens sends none (RFC 6749 §6).
         successor.refreshToken = successor.refreshToken ?? refreshToken
         if successor.scopes.isEmpty { successor.scopes = tokens.scopes }
         return successor
     }
 
-    /// Ends the login that tokens are of (RFC 7009). An issuer that does not know the token any more agrees.
-    /// - Returns: Whether there was anything to revoke, and a way to do it.
+    /// Ends the login of the tokens (RFC 7009). An unknown token is not an error.
+    /// - Returns: Whether a refresh token and a revocation endpoint were available.
     func revoke(_ tokens: StoredTokens) async throws(IssuerFailure) -> Bool {
         guard let refreshToken = tokens.refreshToken, let endpoint = try await discover().revocationEndpoint else { return false }
         _ = try await post(
@@ -59,7 +59,7 @@ extension IssuerClient {
         guard Self.isToken(answer.accessToken.exposed), answer.refreshToken.map({ Self.isToken($0.exposed) }) ?? true else {
             throw .malformed("its tokens are empty, too long or no text")
         }
-        // Who does not say how long gets a life as short as is usual; who says too much is not believed.
+        // The default life is short, and the maximum is one day.
         let life = min(max(answer.expiresIn ?? 300, 0), 86_400)
         return StoredTokens(
             issuer: issuer.url.text,
@@ -76,7 +76,7 @@ extension IssuerClient {
     }
 }
 
-/// RFC 6749 §5.1.
+/// A token response (RFC 6749 §5.1).
 private struct TokenAnswer: Decodable {
     var accessToken: Secret<String>
     var tokenType: String
@@ -94,8 +94,8 @@ private struct TokenAnswer: Decodable {
 }
 
 extension AccessToken {
-    /// Whether it can be used with a proof of a key only. Opaque tokens are taken for bound: a bearer token may be shown with a
-    /// proof, a bound one not without.
+    /// Whether the token needs a proof of a key. An opaque token counts as bound: a bearer token may be presented with a
+    /// proof, but a bound one must be.
     var isBound: Bool {
         struct Claims: Decodable {
             var cnf: Confirmation?

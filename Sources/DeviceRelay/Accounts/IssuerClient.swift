@@ -10,33 +10,33 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Speaks with the issuer that a relay has at its own address.
+/// A client of the issuer at the relay's own address.
 struct IssuerClient: Sendable {
     let endpoint: EndpointCredentials
     let address: RelayAddress
     private let http: HTTPRequestClient
 
-    /// - Parameter address: Where the relay is asked; by default where the endpoint dials it.
+    /// - Parameter address: The relay's address; `nil` for the one that the endpoint dials.
     init(_ endpoint: EndpointCredentials, at address: RelayAddress? = nil, http: HTTPRequestClient = HTTPRequestClient()) {
         self.endpoint = endpoint
         self.address = address ?? endpoint.address
         self.http = http
     }
 
-    // MARK: Finding it
+    // MARK: Discovery
 
-    /// What is known of an issuer.
+    /// The metadata of an issuer.
     struct Issuer: Hashable {
         var url: OriginURL
         var tokenEndpoint: OriginURL
-        /// RFC 7009; `nil` if the issuer has none.
+        /// The revocation endpoint (RFC 7009); `nil` if the issuer has none.
         var revocationEndpoint: OriginURL?
-        /// Not a standard's: below the issuer's URL.
+        /// The invitation endpoint, which is not standardised: below the issuer's URL.
         var invitationEndpoint: OriginURL
     }
 
-    /// The issuer at the relay's own address, by what the relay says (RFC 9728) and what it says of itself (RFC 8414). No URL leads
-    /// away from that address, so that neither codes nor tokens do.
+    /// Discovers the issuer at the relay's own address from the relay's metadata (RFC 9728) and the issuer's (RFC 8414). All
+    /// URLs must be at that address, so that codes and tokens are not sent elsewhere.
     func discover() async throws(IssuerFailure) -> Issuer {
         struct Resource: Decodable {
             var servers: [String]
@@ -84,10 +84,10 @@ struct IssuerClient: Sendable {
         return try content(answer)
     }
 
-    // MARK: Asking it
+    // MARK: Requests
 
-    /// Sends a request with a proof of the endpoint's key. If the issuer does not take it, once more with a proof of the time that
-    /// the issuer says: the own clock may be off.
+    /// Sends a request with a proof of the endpoint's key. If the issuer rejects the proof, the request is repeated once with
+    /// the issuer's time, because the local clock may be wrong.
     /// - Parameter token: An access token that the proof is bound to.
     func post(
         _ url: OriginURL,
@@ -135,11 +135,14 @@ struct IssuerClient: Sendable {
     private func failure(_ answer: HTTPAnswer) -> IssuerFailure {
         struct Problem: Decodable {
             var error: String
+            /// Of this project's own issuer.
+            var reason: String?
         }
         guard (400...499).contains(answer.status), answer.status != 429,
             let problem = try? JSONDecoder().decode(Problem.self, from: Data(answer.body))
         else { return .unavailable(status: answer.status) }
         let code = IssuerFailure.Code(rawValue: problem.error) ?? .other
+        if code == .invalidGrant, problem.reason.flatMap(ControlErrorCode.init(rawValue:)) == .endpointRevoked { return .endpointRevoked }
         return code == .temporarilyUnavailable ? .unavailable(status: answer.status) : .refused(code)
     }
 
@@ -155,13 +158,13 @@ struct IssuerClient: Sendable {
     }
 }
 
-/// A URL at the address of a relay, whoever named it.
+/// A URL at the relay's own address. A server may have supplied it.
 struct OriginURL: Hashable {
-    /// As it was named.
+    /// The URL as it was received.
     let text: String
     let path: String
 
-    /// `nil` for a URL of anywhere else, of another scheme, or with user, query or fragment.
+    /// `nil` for a URL with another address or scheme, or with user information, query or fragment.
     init?(_ text: String, at address: RelayAddress) {
         guard text.utf8.count <= 2_048, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
             text.hasPrefix(address.isEncrypted ? "https://" : "http://"), let url = URL(string: text),

@@ -3,19 +3,21 @@
 
 import RelayProtocol
 
-/// Why an issuer gave nothing. Holds nothing of what was sent or answered.
+/// Why a request to an issuer failed. It contains nothing from the request or response.
 enum IssuerFailure: Error, Hashable {
     case cancelled
     case unreachable(DialFailure)
-    /// It said no, with a code of RFC 6749 §5.2, RFC 6750 §3.1 or RFC 9449.
+    /// The issuer refused, with a code of RFC 6749 §5.2, RFC 6750 §3.1 or RFC 9449.
     case refused(Code)
-    /// It cannot answer now, or failed.
+    /// The login ended because this endpoint was revoked.
+    case endpointRevoked
+    /// The issuer failed or is temporarily unavailable.
     case unavailable(status: Int)
-    /// What it answered is not what the standards say; the text names it.
+    /// The response violates a standard; the text names it.
     case malformed(String)
     /// The relay names no issuer at its own address.
     case noIssuer
-    /// The endpoint's key did not sign.
+    /// The endpoint's key failed to sign.
     case keyUnusable
 
     enum Code: String {
@@ -35,7 +37,7 @@ enum IssuerFailure: Error, Hashable {
 }
 
 extension DialFailure {
-    /// For people, with what to do.
+    /// Advice for users.
     var advice: String {
         switch self {
         case .unreachable(let why): "the relay cannot be reached (\(why)); check the network and whether the relay runs"
@@ -53,7 +55,7 @@ extension DialFailure {
 }
 
 extension IssuerFailure {
-    /// For people, with what to do.
+    /// Advice for users.
     var advice: String {
         switch self {
         case .cancelled: "the task was cancelled"
@@ -63,6 +65,7 @@ extension IssuerFailure {
         case .refused(.accessDenied):
             "this device may not invite others before another device has approved it: approve it there first (relay approve)"
         case .refused(let code): "the issuer refused (\(code.rawValue)); update the relay and this app, and join again"
+        case .endpointRevoked: "this device was revoked; remove the account and join again"
         case .unavailable(let status): "the relay's issuer cannot answer now (HTTP status \(status)); try again later"
         case .malformed(let what): "the relay's issuer answers what is not understood (\(what)); update the relay"
         case .noIssuer: "the relay has no issuer of its own; sign in with the provider that its operator names"
@@ -78,6 +81,7 @@ extension AccessTokenError {
         case .unreachable(.unreachable), .unreachable(.timedOut): self.init(.networkNotAvailable, message: failure.advice)
         case .refused(.invalidGrant):
             self.init(.signInRequired, message: "the login is over or was withdrawn; ask for a new join link and join again")
+        case .endpointRevoked: self.init(.endpointRevoked, message: failure.advice)
         case .refused(.invalidDPoPProof), .unreachable, .unavailable, .malformed: self.init(.serviceFailed, message: failure.advice)
         case .refused, .noIssuer: self.init(.declined, message: failure.advice)
         case .keyUnusable: self.init(.unknown, message: failure.advice)
@@ -92,7 +96,7 @@ extension AccountError {
         case .unreachable(.unreachable), .unreachable(.timedOut): self.init(.networkNotAvailable, message: failure.advice)
         case .unreachable(.untrusted): self.init(.otherRelay, message: failure.advice)
         case .unreachable, .unavailable, .malformed: self.init(.serviceFailed, message: failure.advice)
-        case .refused, .noIssuer: self.init(.accessTokenRequestFailed, message: failure.advice)
+        case .refused, .endpointRevoked, .noIssuer: self.init(.accessTokenRequestFailed, message: failure.advice)
         case .keyUnusable: self.init(.unknown, message: failure.advice)
         }
     }

@@ -9,11 +9,10 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Lets an endpoint into the account that a join link is for, and stores the tokens in the place of those that were there. A
-/// `JoinLinkAccessTokenProvider` gives them out from then on.
+/// Redeems a join link for an endpoint, and replaces its stored tokens. A `JoinLinkAccessTokenProvider` returns them from then on.
 /// - Parameter clientID: The app's name at the issuer, in reverse DNS form; see `JoinLinkAccessTokenProvider`.
-/// - Throws: `linkInvalid` if the link was used or is over, `otherRelay` if it leads to another relay than the endpoint's. Nothing is
-///   stored then.
+/// - Throws: `linkInvalid` if the link was used or has expired, `otherRelay` if it leads to another relay than the
+///   endpoint's. In both cases nothing is stored.
 package func redeem(
     _ link: JoinLink,
     clientID: String,
@@ -26,12 +25,12 @@ package func redeem(
             message: "the link leads to another relay than this account is at; add an account of its own for it"
         )
     }
-    // Whoever read the link has decided on plain HTTP.
+    // Parsing the link has already decided on plain HTTP.
     guard let url = URL(string: link.origin), let address = try? RelayAddress(url, allowsPlaintext: true) else {
         throw AccountError(.linkInvalid, message: "\(JoinLinkError.address)")
     }
     do {
-        // What cannot be stored must not use the link up, so the storage goes first.
+        // Storage access comes first: a failure to store must not use the link up.
         try await endpoint.tokens.withExclusiveAccess { tokens in
             tokens = try await IssuerClient(endpoint, at: address, http: http).redeem(
                 link.invite,

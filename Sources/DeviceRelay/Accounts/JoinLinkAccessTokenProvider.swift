@@ -4,20 +4,20 @@
 import RelayProtocol
 import Synchronization
 
-/// Gives tokens of the relay's own issuer to accounts that were joined by a link: those that were stored, and their successors.
+/// Provides tokens of the relay's own issuer for accounts that joined by a link: the stored tokens, and refreshed ones.
 ///
-/// Several processes and tasks may ask at once; one of them refreshes, and all get the same token. A refresh whose answer was lost
-/// is repeated by asking again.
+/// Several processes and tasks may call it at the same time: one of them refreshes, and all get the same token. A refresh
+/// whose response was lost can be repeated.
 public final class JoinLinkAccessTokenProvider: AccessTokenProvider {
-    /// What the app is called at the issuer, such as `com.example.player`.
+    /// The app's client id at the issuer, such as `com.example.player`.
     public let clientID: String
 
     private let http: HTTPRequestClient
-    /// The digests of what was given out last.
+    /// The digests of the latest returned tokens.
     private let given = Mutex<[EndpointCredentials: Digest256]>([:])
 
-    /// - Parameter clientID: The app's name in reverse DNS form: at least two labels of letters, digits, `-` and `_`, with dots
-    ///   between, 255 bytes at most. A login belongs to the name that it was made with.
+    /// - Parameter clientID: The app's name in reverse DNS form: at least two labels of letters, digits, `-` and `_`,
+    ///   separated by dots, at most 255 bytes. A login belongs to the client id that created it.
     public convenience init(clientID: String) { self.init(clientID: clientID, http: HTTPRequestClient()) }
 
     package init(clientID: String, http: HTTPRequestClient) {
@@ -25,8 +25,8 @@ public final class JoinLinkAccessTokenProvider: AccessTokenProvider {
         self.http = http
     }
 
-    /// The stored token while it is valid for a minute more, else its successor.
-    /// - Throws: `signInRequired` if the account was not joined by a link, or its login is over or was withdrawn.
+    /// The stored token if it is valid for a minute more, else a refreshed one.
+    /// - Throws: `signInRequired` if the account did not join by a link, or its login expired or was revoked.
     public func accessToken(for request: AccessTokenRequest) async throws(AccessTokenError) -> AccessToken {
         let endpoint = try request.credentials()
         let tokens = try await current(endpoint)
@@ -34,13 +34,13 @@ public final class JoinLinkAccessTokenProvider: AccessTokenProvider {
         return AccessToken(tokens.accessToken.exposed)
     }
 
-    /// The stored access token is not given out again. The login stays.
+    /// Marks the stored access token as expired. The login remains.
     public func accessTokenInvalidated(_ request: AccessTokenRequest) async {
         guard let endpoint = request.endpoint else { return }
         let refused = given.withLock { $0[endpoint] }
-        // Where this cannot be stored, the relay refuses the token again, and this is called again.
+        // If this fails to store, the relay rejects the token again and this method is called again.
         try? await endpoint.tokens.withExclusiveAccess { tokens in
-            // Another process may have stored the next one since.
+            // Another process may have stored a newer token in the meantime.
             guard let stored = tokens, refused == nil || refused == Self.digest(stored) else { return }
             tokens?.accessTokenExpires = 0
         }
@@ -57,7 +57,7 @@ public final class JoinLinkAccessTokenProvider: AccessTokenProvider {
                 guard let refreshToken = stored.refreshToken else {
                     throw AccessTokenError(.signInRequired, message: "the login is over; ask for a new join link and join again")
                 }
-                // Nothing is stored before the answer is there: the issuer answers the same token once more.
+                // Tokens are stored after the response. If it is lost, the issuer answers the same refresh token again.
                 let successor = try await IssuerClient(endpoint, http: self.http).refresh(stored, refreshToken)
                 tokens = successor
                 return successor

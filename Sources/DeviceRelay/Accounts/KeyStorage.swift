@@ -3,7 +3,7 @@
 
 package import RelayProtocol
 
-/// An account at a relay: what one endpoint is for. Everything that is stored belongs to one of these.
+/// An account at a relay. Each scope has one endpoint, and all stored data belongs to one scope.
 package struct AccountScope: Codable, Hashable, Sendable {
     package let relay: RelayID
     /// The app's id of the account.
@@ -14,32 +14,31 @@ package struct AccountScope: Codable, Hashable, Sendable {
         self.accountID = accountID
     }
 
-    /// A name for files and for entries of a key chain. A digest, since the account's id may hold anything.
+    /// A name for files and keychain entries. It is a digest, because the account's id may contain any character.
     package var name: String { Digest256(hashing: Array("\(relay) \(accountID)".utf8)).description }
 }
 
-/// Which key of an endpoint.
+/// Identifies a key of an endpoint.
 package enum EndpointKeyName: Hashable, Sendable {
     case identity
     /// Agreement keys are numbered from 1.
     case agreement(Int)
 }
 
-/// Where the platform keeps private keys. They are named and made here, so that they need never leave: a Secure Enclave can
-/// stand behind this.
+/// The storage of private keys. Keys are created here by name and need not leave it, so a Secure Enclave can implement it.
 package protocol KeyStorage: Sendable {
-    /// `nil` if there is no such key.
+    /// `nil` if the key does not exist.
     func identityKey(of scope: AccountScope) throws(StorageError) -> (any IdentityKey)?
-    /// A new key in the place of whatever was there.
+    /// Creates a key, and replaces an existing one.
     func makeIdentityKey(of scope: AccountScope) throws(StorageError) -> any IdentityKey
-    /// `nil` if there is no such key.
+    /// `nil` if the key does not exist.
     func agreementKey(_ number: Int, of scope: AccountScope) throws(StorageError) -> (any AgreementKey)?
-    /// A new key in the place of whatever was there.
+    /// Creates a key, and replaces an existing one.
     func makeAgreementKey(_ number: Int, of scope: AccountScope) throws(StorageError) -> any AgreementKey
     /// Destroys a key.
     func destroy(_ name: EndpointKeyName, of scope: AccountScope) throws(StorageError)
-    /// Destroys all keys of the scope with this name.
+    /// Destroys all keys of the scope with this file name.
     func destroyAll(ofScopeNamed name: String) throws(StorageError)
-    /// The names of the scopes that have keys here.
+    /// The names of all scopes with keys.
     func scopeNames() throws(StorageError) -> [String]
 }

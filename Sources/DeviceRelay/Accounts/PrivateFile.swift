@@ -15,9 +15,9 @@ import Glibc
 import Musl
 #endif
 
-/// Small files that belong to one user alone: mode 0600, in directories of mode 0700, and always either old or new as a whole.
+/// Small files for one user only: mode 0600, in directories of mode 0700. Writes are atomic.
 package enum PrivateFile {
-    /// Anything larger was not written by this.
+    /// A larger file was not written by this type.
     static let largest = 1 << 20
 
     static func makeDirectory(_ path: String) throws(StorageError) {
@@ -27,14 +27,14 @@ package enum PrivateFile {
         guard facts.type == .typeDirectory else { throw StorageError(.notADirectory, path: path) }
     }
 
-    /// With those above it.
+    /// Creates a directory and its parents.
     package static func makeDirectories(_ path: String) throws(StorageError) {
         guard access(path, F_OK) != 0 else { return try makeDirectory(path) }
         if let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")), slash != path.startIndex { try makeDirectories(String(path[..<slash])) }
         try makeDirectory(path)
     }
 
-    /// What is in a directory; nothing if it is not there.
+    /// The entries of a directory; empty if it does not exist.
     static func names(in directory: String) throws(StorageError) -> [String] {
         guard access(directory, F_OK) == 0 else { return [] }
         do {
@@ -44,7 +44,7 @@ package enum PrivateFile {
         }
     }
 
-    /// `nil` if there is no such file.
+    /// The content; `nil` if the file does not exist.
     package static func contents(of path: String) throws(StorageError) -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
@@ -67,7 +67,7 @@ package enum PrivateFile {
         throw StorageError(.damaged, path: path)
     }
 
-    /// Replaces the file, if there is one. When this returns, the new content is on disk.
+    /// Creates or replaces the file. The new content is on disk when this returns.
     package static func replace(_ path: String, with bytes: [UInt8]) throws(StorageError) {
         let draft = try writeDraft(bytes, of: path)
         guard rename(draft, path) == 0 else {
@@ -78,7 +78,7 @@ package enum PrivateFile {
         try flushDirectory(of: path)
     }
 
-    /// Makes the file unless there is one. Of several that make it at once, one succeeds.
+    /// Creates the file; `false` if it exists. Of several concurrent calls, one succeeds.
     static func create(_ path: String, with bytes: [UInt8]) throws(StorageError) -> Bool {
         let draft = try writeDraft(bytes, of: path)
         defer { unlink(draft) }
@@ -113,7 +113,7 @@ package enum PrivateFile {
         return draft
     }
 
-    /// So that the name is on disk too.
+    /// Flushes the directory, so that the file's name is on disk too.
     private static func flushDirectory(of path: String) throws(StorageError) {
         let directory = String(path[..<(path.utf8.lastIndex(of: UInt8(ascii: "/")) ?? path.endIndex)])
         let descriptor = open(directory, O_RDONLY | O_CLOEXEC)
@@ -124,7 +124,7 @@ package enum PrivateFile {
 
     private static func flush(_ descriptor: Int32) -> Int32 {
         #if canImport(Darwin)
-        // fsync alone leaves the bytes in the drive's cache there.
+        // On Apple systems, fsync leaves the bytes in the drive's cache.
         if fcntl(descriptor, F_FULLFSYNC) == 0 { return 0 }
         #endif
         return fsync(descriptor)
@@ -140,12 +140,12 @@ package enum PrivateFile {
     }
 }
 
-/// What there is at a path. Not by `stat`: which module its result is of depends on what else is compiled with it.
+/// Attributes of a file. `stat` is not used, because the module of its result type depends on the other imports.
 struct FileFacts {
     let mode: Int
     let type: FileAttributeType
 
-    /// `nil` if there is nothing, or it cannot be told.
+    /// `nil` if the file does not exist or is not accessible.
     init?(_ path: String) {
         guard let attributes = try? FileManager.default.attributesOfItem(atPath: path),
             let mode = attributes[.posixPermissions] as? Int, let type = attributes[.type] as? FileAttributeType

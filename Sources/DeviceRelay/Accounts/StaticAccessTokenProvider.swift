@@ -3,11 +3,11 @@
 
 import Synchronization
 
-/// Gives out tokens that were made beforehand, each until it is invalidated. For tests, and for scripts that are handed a token.
+/// Provides fixed tokens, each until it is invalidated. For tests and for scripts that get a token from elsewhere.
 public final class StaticAccessTokenProvider: AccessTokenProvider {
     private let tokens: Mutex<[AccessToken]>
 
-    /// A provider of one token, or of several that follow each other.
+    /// Creates a provider of one token, or of several that are used one after the other.
     public init(_ tokens: AccessToken...) {
         self.tokens = Mutex(tokens)
     }

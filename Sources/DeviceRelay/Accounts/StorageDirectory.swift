@@ -15,11 +15,11 @@ import Glibc
 import Musl
 #endif
 
-/// The one directory in which a platform keeps everything, for its user alone:
+/// The directory of all data of a platform, for its user only:
 ///
 /// ```
 /// host.lock                         held by the process that hosts
-/// storage.lock                      held for a moment at each change
+/// storage.lock                      held briefly for each change
 /// keys/<scope>/identity, agreement-1 …
 /// accounts/<scope>/account.cbor, journal.sqlite, tokens, tokens.lock
 /// ```
@@ -28,8 +28,8 @@ package struct StorageDirectory: Sendable {
     package let systemKey: SystemKeyFile
     private let keys: any KeyStorage
 
-    /// Opens the directory, and makes it if it is not there.
-    /// - Parameter keys: Where the endpoints' keys are; in the directory itself unless the system has a better place.
+    /// Opens the directory, or creates it.
+    /// - Parameter keys: The storage of the endpoints' keys; by default the directory itself.
     package init(
         path: String,
         systemKey: SystemKeyFile = .shared,
@@ -39,7 +39,7 @@ package struct StorageDirectory: Sendable {
         self.systemKey = systemKey
         try PrivateFile.makeDirectories(path)
         guard let facts = FileFacts(path) else { throw StorageError(.notReadable, path: path) }
-        // Who may write here may put other files in the place of ours.
+        // With write access to the directory, another user could replace the files.
         guard facts.mode & 0o022 == 0 else { throw StorageError(.openToOthers, path: path) }
         guard access(path, W_OK | X_OK) == 0 else { throw StorageError(.notWritable, path: path) }
         try PrivateFile.makeDirectory("\(path)/accounts")
@@ -49,7 +49,7 @@ package struct StorageDirectory: Sendable {
 
     // MARK: Accounts
 
-    /// The accounts that have an endpoint here.
+    /// The accounts that have an endpoint in this directory.
     package func scopes() throws(StorageError) -> [AccountScope] {
         var scopes: [AccountScope] = []
         for name in try PrivateFile.names(in: "\(path)/accounts") {
@@ -59,18 +59,18 @@ package struct StorageDirectory: Sendable {
         return scopes
     }
 
-    /// The account's endpoint, which is made, with new keys, if it is not there.
-    /// - Parameter now: Milliseconds since 1970, by the own clock.
+    /// Opens the account's endpoint, or creates it with new keys.
+    /// - Parameter now: Milliseconds since 1970, by the local clock.
     package func open(_ scope: AccountScope, now: Int64) throws(StorageError) -> AccountStorage {
         let storage = storage(of: scope)
         try FileLock.whileHolding(lockPath) { () throws(StorageError) in try storage.prepare(now: now) }
         return storage
     }
 
-    /// Destroys the account's endpoint with all that is stored of it. Nobody may use its journal any more.
+    /// Destroys the account's endpoint and its data. Its journal must not be in use.
     package func remove(_ scope: AccountScope) throws(StorageError) {
         try FileLock.whileHolding(lockPath) { () throws(StorageError) in
-            // In this order: keys that are left over by a crash are discarded when the directory is opened next.
+            // The facts go first: after a crash in between, the next start discards the remaining keys.
             try PrivateFile.delete(storage(of: scope).factsPath)
             try keys.destroyAll(ofScopeNamed: scope.name)
             let folder = "\(path)/accounts/\(scope.name)"
@@ -85,7 +85,7 @@ package struct StorageDirectory: Sendable {
 
     private var lockPath: String { "\(path)/storage.lock" }
 
-    /// Keys whose storage is gone, as after a reinstall where the system kept them.
+    /// Destroys keys without facts, as after a reinstallation on a system that kept the keys.
     private func discardStrayKeys() throws(StorageError) {
         try FileLock.whileHolding(lockPath) { () throws(StorageError) in
             for name in try keys.scopeNames() {
@@ -95,14 +95,14 @@ package struct StorageDirectory: Sendable {
         }
     }
 
-    // MARK: The host
+    // MARK: Host lock
 
-    /// What a host holds as long as it lives, so that no second one answers for the same endpoint.
+    /// The lock of a host, for its whole life. It prevents a second host for the same endpoint.
     package struct HostLock: Sendable {
         fileprivate let lock: FileLock
     }
 
-    /// - Throws: `endpointInUse` with the process that has it.
+    /// - Throws: `endpointInUse` with the process that holds the lock.
     package func lockForHost() throws(StorageError) -> HostLock {
         let file = "\(path)/host.lock"
         guard let lock = try FileLock(tryLocking: file) else {

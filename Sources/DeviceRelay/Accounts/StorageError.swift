@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Why the platform's storage cannot be used. Says what to do.
+/// Why the platform's storage is not usable. The description contains advice.
 package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Problem: Hashable, Sendable {
         case notADirectory
         case notWritable
         case notReadable
-        /// Others may read or change it.
+        /// Other users can read or change it.
         case openToOthers
-        /// A host has it already; the text says which process.
+        /// Another host holds the lock; the text identifies its process.
         case endpointInUse(by: String)
-        /// Another process keeps it for longer than it should.
+        /// Another process has held a lock for too long.
         case locked
         case full
         case damaged
-        /// The system's own error number.
+        /// The system's error number.
         case failed(Int32)
     }
 

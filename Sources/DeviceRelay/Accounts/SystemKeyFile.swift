@@ -9,20 +9,20 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The key that says which device this is. All platforms of one user on one machine share its file.
+/// The key that identifies this device. All platforms of a user on one machine share the file.
 package struct SystemKeyFile: Sendable {
     private let path: String
 
     package init(path: String) { self.path = path }
 
-    /// In the user's configuration directory.
+    /// The file in the user's configuration directory.
     package static var shared: SystemKeyFile { SystemKeyFile(path: "\(configurationDirectory)/device-relay/system.key") }
 
     private static var configurationDirectory: String {
         #if canImport(Darwin)
         return URL.applicationSupportDirectory.path
         #else
-        // The XDG base directory specification: a path that is not absolute is to be ignored.
+        // The XDG base directory specification requires that a relative path is ignored.
         let environment = ProcessInfo.processInfo.environment
         return if let set = environment["XDG_CONFIG_HOME"], set.utf8.first == UInt8(ascii: "/") {
             set
@@ -34,7 +34,7 @@ package struct SystemKeyFile: Sendable {
         #endif
     }
 
-    /// Reads the key, or makes it. Of several that make it at once, all get the same.
+    /// Reads the key, or creates it. Concurrent calls get the same key.
     package func load() throws(StorageError) -> any SystemKey {
         if let key = try read() { return key }
         let directory = String(path[..<(path.utf8.lastIndex(of: UInt8(ascii: "/")) ?? path.endIndex)])

@@ -9,13 +9,13 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What an issuer gave for an account.
+/// The tokens of an account, as the issuer sent them.
 package struct StoredTokens: Codable, Hashable, Sendable {
     package var issuer: String
     package var clientID: String
     package var scopes: [String]
     package var accessToken: Secret<String>
-    /// Milliseconds since 1970, by the own clock.
+    /// Milliseconds since 1970, by the local clock.
     package var accessTokenExpires: Int64
     package var refreshToken: Secret<String>?
 
@@ -36,15 +36,14 @@ package struct StoredTokens: Codable, Hashable, Sendable {
     }
 }
 
-/// Where tokens are kept between launches.
+/// The storage of tokens.
 package protocol TokenStorage: Sendable {
-    /// What is there now; `nil` if nothing.
+    /// The stored tokens; `nil` if there are none.
     func read() throws(StorageError) -> StoredTokens?
 
-    /// For changing what is there. Nobody else, in this process or another, changes it meanwhile; so of several that find the same
-    /// token too old only the first refreshes it, and the others find its successor.
-    /// - Parameter body: Gets what is stored now, read after everybody else was done. What it leaves is stored when it returns, and
-    ///   nothing is when it throws.
+    /// Changes the tokens under an exclusive lock over all tasks and processes. If several find the same token expired, only
+    /// the first refreshes it, and the others find the new one.
+    /// - Parameter body: Gets the tokens, read under the lock. They are stored when it returns, and not when it throws.
     func withExclusiveAccess<Value: Sendable>(
         _ body: @Sendable (inout StoredTokens?) async throws -> Value
     ) async throws -> Value
@@ -67,7 +66,7 @@ package struct FileTokenStorage: TokenStorage {
     package func withExclusiveAccess<Value: Sendable>(
         _ body: @Sendable (inout StoredTokens?) async throws -> Value
     ) async throws -> Value {
-        // Not a blocking lock: whoever has it may be waiting for the network.
+        // A blocking lock would block a thread while the holder waits for the network.
         var lock = try FileLock(tryLocking: "\(path).lock")
         while lock == nil {
             try await Task.sleep(for: .milliseconds(20))

@@ -3,18 +3,18 @@
 
 import RelayProtocol
 
-/// How long things may take that a person waits for.
+/// Default time limits.
 enum Patience {
-    /// What a launch waits for its outcome, and anything for the directory.
+    /// The wait for a launch's outcome, and for the directory.
     static let standard = Duration.seconds(30)
-    /// How long a launch may be stored for a target that sleeps.
+    /// How long the relay stores a launch for a sleeping target.
     static let launchLife = Duration.seconds(5 * 60)
-    /// How long a message may be.
+    /// How long the relay stores a message for a sleeping target.
     static let messageLife = Duration.seconds(24 * 3_600)
 }
 
 extension Duration {
-    /// In whole milliseconds, as near as they go.
+    /// Whole milliseconds, clamped to the range of `Int64`.
     var milliseconds: Int64 {
         let (seconds, overflow) = components.seconds.multipliedReportingOverflow(by: 1_000)
         guard !overflow else { return components.seconds < 0 ? .min : .max }

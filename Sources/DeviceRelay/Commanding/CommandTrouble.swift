@@ -3,27 +3,27 @@
 
 import RelayProtocol
 
-/// Why a command was not sent, or did not succeed: what the errors of launches and of messages are made from.
+/// Why a command was not sent, or did not succeed. The errors of launches and messages are derived from it.
 enum CommandTrouble: Error {
     case invalidURI(LaunchURIError)
     case target(TargetError)
-    /// The platform has no such account, or was not started.
+    /// The platform has no such account, or has not started.
     case noAccount
-    /// The relay has not told what devices there are.
+    /// The relay has not listed the devices.
     case noDirectory(ConnectionState)
-    /// The content cannot be sent: too large, or not encodable.
+    /// The content cannot be sent: it is too large or not encodable.
     case content(any Error)
     case tooManyCommands(LimitExceeded)
     case storage(any Error)
     case refused(CommandRefusal)
-    /// Cancelled before it was sent.
+    /// The command was cancelled before it was sent.
     case withdrawn
-    /// It ended, and did not succeed.
+    /// The command ended without success.
     case outcome(CommandOutcome)
-    /// It has not ended in the time that the caller waits.
+    /// The command has not ended within the caller's time limit.
     case pending
-    /// The caller's task was cancelled; the command goes on.
+    /// The caller's task was cancelled; the command continues.
     case taskCancelled
-    /// The platform was shut down; the command goes on when it is started again.
+    /// The platform was shut down; the command continues after the next start.
     case shutDown
 }

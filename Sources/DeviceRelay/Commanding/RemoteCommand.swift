@@ -9,37 +9,38 @@ public import FoundationEssentials
 public import Foundation
 #endif
 
-/// A command that was submitted. It goes on by itself, whether anybody waits for it or not, also when this process ends and begins
-/// again; `platform.commands(for:)` finds it then.
+/// A submitted command. It proceeds independently of this value and survives a restart of the process:
+/// `platform.commands(for:)` then finds it.
 public struct RemoteCommand: Sendable, Identifiable {
-    /// Names it, in any process of this endpoint.
+    /// Identifies the command in all processes of this endpoint.
     public let id: CommandID
-    /// When its time is over, by the relay's clock: from then on no handler gets it.
+    /// When the command expires, by the relay's clock. Handlers do not get it afterwards.
     public let expiresAt: Date
-    /// The endpoint and app that it is for.
+    /// The endpoint and app of the target.
     public let target: RemoteSystemApp.ID
 
     let state: Observed<SentCommand.State>
     let endpoint: LocalEndpoint
 
-    /// How far it is, from now on: first what it is now, last how it ended. A slow reader misses steps in between, never the last one.
+    /// The progress: the current status, then each change, the final one last. A slow reader misses statuses in between, but
+    /// never the final one.
     public var statuses: Statuses { Statuses(state: state) }
 
-    /// How far it is now; `nil` while the relay has not taken it, and if it never will.
+    /// The current status; `nil` if the relay has not accepted the command.
     public var status: CommandStatus? { state.value.status }
 
-    /// Whether it has ended: `outcome` tells at once how.
+    /// Whether the command has ended. `outcome` then returns at once.
     public var isEnded: Bool { state.value.isEnded }
 
-    /// Who says how it ended; `nil` while it has not, and if it ended here before the relay took it.
+    /// Who attests the outcome; `nil` before there is one, and if the command ended here before the relay accepted it.
     public var attestation: OutcomeAttestation? {
         guard case .final(let final) = state.value else { return nil }
         return OutcomeAttestation(final)
     }
 
-    /// Waits until it has ended. Cancelling the task ends the waiting, not the command.
-    /// - Returns: The receipt, if the other side's handler took it.
-    /// - Throws: `RemoteLaunchError`, whose code says how it ended; `pending` if the task is cancelled or the platform shut down.
+    /// Waits for the end of the command. Cancelling the task ends the wait, not the command.
+    /// - Returns: The receipt, if the target's handler accepted the launch.
+    /// - Throws: `RemoteLaunchError` with the outcome as its code; `pending` if the task is cancelled or the platform shut down.
     public func outcome() async throws(RemoteLaunchError) -> LaunchReceipt {
         do throws(CommandTrouble) {
             let attestation = OutcomeAttestation(try await final())
@@ -49,8 +50,8 @@ public struct RemoteCommand: Sendable, Identifiable {
         }
     }
 
-    /// Asks that it be not handled any more. Its outcome tells whether that came in time.
-    /// - Throws: `RemoteLaunchError` with `storageFailed` if the wish cannot be stored.
+    /// Requests the cancellation of the command. `outcome` reports whether it came in time.
+    /// - Throws: `RemoteLaunchError` with `storageFailed` if the request cannot be stored.
     public func cancel() async throws(RemoteLaunchError) {
         do throws(CommandTrouble) {
             try await endpoint.cancel(id)
@@ -59,7 +60,7 @@ public struct RemoteCommand: Sendable, Identifiable {
         }
     }
 
-    /// How it ended, if well.
+    /// Waits for the end; throws unless the command succeeded.
     func final() async throws(CommandTrouble) -> CommandFinal {
         guard let state = await state.first(where: \.isEnded) else {
             throw Task.isCancelled ? .taskCancelled : .shutDown
@@ -73,14 +74,14 @@ public struct RemoteCommand: Sendable, Identifiable {
         }
     }
 
-    /// How far a command is, as it changes. Ends after the final status, or when the command was refused.
+    /// The statuses of a command. The sequence ends after the final status, or when the relay rejected the command.
     public struct Statuses: AsyncSequence, Sendable {
         let state: Observed<SentCommand.State>
 
-        /// Begins with the status of now.
+        /// Starts with the current status.
         public func makeAsyncIterator() -> Iterator { Iterator(state: state) }
 
-        /// Of one reader.
+        /// The iterator of one reader.
         public struct Iterator: AsyncIteratorProtocol {
             let state: Observed<SentCommand.State>
             private var seen: UInt64 = 0
@@ -88,7 +89,7 @@ public struct RemoteCommand: Sendable, Identifiable {
 
             init(state: Observed<SentCommand.State>) { self.state = state }
 
-            /// The newest status, once there is one that was not told; `nil` at the end.
+            /// The next status that differs from the last one; `nil` at the end.
             public mutating func next(isolation: isolated (any Actor)?) async -> CommandStatus? {
                 while let (value, revision) = await state.next(after: seen) {
                     seen = revision
@@ -99,21 +100,21 @@ public struct RemoteCommand: Sendable, Identifiable {
                 return nil
             }
 
-            /// The newest status, once there is one that was not told; `nil` at the end.
+            /// The next status that differs from the last one; `nil` at the end.
             public mutating func next() async -> CommandStatus? { await next(isolation: nil) }
         }
     }
 }
 
-/// The other side's handler took a launch.
+/// Confirms that the target's handler accepted a launch.
 public struct LaunchReceipt: Hashable, Sendable {
     /// The command.
     public let commandID: CommandID
-    /// The endpoint and app that took it, as its signature proves.
+    /// The endpoint and app that accepted the launch, proved by the receipt's signature.
     public let target: RemoteSystemApp.ID
-    /// When the target's endpoint signed the receipt, in the relay's time.
+    /// When the target's endpoint signed the receipt, by the relay's clock.
     public let signedAt: Date?
-    /// It was the fallback URI: nothing there took the URI itself.
+    /// Whether the fallback URI was launched: no app there accepts the URI itself.
     public internal(set) var isFallback = false
 
     init(commandID: CommandID, target: RemoteSystemApp.ID, signedAt: Date?) {
@@ -123,16 +124,16 @@ public struct LaunchReceipt: Hashable, Sendable {
     }
 }
 
-/// Who says how a command ended, and when they said it.
+/// Who attests the outcome of a command, and when.
 public struct OutcomeAttestation: Hashable, Sendable {
-    /// The target, whose endpoint has signed a receipt, or the relay, which signs none.
+    /// The target, whose endpoint signed a receipt, or the relay, which signs nothing.
     public let attestedBy: CommandAttestation
-    /// When the target signed, in the relay's time; `nil` of the relay's word.
+    /// When the target signed the receipt, by the relay's clock; `nil` for an outcome attested by the relay.
     public let signedAt: Date?
 
     init(_ final: CommandFinal) {
         attestedBy = final.attestedBy
-        // Its signature was checked when it came.
+        // The signature was checked when the receipt arrived.
         let receipt = final.receipt.flatMap { try? Unverified<CommandReceipt>(decoding: $0) }
         signedAt = receipt.map { Date(timeIntervalSince1970: Double($0.payload.time) / 1_000) }
     }

@@ -3,7 +3,8 @@
 
 public import RelayProtocol
 
-/// Why a launch did not succeed. The codes take up the original's `RemoteLaunchUriStatus`, and go on where that said `Unknown`.
+/// Why a launch did not succeed. The codes are those of the original's `RemoteLaunchUriStatus`, plus precise ones where
+/// the original reported `Unknown`.
 public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -15,43 +16,43 @@ public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// Something else.
+        /// Any other failure.
         public static let unknown = Code(.unknown)
-        /// The app that was named is not there.
+        /// The named app is not published.
         public static let appUnavailable = Code(.appUnavailable)
-        /// No app there takes such a URI, or the one that got it does not support it.
+        /// No app there accepts such a URI, or the app that received it does not support it.
         public static let protocolUnavailable = Code(.protocolUnavailable)
-        /// There is no such device.
+        /// The device is unknown.
         public static let remoteSystemUnavailable = Code(.remoteSystemUnavailable)
         /// The command is larger than the limit.
         public static let valueSetTooLarge = Code(.valueSetTooLarge)
-        /// This device's system does not allow it.
+        /// This device's system does not permit it.
         public static let deniedByLocalSystem = Code(.deniedByLocalSystem)
-        /// The other device, its person or its policy declined.
+        /// The other device, its user or its policy declined the launch.
         public static let deniedByRemoteSystem = Code(.deniedByRemoteSystem)
-        /// The text is no URI that can be launched.
+        /// The text is not a URI that can be launched.
         public static let invalidURI = Code(.invalidURI)
-        /// Several apps there take such a URI, and nothing says which: prefer one.
+        /// Several apps there accept such a URI, and none is preferred. Name a preferred app.
         public static let ambiguous = Code(.ambiguous)
-        /// Only an endpoint that nobody has confirmed could take it.
+        /// Only an unconfirmed endpoint could accept it.
         public static let notConfirmed = Code(.notConfirmed)
-        /// The app there tried, and failed.
+        /// The app there failed to open it.
         public static let failed = Code(.failed)
-        /// It has not run and will not: its time was over.
+        /// The launch expired. It did not run and will not run.
         public static let expired = Code(.expired)
-        /// It has not run and will not: it was cancelled.
+        /// The launch was cancelled. It did not run and will not run.
         public static let cancelled = Code(.cancelled)
-        /// It may have run, and is never run again.
+        /// The launch may have run. It will not run again.
         public static let indeterminate = Code(.indeterminate)
-        /// It has not ended yet; it goes on, and `commandID` names it.
+        /// The launch has not ended. It continues under `commandID`.
         public static let pending = Code(.pending)
-        /// The relay did not take it, so it has not run and will not.
+        /// The relay rejected the launch. It did not run and will not run.
         public static let notAccepted = Code(.notAccepted)
-        /// There is no connection to the relay that could tell which devices there are.
+        /// There is no connection to the relay, and the devices are not known.
         public static let relayUnavailable = Code(.relayUnavailable)
-        /// The platform has no such account, or was not started.
+        /// The platform has no such account, or has not started.
         public static let notSignedIn = Code(.notSignedIn)
-        /// The command cannot be stored, so it was not sent.
+        /// The launch could not be stored, so it was not sent.
         public static let storageFailed = Code(.storageFailed)
 
         /// The code's name.
@@ -60,11 +61,11 @@ public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
 
     /// The kind of failure.
     public let code: Code
-    /// What happened and what to do. Holds no URI.
+    /// What happened and what to do about it. It contains no URI.
     public let message: String
-    /// The command, if there is one by now.
+    /// The command, if it was created.
     public let commandID: CommandID?
-    /// What led to it, if there is more to say.
+    /// The underlying error, if it says more.
     public let cause: (any Error)?
 
     init(_ code: Code, _ message: String, commandID: CommandID? = nil, cause: (any Error)? = nil) {
@@ -74,7 +75,7 @@ public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
         self.cause = cause
     }
 
-    /// Code and message.
+    /// The code and the message.
     public var description: String { "\(code): \(message)" }
 }
 
@@ -141,7 +142,7 @@ extension CommandRefusal {
 }
 
 extension CommandOutcome {
-    /// What a launch's caller is told of an outcome that is no success. The documentation's outcome table says the same.
+    /// The launch error of an outcome without success. The outcome table of the documentation is the same.
     var launchError: (RemoteLaunchError.Code, String) {
         switch self {
         case .succeeded: (.unknown, "it succeeded")

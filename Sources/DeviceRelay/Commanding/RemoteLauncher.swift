@@ -9,18 +9,18 @@ public import FoundationEssentials
 public import Foundation
 #endif
 
-/// What a launch may do beside opening its URI.
+/// The options of a launch.
 public struct RemoteLauncherOptions: Hashable, Sendable {
-    /// What to open if nothing on the device takes the URI, for example a web page.
+    /// The URI to launch if no app on the device accepts the original one, for example a web page.
     public var fallbackURI: URL?
-    /// The apps that should take it, the most preferred first; at most 64.
+    /// The app ids that are preferred, the most preferred first; at most 64.
     public var preferredAppIDs: [String]
-    /// How long it waits for a device that is not there; 5 min unless set, 28 days at most.
+    /// How long the relay stores the launch for a device that is not connected: 5 min by default, 28 days at most.
     public var timeToLive: Duration
-    /// How long `launch` waits for the outcome; 30 s unless set.
+    /// How long `launch` waits for the outcome: 30 s by default.
     public var timeout: Duration
 
-    /// The options of a launch.
+    /// Creates options.
     public init(
         fallbackURI: URL? = nil,
         preferredAppIDs: [String] = [],
@@ -34,20 +34,20 @@ public struct RemoteLauncherOptions: Hashable, Sendable {
     }
 }
 
-/// Launches URIs on the person's other devices.
+/// Launches URIs on the user's other devices.
 public struct RemoteLauncher: Sendable {
     let platform: ConnectedDevicesPlatform
 
-    /// A launcher of a platform.
+    /// Creates a launcher for a platform.
     public init(_ platform: ConnectedDevicesPlatform) {
         self.platform = platform
     }
 
-    /// Launches a URI, and returns when the handler on the other side has taken it. If nothing there takes the URI, the fallback is tried the
-    /// same way.
-    /// - Returns: The receipt, which the other side has signed.
-    /// - Throws: `RemoteLaunchError`. After `pending` the launch goes on by itself: `RemoteLaunchError.commandID` names it, and
-    ///   `platform.commands(for:)` finds it. Cancelling the task ends the waiting only.
+    /// Launches a URI, and returns when the target's handler has accepted it. If no app there accepts the URI, the fallback
+    /// is tried in the same way.
+    /// - Returns: The receipt, signed by the target.
+    /// - Throws: `RemoteLaunchError`. After `pending` the launch continues: `RemoteLaunchError.commandID` identifies it, and
+    ///   `platform.commands(for:)` finds it. Cancelling the task ends only the wait.
     public func launch(
         _ uri: URL,
         on request: RemoteSystemConnectionRequest,
@@ -65,9 +65,9 @@ public struct RemoteLauncher: Sendable {
         }
     }
 
-    /// Stores a launch, which goes on by itself from then on, and returns at once. If the fallback is needed is seen by what the device
-    /// publishes; only `launch` also tries it when the app there says that it does not support the URI.
-    /// - Throws: `RemoteLaunchError`, if it could not be stored or nothing can take it.
+    /// Stores a launch, which then proceeds independently, and returns at once. The published schemes decide whether the
+    /// fallback is used; only `launch` also tries it after the app there reported that it does not support the URI.
+    /// - Throws: `RemoteLaunchError` if the launch could not be stored or no app can accept it.
     public func submit(
         _ uri: URL,
         on request: RemoteSystemConnectionRequest,

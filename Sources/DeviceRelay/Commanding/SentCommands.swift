@@ -3,33 +3,33 @@
 
 import RelayProtocol
 
-/// The commands of this endpoint that have not ended, and which of them are on their way to the relay. Other processes of the
-/// endpoint send commands too; what they have stored before in the same lane is sent first here as well, since the same bytes may be
-/// sent any number of times, but never out of order.
+/// The open commands of this endpoint, and which of them are being sent to the relay. Other processes of the endpoint
+/// send commands too. Their earlier commands in the same lane are sent first here as well: the relay accepts repeated
+/// bytes, but a lane must stay in order.
 struct SentCommands {
-    /// To be done for one command, in order.
+    /// An action for one command. Steps are performed in order.
     struct Step: Hashable {
         let id: CommandID
         let action: SentCommand.Action
     }
 
     private var rows: [CommandID: SentCommand] = [:]
-    /// `nil` without a connection, and until what is stored was read for a new one.
+    /// `nil` without a connection, and until the stored commands have been read for a new one.
     private var sending: CommandSending?
-    /// Until then, those that have come since the connection did: what was read may not hold them.
+    /// Commands added since the connection was opened and before `begin`. The stored commands may not include them.
     private var added: [CommandID]?
 
     subscript(id: CommandID) -> SentCommand? { rows[id] }
 
     mutating func disconnected() { (sending, added) = (nil, nil) }
 
-    /// Whether a command that is added gets its turn on the present connection.
+    /// Whether an added command is sent on the current connection.
     var isConnected: Bool { sending != nil }
 
-    /// There is a new connection, for which what is stored will be read.
+    /// Starts a connection. The caller then reads the stored commands.
     mutating func connected() { (sending, added) = (nil, []) }
 
-    /// This is what is stored without an end. Nothing is done if the connection that it was read for is lost.
+    /// Starts to send the stored open commands. It does nothing if the connection was lost in the meantime.
     mutating func begin(_ stored: [SentCommand]) -> [Step] {
         guard let added else { return [] }
         self.added = nil
@@ -42,8 +42,8 @@ struct SentCommands {
         return first.flatMap { input($0) { $0.connected() } }
     }
 
-    /// A command is stored.
-    /// - Parameter others: Those before it in its lane that the relay has not answered yet, also those of other processes.
+    /// Adds a stored command.
+    /// - Parameter others: Earlier commands in its lane that the relay has not answered, including those of other processes.
     mutating func add(_ command: SentCommand, behind others: [SentCommand]) -> [Step] {
         (others + [command]).flatMap { command -> [Step] in
             guard rows[command.command.id] == nil else { return [] }
@@ -53,7 +53,7 @@ struct SentCommands {
         }
     }
 
-    /// A command that another process has sent, and that something is heard of.
+    /// Adds a command of another process after a message about it arrived.
     mutating func adopt(_ command: SentCommand) {
         if rows[command.command.id] == nil { keep(command) }
     }
@@ -63,10 +63,10 @@ struct SentCommands {
         added?.append(command.command.id)
     }
 
-    /// What is stored of a command is not what this process knew.
+    /// Replaces the state of a command that another process has changed.
     mutating func replace(_ command: SentCommand) { rows[command.command.id] = command }
 
-    /// Something happened to a command.
+    /// Passes an event to a command.
     mutating func input(_ id: CommandID, _ body: (inout SentCommand) -> [SentCommand.Action]) -> [Step] {
         guard var row = rows[id] else { return [] }
         let actions = body(&row)
@@ -74,16 +74,16 @@ struct SentCommands {
         return actions.map { Step(id: id, action: $0) }
     }
 
-    /// The owner has signed a command anew.
+    /// Replaces a command that the owner has signed again.
     mutating func signedAnew(_ command: CommandDescriptor) -> [Step] {
         let isCurrent = sending?.isCurrent(command) ?? false
         return input(command.id) { $0.signedAnew(command, sending: isCurrent) }
     }
 
-    /// The app was told the end of a command.
+    /// Removes a command whose end was reported to the app.
     mutating func remove(_ id: CommandID) { rows[id] = nil }
 
-    /// The relay has answered, or the command has ended, and that is stored.
+    /// Continues the lane after the relay's answer, or the end of the command, is stored.
     mutating func answered(_ id: CommandID) -> [Step] {
         guard let row = rows[id] else { return [] }
         guard let next = sending?.answered(row.command) else { return [] }

@@ -4,16 +4,16 @@
 public import RelayProtocol
 
 extension ConnectedDevicesPlatform {
-    /// Sends one message to an app service and returns its one answer: the original's `sendStatelessMessageAsync`. Unlike a connection, it is
-    /// kept for a device that sleeps, and reaches the service at most once.
+    /// Sends one message to an app service and returns its answer: the original's `sendStatelessMessageAsync`. Unlike a
+    /// request on a connection, the message is stored for a sleeping device, and reaches the service at most once.
     /// - Parameters:
-    ///   - message: At most about 256 KiB encoded, as is the answer.
+    ///   - message: At most about 256 KiB encoded; the answer has the same limit.
     ///   - service: The service, and the app that offers it.
-    ///   - request: The device or app it is on.
-    ///   - appID: The app that calls, as the service is told; `nil` stands for the app of this platform, if it has exactly one.
-    ///   - timeToLive: How long it waits for a device that is not there; 24 h unless set, 28 days at most.
-    ///   - timeout: How long to wait for the answer. Cancelling the task ends the waiting, too; the message goes on by itself.
-    /// - Throws: `AppServiceError`; `timedOut` if there is no answer yet.
+    ///   - request: The device or app that offers the service.
+    ///   - appID: The calling app, as the service sees it; `nil` for this platform's app, if it has exactly one.
+    ///   - timeToLive: How long the relay stores the message for a device that is not connected: 24 h by default, 28 days at most.
+    ///   - timeout: The time limit of the wait for the answer. Cancelling the task ends the wait, too; the message proceeds.
+    /// - Throws: `AppServiceError`; `timedOut` if there is no answer in time.
     public func sendStatelessMessage(
         _ message: ValueSet,
         to service: AppServiceInfo,
@@ -37,7 +37,7 @@ extension ConnectedDevicesPlatform {
         return try await command.answer()
     }
 
-    /// Stores a message, which goes on by itself from then on, and returns at once.
+    /// Stores a message, which then proceeds independently, and returns at once.
     package func submitStatelessMessage(
         _ message: ValueSet,
         to service: AppServiceInfo,
@@ -58,7 +58,7 @@ extension ConnectedDevicesPlatform {
 }
 
 extension RemoteCommand {
-    /// Waits for what the service answered to a message.
+    /// Waits for the service's answer to a message.
     package func answer() async throws(AppServiceError) -> ValueSet {
         do throws(CommandTrouble) {
             let final = try await final()

@@ -5,8 +5,8 @@ import RelayProtocol
 import Synchronization
 
 extension ConnectedDevicesPlatform {
-    /// Finds what a request means in the directory of its account; or, if it names none, of whichever knows the target. If the relay has not told
-    /// which devices there are, waits for that.
+    /// Resolves a request in the directory of its account, or if it names no account, of any account that knows the target.
+    /// If the relay has not listed the devices yet, it waits for that.
     func resolve<Target: Sendable>(
         _ request: RemoteSystemConnectionRequest,
         within patience: Duration,
@@ -21,7 +21,7 @@ extension ConnectedDevicesPlatform {
             do throws(TargetError) {
                 return (endpoint, try find(directory(of: endpoint)))
             } catch {
-                // The most telling one: another account may not know the device at all.
+                // The most specific error: another account may not know the device at all.
                 if failure == nil || failure == .remoteSystemUnavailable { failure = error }
             }
         }
@@ -45,6 +45,6 @@ extension ConnectedDevicesPlatform {
 }
 
 extension LocalEndpoint.Link {
-    /// Nothing will come by itself.
+    /// Whether the connection cannot recover without the app.
     var isStopped: Bool { state.phase == .stopped && state.problem != nil }
 }

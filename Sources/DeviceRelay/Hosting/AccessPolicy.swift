@@ -3,8 +3,8 @@
 
 import RelayProtocol
 
-/// What an app takes from whom, before it is asked itself: launches of web pages from every device of the account; everything else only
-/// from known devices. Of launches it takes those of the schemes that it declares.
+/// The requests that an app accepts before its handlers run: launches of web pages from all devices of the account, and
+/// everything else only from known devices. Launches must have a scheme that the app declares.
 enum AccessPolicy {
     static let openSchemes: Set<String> = ["http", "https"]
 

@@ -4,7 +4,7 @@
 import RelayProtocol
 import Synchronization
 
-/// Hands a command to the app that it is for.
+/// Runs the app's handler for a command.
 enum CommandHandling {
     static func run(
         _ body: CommandBody,
@@ -15,7 +15,7 @@ enum CommandHandling {
     ) async -> (CommandOutcome, ValueSet?) {
         switch body {
         case .launch(let launch):
-            // What it declares may have changed since the launch came.
+            // The declared schemes may have changed since the launch arrived.
             guard let launching = app.launching, launching.schemes.contains(launch.uri.scheme) else { return (.unsupported, nil) }
             let request = LaunchRequest(
                 uri: launch.uri,
@@ -62,7 +62,7 @@ extension CommandOutcome {
 }
 
 extension CommandReceipt {
-    /// A reason cut to what a receipt holds.
+    /// A reason, cut to the limit of a receipt.
     fileprivate static func reason(_ text: String) -> String {
         var reason = text
         if reason.utf8.count > 4 * maximumReasonBytes { reason = String(reason.prefix(maximumReasonBytes)) }

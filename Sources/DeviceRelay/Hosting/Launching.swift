@@ -3,34 +3,36 @@
 
 public import RelayProtocol
 
-/// Which launches an app takes, and what it does with them: the original's `LaunchUriProvider`.
+/// The launches that an app accepts, and their handler: the original's `LaunchUriProvider`.
 public struct Launching: Sendable {
-    /// What an app answers to a launch. Whoever launched is told just this.
+    /// The app's answer to a launch. The caller gets exactly this.
     public enum Result: Hashable, Sendable {
-        /// It took it.
+        /// The app has accepted the launch.
         case launched
-        /// It does not support this URI. The caller may try another app, or its fallback URI.
+        /// The app does not support this URI. The caller may try another app, or its fallback URI.
         case unsupported
-        /// It, or its person, does not want to. The reason is told to the caller: at most 1,024 bytes, and nothing secret.
+        /// The app or its user declined the launch. The caller sees the reason: at most 1,024 bytes, without secrets.
         case declined(reason: String)
-        /// It tried, and failed. The reason is told to the caller: at most 1,024 bytes, and nothing secret.
+        /// The app failed to open the URI. The caller sees the reason: at most 1,024 bytes, without secrets.
         case failed(reason: String)
 
-        /// It, or its person, does not want to, and gives no reason.
+        /// The app or its user declined the launch without a reason.
         public static let declined = Result.declined(reason: "")
     }
 
-    /// The URI schemes that it declares, in lower case. Only launches of these come, also those that name the app.
+    /// The declared URI schemes, in lower case. The handler gets only launches of these schemes, even if the caller names the app.
     public let schemes: [String]
-    /// Those of them for which it is the device's default: of several apps that declare a scheme, it is the one that is meant.
+    /// The schemes for which the app is the device's default: of several apps that declare a scheme, the default one gets the launch.
     public let defaultFor: Set<String>
     let handler: @Sendable (LaunchRequest) async throws -> Result
 
+    /// Creates a registration for launches.
     /// - Parameters:
-    ///   - schemes: The URI schemes that it declares.
-    ///   - defaultFor: Those of them for which it is the device's default.
-    ///   - handler: Runs for one launch at a time for each device and app that sends. It has 30 s, after which its task is
-    ///     cancelled and the outcome is `indeterminate`; `LaunchRequest.requestMoreTime` makes it 5 min. What it throws is a failure.
+    ///   - schemes: The URI schemes to declare.
+    ///   - defaultFor: The schemes for which the app is the device's default.
+    ///   - handler: Handles one launch at a time for each sending device and app. After 30 s its task is cancelled and the
+    ///     outcome is `indeterminate`; `LaunchRequest.requestMoreTime` extends this to 5 min. An error that it throws is a
+    ///     failure.
     public init(
         schemes: [String],
         defaultFor: Set<String> = [],
@@ -42,22 +44,22 @@ public struct Launching: Sendable {
     }
 }
 
-/// A launch that came for an app. It comes once, and never again, whatever happens meanwhile.
+/// A launch for an app. It is delivered at most once.
 public struct LaunchRequest: Sendable {
-    /// The URI. It came from elsewhere: open it only if its scheme is one that the app means.
+    /// The URI, chosen by the caller. Open it only if the app intends to support its scheme.
     public let uri: LaunchURI
-    /// What to open if the app does not support the URI.
+    /// The caller's alternative if the app does not support the URI.
     public let fallbackURI: LaunchURI?
-    /// The apps that the caller would like best, the most preferred first.
+    /// The app ids that the caller prefers, the most preferred first.
     public let preferredAppIDs: [String]
-    /// Who asks.
+    /// The caller.
     public let caller: AppServiceCaller
-    /// Whether the caller has cancelled since. What the handler answers still counts.
+    /// Whether the caller has cancelled the launch in the meantime. The handler's answer still counts.
     public var isCancelled: Bool { cancellation.isCancelled }
 
     let cancellation: RequestCancellation
     let extend: @Sendable () async -> Void
 
-    /// Gives the handler 5 min from its start instead of 30 s. Once; later calls change nothing.
+    /// Extends the handler's time from 30 s to 5 min after its start. Later calls have no effect.
     public func requestMoreTime() async { await extend() }
 }

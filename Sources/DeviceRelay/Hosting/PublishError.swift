@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// Why an app could not be published or withdrawn.
+/// Why an app was not published or withdrawn.
 public struct PublishError: Error, Sendable, CustomStringConvertible {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -13,21 +13,21 @@ public struct PublishError: Error, Sendable, CustomStringConvertible {
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// A field of the registration holds what it may not.
+        /// A field of the registration is invalid.
         public static let invalidRegistration = Code(.invalidRegistration)
-        /// The registration, or all of this endpoint together, is larger than a limit.
+        /// The registration, or all registrations of this endpoint together, exceed a limit.
         public static let limitExceeded = Code(.limitExceeded)
         /// Another process hosts with this storage directory.
         public static let endpointInUse = Code(.endpointInUse)
-        /// The relay was not told.
+        /// The relay did not get the registration.
         public static let relayUnavailable = Code(.relayUnavailable)
-        /// The platform has no such account, or was not started.
+        /// The platform has no such account, or has not started.
         public static let notSignedIn = Code(.notSignedIn)
-        /// The relay did not take it.
+        /// The relay rejected the registration.
         public static let refused = Code(.refused)
-        /// The storage directory cannot be used.
+        /// The storage directory is not usable.
         public static let storageFailed = Code(.storageFailed)
-        /// Nobody waits for it any more. It may still be published.
+        /// The task was cancelled. The app may still be published.
         public static let cancelled = Code(.cancelled)
 
         /// The code's name.
@@ -36,7 +36,7 @@ public struct PublishError: Error, Sendable, CustomStringConvertible {
 
     /// The kind of failure.
     public let code: Code
-    /// What it is and what to do about it.
+    /// What happened and what to do about it.
     public let message: String
 
     init(_ code: Code, _ message: String) {
@@ -61,6 +61,6 @@ public struct PublishError: Error, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Code and message.
+    /// The code and the message.
     public var description: String { "\(code): \(message)" }
 }

@@ -3,20 +3,20 @@
 
 import RelayProtocol
 
-/// An app as other devices see it, and what it does for them. A value: publishing it again replaces it as a whole.
+/// An app as other devices see it, with its handlers. It is a value: publishing a new one replaces the old one as a whole.
 public struct RemoteSystemAppRegistration: Sendable {
-    /// Names the app on every device, for example in reverse DNS form: 1 to 256 characters of visible ASCII.
+    /// Identifies the app on all devices, for example in reverse DNS form: 1 to 256 visible ASCII characters.
     public var appID: String
-    /// The name for people; at most 64 characters, and may be empty.
+    /// The display name: at most 64 characters; may be empty.
     public var displayName: String
-    /// What the app tells of itself; at most 32.
+    /// Attributes for other devices; at most 32.
     public var attributes: [String: String]
-    /// What it does when a URI is launched; `nil` if it takes none.
+    /// The handler of launches; `nil` if the app accepts none.
     public var launching: Launching?
-    /// The app services that it offers; at most 32.
+    /// The app services; at most 32.
     public var services: [Service]
 
-    /// An app.
+    /// Creates a registration.
     public init(
         appID: String,
         displayName: String = "",
@@ -31,7 +31,7 @@ public struct RemoteSystemAppRegistration: Sendable {
         self.services = services
     }
 
-    /// What others are told of it.
+    /// The published content.
     func content(version: UInt64, account: String, endpoint: EndpointID) -> AppRegistration {
         AppRegistration(
             version: version,

@@ -12,7 +12,8 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The person's devices as an app has them: its accounts, the devices of each, what it asks of them, and what it does for them.
+/// The entry point of the SDK: the accounts of an app, the devices of each account, the requests to them, and the apps
+/// that this device hosts.
 ///
 /// ```swift
 /// let platform = ConnectedDevicesPlatform(settings: settings, accessTokens: tokens)
@@ -20,8 +21,8 @@ import Foundation
 /// try await platform.start()
 /// ```
 ///
-/// All of it may be used from any task. It keeps connected by itself from `start` to `shutdown`; a process has one platform for a
-/// storage directory, and several processes may share one.
+/// Its methods may be called from any task. It stays connected from `start` to `shutdown`. A process has one platform for
+/// each storage directory, and several processes may share a directory.
 public final class ConnectedDevicesPlatform: Sendable {
     enum Phase {
         case idle
@@ -33,7 +34,7 @@ public final class ConnectedDevicesPlatform: Sendable {
         var phase = Phase.idle
         var isSuspended = false
         var endpoints: [String: LocalEndpoint] = [:]
-        /// Hosted before their account's endpoint was there.
+        /// Apps that were hosted before their account's endpoint existed.
         var hosted: [String: [RemoteSystemAppRegistration]] = [:]
         var hostLock: StorageDirectory.HostLock?
     }
@@ -41,22 +42,22 @@ public final class ConnectedDevicesPlatform: Sendable {
     package let settings: ConnectedDevicesPlatformSettings
     let accessTokens: any AccessTokenProvider
     let state = Mutex(State())
-    /// The devices of each account, by the app's id of it.
+    /// The devices of each account, by the app's id of the account.
     package let directories = Observed<[String: DeviceDirectory]>([:])
 
-    /// A platform. Nothing happens before `start`.
+    /// Creates a platform. It does nothing before `start`.
     /// - Parameters:
-    ///   - settings: Its relay, its storage, and what this device is called.
-    ///   - accessTokens: Where access tokens come from: `JoinLinkAccessTokenProvider`, or the app's own.
+    ///   - settings: The relay, the storage directory, and the description of this device.
+    ///   - accessTokens: The source of access tokens: `JoinLinkAccessTokenProvider`, or the app's own provider.
     public init(settings: ConnectedDevicesPlatformSettings, accessTokens: any AccessTokenProvider) {
         self.settings = settings
         self.accessTokens = accessTokens
     }
 
-    // MARK: Life
+    // MARK: Lifecycle
 
-    /// Opens the storage and begins to connect the accounts that are there. It never waits for the network: see `connectionStates(for:)`.
-    /// Again, it changes nothing.
+    /// Opens the storage and starts to connect the stored accounts. It does not wait for the network: see
+    /// `connectionStates(for:)`. A second call has no effect.
     /// - Throws: `PlatformError`: `storageFailed`, `invalidSettings`, `endpointInUse` if an app is hosted and another process hosts already,
     ///   `shutDown`.
     public func start() async throws(PlatformError) {
@@ -77,7 +78,7 @@ public final class ConnectedDevicesPlatform: Sendable {
                 return Array(state.endpoints.values)
             }
             for endpoint in endpoints { await begin(endpoint) }
-            // Watchers see that there is nothing to wait for.
+            // Without accounts, watchers can finish their enumeration at once.
             if endpoints.isEmpty { directories.update { _ in } }
         } catch {
             throw PlatformError(error)
@@ -99,17 +100,17 @@ public final class ConnectedDevicesPlatform: Sendable {
         )
     }
 
-    /// Hosts what is to be hosted, then connects.
+    /// Hosts the apps of an endpoint, then connects it.
     func begin(_ endpoint: LocalEndpoint) async {
         let (apps, isSuspended) = state.withLock { (($0.hosted.removeValue(forKey: endpoint.account.id) ?? []), $0.isSuspended) }
         for app in apps { await endpoint.host(app) }
         if !isSuspended { await endpoint.start() }
     }
 
-    /// Disconnects all accounts, until `resume`: other devices see this one as suspended, and what they send waits at the relay as long as it
-    /// lives. Nothing wakes this device. Commands that are being handled go on. App
-    /// service connections, of both directions, are closed: nothing would pass over them any more. For apps that go to the background;
-    /// returns within seconds.
+    /// Disconnects all accounts until `resume`, for apps that go to the background. It returns within seconds.
+    ///
+    /// Other devices see this one as suspended. Commands for it wait at the relay until they expire, and no wake is sent.
+    /// Running command handlers continue. App service connections in both directions are closed.
     public func suspend() async {
         let endpoints = state.withLock { state in
             state.isSuspended = true
@@ -120,7 +121,7 @@ public final class ConnectedDevicesPlatform: Sendable {
         }
     }
 
-    /// Connects again after `suspend`, or after something that `connectionStates(for:)` says was in the way is mended.
+    /// Connects again after `suspend`, or after the app has resolved a problem of `connectionStates(for:)`.
     public func resume() async {
         let endpoints = state.withLock { state in
             state.isSuspended = false
@@ -129,13 +130,14 @@ public final class ConnectedDevicesPlatform: Sendable {
         for endpoint in endpoints { await endpoint.start() }
     }
 
-    /// The device has another network. Whoever knows says so, and nothing waits for a time-out. (Apple systems: `NWPathMonitor`.)
+    /// Reconnects at once after a change of the network, without waiting for a timeout. Call it from a network monitor (on
+    /// Apple systems `NWPathMonitor`).
     public func networkChanged() async {
         for endpoint in state.withLock({ Array($0.endpoints.values) }) { await endpoint.networkChanged() }
     }
 
-    /// Ends everything: connections, tasks, files. Other devices see this one shut down. Handlers that are at work are cancelled, and
-    /// their commands end as `indeterminate`, since nobody can know how far they came.
+    /// Ends all connections and tasks, and closes all files. Other devices see this one as shut down. Running handlers are
+    /// cancelled, and their commands end as `indeterminate`, because it is unknown how far they came.
     public func shutdown() async {
         let endpoints = state.withLock { state in
             defer { state = State(phase: .shutDown, hostLock: state.hostLock) }
@@ -148,10 +150,10 @@ public final class ConnectedDevicesPlatform: Sendable {
         directories.finish()
     }
 
-    /// Starts, runs until the task is cancelled, and shuts down: for a service group.
+    /// Starts the platform, runs until the task is cancelled, and shuts the platform down. For a service group.
     public func run() async throws {
         try await start()
-        // Ends by cancellation only.
+        // Only a cancellation ends this wait.
         _ = await Observed(()).next(after: 1)
         await shutdown()
     }
@@ -161,21 +163,21 @@ public final class ConnectedDevicesPlatform: Sendable {
     /// The accounts of the platform.
     public var accounts: ConnectedDevicesAccountManager { ConnectedDevicesAccountManager(platform: self) }
 
-    /// Whether an account is connected to its relay, and if not, why: first as it is now, then as it changes. Ends when the account is
-    /// removed or the platform shut down, and at once if there is no such account.
+    /// The connection states of an account: the current one, then each change. The sequence ends when the account is removed
+    /// or the platform shuts down, and is empty for an unknown account.
     public func connectionStates(for account: ConnectedDevicesAccount) -> ConnectionStates {
         ConnectionStates(link: state.withLock { $0.endpoints[account.id] }?.link)
     }
 
-    /// What runs for an account, so that tests see it go.
+    /// The running endpoint of an account, so that tests can observe its release.
     package func running(_ account: ConnectedDevicesAccount) -> AnyObject? { endpoint(of: account.id) }
 
     func endpoint(of accountID: String) -> LocalEndpoint? { state.withLock { $0.endpoints[accountID] } }
 
     // MARK: Hosting
 
-    /// Takes commands for apps from now on, without telling other devices of them: what was published before stays so. An app calls this
-    /// before `start`, so that what waits for it finds its handlers.
+    /// Accepts commands for apps without publishing them: earlier publications remain as they are. Call it before `start`, so
+    /// that commands that wait at the relay find their handlers.
     public func host(_ apps: RemoteSystemAppRegistration..., for account: ConnectedDevicesAccount) {
         let endpoint = state.withLock { state -> LocalEndpoint? in
             guard let endpoint = state.endpoints[account.id] else {
@@ -188,23 +190,22 @@ public final class ConnectedDevicesPlatform: Sendable {
         for app in apps { endpoint.loop.execute { endpoint.assumeIsolated { $0.host(app) } } }
     }
 
-    /// Tells the account's other devices of apps, and takes commands for them from now on. Returns when the relay has all of them; they
-    /// are published again by themselves on every new connection.
-    /// - Throws: `PublishError`; `cancelled` if the task is cancelled, and then they are still published as soon as there is a
-    ///   connection.
+    /// Publishes apps to the account's other devices, and accepts commands for them. It returns when the relay has stored all
+    /// of them. Each new connection publishes them again.
+    /// - Throws: `PublishError`; `cancelled` if the task is cancelled. The apps are then still published once there is a connection.
     public func publish(_ apps: RemoteSystemAppRegistration..., for account: ConnectedDevicesAccount) async throws(PublishError) {
         guard let endpoint = endpoint(of: account.id) else {
             throw PublishError(.notSignedIn, "the platform has no account \(account.id), or was not started")
         }
         try lockForHost()
-        // All of them first: what waits for the second must not find that only the first is there.
+        // All apps are hosted before the first is published, because waiting commands may be for any of them.
         for app in apps { await endpoint.host(app) }
         for app in apps { await endpoint.publish(app) }
         for app in apps { try await endpoint.published(app.appID).get() }
     }
 
-    /// Withdraws an app: other devices do not see it any more.
-    /// - Throws: `PublishError`; `relayUnavailable` if the relay was not told.
+    /// Withdraws an app: other devices no longer see it.
+    /// - Throws: `PublishError`; `relayUnavailable` if the relay did not confirm it.
     public func unpublish(appID: String, for account: ConnectedDevicesAccount) async throws(PublishError) {
         guard let endpoint = endpoint(of: account.id) else {
             throw PublishError(.notSignedIn, "the platform has no account \(account.id), or was not started")
@@ -227,8 +228,7 @@ public final class ConnectedDevicesPlatform: Sendable {
 
     // MARK: Commands
 
-    /// The commands of an account that are kept: those that have not ended, also from before this process began, and the latest that
-    /// have.
+    /// The stored commands of an account: all open ones, including those of earlier processes, and the latest finished ones.
     /// - Throws: `RemoteLaunchError`: `notSignedIn`, `storageFailed`.
     public func commands(for account: ConnectedDevicesAccount) async throws(RemoteLaunchError) -> [RemoteCommand] {
         guard let endpoint = endpoint(of: account.id) else { throw RemoteLaunchError(.noAccount) }
@@ -240,7 +240,7 @@ public final class ConnectedDevicesPlatform: Sendable {
     }
 }
 
-/// Starts a platform, runs a closure with it, and shuts it down, however the closure ends.
+/// Starts a platform, runs a closure with it, and shuts it down, also if the closure throws.
 nonisolated(nonsending) public func withConnectedDevicesPlatform<Result>(
     settings: ConnectedDevicesPlatformSettings,
     accessTokens: any AccessTokenProvider,

@@ -10,28 +10,29 @@ public import FoundationEssentials
 public import Foundation
 #endif
 
-/// What a platform needs to know: its relay, where it keeps its state, and what this device is called.
+/// The settings of a platform: its relay, its storage directory, and the description of this device.
 public struct ConnectedDevicesPlatformSettings: Sendable {
-    /// The relay's URL: scheme, host and port. Without TLS only on this machine, unless `allowsPlainHTTP` is set.
+    /// The relay's URL: scheme, host and port. Plain HTTP is limited to this machine unless `allowsPlainHTTP` is set.
     public var relay: URL
-    /// The relay's key, if it is known, as from a join link: it is then trusted by that key. Otherwise its certificate must be one
-    /// that this system trusts.
+    /// The id of the relay's key, for example from a join link. If it is set, this key authenticates the relay; otherwise the
+    /// relay needs a certificate that this system trusts.
     public var relayID: RelayID?
-    /// A directory of this app's own, for keys, tokens and commands. It is made if it is not there, and belongs to this user alone. Several
-    /// processes may use it side by side; of these, one at a time hosts.
+    /// A directory for keys, tokens and commands, for this app and user only. It is created if it does not exist. Several
+    /// processes may use it at the same time; one of them at a time may host.
     public var storageDirectory: URL
-    /// How this device presents itself to the person's other devices.
+    /// How other devices show this device.
     public var device: DeviceDescription
-    /// Whether a relay on another machine may be talked to without TLS. Off by default: then anybody on the way learns the access token.
+    /// Whether a relay on another machine may be used without TLS. The default is `false`: without TLS, anyone on the network
+    /// path can read the access token.
     public var allowsPlainHTTP = false
-    /// A PEM file of the authorities that the relay's certificate is checked with, in place of the system's: for a relay behind a private
-    /// authority. Not needed where the relay's key is pinned, as by a join link. By default the system's; on Linux those of the file that
-    /// the environment names in `SSL_CERT_FILE`, if it does.
+    /// A PEM file of the authorities that may sign the relay's certificate, instead of the system's, for a relay with a
+    /// private authority. A pinned relay key, as from a join link, does not need it. The default is the system's authorities;
+    /// on Linux those of the file in the environment variable `SSL_CERT_FILE`, if it is set.
     public var certificateAuthorities: URL? {
         get { if case .file(let url) = authorities { url } else { nil } }
         set { authorities = newValue.map { .file($0) } ?? .system }
     }
-    /// Where the platform logs. It never logs tokens, URIs or messages. By default nothing is logged.
+    /// The logger of the platform. Tokens, URIs and messages are never logged. The default logs nothing.
     public var logger = Logger(label: "device-relay", factory: { _ in SwiftLogNoOpLogHandler() })
 
     package var clock = PlatformClock.system
@@ -39,7 +40,7 @@ public struct ConnectedDevicesPlatformSettings: Sendable {
     package var systemKey = SystemKeyFile.shared
     package var authorities = TrustRoots.system
 
-    /// Settings for a relay at a URL.
+    /// Creates settings for a relay.
     public init(relay: URL, relayID: RelayID? = nil, storageDirectory: URL, device: DeviceDescription = .thisDevice) {
         self.relay = relay
         self.relayID = relayID
@@ -48,20 +49,20 @@ public struct ConnectedDevicesPlatformSettings: Sendable {
     }
 }
 
-/// How a device presents itself.
+/// How other devices show a device.
 public struct DeviceDescription: Hashable, Sendable {
-    /// The name that its person knows it by: 1 to 64 characters, none that controls a terminal or the writing direction.
+    /// The device's name: 1 to 64 characters, without characters that control a terminal or the writing direction.
     public var name: String
-    /// What sort of device it is; for display.
+    /// The kind of device; for display.
     public var kind: RemoteSystemKind
     /// The operating system.
     public var platform: RemoteSystemPlatform
-    /// Who made it, if that is known.
+    /// The manufacturer, if known.
     public var manufacturer: String?
-    /// Which model it is, if that is known.
+    /// The model, if known.
     public var model: String?
 
-    /// A device's description.
+    /// Creates a description.
     public init(
         name: String,
         kind: RemoteSystemKind,
@@ -76,7 +77,7 @@ public struct DeviceDescription: Hashable, Sendable {
         self.model = model
     }
 
-    /// What this process can tell of the device it runs on: the host's name and the operating system.
+    /// The description of this machine, with its host name and operating system.
     public static var thisDevice: DeviceDescription {
         #if os(iOS)
         let (kind, platform) = (RemoteSystemKind.phone, RemoteSystemPlatform.iOS)

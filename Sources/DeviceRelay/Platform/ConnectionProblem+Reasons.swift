@@ -3,14 +3,16 @@
 
 import RelayProtocol
 
-// In words, what the control channel says.
+// MARK: - Descriptions of disconnect reasons
 extension ConnectionProblem {
-    /// - Parameter tokenError: What the provider of tokens said, which knows best what to do about it.
+    /// - Parameter tokenError: The error of the token provider, whose advice takes precedence.
     init(_ reason: DisconnectReason, _ tokenError: AccessTokenError?) {
         switch reason {
         case .dialFailed(let failure): self.init(failure)
         case .noAccessToken(isTransient: true):
             self.init(.relayUnreachable, tokenError?.message ?? "no access token can be had at the moment; it is tried again")
+        case .noAccessToken(isTransient: false) where tokenError?.code == .endpointRevoked:
+            self.init(.endpointRevoked, tokenError?.message ?? "this device was revoked; remove the account and join again")
         case .noAccessToken(isTransient: false):
             self.init(.authenticationError, tokenError?.message ?? "there is no access token: sign in again")
         case .rejected(let rejected): self.init(rejected)
@@ -71,7 +73,7 @@ extension ConnectionProblem {
 }
 
 extension RemoteSystemWatcherError {
-    /// What a watcher is told of the same.
+    /// Converts a connection problem into the error for watchers.
     init(_ problem: ConnectionProblem) {
         let code: Code =
             switch problem.code {

@@ -7,29 +7,29 @@ public import FoundationEssentials
 public import Foundation
 #endif
 
-/// Whether an account is connected to its relay, and if not, why.
+/// The connection state of an account, with the problem if it is not connected.
 public struct ConnectionState: Hashable, Sendable, CustomStringConvertible {
-    /// Where the connection stands.
+    /// The phase of the connection.
     public enum Phase: Hashable, Sendable {
-        /// There is none, and none will be tried: before `start`, while suspended, or until the app mends what `problem` says.
+        /// Not connected, and no attempt is planned: before `start`, while suspended, or until the app resolves `problem`.
         case stopped
-        /// A token is being asked for, or the relay dialled.
+        /// Requests an access token, or connects to the relay.
         case connecting
-        /// The relay has let this endpoint in.
+        /// The relay has accepted this endpoint.
         case connected
-        /// It will be tried again by itself at this time.
+        /// Not connected. The next attempt starts at this time.
         case waiting(until: Date)
     }
 
-    /// Where the connection stands.
+    /// The phase of the connection.
     public let phase: Phase
-    /// What ended the last connection, or kept it from coming about; `nil` while connected, and before the first attempt.
+    /// Why the last connection ended or failed; `nil` while connected, and before the first attempt.
     public let problem: ConnectionProblem?
 
-    /// Whether the relay has let this endpoint in.
+    /// Whether the relay has accepted this endpoint.
     public var isConnected: Bool { phase == .connected }
 
-    /// In a few words.
+    /// A short description.
     public var description: String {
         switch phase {
         case .stopped: problem.map { "not connected: \($0.message)" } ?? "not connected"
@@ -40,7 +40,7 @@ public struct ConnectionState: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What is in the way of a connection to the relay.
+/// Why there is no connection to the relay.
 public struct ConnectionProblem: Error, Hashable, Sendable, CustomStringConvertible {
     /// The kind of problem.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -51,35 +51,35 @@ public struct ConnectionProblem: Error, Hashable, Sendable, CustomStringConverti
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// No network, no such host, or nobody answers there.
+        /// There is no network, the host name is unknown, or the host does not answer.
         public static let relayUnreachable = Code(.relayUnreachable)
-        /// Whoever answers cannot prove to be the relay that is meant.
+        /// The server could not prove that it is the intended relay.
         public static let relayNotTrusted = Code(.relayNotTrusted)
-        /// Whoever answers is no relay.
+        /// The server is not a relay.
         public static let notARelay = Code(.notARelay)
-        /// There is no access token, or the relay does not take it: the person has to sign in again.
+        /// There is no access token, or the relay rejects it: the user must sign in again.
         public static let authenticationError = Code(.authenticationError)
-        /// The relay has no account for this identity, or the endpoint belongs to another.
+        /// The relay has no account for this identity, or the endpoint belongs to another account.
         public static let accountUnknown = Code(.accountUnknown)
-        /// Another device of the account has shut this endpoint out, for ever.
+        /// Another device of the account has permanently revoked this endpoint.
         public static let endpointRevoked = Code(.endpointRevoked)
         /// Another process hosts with the same endpoint.
         public static let endpointInUse = Code(.endpointInUse)
         /// The account has too many endpoints, or this endpoint too many processes.
         public static let limitExceeded = Code(.limitExceeded)
-        /// Relay and SDK have no protocol version in common, or one of them breaks the protocol.
+        /// The relay and the SDK have no common protocol version, or one of them violates the protocol.
         public static let notCompatible = Code(.notCompatible)
-        /// The relay said that it restarts.
+        /// The relay announced a restart.
         public static let relayRestarting = Code(.relayRestarting)
-        /// The connection broke off or fell silent.
+        /// The connection broke or timed out.
         public static let connectionLost = Code(.connectionLost)
-        /// The device got another network.
+        /// The device's network changed.
         public static let networkChanged = Code(.networkChanged)
         /// The app suspended the platform.
         public static let suspended = Code(.suspended)
-        /// The relay did not let the endpoint in, for a reason of its own.
+        /// The relay rejected the endpoint for another reason.
         public static let refused = Code(.refused)
-        /// The storage directory cannot be used any more.
+        /// The storage directory is no longer usable.
         public static let storageFailed = Code(.storageFailed)
 
         /// The code's name.
@@ -88,7 +88,7 @@ public struct ConnectionProblem: Error, Hashable, Sendable, CustomStringConverti
 
     /// The kind of problem.
     public let code: Code
-    /// What it is and what to do about it.
+    /// What happened and what to do about it.
     public let message: String
 
     package init(_ code: Code, _ message: String) {
@@ -96,6 +96,6 @@ public struct ConnectionProblem: Error, Hashable, Sendable, CustomStringConverti
         self.message = message
     }
 
-    /// Code and message.
+    /// The code and the message.
     public var description: String { "\(code): \(message)" }
 }

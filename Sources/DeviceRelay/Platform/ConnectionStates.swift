@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Whether an account is connected, as it changes. Each iteration is independent, and begins with the state of now; what changed
-/// between two reads is passed over.
+/// The connection states of an account. Each iteration is independent and starts with the current state. States between
+/// two reads are skipped.
 public struct ConnectionStates: AsyncSequence, Sendable {
     let link: Observed<LocalEndpoint.Link>?
 
-    /// Begins with the state of now.
+    /// Starts with the current state.
     public func makeAsyncIterator() -> Iterator { Iterator(link: link) }
 
-    /// Of one reader.
+    /// The iterator of one reader.
     public struct Iterator: AsyncIteratorProtocol {
         let link: Observed<LocalEndpoint.Link>?
         private var seen: UInt64 = 0
@@ -17,7 +17,7 @@ public struct ConnectionStates: AsyncSequence, Sendable {
 
         init(link: Observed<LocalEndpoint.Link>?) { self.link = link }
 
-        /// The state, once it is another than the one that was told; `nil` at the end.
+        /// The next state that differs from the last one; `nil` at the end.
         public mutating func next(isolation: isolated (any Actor)?) async -> ConnectionState? {
             while let (value, revision) = await link?.next(after: seen) {
                 seen = revision
@@ -28,7 +28,7 @@ public struct ConnectionStates: AsyncSequence, Sendable {
             return nil
         }
 
-        /// The same.
+        /// The next state that differs from the last one; `nil` at the end.
         public mutating func next() async -> ConnectionState? { await next(isolation: nil) }
     }
 }

@@ -5,8 +5,8 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A value that changes, for any number of independent observers. An observer gets the newest value when it asks; what changed in
-/// between is passed over, so nothing queues up and nobody slow holds others up.
+/// A current value with any number of independent observers. An observer reads the newest value and skips values in
+/// between, so nothing queues up and a slow observer delays no other.
 package final class Observed<Value: Sendable>: Sendable {
     private struct State {
         var value: Value
@@ -17,7 +17,7 @@ package final class Observed<Value: Sendable>: Sendable {
     }
 
     private struct Waiter {
-        /// For which values it is woken, if it is not over.
+        /// The values that resume the wait. A final value and the time limit resume it, too.
         let isMet: @Sendable (Value) -> Bool
         let continuation: CheckedContinuation<Void, Never>
     }
@@ -30,10 +30,10 @@ package final class Observed<Value: Sendable>: Sendable {
 
     var value: Value { state.withLock { $0.value } }
 
-    /// Those whom the next change may wake: for tests.
+    /// The number of waiting tasks, for tests.
     var waiterCount: Int { state.withLock { $0.waiting.count } }
 
-    /// Changes the value, and wakes whoever waits for that.
+    /// Changes the value, and resumes the tasks whose condition it meets.
     func update(_ body: (inout Value) -> Void) {
         let met = state.withLock { state in
             body(&state.value)
@@ -45,7 +45,7 @@ package final class Observed<Value: Sendable>: Sendable {
         for waiter in met.values { waiter.continuation.resume() }
     }
 
-    /// The value is final.
+    /// Makes the current value final.
     func finish() {
         state.withLock { $0.isFinished = true }
         wake()
@@ -59,7 +59,7 @@ package final class Observed<Value: Sendable>: Sendable {
         for waiter in waiting.values { waiter.continuation.resume() }
     }
 
-    /// The value, once it is newer than the revision that was seen last; 0 stands for none.
+    /// Waits until the value is newer than a revision; 0 means none.
     /// - Returns: `nil` once the final value was seen, or the task is cancelled.
     func next(after seen: UInt64) async -> (value: Value, revision: UInt64)? { await next(after: seen, within: nil) { _ in true } }
 
@@ -94,10 +94,10 @@ package final class Observed<Value: Sendable>: Sendable {
         return nil
     }
 
-    /// The same, for no longer than a duration.
+    /// Waits with a time limit until the value fulfils a condition.
     func first(within duration: Duration, where isMet: @escaping @Sendable (Value) -> Bool) async -> Value? {
         let limit = TimeLimit()
-        // A loop's timer costs less than a task that sleeps. Nobody waits for longer than some thirty years.
+        // An event loop's timer is cheaper than a sleeping task. The delay is limited to some thirty years.
         let delay = TimeAmount.milliseconds(min(max(0, duration.milliseconds), 1 << 40))
         let timer = MultiThreadedEventLoopGroup.singleton.any().scheduleTask(in: delay) {
             limit.end()
@@ -108,7 +108,7 @@ package final class Observed<Value: Sendable>: Sendable {
     }
 
     /// Waits until the value fulfils a condition.
-    /// - Returns: The value; `nil` if it is final without that, or the task is cancelled.
+    /// - Returns: The value; `nil` if the value becomes final without it, or the task is cancelled.
     package func first(where isMet: @escaping @Sendable (Value) -> Bool) async -> Value? { await first(within: nil, where: isMet) }
 
     private func first(within limit: TimeLimit?, where isMet: @escaping @Sendable (Value) -> Bool) async -> Value? {
@@ -121,7 +121,7 @@ package final class Observed<Value: Sendable>: Sendable {
     }
 }
 
-/// Whether somebody has waited long enough.
+/// Whether the time limit of a wait has passed.
 private final class TimeLimit: Sendable {
     private let over = Atomic(false)
 

@@ -7,11 +7,11 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The clocks that a platform goes by, in milliseconds.
+/// The clocks of a platform, in milliseconds.
 package struct PlatformClock: Sendable {
-    /// Since 1970, as the device's own clock says.
+    /// The time since 1970, by the device's clock.
     package var wall: @Sendable () -> Int64
-    /// Goes on while the device sleeps, and never back.
+    /// A monotonic time that includes sleep.
     package var steady: @Sendable () -> Int64
 
     package init(wall: @escaping @Sendable () -> Int64, steady: @escaping @Sendable () -> Int64) {
@@ -19,7 +19,7 @@ package struct PlatformClock: Sendable {
         self.steady = steady
     }
 
-    /// The system's.
+    /// The clocks of the system.
     package static var system: PlatformClock {
         let start = ContinuousClock.now
         return PlatformClock(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Why the platform could not be started.
+/// Why the platform did not start.
 public struct PlatformError: Error, Sendable, CustomStringConvertible {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -11,13 +11,13 @@ public struct PlatformError: Error, Sendable, CustomStringConvertible {
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// The storage directory cannot be used.
+        /// The storage directory is not usable.
         public static let storageFailed = Code(.storageFailed)
         /// Another process hosts with the same storage directory.
         public static let endpointInUse = Code(.endpointInUse)
-        /// The settings name something that cannot be.
+        /// A setting is invalid.
         public static let invalidSettings = Code(.invalidSettings)
-        /// The platform was shut down; make another one.
+        /// The platform was shut down; create a new one.
         public static let shutDown = Code(.shutDown)
 
         /// The code's name.
@@ -26,7 +26,7 @@ public struct PlatformError: Error, Sendable, CustomStringConvertible {
 
     /// The kind of failure.
     public let code: Code
-    /// What it is and what to do about it.
+    /// What happened and what to do about it.
     public let message: String
 
     init(_ code: Code, _ message: String) {
@@ -54,6 +54,6 @@ public struct PlatformError: Error, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Code and message.
+    /// The code and the message.
     public var description: String { "\(code): \(message)" }
 }

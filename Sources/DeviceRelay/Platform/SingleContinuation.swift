@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-// What a task waits for on the paths that every call takes. It is resumed exactly once: builds for debugging check that, and the tests
-// with them; optimized ones save the check's allocation.
+// A continuation for frequent paths that is resumed exactly once. Debug builds check that; release builds save the
+// allocation of the check.
 
 #if DEBUG
 typealias SingleContinuation<Value> = CheckedContinuation<Value, Never>

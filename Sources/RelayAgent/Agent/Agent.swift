@@ -12,11 +12,11 @@ import Musl
 import Darwin
 #endif
 
-/// Makes this machine a device: opens what others launch, and answers their app services, until the process is told to stop.
+/// Makes this machine a device: opens URIs that other devices launch and answers their app service requests, until SIGINT or SIGTERM.
 package struct Agent: Sendable {
     var configurationPath: String?
 
-    /// - Parameter configurationPath: The settings; `nil` for `agent.yaml` in the home, if there is one.
+    /// - Parameter configurationPath: The settings file; `nil` for `agent.yaml` in the home directory, which may be missing.
     package init(configurationPath: String?) { self.configurationPath = configurationPath }
 
     package struct Event: AgentResult {
@@ -31,10 +31,10 @@ package struct Agent: Sendable {
         package var event: Kind
         package var app: String
         package var schemes: [String]?
-        /// Opened after a question.
+        /// The schemes that open after a question.
         package var ask: [String]?
         package var services: [String]?
-        /// The scheme of what was launched; the URI itself is told nobody but the program that opens it.
+        /// The scheme of the launched URI. Only the program that opens the URI gets the URI itself.
         package var scheme: String?
         package var from: Host.Event.Caller?
         package var answer: Answer?
@@ -56,11 +56,11 @@ package struct Agent: Sendable {
         }
     }
 
-    /// Returns when it is to stop.
+    /// Runs until SIGINT or SIGTERM.
     package func run(_ context: AgentContext) async throws {
         let file = ConfigurationFile(path: configurationPath, home: context.home)
         let configuration = try file.read()
-        // A program that ends early is no reason to end.
+        // A write to a program that has exited must not end the agent.
         signal(SIGPIPE, SIG_IGN)
         let reload = ReloadSignal()
         let output = HostOutput(console: context.console)
@@ -78,7 +78,7 @@ package struct Agent: Sendable {
                 try await session.platform.publish(app, for: session.account)
                 try output.print(Self.event(.ready, configuration, app))
                 for await _ in reload.arrivals {
-                    // The terminal that it was started in is gone: that is what the signal says then.
+                    // A closed terminal sends SIGHUP too. In that case the agent ends.
                     if context.console.isInteractive, isatty(2) != 1 { raise(SIGTERM) }
                     await change(to: file, duties, session, output, context.console)
                 }
@@ -90,7 +90,7 @@ package struct Agent: Sendable {
         await duties.running.ended()
     }
 
-    /// Settings that are not right leave everything as it was.
+    /// Applies the settings of a file. Invalid settings change nothing.
     private func change(
         to file: ConfigurationFile,
         _ duties: Duties,
@@ -115,7 +115,7 @@ package struct Agent: Sendable {
     }
 }
 
-/// What the agent does, whatever its settings are.
+/// The parts of the agent that outlive a change of the settings.
 private struct Duties: Sendable {
     let output: HostOutput
     let running: RunningPrograms

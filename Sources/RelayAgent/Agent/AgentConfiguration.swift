@@ -9,49 +9,49 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What the agent does for other devices: the settings in its file, checked.
+/// The checked settings of the agent: what it does for other devices.
 package struct AgentConfiguration: Hashable, Sendable {
     package static let appID = "org.device-relay.agent"
 
-    /// Launches.
+    /// The settings for launches.
     struct Opening: Hashable, Sendable {
-        /// Opened without a question.
+        /// Schemes that open without a question.
         var schemes = ["http", "https"]
-        /// Opened after a question.
+        /// Schemes that open after a question.
         var ask: [String] = []
-        /// What opens them; `nil` for the system's own way.
+        /// The program that opens URIs; `nil` for the system's default.
         var command: Program?
-        /// What says with exit code 0 that something may be opened; `nil` where the person at the terminal is asked.
+        /// The program that approves a launch with exit code 0; `nil` to ask at the terminal.
         var prompt: Program?
-        /// How many programs may run on at once that were started to open something; new devices have a quarter of them.
+        /// The maximum number of running programs that launches started. New devices share a quarter of it.
         var programs = 16
-        /// How many launches a minute are taken from one device that is known.
+        /// Launches a minute for each known device.
         var launchesPerMinute = 60
-        /// And from all devices together that are new.
+        /// Launches a minute for all new devices together.
         var newLaunchesPerMinute = 6
     }
 
-    /// The folder of the app service `files`.
+    /// The settings of the app service `files`.
     struct Files: Hashable, Sendable {
         var folder: String
-        /// `nil` for all devices that are known.
+        /// The devices that may read the folder; `nil` for all known devices.
         var devices: Set<SystemID>?
     }
 
     /// An app service that a program answers.
     struct ServiceConfiguration: Hashable, Sendable {
         enum Mode: String, Decodable, CaseIterable {
-            /// A program for each message.
+            /// One program run for each message.
             case once
-            /// A program for each connection.
+            /// One program run for each connection.
             case lines
         }
 
         var command: Program
         var mode = Mode.once
-        /// For each answer.
+        /// The time limit of each answer.
         var timeout = Duration.seconds(30)
-        /// `nil` for all devices that are known.
+        /// The devices that may call the service; `nil` for all known devices.
         var devices: Set<SystemID>?
     }
 
@@ -59,19 +59,19 @@ package struct AgentConfiguration: Hashable, Sendable {
     var open = Opening()
     var files: Files?
     var services: [String: ServiceConfiguration] = [:]
-    /// The variables that programs get besides the usual ones.
+    /// Names of environment variables that programs get in addition to the default ones.
     var environment: Set<String> = []
 
     package init() {}
 
-    /// Programs that it names and that cannot be started now.
+    /// The configured programs that do not exist now.
     var missingPrograms: [String] {
         let all = [open.command, open.prompt] + services.sorted { $0.key < $1.key }.map(\.value.command)
         return all.compactMap { $0 }.filter { !$0.isThere }.compactMap(\.arguments.first)
     }
 }
 
-// MARK: - As a file has it
+// MARK: - Decoding
 
 extension AgentConfiguration: Decodable {
     enum CodingKeys: String, CodingKey, CaseIterable { case name, open, files, services, environment }
@@ -109,7 +109,7 @@ extension AgentConfiguration: Decodable {
         try container.check(.services, self.services.count <= most, "has more than \(most) services")
     }
 
-    /// Services that need no setting, and the one that has its own.
+    /// Service names that the agent reserves: `ping` and `echo` need no settings, and `files` has its own.
     private static let builtIn: Set<String> = [PingService.name, EchoService.name, FileCalls.serviceName]
 }
 
@@ -118,7 +118,7 @@ extension AgentConfiguration.Opening: Decodable {
         case schemes, ask, command, prompt, programs, launchesPerMinute, newLaunchesPerMinute
     }
 
-    /// Those that are no place to go to, but a program for whatever opens them.
+    /// Schemes that the agent never opens: their URIs are programs for the application that opens them.
     static let neverOpened: Set<String> = ["javascript", "vbscript", "data"]
 
     init(from decoder: any Decoder) throws {
@@ -135,7 +135,8 @@ extension AgentConfiguration.Opening: Decodable {
         command = try container.program(.command)
         prompt = try container.program(.prompt)
         for (key, program) in [(CodingKeys.command, command), (.prompt, prompt)] {
-            // In the middle of a text it would be part of a language that somebody else's URI does not know of.
+            // Inside a longer text (such as a shell script) the URI could be read as code. It must be a whole argument or the value
+            // behind `=`.
             let isBad = program?.arguments.contains { $0.contains("{uri}") && $0 != "{uri}" && !$0.hasSuffix("={uri}") } ?? false
             try container.check(key, !isBad, "has {uri} within a text; it stands alone, or last behind =")
         }
@@ -183,7 +184,7 @@ extension AgentConfiguration.ServiceConfiguration: Decodable {
     }
 }
 
-/// A key that a person chose.
+/// A key of a dictionary whose keys the user chooses.
 struct AnyKey: CodingKey {
     var stringValue: String
     var intValue: Int? { nil }
@@ -193,7 +194,7 @@ struct AnyKey: CodingKey {
 }
 
 extension Decoder {
-    /// A container in which there is nothing that is not known: a setting with a slip of the pen must not be one that has no effect.
+    /// A container that rejects unknown keys, so that a misspelt setting is an error.
     fileprivate func container<Keys: CodingKey & CaseIterable>(
         strictlyKeyedBy keys: Keys.Type
     ) throws -> KeyedDecodingContainer<Keys> {
@@ -252,9 +253,9 @@ extension KeyedDecodingContainer {
     }
 }
 
-/// Paths as people write them.
+/// Paths as a user writes them.
 enum LocalPath {
-    /// With the home directory for `~`.
+    /// The path with a leading `~` replaced by the home directory.
     static func expanded(_ path: String) -> String {
         guard path == "~" || path.hasPrefix("~/") else { return path }
         let home = ProcessInfo.processInfo.environment["HOME"] ?? URL.homeDirectory.path

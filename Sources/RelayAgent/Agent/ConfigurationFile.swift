@@ -18,28 +18,28 @@ import Musl
 import Darwin
 #endif
 
-/// The agent's settings on disk: YAML.
+/// The agent's settings file, in YAML.
 package struct ConfigurationFile: Sendable {
     private static let largest = 1 << 20
 
     package let path: String
-    /// Without it there are the defaults.
+    /// Whether a missing file is an error. Otherwise a missing file means the defaults.
     let isNeeded: Bool
 
-    /// - Parameter path: `nil` for the one in the home, which need not be there.
+    /// - Parameter path: The file; `nil` for `agent.yaml` in the home directory, which may be missing.
     package init(path: String?, home: Home) {
         self.path = path ?? home.path + "/agent.yaml"
         isNeeded = path != nil
     }
 
-    /// - Throws: `configurationInvalid`, with the line where there is one.
+    /// - Throws: `configurationInvalid`, with the line number if it is known.
     package func read() throws -> AgentConfiguration {
         var facts = stat()
         guard lstat(path, &facts) == 0 else {
             guard isNeeded || errno != ENOENT else { return AgentConfiguration() }
             throw problem("it cannot be read")
         }
-        // Where it is a link, who can write beside the link, or beside what it leads to, can put another file there.
+        // Write access to the directory of the link, or of its target, is enough to replace the file. Both directories are checked.
         guard let target = realpath(path, nil) else { throw problem("it cannot be read") }
         defer { free(target) }
         let file = URL(filePath: String(cString: target))
@@ -58,7 +58,7 @@ package struct ConfigurationFile: Sendable {
         return try configuration(text)
     }
 
-    /// `nil` if it cannot be read, or is too large.
+    /// The content of the file; `nil` if it cannot be read or is too large.
     private static func contents(of descriptor: Int32) -> [UInt8]? {
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 1 << 16)
@@ -71,7 +71,7 @@ package struct ConfigurationFile: Sendable {
         return nil
     }
 
-    /// Others that can write it can run any program as this user.
+    /// Rejects a file or directory that other users can write: they could run any program as this user.
     private func check(_ facts: stat, _ place: String, _ what: String) throws {
         guard facts.st_mode & 0o022 == 0 else {
             throw problem("other users can write \(what); run: chmod go-w '\(place)'")
@@ -122,7 +122,7 @@ package struct ConfigurationFile: Sendable {
         }
     }
 
-    /// Where a setting stands; of one that has no line of its own, what it stands in.
+    /// The line of a setting; for a missing key, the line of the value that contains it.
     private static func line(of path: [any CodingKey], in root: Node) -> Int? {
         var node = root
         var line = root.mark?.line

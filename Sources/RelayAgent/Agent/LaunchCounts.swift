@@ -4,8 +4,8 @@
 import RelayProtocol
 import Synchronization
 
-/// What launches hold on this machine, counted so that no sender can hold any amount of it: programs that run on, and questions. Outlives a
-/// change of the settings.
+/// Bounds what launches may use on this machine: the launch rate, the programs that keep running, and the questions. The
+/// counts survive a change of the settings.
 final class LaunchCounts: Sendable {
     private struct State {
         var rate = LaunchRate()
@@ -23,10 +23,10 @@ final class LaunchCounts: Sendable {
         return isWithin ? nil : .tooManyLaunches(perMinute: perMinute, new: isNew)
     }
 
-    /// Counts a program that is about to be started.
+    /// Counts a program before it starts.
     func beginProgram(isNew: Bool, _ configuration: AgentConfiguration.Opening) -> LaunchRefusal? {
         state.withLock { state in
-            // Devices that are new leave room for those that are known.
+            // New devices leave room for known devices.
             let newcomersMost = max(1, configuration.programs / 4)
             guard !isNew || state.newcomersPrograms < newcomersMost else { return .tooManyPrograms(newcomersMost, new: true) }
             guard state.programs < configuration.programs else { return .tooManyPrograms(configuration.programs, new: false) }
@@ -43,7 +43,7 @@ final class LaunchCounts: Sendable {
         }
     }
 
-    /// Runs a closure that asks a person, for one new device at a time: the others do not wait.
+    /// Runs a closure that asks the user. One new device asks at a time; known devices do not wait.
     func whileAsking(isNew: Bool, _ body: () async -> LaunchRefusal?) async -> LaunchRefusal? {
         guard isNew else { return await body() }
         let isFirst = state.withLock { state in
@@ -56,16 +56,16 @@ final class LaunchCounts: Sendable {
     }
 }
 
-/// Why something is not opened. The sender is told, so it holds nothing of this machine.
+/// Why the agent does not open a URI. The sender sees this text, so it contains nothing about this machine.
 enum LaunchRefusal: Hashable, Sendable, CustomStringConvertible {
     case neverOpened(scheme: String)
     case tooManyLaunches(perMinute: Int, new: Bool)
     case tooManyPrograms(Int, new: Bool)
-    /// A page of the local network, for a device that is new.
+    /// A page of the local network, launched by a new device.
     case localPage(for: EndpointID)
     case noOneToAsk(scheme: String)
     case othersAreAsking
-    /// The program that asks could not be started.
+    /// The program that asks failed to start.
     case cannotAsk
     case noAnswer
     case saidNo

@@ -5,16 +5,16 @@ import DeviceRelay
 import RelayProtocol
 import Subprocess
 
-/// Decides on launches: opens what may be opened, asks about the rest, or declines it.
+/// Decides on launches: opens a URI, asks the user first, or declines it.
 struct LaunchDesk: Sendable {
-    /// For a question. A handler has 30 s, and the next launch of the same sender waits for its end.
+    /// The time limit of a question. A handler has 30 s, and the next launch of the same sender waits until it ends.
     static let patience = Duration.seconds(25)
 
     let configuration: AgentConfiguration.Opening
     let environment: ProgramEnvironment
     let running: RunningPrograms
     let counts: LaunchCounts
-    /// `nil` where no terminal is to be used.
+    /// The terminal for questions; `nil` if the agent must not use one.
     let terminal: TerminalQuestion?
 
     func take(_ request: LaunchRequest) async -> LaunchAnswer {
@@ -35,7 +35,7 @@ struct LaunchDesk: Sendable {
         return request.isCancelled ? .cancelled : refusal
     }
 
-    /// Asks a person.
+    /// Asks the prompt program or the user at the terminal.
     private func answer(about request: LaunchRequest) async -> LaunchRefusal? {
         if let prompt = configuration.prompt { return await answer(of: prompt, request) }
         guard let terminal, TerminalQuestion.isPossible else { return .noOneToAsk(scheme: request.uri.scheme) }
@@ -74,17 +74,17 @@ struct LaunchDesk: Sendable {
     }
 }
 
-/// What became of a launch.
+/// The outcome of a launch.
 enum LaunchAnswer: Sendable {
     case launched
     case declined(why: String)
-    /// What the program said may have the URI in it: it is for the sender, and for no log.
+    /// `said` is the program's error output. It may contain the URI: it goes to the sender and never into a log.
     case failed(why: String, said: String = "")
 }
 
-/// The question whether a launch may be opened, as a person reads it: each text of the other device stands in quotes on a line of its own.
+/// The text of the question. Each text of the other device stands in quotes on its own line.
 enum LaunchQuestion {
-    /// Of a URI, what is shown.
+    /// The longest part of a URI that the question shows.
     private static let mostBytes = 400
 
     static func lines(_ uri: LaunchURI, _ caller: AppServiceCaller) -> [String] {
@@ -95,7 +95,7 @@ enum LaunchQuestion {
         ]
     }
 
-    /// A URI has neither quotes nor spaces.
+    /// The URI, cut to `mostBytes`. It needs no quoting: a URI contains neither quotes nor spaces.
     private static func shown(_ uri: LaunchURI) -> String {
         let bytes = Array(uri.text.utf8)
         guard bytes.count > mostBytes else { return "\"\(uri.text)\"" }

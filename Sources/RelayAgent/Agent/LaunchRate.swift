@@ -3,8 +3,8 @@
 
 import RelayProtocol
 
-/// How many launches devices may still make: a bucket for each device that is known, and one for all that are new together, so that a
-/// sender gains nothing by joining many times.
+/// The launch rate limit: one token bucket for each known device, and one for all new devices together, so that a sender
+/// gains nothing by joining several times.
 struct LaunchRate: Sendable {
     private struct Bucket {
         var level: Double
@@ -18,9 +18,9 @@ struct LaunchRate: Sendable {
 
     private var buckets: [Sender: Bucket] = [:]
 
-    /// Counts a launch.
-    /// - Parameter perMinute: How many may come at once, and how many more each minute.
-    /// - Returns: Whether it is within the rate.
+    /// Takes one launch from the sender's bucket.
+    /// - Parameter perMinute: The size of the bucket and its refill per minute.
+    /// - Returns: Whether the launch is within the rate.
     mutating func admit(_ device: SystemID, isNew: Bool, perMinute: Int, at now: ContinuousClock.Instant) -> Bool {
         let full = Double(perMinute)
         let sender = isNew ? Sender.new : .known(device)
@@ -29,12 +29,12 @@ struct LaunchRate: Sendable {
         bucket.time = now
         let isWithin = bucket.level >= 1
         if isWithin { bucket.level -= 1 }
-        // One that nothing was taken from for a minute is full again, and is as good as none.
+        // A bucket that was not used for a minute is full again and can be dropped.
         buckets = buckets.filter { $0.value.time.duration(to: now) < .seconds(60) }
         buckets[sender] = bucket
         return isWithin
     }
 
-    /// How many senders are counted.
+    /// The number of senders that have a bucket.
     var count: Int { buckets.count }
 }

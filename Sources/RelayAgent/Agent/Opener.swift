@@ -25,18 +25,18 @@ import Musl
 import Darwin
 #endif
 
-/// Opens URIs on this machine, by the system's own way or by a program that the person chose.
+/// Opens URIs on this machine, with the system's default or a configured program.
 struct Opener: Sendable {
-    /// What still runs then has opened it.
+    /// A program that still runs after this time counts as successful.
     static let patience = Duration.seconds(3)
 
     static let maximumReasonBytes = 1_024
 
-    /// `nil` for the system's own.
+    /// The program that opens URIs; `nil` for the system's default.
     let command: Program?
     let environment: ProgramEnvironment
 
-    /// A program with a URI in its place, or behind its arguments.
+    /// The program with the URI in place of `{uri}`, or as its last argument.
     static func program(_ program: Program, with uri: LaunchURI) -> Program {
         var arguments = program.arguments
         let hasPlace = arguments.contains { $0.contains("{uri}") }
@@ -44,7 +44,7 @@ struct Opener: Sendable {
         return Program(arguments: hasPlace ? arguments : arguments + [uri.text])
     }
 
-    /// - Parameter ended: Called when the program has ended, which may be long after the launch.
+    /// - Parameter ended: Called when the program exits, possibly long after the launch.
     func open(_ uri: LaunchURI, ended: @escaping @Sendable () -> Void) async -> LaunchAnswer {
         if command == nil, !Self.hasDisplay {
             ended()
@@ -60,7 +60,7 @@ struct Opener: Sendable {
         }
         let variables = environment.variables(forDesktop: true)
         let (ends, continuation) = AsyncStream.makeStream(of: Result<TerminationStatus, any Error>.self)
-        // What was opened goes on, whatever becomes of the launch and of the agent.
+        // The program outlives the launch and the agent.
         Task.detached {
             let emptying = Task { await file.keepEmpty() }
             defer {
@@ -98,7 +98,7 @@ struct Opener: Sendable {
     #else
     private static let system = Program(arguments: ["xdg-open"])
 
-    /// Without one `xdg-open` would begin something in a terminal, for nobody to see.
+    /// Without a display, `xdg-open` starts a text browser that nobody can see.
     private static var hasDisplay: Bool {
         let environment = ProcessInfo.processInfo.environment
         return ["DISPLAY", "WAYLAND_DISPLAY"].contains { !(environment[$0] ?? "").isEmpty }
@@ -106,14 +106,15 @@ struct Opener: Sendable {
     #endif
 }
 
-/// Where a program that goes on without the agent says what it has to say: a pipe would end it when the agent ends. The file has no
-/// name, and goes with the program.
+/// The output of a program that outlives the agent. A pipe would end the program when the agent ends. The file is
+/// unlinked and disappears with the program.
 private final class ErrorFile: Sendable {
     let descriptor: FileDescriptor
 
     init() throws {
         let name = FileManager.default.temporaryDirectory.path + "/device-relay-\(UUID().uuidString)"
-        // Closed, from its first moment, for programs that are started meanwhile. What is emptied is written from its beginning on.
+        // `O_CLOEXEC` keeps the file out of programs that start at the same time. `O_APPEND` makes writes after a truncation
+        // start at offset 0.
         let number = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_APPEND, 0o600)
         guard number >= 0 else { throw Errno(rawValue: errno) }
         unlink(name)
@@ -122,12 +123,12 @@ private final class ErrorFile: Sendable {
 
     deinit { try? descriptor.close() }
 
-    /// Nobody reads on after the first seconds. Ends by cancellation.
+    /// Truncates the file every 60 s: the output is only read in the first seconds. Ends when the task is cancelled.
     func keepEmpty() async {
         while (try? await Task.sleep(for: .seconds(60))) != nil { ftruncate(descriptor.rawValue, 0) }
     }
 
-    /// The last that was written, made harmless.
+    /// The end of the output, sanitized.
     func end(maximumBytes: Int) -> String {
         guard let size = try? descriptor.seek(offset: 0, from: .end), size > 0 else { return "" }
         var bytes = [UInt8](repeating: 0, count: Int(min(size, Int64(maximumBytes))))
@@ -135,7 +136,7 @@ private final class ErrorFile: Sendable {
             (try? descriptor.read(fromAbsoluteOffset: size - Int64($0.count), into: $0)) ?? 0
         }
         let text = String(decoding: bytes.prefix(count), as: UTF8.self)
-        // Lines become one; a broken character at its beginning, and what would control a terminal, becomes a mark.
+        // Lines are joined. A broken character at the start and terminal control characters are replaced by a mark.
         let line = DisplayText.sanitized(text.split(whereSeparator: \.isNewline).joined(separator: " "))
         var end = Substring(line)
         while end.utf8.count > maximumBytes { end.removeFirst() }

@@ -12,7 +12,7 @@ import Musl
 import Darwin
 #endif
 
-/// Asks the person at the terminal, one question after the other.
+/// Asks the user at the terminal, one question at a time.
 actor TerminalQuestion {
     private static let shortest = Duration.seconds(5)
 
@@ -21,22 +21,22 @@ actor TerminalQuestion {
 
     init(console: Console) { self.console = console }
 
-    /// Whether there is somebody to ask: a process in the background must not read from its terminal.
+    /// Whether a user can be asked. A background process must not read from its terminal.
     static var isPossible: Bool { isatty(0) == 1 && isatty(2) == 1 && tcgetpgrp(0) == getpgrp() }
 
-    /// Asks whether to open something. One time limit covers the wait for earlier questions and for the answer, so that later launches wait no
-    /// longer than that.
-    /// - Returns: `nil` if there is no answer in time, or the task is cancelled.
+    /// Asks whether to open a URI. One time limit covers the wait for earlier questions and for the answer, so it bounds how
+    /// long a later launch waits.
+    /// - Returns: `nil` if there is no answer in time or the task is cancelled.
     func ask(_ lines: [String], within patience: Duration) async -> Bool? {
         let previous = last
         let console = console
         let end = ContinuousClock.now + patience
         let task = Task { () -> Bool? in
-            // It ends before this one has to, since it began before.
+            // The previous question started earlier, so its time limit ends earlier.
             _ = await previous?.value
             let left = ContinuousClock.now.duration(to: end)
             guard left >= Self.shortest, Self.isPossible, !Task.isCancelled else { return nil }
-            // What was typed before is no answer.
+            // Input that was typed before the question is not an answer.
             tcflush(0, TCIFLUSH)
             console.note((lines + ["Open it? [y/N]"]).joined(separator: "\n"))
             let answer = await Self.line(until: end)
@@ -51,7 +51,7 @@ actor TerminalQuestion {
         }
     }
 
-    /// A line of standard input.
+    /// Reads a line of standard input; `nil` after the deadline or a cancellation.
     private static func line(until end: ContinuousClock.Instant) async -> String? {
         let isCancelled = Mutex(false)
         return await withTaskCancellationHandler {

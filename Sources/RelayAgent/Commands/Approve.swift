@@ -4,14 +4,14 @@
 import DeviceRelay
 import RelayProtocol
 
-/// Says that a new device is what it says it is, here and to the account's other devices.
+/// Approves a new device, here and for the account's other devices.
 package struct Approve: Sendable {
     var target: String
 
     package init(target: String) { self.target = target }
 
     package struct Result: AgentResult {
-        /// What was new.
+        /// The endpoints that were approved now.
         package var approved: [EndpointResult]
 
         package func lines(_ style: Style) -> [String] { approved.map { "approved \($0.description)" } }
@@ -23,7 +23,7 @@ package struct Approve: Sendable {
             let console = context.console
             let all = session.platform.endpoints(for: session.account).filter { !$0.isLocal }
             let meant = try EndpointSearch.endpoints(target, in: all, isShown: console.canAsk)
-            // Also what is known, and was never compared.
+            // Includes known endpoints that were never compared.
             let open = meant.filter { !$0.isVerified }
             if console.canAsk, !open.isEmpty {
                 let lines = ["Not approved by a person yet:"] + open.flatMap { EndpointResult($0).facts }

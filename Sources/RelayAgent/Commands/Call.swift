@@ -4,14 +4,14 @@
 import DeviceRelay
 import RelayProtocol
 
-/// Asks an app service of another device.
+/// Sends requests to an app service of another device.
 package struct Call: Sendable {
     package enum Input: Hashable, Sendable {
         /// One message, as JSON.
         case message(String)
         /// One message, as JSON on standard input.
         case standardInput
-        /// One message in each line of standard input, over one connection. Each is sent when the one before it has its answer.
+        /// One message in each line of standard input, over one connection. Each request waits for the answer to the previous one.
         case stream
     }
 
@@ -22,7 +22,7 @@ package struct Call: Sendable {
 
     /// - Parameters:
     ///   - target: An app of a device: `DEVICE/APP`.
-    ///   - timeout: For one answer, the connecting before the first included.
+    ///   - timeout: The time limit of each answer. The first one includes connecting.
     package init(target: String, service: String, input: Input, timeout: Duration) {
         self.target = target
         self.service = service
@@ -36,7 +36,7 @@ package struct Call: Sendable {
         package var app: String
         package var endpoint: String
         package var service: String
-        /// The answer as JSON, as it is.
+        /// The answer, as JSON text.
         var answer = "{}"
 
         enum CodingKeys: CodingKey { case device, deviceName, app, endpoint, service }
@@ -45,10 +45,10 @@ package struct Call: Sendable {
         package func json() throws -> String { try JSONText.line(self, adding: "answer", json: answer) }
     }
 
-    /// Prints each answer as it comes.
+    /// Prints each answer when it arrives.
     package func run(_ context: AgentContext) async throws {
         let input = StandardInput()
-        // What cannot be sent needs no relay.
+        // An invalid message fails before the relay is contacted.
         let message: ValueSet? =
             switch self.input {
             case .message(let text): try Self.message(Array(text.utf8), "the message")
@@ -86,7 +86,7 @@ package struct Call: Sendable {
         }
     }
 
-    /// Until the input, or the connection, ends.
+    /// Sends each line of the input until the input or the connection ends.
     private func stream(
         _ input: StandardInput,
         over connection: AppServiceConnection,
@@ -103,7 +103,7 @@ package struct Call: Sendable {
                 }
             }
             group.addTask {
-                // Nobody has to type one more line to be told.
+                // A closed connection ends the command at once, not at the next line of input.
                 throw try await connection.closed.error
             }
             defer { group.cancelAll() }
@@ -113,7 +113,7 @@ package struct Call: Sendable {
 }
 
 extension Session {
-    /// Opens a connection to a service, and says what there is if there is no such service.
+    /// Opens a connection to a service. If the app has no such service, the error lists the services that it has.
     func open(_ name: String, of app: RemoteSystemApp, timeout: Duration) async throws(AppServiceError) -> AppServiceConnection {
         let service = AppServiceInfo(name: name, packageID: app.appID)
         do throws(AppServiceError) {
@@ -129,7 +129,7 @@ extension Session {
 // MARK: - Messages in JSON
 
 extension Call {
-    /// Four times what a message may have: JSON writes bytes and special characters at length.
+    /// Four times the limit of a message: JSON needs more bytes for data and special characters.
     private static let mostInput = 4 * Limits()[.messageBytes]
 
     private static func message(_ json: [UInt8], _ what: String) throws -> ValueSet {
@@ -143,7 +143,7 @@ extension Call {
         }
     }
 
-    /// Where a byte is, as an editor shows it.
+    /// Line and column of a byte.
     private static func place(of offset: Int, in json: [UInt8]) -> String {
         let before = json.prefix(offset)
         let line = before.count { $0 == UInt8(ascii: "\n") } + 1

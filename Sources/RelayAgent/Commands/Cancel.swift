@@ -4,7 +4,7 @@
 import DeviceRelay
 import RelayProtocol
 
-/// Asks that a launch be not handled any more.
+/// Cancels a launch that has not ended.
 package struct Cancel: Sendable {
     var id: String
 
@@ -42,14 +42,14 @@ package struct Cancel: Sendable {
         }
     }
 
-    /// - Throws: How it ended, if not as it was asked.
+    /// - Throws: The outcome, if it is not the cancellation.
     private static func ending(of command: RemoteCommand) async throws -> Bool? {
         do throws(RemoteLaunchError) {
             _ = try await command.outcome()
         } catch {
             switch error.code {
             case .cancelled: return true
-            // Nobody waits any more.
+            // The time limit of the wait has passed.
             case .pending: return nil
             default: throw AgentError("ended", "it has ended before: \(error.message)", .failed, command: command.id)
             }

@@ -10,13 +10,13 @@ package import FoundationEssentials
 package import Foundation
 #endif
 
-/// The launches that this device has sent: those that have not ended, and the latest that have.
+/// Lists the launches that this device has sent: all open ones, and the latest finished ones.
 package struct CommandList: Sendable {
     package init() {}
 
     package struct Entry: Encodable, Sendable {
         package var id: String
-        /// `stored` (not at the relay yet), `accepted`, `waking`, `delivered`, or how it ended: `succeeded` or the code of the failure.
+        /// `stored` (not at the relay yet), `accepted`, `waking`, `delivered`, `succeeded`, or the code of the failure.
         package var status: String
         package var ended: Bool
         package var message: String?
@@ -25,13 +25,13 @@ package struct CommandList: Sendable {
         package var app: String
         package var sent: Date
         package var expires: Date
-        /// Who says how it ended.
+        /// Who attests the outcome.
         package var attested: Attestation?
     }
 
     package struct Result: AgentResult {
         package var commands: [Entry]
-        /// The relay was asked; otherwise it is what was known last.
+        /// Whether the relay was asked. Otherwise the list is the last known state.
         package var current: Bool
 
         package func lines(_ style: Style) -> [String] {

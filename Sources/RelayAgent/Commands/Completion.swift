@@ -4,10 +4,10 @@
 import DeviceRelay
 import RelayProtocol
 
-/// What a shell offers for a device, while somebody types.
+/// Shell completion of devices.
 package enum Completion {
-    /// The devices that are known here, without asking anybody: by name, or by the beginning of the id where the name is none that a shell
-    /// may have. Nothing where something is in the way.
+    /// The known devices, without contacting the relay: by name, or by the beginning of the id if the name could mean
+    /// something to a shell. Empty on any error.
     package static func devices(_ context: AgentContext) async -> [String] {
         let names = try? await context.withAccount(connects: false) { session in
             await session.platform.knownDevices(for: session.account)
@@ -16,7 +16,7 @@ package enum Completion {
         return Set(names ?? []).sorted()
     }
 
-    /// The ids of the devices that are known here, for what takes no name.
+    /// The ids of the known devices, for arguments that accept no name.
     package static func ids(_ context: AgentContext) async -> [String] {
         let ids = try? await context.withAccount(connects: false) { session in
             await session.platform.knownDevices(for: session.account).map { "\($0.id)" }
@@ -24,7 +24,7 @@ package enum Completion {
         return Set(ids ?? []).sorted()
     }
 
-    /// The ids of the endpoints that are new. Only the relay knows them; it is waited for no longer than a person at a shell would.
+    /// The ids of the new endpoints. Only the relay knows them, so the wait for it is short.
     package static func newIDs(_ context: AgentContext) async -> [String] {
         let ids = try? await context.withAccount { session in
             try await session.waitForDirectory(.seconds(2))
@@ -33,7 +33,7 @@ package enum Completion {
         return Set(ids ?? []).sorted()
     }
 
-    /// Another device chose the name, and some shells expand what they are offered: nothing that could mean something to one.
+    /// Whether a name is safe to offer. Another device chose it, and some shells expand completions.
     static func isPlain(_ name: String) -> Bool {
         guard DisplayText.isPlain(name), let first = name.unicodeScalars.first, first != "-", first != " " else { return false }
         return name.unicodeScalars.allSatisfy { scalar in

@@ -10,10 +10,10 @@ import Darwin
 #endif
 
 extension Console {
-    /// Whether there is a person who can be shown something and asked about it.
+    /// Whether a user is present who can answer a question.
     var canAsk: Bool { !isJSON && isInteractive && isatty(0) == 1 }
 
-    /// Shows something and asks about it. Anything but a yes is a no.
+    /// Shows lines and asks a question. Any answer but yes means no.
     func isConfirmed(_ lines: [String], _ question: String) async throws -> Bool {
         tcflush(0, TCIFLUSH)
         note((lines + ["\(question) [y/N]"]).joined(separator: "\n"))

@@ -10,16 +10,16 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The devices of the account.
+/// Lists the devices of the account.
 package struct Devices: Sendable {
     var showsAll: Bool
 
-    /// - Parameter showsAll: This device too, and installations that publish no app.
+    /// - Parameter showsAll: Includes this device and endpoints that publish no app.
     package init(showsAll: Bool) { self.showsAll = showsAll }
 
     package struct Result: AgentResult {
         package var devices: [DeviceResult]
-        /// With `--all` only.
+        /// Present with `--all` only.
         package var endpoints: [EndpointResult]?
         var now: Date
 

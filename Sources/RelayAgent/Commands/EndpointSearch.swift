@@ -3,15 +3,16 @@
 
 import RelayProtocol
 
-/// Finds endpoints by what a person typed, for what cannot be taken back.
+/// Finds endpoints by a user's text, for operations that cannot be undone.
 enum EndpointSearch {
-    /// A shorter beginning of an id is rather a mistake.
+    /// A shorter prefix of an id is more likely a mistake.
     private static let minimumPrefixCharacters = 4
-    /// 80 bits: no second key with the same ones can be found. Fewer bits are a label, and a device chooses its name itself.
+    /// 80 bits: an attacker cannot find a second key with the same prefix. Fewer bits are only a label, and a device chooses
+    /// its own name.
     private static let minimumProofCharacters = 16
 
-    /// The endpoints of a device, by its id or the beginning of it, or one endpoint by its own.
-    /// - Parameter isShown: A person sees what was found, and is asked, before anything is done with it: then a name is enough.
+    /// The endpoints of a device, by its id or a prefix of it, or one endpoint by its own id.
+    /// - Parameter isShown: Whether the user sees the result and confirms it. In that case a name is enough.
     static func endpoints(_ text: String, in all: [DeviceDirectory.Endpoint], isShown: Bool) throws -> [DeviceDirectory.Endpoint] {
         guard isShown || text.utf8.count >= minimumProofCharacters && text.utf8.allSatisfy(isIDByte) else {
             throw AgentError(

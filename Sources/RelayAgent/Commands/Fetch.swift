@@ -10,9 +10,9 @@ package import FoundationEssentials
 package import Foundation
 #endif
 
-/// Lists the folder that another device shares, and brings files from there.
+/// Lists the folder that another device shares, and downloads files from it.
 package struct Fetch: Sendable {
-    /// As the output: standard output.
+    /// The output that means standard output.
     package static let standardOutput = "-"
 
     var target: String
@@ -23,11 +23,11 @@ package struct Fetch: Sendable {
 
     /// - Parameters:
     ///   - target: A device, or one of its apps: `DEVICE/APP`.
-    ///   - path: Within the folder; empty for the folder itself.
-    ///   - output: Where the file goes: a file, a folder that is there, or `-` for standard output; `nil` for its own name in the working
-    ///     directory.
-    ///   - isRecursive: Whether a folder is fetched with all that is in it; else it is listed.
-    ///   - replaces: Whether what is there by that name may be replaced.
+    ///   - path: The path within the shared folder; empty for the folder itself.
+    ///   - output: The destination: a file, an existing folder, or `-` for standard output; `nil` for the file's own name in
+    ///     the working directory.
+    ///   - isRecursive: Whether to download a folder with all its content. Otherwise a folder is listed.
+    ///   - replaces: Whether to replace an existing file.
     package init(target: String, path: String, output: String?, isRecursive: Bool, replaces: Bool) {
         self.target = target
         let bytes = path.utf8
@@ -58,12 +58,12 @@ package struct Fetch: Sendable {
         package var deviceName: String
         package var app: String
         package var path: String
-        /// Of a folder that is listed.
+        /// The entries of a listed folder.
         package var entries: [Entry]?
-        /// Where a file is now.
+        /// The path of the downloaded file on this machine.
         package var file: String?
         package var size: Int64?
-        /// Bytes that came this time; fewer than the size when the transfer went on with what was here.
+        /// Bytes received in this run; less than `size` if the run resumed an earlier transfer.
         package var received: Int64?
 
         init(_ system: RemoteSystem, _ app: RemoteSystemApp) {
@@ -73,7 +73,7 @@ package struct Fetch: Sendable {
             path = ""
         }
 
-        /// With a file that has come.
+        /// A copy that describes a downloaded file.
         func with(_ file: Download.Finished) -> Result {
             var result = self
             result.path = DisplayText.sanitized(file.path)
@@ -106,7 +106,7 @@ package struct Fetch: Sendable {
         }
     }
 
-    /// Prints what is in a folder, or each file that has come.
+    /// Prints the entries of a folder, or each downloaded file.
     package func run(_ context: AgentContext) async throws {
         try await context.withAccount { session in
             try await session.waitForDirectory()
@@ -149,7 +149,7 @@ package struct Fetch: Sendable {
             try await download.folder(path, to: folder, shown)
         case (.folder, false):
             guard output == nil else { throw AgentError("notAFile", "'\(path)' is a folder; fetch it with -r", .usage) }
-            var (listing, entries) = (Listing(path), [Entry]())
+            var (listing, entries) = (Listing(path, .whole), [Entry]())
             while let page = try await remote.next(&listing) { entries += page.map { Entry($0.name, $0.entry) } }
             var result = result
             result.path = DisplayText.sanitized(path)
@@ -158,7 +158,7 @@ package struct Fetch: Sendable {
         }
     }
 
-    /// What a file or folder is called here is for the person to say, not for the other device.
+    /// The local name of the file or folder. The user's path decides it, not the other device.
     private var name: EntryName {
         get throws(AgentError) {
             let name = path.utf8.split(separator: Self.separator).last.map { String(decoding: $0, as: UTF8.self) } ?? ""
@@ -169,7 +169,7 @@ package struct Fetch: Sendable {
         }
     }
 
-    /// Where a folder's entries go: into the folder that the person named, or into one of the same name in it if there is one already.
+    /// The destination of a folder: the named folder itself, or if it exists, a folder of the remote name inside it.
     private func destination() throws -> (folder: OpenFile, shown: String) {
         if path.isEmpty {
             guard let output else { throw AgentError("usage", "say with -o where all of the folder goes", .usage) }
@@ -194,7 +194,7 @@ package struct Fetch: Sendable {
 }
 
 extension Session {
-    /// The app that shares a folder: the one that is named, or else the agent, or else the only one.
+    /// The app that shares a folder: the named app, else the agent, else the only one.
     fileprivate func sharedFolder(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp) {
         let (system, app) = try await place(text)
         if let app { return (system, app) }

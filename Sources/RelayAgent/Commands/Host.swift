@@ -4,7 +4,7 @@
 import DeviceRelay
 import RelayProtocol
 
-/// Publishes an app, and prints each launch that it is asked for, until the process is told to stop.
+/// Publishes an app, and prints each launch request until SIGINT or SIGTERM.
 package struct Host: Sendable {
     package enum Answer: String, Sendable, CaseIterable, Encodable {
         case launched, declined, unsupported
@@ -56,7 +56,7 @@ package struct Host: Sendable {
         }
     }
 
-    /// Returns when it is to stop.
+    /// Runs until SIGINT or SIGTERM.
     package func run(_ context: AgentContext) async throws {
         if let scheme = schemes.first(where: { !LaunchURI.isScheme($0) }) {
             throw AgentError("schemeInvalid", "\(scheme) is no URI scheme; give it without a colon, such as https", .usage)

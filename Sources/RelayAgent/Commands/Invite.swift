@@ -4,13 +4,13 @@
 import DeviceRelay
 import RelayProtocol
 
-/// Makes a link for one more device.
+/// Creates a join link for one more device.
 package struct Invite: Sendable {
     package init() {}
 
     package struct Result: AgentResult {
         package var link: String
-        /// Seconds.
+        /// In seconds.
         package var expiresIn: Int
 
         package func lines(_ style: Style) -> [String] { [link] }

@@ -10,7 +10,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Makes this machine a device of the account that a link is for.
+/// Makes this machine a device of the account of a join link.
 package struct Join: Sendable {
     var link: String
     var name: String?
@@ -19,9 +19,9 @@ package struct Join: Sendable {
 
     /// - Parameters:
     ///   - link: The join link.
-    ///   - name: What other devices show; `nil` for the host's name.
-    ///   - insecure: Whether a link to plain HTTP on another machine is taken.
-    ///   - caFile: A PEM file of the authorities that the relay's certificate is checked with; `nil` for the system's.
+    ///   - name: The name that other devices show; `nil` for the host name.
+    ///   - insecure: Whether to accept a link to plain HTTP on another machine.
+    ///   - caFile: A PEM file of the authorities that may sign the relay's certificate; `nil` for the system's.
     package init(link: String, name: String?, insecure: Bool, caFile: String? = nil) {
         self.link = link
         self.name = name
@@ -35,9 +35,9 @@ package struct Join: Sendable {
         package var name: String
         package var device: String
         package var endpoint: String
-        /// The relay has let this device in by now.
+        /// Whether the relay has accepted this device.
         package var connected: Bool
-        /// This device had joined before; it has learnt the relay's new address, and the link was not used.
+        /// Whether this device had already joined. It has stored the relay's new address, and the link was not used.
         package var moved = false
 
         package func lines(_ style: Style) -> [String] {
@@ -52,7 +52,7 @@ package struct Join: Sendable {
     }
 
     package func run(_ context: AgentContext) async throws -> Result {
-        // On this machine plain HTTP is safe; elsewhere the platform's settings decide.
+        // Plain HTTP is safe on this machine. `checkAddress` decides on other machines.
         let link = try JoinLink(parsing: link, plainHTTP: .allowed)
         try checkAddress(of: link)
         let known = try context.home.storedMembership()
@@ -75,7 +75,7 @@ package struct Join: Sendable {
             insecure: insecure,
             caFile: caFile ?? known?.caFile
         )
-        // Before the link is used up, so that nothing is left over that no command finds.
+        // Stored before the link is used, so that a crash leaves no account that no command can find.
         if known == nil { try context.home.store(membership) }
         do {
             return try await context.withSession(membership) { session in
@@ -96,7 +96,8 @@ package struct Join: Sendable {
                 }
                 try await session.platform.accounts.add(session.account, joining: link)
                 try context.home.store(membership)
-                // By a link of the relay, what is there now is known from the start; by a device's link, that device. Without the relay that waits.
+                // The first enumeration pins what the account has (a link of the relay) or the inviter (a link of a device). Without the
+                // relay this happens later.
                 try? await session.waitForDirectory()
                 return try await result(session)
             }
@@ -120,8 +121,8 @@ package struct Join: Sendable {
         }
     }
 
-    /// Whether the relay at the link's address, which has proved to be the known one, takes this device's login no more. A login that lasts
-    /// need not be made again, and a link not be used for it.
+    /// Whether the relay at the link's address, which has proved to be the known one, no longer accepts this device's login.
+    /// A login that is still valid is kept, and the link is not used.
     private func isLoginOver(_ session: Session) async throws -> Bool {
         do {
             try await session.waitForDirectory()

@@ -22,8 +22,8 @@ package struct Launch: Sendable {
 
     /// - Parameters:
     ///   - target: A device, or one of its apps: `DEVICE/APP`.
-    ///   - wait: How long to wait for the outcome; `nil` not at all.
-    ///   - life: How long it waits for a device that is not there.
+    ///   - wait: The time limit of the wait for the outcome; `nil` for no wait.
+    ///   - life: How long the relay keeps the launch for a device that is not connected.
     package init(target: String, uri: String, fallback: String?, preferred: [String], wait: Duration?, life: Duration?) {
         self.target = target
         self.uri = uri
@@ -36,16 +36,16 @@ package struct Launch: Sendable {
 
     package struct Result: AgentResult {
         package var command: String
-        /// `succeeded`, or how far it is: `accepted`, `waking`, `delivered`.
+        /// `succeeded`, or the progress: `accepted`, `waking`, `delivered`.
         package var status: String
         package var device: String
         package var deviceName: String
         package var app: String
         package var endpoint: String
-        /// The fallback URI was launched.
+        /// Whether the fallback URI was launched.
         package var fallback: Bool?
         package var expires: Date?
-        /// Who says that it succeeded.
+        /// Who attests the success.
         package var attested: Attestation?
 
         package func lines(_ style: Style) -> [String] {
@@ -95,11 +95,11 @@ package struct Launch: Sendable {
         }
     }
 
-    /// Waits until the relay has it: from then on it is not lost, whatever this device does.
+    /// Waits until the relay has stored the launch. From then on it does not depend on this device.
     private func sent(_ command: RemoteCommand, to system: RemoteSystem) async throws -> Result {
         let status = try await within(wait) { () -> CommandStatus? in
             for await status in command.statuses { return status }
-            // It ended without one.
+            // The command ended without a status.
             _ = try await command.outcome()
             return nil
         }

@@ -4,15 +4,15 @@
 import DeviceRelay
 import RelayProtocol
 
-/// Takes this device out of the account, and destroys what belongs to it here.
+/// Removes this device from the account, and deletes its keys and data here.
 package struct Leave: Sendable {
     package init() {}
 
     package struct Result: AgentResult {
         package var relay: String
-        /// The relay has taken it. Otherwise another device has to revoke this one.
+        /// Whether the relay has accepted the revocation. Otherwise another device has to revoke this one.
         package var revoked: Bool
-        /// What this device was.
+        /// The endpoint id that this device had.
         package var endpoint: String?
 
         package func lines(_ style: Style) -> [String] { ["left \(relay)"] }
@@ -34,6 +34,6 @@ package struct Leave: Sendable {
         return result
     }
 
-    /// Leaving works without the relay too, so whatever is in the way does not matter.
+    /// Waits for the relay. Leaving also works without it, so errors are ignored.
     private func waitForRelay(_ session: Session) async { try? await session.waitForDirectory() }
 }

@@ -4,19 +4,19 @@
 import DeviceRelay
 import RelayProtocol
 
-/// Measures how long a message to another device and back takes, end to end.
+/// Measures the round trip time of a message to another device, end to end.
 package struct Ping: Sendable {
     var target: String
-    /// `nil`: until it is told to stop.
+    /// `nil` means until SIGINT or SIGTERM.
     var count: Int?
     var interval: Duration
     var timeout: Duration
 
     /// - Parameters:
     ///   - target: A device, or one of its apps: `DEVICE/APP`.
-    ///   - count: How many messages; `nil` for no end.
-    ///   - interval: From one message to the next.
-    ///   - timeout: For one message, the connecting before it included.
+    ///   - count: The number of messages; `nil` for no limit.
+    ///   - interval: The time from one message to the next.
+    ///   - timeout: The time limit of each message, including connecting.
     package init(target: String, count: Int?, interval: Duration, timeout: Duration) {
         self.target = target
         self.count = count
@@ -66,7 +66,7 @@ package struct Ping: Sendable {
             return [counts, "min/avg/max/stddev \(times) ms"]
         }
 
-        /// With three places.
+        /// With three decimal places.
         private static func text(_ milliseconds: Double) -> String {
             let thousandths = Int64((min(milliseconds, 1e12) * 1_000).rounded())
             let places = "\(thousandths % 1_000)"
@@ -74,8 +74,8 @@ package struct Ping: Sendable {
         }
     }
 
-    /// Prints each answer, and at the end, also at one by a signal, the sum.
-    /// - Throws: Why the last message had no answer, if none had one.
+    /// Prints each answer, and a summary at the end or after a signal.
+    /// - Throws: The last error, if no message had an answer.
     package func run(_ context: AgentContext) async throws {
         let stop = await StopSignal()
         try await context.withAccount { session in
@@ -84,7 +84,7 @@ package struct Ping: Sendable {
                 group.addTask { try await ping(session) }
                 try await group.next()
                 group.cancelAll()
-                // When it was told to stop, there is something left to say.
+                // After a signal, the ping task still prints its summary.
                 try await group.waitForAll()
             }
         }
@@ -93,7 +93,7 @@ package struct Ping: Sendable {
     private func ping(_ session: Session) async throws {
         try await session.waitForDirectory()
         let (system, app) = try await session.pinged(target)
-        // Known at once, before anything is waited for.
+        // Presence is known at once, so this needs no wait.
         if app.presence.state == .unavailable {
             throw AgentError(
                 "remoteSystemUnavailable",
@@ -115,7 +115,7 @@ package struct Ping: Sendable {
                 event = Event(.answer, app, of: system)
                 event.milliseconds = time
             } catch {
-                // Nobody waited for this one any more.
+                // The user stopped the ping, so this message does not count.
                 if Task.isCancelled { break }
                 let error = AgentError(error)
                 times.addLost()
@@ -126,7 +126,7 @@ package struct Ping: Sendable {
             }
             event.sequence = times.sent
             try session.console.print(event)
-            // Time alone does not change these.
+            // Waiting does not resolve these errors.
             if let status = failure?.status, times.received == 0, [.declined, .notFound, .notSignedIn].contains(status) { break }
             if times.sent < count ?? .max { try? await clock.sleep(until: next) }
         }
@@ -136,7 +136,7 @@ package struct Ping: Sendable {
         if times.received == 0 { throw failure ?? AgentError("cancelled", "it was interrupted before there was an answer", .failed) }
     }
 
-    /// The connection that messages go over, made again when it is lost.
+    /// The connection for the messages. It reconnects when the connection is lost.
     private struct Line {
         let session: Session
         let app: RemoteSystemApp
@@ -172,15 +172,15 @@ package struct Ping: Sendable {
 }
 
 extension Session {
-    /// The app that answers: the one that is named; of a device the one of this project, the agent before a host.
+    /// The app that answers: the named one; else the agent of the device, else a `relay host`.
     fileprivate func pinged(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp) {
         let (system, named) = try await place(text)
         if let named { return (system, named) }
         let all = system.apps.filter { app in app.appServices.contains { $0.name == PingService.name } }
-        // What nobody has approved does not answer for a device that has something else.
+        // A new endpoint does not answer for a device that has known endpoints.
         let apps = all.contains { !$0.isNew } ? all.filter { !$0.isNew } : all
         for id in PingService.appIDs {
-            // Of several installations, one that is there.
+            // Of several installations, an available one comes first.
             let same = apps.filter { $0.appID == id }
             if let app = same.first(where: { $0.presence.state == .available }) ?? same.first { return (system, app) }
         }

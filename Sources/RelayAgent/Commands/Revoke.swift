@@ -4,7 +4,7 @@
 import DeviceRelay
 import RelayProtocol
 
-/// Revokes a device, or one endpoint of it, for ever.
+/// Revokes a device, or one of its endpoints, permanently.
 package struct Revoke: Sendable {
     var target: String
 
@@ -33,7 +33,7 @@ package struct Revoke: Sendable {
             }
             var revoked: [EndpointResult] = []
             var failure: (any Error)?
-            // Each is refused here from now on, also those after one that the relay does not take.
+            // This device refuses each endpoint from now on, even if the relay rejects the revocation of an earlier one.
             for endpoint in endpoints {
                 do {
                     try await session.platform.revoke(endpoint.id, for: session.account)

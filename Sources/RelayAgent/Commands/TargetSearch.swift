@@ -4,12 +4,12 @@
 import DeviceRelay
 import RelayProtocol
 
-/// What `DEVICE` or `DEVICE/APP` can be read as: a slash may also be part of a device's name.
+/// One reading of `DEVICE` or `DEVICE/APP`. A device's name may contain a slash.
 struct TargetReading: Hashable {
     var device: String
     var app: String?
 
-    /// All readings, the longest device first. A slash is a byte here: combined with what follows it, it is one still.
+    /// All readings, longest device first. The search is by bytes: a slash with a combining character is still a separator.
     static func all(of text: String) -> [TargetReading] {
         let bytes = Array(text.utf8)
         let slashes = bytes.indices.filter { bytes[$0] == UInt8(ascii: "/") }
@@ -23,23 +23,23 @@ struct TargetReading: Hashable {
     }
 }
 
-/// Finds the device, and perhaps the app on it, that a person means.
+/// Finds the device, and optionally the app on it, that a user's text names.
 struct TargetSearch {
     struct Found {
         var system: RemoteSystem
-        /// What was named as an app.
+        /// The name of the app in the text.
         var appID: String?
-        /// The installations of it; those that are known, if there are any.
+        /// The installations of the app: the known ones, or if there are none, the new ones.
         var apps: [RemoteSystemApp]
     }
 
-    /// Those that fit.
+    /// The matches.
     var fits: [Found] = []
-    /// Those whose device is there without the app.
+    /// Devices that match but do not have the app.
     var withoutApp: [Found] = []
 
-    /// Tries all readings. A new device never takes the place of one that is known: if any reading names a known one, the readings that name
-    /// new ones do not count.
+    /// Tries all readings. A new device never replaces a known one: if any reading names a known device, readings that name
+    /// new devices are ignored.
     /// - Parameter devices: The devices of a name or an id.
     init(_ text: String, devices: (String) -> [RemoteSystem]) {
         var all: [Found] = []
@@ -50,7 +50,7 @@ struct TargetSearch {
                 let known = apps.filter { !$0.isNew }
                 return Found(system: system, appID: reading.app, apps: known.isEmpty ? apps : known)
             }
-            // A whole id is nobody's name.
+            // A complete id is not a name.
             if let system = systems.first, systems.count == 1, "\(system.id)" == reading.device.lowercased() {
                 all = [all.removeLast()]
                 break
@@ -63,13 +63,13 @@ struct TargetSearch {
 }
 
 extension Session {
-    /// What `DEVICE` or `DEVICE/APP` means.
+    /// Resolves `DEVICE` or `DEVICE/APP`.
     func target(_ text: String) async throws -> (RemoteSystem, RemoteSystemConnectionRequest) {
         let (system, app) = try await place(text)
         return (system, app.map { RemoteSystemConnectionRequest($0) } ?? RemoteSystemConnectionRequest(system))
     }
 
-    /// What `DEVICE/APP` means.
+    /// Resolves `DEVICE/APP`.
     func app(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp) {
         let (system, app) = try await place(text)
         guard let app else { throw AgentError("appMissing", "say which app: \(text)/APP; \(has(system))", .usage) }
@@ -111,7 +111,8 @@ extension Session {
         return (found.system, found.apps.first)
     }
 
-    /// Whether a known device has this name, also one without an app, and one that the relay does not list. Such a name never means a new one.
+    /// Whether a known device has this name, including devices without apps and devices that the relay does not list. Such a
+    /// name never means a new device.
     private func isNameOfAKnownDevice(_ text: String, besides system: RemoteSystem) async -> Bool {
         func folded(_ name: String) -> [UInt8] { Array(name.lowercased().utf8) }
         let readings = TargetReading.all(of: text).map(\.device)
@@ -128,6 +129,6 @@ extension Session {
 }
 
 extension RemoteSystem {
-    /// What tells it from another one of the same name.
+    /// The text that distinguishes devices of the same name.
     var candidate: String { "\(id) (\(displayName)\(isNew ? ", new: nobody has approved it" : ""))" }
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Counts, and what is told of many times without keeping them.
+/// Running statistics of transit times. The times themselves are not kept.
 struct TransitTimes {
     private(set) var sent = 0
     private(set) var received = 0
     private(set) var minimum = Double.infinity
     private(set) var maximum = 0.0
     private(set) var average = 0.0
-    /// The sum of the squares of the distances from the average (Welford).
+    /// The sum of squared differences from the mean (Welford's algorithm).
     private var squares = 0.0
 
     mutating func add(_ milliseconds: Double) {

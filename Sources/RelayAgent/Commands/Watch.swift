@@ -10,7 +10,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The devices of the account as they come, change and go, until the process is told to stop.
+/// Prints events of the account's devices (added, updated, removed) until SIGINT or SIGTERM.
 package struct Watch: Sendable {
     package init() {}
 
@@ -55,7 +55,7 @@ package struct Watch: Sendable {
         }
     }
 
-    /// Prints events; returns when it is to stop.
+    /// Prints events until SIGINT or SIGTERM.
     package func run(_ context: AgentContext) async throws {
         let stop = await StopSignal()
         try await context.withAccount { session in
@@ -66,7 +66,7 @@ package struct Watch: Sendable {
                     for await event in session.platform.remoteSystems() {
                         let event = Event(event)
                         try context.console.print(event)
-                        // For people it is no result.
+                        // A message event is a note for people, not a result.
                         if let message = event.message, !context.console.isJSON { context.console.note(message) }
                     }
                 }

@@ -4,7 +4,7 @@
 import DeviceRelay
 import RelayProtocol
 
-/// What this device is, without asking the relay.
+/// Prints the identity of this device without contacting the relay.
 package struct WhoAmI: Sendable {
     package init() {}
 

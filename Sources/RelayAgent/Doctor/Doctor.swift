@@ -10,21 +10,21 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Finds out what is in the way, hop by hop, and says what to do.
+/// Diagnoses the path to the relay and to a device, hop by hop, and gives advice.
 package struct Doctor: Sendable {
     var target: String?
 
-    /// - Parameter target: A device, or one of its apps, to talk to; `nil` for none.
+    /// - Parameter target: A device, or one of its apps, to connect to; `nil` for none.
     package init(target: String?) { self.target = target }
 
     package struct Check: Encodable, Sendable {
         package enum Status: String, Encodable, Sendable {
-            /// As it should be.
+            /// The check passed.
             case ok
-            /// It works, but not as well as it could.
+            /// It works, but with a limitation.
             case warning
             case failed
-            /// It could not be found out.
+            /// The check could not run.
             case skipped
         }
 
@@ -35,9 +35,9 @@ package struct Doctor: Sendable {
         package var name: Name
         package var status: Status
         package var message: String
-        /// What to do.
+        /// The remedy.
         package var advice: String?
-        /// The kind of failure, as the other commands name it.
+        /// The code of the failure, as other commands print it.
         package var code: String?
         var exit = ExitStatus.done
 
@@ -60,7 +60,7 @@ package struct Doctor: Sendable {
 
     package struct Result: AgentResult {
         package var checks: [Check]
-        /// The exit code: that of the first failure.
+        /// The exit code of the first failure.
         package var exit: Int32
 
         init(_ checks: [Check]) {
@@ -83,7 +83,7 @@ package struct Doctor: Sendable {
         }
     }
 
-    /// Never throws: what goes wrong is the result.
+    /// Runs all checks. It never throws: failures are part of the result.
     package func run(_ context: AgentContext) async -> Result {
         let membership: Membership
         do {

@@ -10,7 +10,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What can be said of the relay and the way to it, without being signed in.
+/// Checks of the relay and the path to it that need no sign-in.
 struct RelayChecks: Sendable {
     let probe: RelayProbe
     let membership: Membership
@@ -36,7 +36,7 @@ struct RelayChecks: Sendable {
         ]
     }
 
-    /// What the relay itself says is wrong (RFC 9457).
+    /// The relay's own description of an error (RFC 9457).
     private static func detail(of body: [UInt8]) -> String? {
         struct Problem: Decodable { var detail: String }
         guard let problem = try? JSONDecoder().decode(Problem.self, from: Data(body)), !problem.detail.isEmpty else { return nil }
@@ -69,7 +69,7 @@ struct RelayChecks: Sendable {
         }
     }
 
-    /// - Parameter relay: Milliseconds since 1970, in whole seconds.
+    /// - Parameter relay: Milliseconds since 1970, with a resolution of one second.
     static func clock(own: Date, relay: Int64?) -> Doctor.Check {
         guard let relay else { return Doctor.Check(.clock, .skipped, "the relay does not tell its time") }
         let difference = own.timeIntervalSince1970 - Double(relay) / 1_000
@@ -84,7 +84,7 @@ struct RelayChecks: Sendable {
             }
         let text = "it is \(size) \(difference > 0 ? "ahead of" : "behind") the relay's"
         let advice = "set the clock of whichever of the two is wrong, best by NTP (`timedatectl set-ntp true`)"
-        // What waits for this device would be over by its own clock; certificates would not be valid yet, or any more.
+        // With a clock that is off by a day, waiting commands expire and certificates are not valid.
         guard seconds >= 86_400 else { return Doctor.Check(.clock, .warning, text, advice: advice) }
         var check = Doctor.Check(.clock, .failed, text, advice: advice)
         check.code = "clockSkew"

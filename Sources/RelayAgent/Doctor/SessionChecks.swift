@@ -4,7 +4,7 @@
 import DeviceRelay
 import RelayProtocol
 
-/// What can be said once this device is signed in.
+/// Checks that need a signed-in device.
 struct SessionChecks: Sendable {
     private static let patience = Duration.seconds(15)
 
@@ -55,7 +55,7 @@ struct SessionChecks: Sendable {
         return Doctor.Check(.presence, .ok, "others see this device as available, with \(apps)")
     }
 
-    /// A message that the relay keeps, to this device itself.
+    /// Sends a message through the relay's mailbox to this device itself.
     private func mailbox(_ own: DeviceDirectory.Endpoint?) async -> Doctor.Check {
         let app = own?.registrations.first { $0.services.contains { $0.name == PingService.name } }
         guard let own, own.presence.state == .available, let app,
@@ -78,7 +78,7 @@ struct SessionChecks: Sendable {
         }
     }
 
-    // MARK: Another one
+    // MARK: Another device
 
     private func device(_ text: String) async -> Doctor.Check {
         do {

@@ -19,7 +19,6 @@ import Darwin
 struct Download {
     /// Deeper is no folder that a person made.
     private static let mostDepth = 64
-    private static let mostEntries = 1_000_000
 
     /// A file that is here now.
     struct Finished {
@@ -105,11 +104,11 @@ struct Download {
     /// Page by page: what is listed is dealt with before more is asked for.
     private func folder(_ path: String, to folder: OpenFile, _ shown: String, depth: Int, _ entries: inout Int) async throws {
         guard depth < Self.mostDepth else { throw AgentError("tooDeep", "'\(path)' is too deep", .failed) }
-        var listing = Listing(path)
+        var listing = Listing(path, .pages)
         while let page = try await remote.next(&listing) {
             entries += page.count
-            guard entries <= Self.mostEntries else {
-                throw AgentError("listingTooLarge", "there are more than \(Self.mostEntries) files and folders", .failed)
+            guard entries <= listing.use.maximumEntries else {
+                throw AgentError("listingTooLarge", "there are more than \(listing.use.maximumEntries) files and folders", .failed)
             }
             for (name, entry) in page {
                 let inner = path.isEmpty ? name.text : "\(path)/\(name.text)"

@@ -24,6 +24,8 @@ struct FileFacts: Sendable {
     let isUnshared: Bool
     /// Whether its last name was removed.
     let isRemoved: Bool
+    /// Who may read, write and run it.
+    let permissions: mode_t
     let size: Int64
     let modified: Date
     /// Another one when the content may be another.
@@ -58,6 +60,7 @@ struct FileFacts: Sendable {
         isLink = type == S_IFLNK
         isUnshared = facts.st_uid == geteuid() && facts.st_nlink <= 1
         isRemoved = facts.st_nlink == 0
+        permissions = facts.st_mode & 0o777
         size = Int64(facts.st_size)
         #if canImport(Darwin)
         let (written, changed) = (facts.st_mtimespec, facts.st_ctimespec)

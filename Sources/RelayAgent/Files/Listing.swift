@@ -3,21 +3,39 @@
 
 /// The pages of one folder's listing. What another device says is checked here before any of it is used, and every listing has an end.
 struct Listing {
-    static let maximumPages = 2_000
+    /// What becomes of the entries.
+    enum Use {
+        /// Each page is dealt with before the next is asked for.
+        case pages
+        /// All of it is held in memory.
+        case whole
+
+        var maximumEntries: Int {
+            switch self {
+            case .pages: 1_000_000
+            case .whole: 100_000
+            }
+        }
+    }
+
     /// Of names and etags.
     static let maximumBytes = 64 << 20
     /// Of waiting for answers, all pages together.
     static let maximumWait = Duration.seconds(600)
 
     let path: String
+    let use: Use
     /// The last name that came: the next page begins behind it.
     private(set) var after: EntryName?
     private(set) var isAtEnd = false
-    private var pages = 0
+    private var count = 0
     private var bytes = 0
     private var waited = Duration.zero
 
-    init(_ path: String) { self.path = path }
+    init(_ path: String, _ use: Use) {
+        self.path = path
+        self.use = use
+    }
 
     /// How long the next page may take at most.
     func timeLeft() throws(AgentError) -> Duration {
@@ -31,7 +49,7 @@ struct Listing {
         more: Bool,
         waited: Duration
     ) throws(AgentError) -> [(name: EntryName, entry: RemoteEntry)] {
-        pages += 1
+        count += entries.count
         self.waited += waited
         guard entries.count <= FileCalls.maximumEntries else {
             throw Self.invalid(path, "a page has more than \(FileCalls.maximumEntries) entries")
@@ -56,8 +74,11 @@ struct Listing {
             bytes += entry.name.utf8.count + entry.etag.utf8.count
         }
         guard bytes <= Self.maximumBytes else { throw tooLarge("has more than \(Self.maximumBytes >> 20) MiB of names") }
+        guard count <= use.maximumEntries else {
+            let advice = use == .whole ? "; list a folder in it, or fetch all of it with -r" : ""
+            throw tooLarge("has more than \(use.maximumEntries) files and folders\(advice)")
+        }
         isAtEnd = !more
-        guard isAtEnd || pages < Self.maximumPages else { throw tooLarge("has more than \(Self.maximumPages) pages") }
         return page
     }
 

@@ -154,6 +154,16 @@ final class OpenFile: Sendable {
     /// Whether no other process holds it; it is let go with the last descriptor.
     func lock() -> Bool { flock(descriptor, LOCK_EX | LOCK_NB) == 0 }
 
+    /// Says who may read, write and run it, where the file system can say that.
+    func setPermissions(_ permissions: mode_t) { _ = fchmod(descriptor, permissions) }
+
+    /// What a new file gets. Read once, for which it has to be changed: to one that gives others nothing.
+    static let newFilePermissions: mode_t = {
+        let mask = umask(0o077)
+        umask(mask)
+        return 0o666 & ~mask
+    }()
+
     /// Says when it was written, as far as a date can be a time of a file.
     func setModified(_ date: Date) {
         let seconds = date.timeIntervalSince1970

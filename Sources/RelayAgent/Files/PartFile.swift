@@ -17,9 +17,9 @@ import Musl
 import Darwin
 #endif
 
-/// A file that is on its way: `.NAME.relay-part` in the folder where it will be. `.NAME.relay-mark` says which file it is a part of, so that
-/// a transfer goes on with that file only, and is locked meanwhile. What has these names and is not of a transfer is never touched: without
-/// a mark a part is made anew or not at all.
+/// A file that is on its way: `.NAME.relay-part` in the folder where it will be, for this user alone. `.NAME.relay-mark` says which file it
+/// is a part of, so that a transfer goes on with that file only, and is locked meanwhile. What has these names and is not of a transfer is
+/// never touched: without a mark a part is made anew or not at all.
 struct PartFile: Sendable {
     enum Failure: Error {
         /// Another process is at it.
@@ -51,11 +51,16 @@ struct PartFile: Sendable {
 
     init(_ name: EntryName, in folder: OpenFile, of source: Source) throws(Failure) {
         (self.folder, self.name) = (folder, name)
+        let text = Self.beginning + Array(Self.digest(source).utf8)
+        let written: [UInt8]
         do throws(SystemError) {
             mark = try Self.mark(name, in: folder)
-            let text = Self.beginning + Array(Self.digest(source).utf8)
-            let written = try mark.read(from: 0, count: text.count + 1)
+            written = try mark.read(from: 0, count: text.count + 1)
             guard written.isEmpty || written.starts(with: Self.beginning) else { throw SystemError(EEXIST) }
+        } catch {
+            throw Self.failure(error, at: name.mark)
+        }
+        do throws(SystemError) {
             if let facts = try folder.facts(of: name.part) {
                 // Without a mark only an empty one is of a transfer, which had just begun.
                 guard facts.isFile, facts.isUnshared, !written.isEmpty || facts.size == 0 else {
@@ -64,10 +69,12 @@ struct PartFile: Sendable {
                 }
                 file = try folder.open(name.part, O_RDWR)
             } else {
-                file = try folder.open(name.part, O_RDWR | O_CREAT | O_EXCL, mode: 0o666)
+                file = try folder.open(name.part, O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
             }
             let facts = try file.facts()
             guard facts.isFile, facts.isUnshared else { throw SystemError(EEXIST) }
+            // One that was whole may have got another mode.
+            file.setPermissions(0o600)
             if written == text, facts.size <= source.entry.size {
                 start = facts.size
             } else {
@@ -78,11 +85,15 @@ struct PartFile: Sendable {
                 start = 0
             }
         } catch {
-            switch error.number {
-            case EWOULDBLOCK: throw .busy
-            case EEXIST, ELOOP, ENOTDIR, EISDIR, ENXIO: throw .occupied(name.part)
-            default: throw .system(error)
-            }
+            throw Self.failure(error, at: name.part)
+        }
+    }
+
+    private static func failure(_ error: SystemError, at name: EntryName) -> Failure {
+        switch error.number {
+        case EWOULDBLOCK: .busy
+        case EEXIST, ELOOP, ENOTDIR, EISDIR, ENXIO: .occupied(name)
+        default: .system(error)
         }
     }
 
@@ -90,7 +101,7 @@ struct PartFile: Sendable {
         do { try file.write(bytes, at: offset) } catch { throw .system(error) }
     }
 
-    /// Gives the whole file its name.
+    /// Gives the whole file its name. One that replaces another is for those whom the other was for.
     /// - Parameter replaces: Whether a file of that name is replaced; nothing else ever is.
     func publish(modified: Date, replaces: Bool) throws(Failure) {
         do throws(SystemError) {
@@ -98,8 +109,10 @@ struct PartFile: Sendable {
             try file.synchronize()
             if replaces, let there = try folder.facts(of: name) {
                 guard there.isFile else { throw SystemError(EEXIST) }
+                file.setPermissions(there.permissions)
                 try folder.replace(name, with: name.part)
             } else {
+                file.setPermissions(OpenFile.newFilePermissions)
                 try folder.rename(name.part, to: name)
             }
         } catch {

@@ -9,16 +9,16 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The directory in which the command line keeps what it knows.
+/// The directory that holds the state of the command line.
 package struct Home: Sendable {
     package let path: String
 
-    /// - Parameter path: As the person gave it; a relative one is taken from the working directory.
+    /// - Parameter path: A path; a relative one is resolved against the working directory.
     package init(_ path: String) {
         self.path = URL(filePath: path, directoryHint: .isDirectory).standardizedFileURL.path
     }
 
-    /// What the environment says, else the usual place.
+    /// `DEVICE_RELAY_HOME` if it is set, else the default location.
     package init(environment: [String: String]) {
         if let set = environment["DEVICE_RELAY_HOME"], !set.isEmpty {
             self.init(set)
@@ -31,7 +31,7 @@ package struct Home: Sendable {
         #if canImport(Darwin)
         URL.applicationSupportDirectory.path + "/device-relay"
         #else
-        // The XDG base directory specification: a path that is not absolute is to be ignored.
+        // The XDG base directory specification requires that a relative path is ignored.
         if let set = environment["XDG_STATE_HOME"], set.utf8.first == UInt8(ascii: "/") {
             set + "/device-relay"
         } else {
@@ -42,8 +42,8 @@ package struct Home: Sendable {
 
     private var file: String { path + "/relay.json" }
 
-    /// Which relay this device has joined.
-    /// - Throws: `notSignedIn` if none.
+    /// The relay that this device has joined.
+    /// - Throws: `notSignedIn` if there is none.
     func membership() throws -> Membership {
         guard let membership = try storedMembership() else {
             throw AgentError("notSignedIn", "this device has not joined an account yet: run `relay join LINK`", .notSignedIn)

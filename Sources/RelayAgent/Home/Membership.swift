@@ -10,25 +10,25 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What `relay.json` holds: which relay this device has joined, and what it is called there. Nothing of it is secret.
+/// The content of `relay.json`: the joined relay and this device's name there. It contains no secret.
 struct Membership: Codable, Hashable {
     /// Scheme, host and port.
     var relay: String
     var relayID: RelayID
     var name: String
     var kind: RemoteSystemKind
-    /// Plain HTTP to another machine is allowed.
+    /// Whether plain HTTP to another machine is allowed.
     var insecure = false
-    /// A PEM file of the authorities that the relay's certificate is checked with; `nil` for the system's.
+    /// A PEM file of the authorities that may sign the relay's certificate; `nil` for the system's.
     var caFile: String?
 
     var authorities: TrustRoots { caFile.map { .file(URL(filePath: $0)) } ?? .system }
 
-    /// The one account of a home.
+    /// The only account of a home.
     static let account = ConnectedDevicesAccount(id: "default")
     static let clientID = "org.device-relay.cli"
 
-    /// A platform that is not started.
+    /// Creates the platform without starting it.
     func platform(in home: Home) throws -> ConnectedDevicesPlatform {
         guard let url = URL(string: relay) else {
             throw AgentError(
@@ -51,7 +51,7 @@ struct Membership: Codable, Hashable {
         return ConnectedDevicesPlatform(settings: settings, accessTokens: JoinLinkAccessTokenProvider(clientID: Self.clientID))
     }
 
-    /// A name that other devices will show.
+    /// Validates a name that other devices show.
     static func checked(_ name: String) throws -> String {
         let most = Limits()[.displayNameCharacters]
         guard name.utf8.count <= 16 * most, name.count <= most else {

@@ -7,7 +7,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// How long ago something was, in the largest unit that fits.
+/// The age of a date, in the largest unit that fits.
 enum Age {
     static func text(since date: Date, now: Date) -> String {
         let seconds = Int(max(0, min(now.timeIntervalSince(date), 1e9)))

@@ -3,10 +3,10 @@
 
 import RelayProtocol
 
-/// What a command found out, as a value: printed as lines for people, or as JSON for programs.
+/// The result of a command: printed as lines for people, or as JSON for programs.
 package protocol AgentResult: Encodable, Sendable {
     func lines(_ style: Style) -> [String]
-    /// One JSON object in one line.
+    /// One JSON object on one line.
     func json() throws -> String
 }
 

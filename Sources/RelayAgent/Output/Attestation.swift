@@ -10,15 +10,15 @@ package import FoundationEssentials
 package import Foundation
 #endif
 
-/// Who says how a launch ended, as it is printed.
+/// Who attests the outcome of a launch, as it is printed.
 package struct Attestation: Encodable, Sendable {
     /// `target` or `relay`.
     package var by: String
-    /// Of the target.
+    /// The target's device id.
     package var device: String?
     package var deviceName: String?
     package var endpoint: String?
-    /// When the target signed its receipt.
+    /// The time at which the target signed its receipt.
     package var time: Date?
 
     init(_ attestation: OutcomeAttestation, target: EndpointID, in endpoints: [DeviceDirectory.Endpoint]) {
@@ -38,7 +38,7 @@ package struct Attestation: Encodable, Sendable {
         return "signed by \(deviceName.map { "\($0) (endpoint \(endpoint.prefix(8)))" } ?? "endpoint \(endpoint.prefix(8))")\(when)"
     }
 
-    /// Short, for a table.
+    /// A short form for a table.
     var label: String { endpoint.map { deviceName ?? String($0.prefix(8)) } ?? "the relay" }
 
     static func text(_ date: Date) -> String {
@@ -47,14 +47,14 @@ package struct Attestation: Encodable, Sendable {
 }
 
 extension RemoteCommand {
-    /// Who says how it ended; `nil` while it has not.
+    /// Who attests the outcome; `nil` while there is none.
     func attested(in endpoints: [DeviceDirectory.Endpoint]) -> Attestation? {
         attestation.map { Attestation($0, target: target.endpoint, in: endpoints) }
     }
 }
 
 extension Session {
-    /// Who says how a command ended, by its id.
+    /// Who attests the outcome of a command, by its id.
     func attestation(of id: CommandID) async -> Attestation? {
         let command = try? await platform.commands(for: account).first { $0.id == id }
         return command?.attested(in: platform.endpoints(for: account))

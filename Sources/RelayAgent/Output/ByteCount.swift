@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// A number of bytes, as people read it.
+/// Formats a number of bytes for people.
 enum ByteCount {
     static func text(_ count: Int64) -> String {
         let units = ["kB", "MB", "GB", "TB", "PB"]

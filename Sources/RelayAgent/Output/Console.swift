@@ -9,12 +9,12 @@ import Musl
 import Darwin
 #endif
 
-/// Where a command prints: results to standard output, everything else to standard error.
+/// The output of a command: results go to standard output, everything else to standard error.
 package struct Console: Sendable {
-    /// One JSON object for each result, in one line.
+    /// Whether each result is one JSON object on one line.
     package var isJSON: Bool
     package var hasColours: Bool
-    /// Whether somebody looks at what is not a result.
+    /// Whether standard error is a terminal.
     package var isInteractive: Bool
     let output: @Sendable (String) throws -> Void
     let error: @Sendable (String) -> Void
@@ -36,7 +36,7 @@ package struct Console: Sendable {
         self.data = data
     }
 
-    /// The process's own streams.
+    /// The streams of the process.
     package static func standard(isJSON: Bool, environment: [String: String]) -> Console {
         openClosedStreams()
         // https://no-color.org
@@ -62,12 +62,13 @@ package struct Console: Sendable {
     /// Writes a part of a file to standard output.
     func write(_ bytes: [UInt8]) throws { try data(bytes) }
 
-    /// Says something that is no result.
+    /// Prints a note to standard error.
     package func note(_ text: String) { error(text + "\n") }
 
     private static let outputClosed = "outputClosed"
 
-    /// Says why it failed; but not that the reader of the output has gone, which it knows. As JSON a result like any other, so that a script reads one stream.
+    /// Prints a failure. With JSON it is a result on standard output, so that a script reads one stream. A closed output is
+    /// not reported: its reader has gone.
     package func fail(_ failure: AgentError) {
         guard failure.code != Self.outputClosed else { return }
         if isJSON, failure.code != "outputFailed", let line = try? JSONText.line(FailureResult(failure)) {
@@ -77,7 +78,8 @@ package struct Console: Sendable {
         }
     }
 
-    /// A stream that was closed before the process began would be whatever is opened next, and be written into.
+    /// Opens standard streams that are closed at the start of the process. Otherwise the next opened file would get their
+    /// number and their output.
     private static func openClosedStreams() {
         for descriptor in Int32(0)...2 where fcntl(descriptor, F_GETFD) == -1 { _ = open("/dev/null", O_RDWR) }
     }
@@ -90,7 +92,7 @@ package struct Console: Sendable {
         }
     }
 
-    /// - Returns: Why it could not be written; 0 if it was.
+    /// - Returns: The error number; 0 on success.
     private static func write(_ bytes: [UInt8], to descriptor: Int32) -> Int32 {
         var bytes = bytes[...]
         while !bytes.isEmpty {

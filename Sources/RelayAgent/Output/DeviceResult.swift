@@ -9,7 +9,7 @@ package import FoundationEssentials
 package import Foundation
 #endif
 
-/// A device, as it is printed. Texts that other devices chose are made harmless here, before anything else is done with them.
+/// A device, as it is printed. Texts that other devices chose are sanitized here.
 package struct DeviceResult: Encodable, Sendable {
     package struct App: Encodable, Sendable {
         package var id: String
@@ -36,7 +36,7 @@ package struct DeviceResult: Encodable, Sendable {
     package var expectedWithin: Double?
     package var apps: [App]
     package var new: Bool
-    /// Known only because it was there when this device joined.
+    /// Whether the device is known only because it was listed when this device joined.
     package var unverified: Bool
     package var local: Bool
 

@@ -4,14 +4,15 @@
 import RelayProtocol
 
 extension DisplayText {
-    /// A text of another device in quotes that it cannot end, on one line, and without gaps that would move something to the next one.
+    /// A text of another device, in quotes that it cannot close, on one line and with single spaces, so that it cannot
+    /// imitate other output.
     static func quoted(_ text: String) -> String {
         let words = sanitized(text).unicodeScalars.split { $0.properties.isWhitespace }
         let line = words.map { String(String.UnicodeScalarView($0)) }.joined(separator: " ")
         return "\"\(line.replacing("\\", with: "\\\\").replacing("\"", with: "\\\""))\""
     }
 
-    /// An id in groups of four characters, which two people can compare.
+    /// An id in groups of four characters, for a comparison by two people.
     static func grouped(_ id: String) -> String {
         let bytes = Array(id.utf8)
         return stride(from: 0, to: bytes.count, by: 4)

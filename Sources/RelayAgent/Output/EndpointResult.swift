@@ -9,7 +9,7 @@ package import FoundationEssentials
 package import Foundation
 #endif
 
-/// One installation on a device, as it is printed; also one that publishes no app.
+/// An endpoint, as it is printed, including one that publishes no app.
 package struct EndpointResult: Encodable, Sendable {
     package var id: String
     package var device: String
@@ -21,16 +21,16 @@ package struct EndpointResult: Encodable, Sendable {
     package var reason: String
     package var since: Date?
     package var new: Bool
-    /// Known only because it was there when this device joined.
+    /// Whether the endpoint is known only because it was listed when this device joined.
     package var unverified: Bool
     package var local: Bool
     /// When the relay first saw it.
     package var joined: Date?
-    /// The network address that it came from then.
+    /// The network address of its first connection.
     package var address: String?
-    /// The endpoint whose invitation it joined by.
+    /// The endpoint whose invitation it used.
     package var invitedBy: String?
-    /// The endpoint that invited it was revoked since.
+    /// Whether the inviter has been revoked since.
     package var inviterRevoked: Bool?
 
     init(_ endpoint: DeviceDirectory.Endpoint) {
@@ -53,7 +53,7 @@ package struct EndpointResult: Encodable, Sendable {
         inviterRevoked = joining?.invitedBy == nil ? nil : joining?.isInviterRevoked
     }
 
-    /// What the relay says of how it came into the account.
+    /// The relay's account of how the endpoint joined.
     func joiningText(now: Date) -> String {
         guard let joined else { return "-" }
         let from = address.map { " from \($0)" } ?? ""
@@ -61,12 +61,12 @@ package struct EndpointResult: Encodable, Sendable {
         return "\(Age.text(since: joined, now: now)) ago\(from)\(inviter)"
     }
 
-    /// In one line.
+    /// The endpoint on one line.
     var description: String {
         "\(name)\(new ? " (new: nobody has approved it)" : ""): \(kind), \(platform), endpoint \(id), device \(device)"
     }
 
-    /// What a person compares before deciding about it.
+    /// The facts that a user compares before a decision.
     var facts: [String] {
         let trust = new ? "new" : unverified ? "unverified" : "known"
         return [

@@ -9,9 +9,9 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Results as JSON.
+/// Formats results as JSON.
 package enum JSONText {
-    /// Raised when a field changes its meaning or goes; new fields may come at any time.
+    /// The schema version. It grows when a field changes its meaning or is removed; new fields do not change it.
     package static let schema = 1
 
     private struct Versioned<Content: Encodable>: Encodable {
@@ -26,7 +26,7 @@ package enum JSONText {
         }
     }
 
-    /// One object in one line. What could control a terminal is escaped.
+    /// One object on one line. Terminal control characters are escaped.
     package static func line(_ result: some Encodable) throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -37,12 +37,12 @@ package enum JSONText {
         return escaped(String(decoding: try encoder.encode(Versioned(content: result)), as: UTF8.self))
     }
 
-    /// The same with one more field, which is JSON already.
+    /// The same with one more field whose value is already JSON.
     static func line(_ result: some Encodable, adding field: String, json: String) throws -> String {
         try line(result).dropLast() + ",\"\(field)\":\(escaped(json))}"
     }
 
-    /// JSON in which what could control a terminal is escaped.
+    /// JSON text with terminal control characters escaped.
     static func escaped(_ json: String) -> String {
         guard !DisplayText.isPlain(json) else { return json }
         var text = ""

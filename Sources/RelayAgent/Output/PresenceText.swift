@@ -9,7 +9,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Why a device can or cannot be reached, for people.
+/// Describes presence for people.
 enum PresenceText {
     /// Such as `shut down 3 min ago`.
     static func reason(_ presence: Presence, now: Date = .now) -> String {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// How text is shown to people.
+/// Text style for people.
 package struct Style: Sendable {
     package var hasColours: Bool
 
@@ -20,7 +20,7 @@ package struct Style: Sendable {
     }
 }
 
-/// Aligned columns.
+/// A table with aligned columns.
 struct Table {
     struct Cell {
         var text: String
@@ -50,7 +50,7 @@ struct Table {
         }
     }
 
-    /// How many columns of a terminal a text takes: two for East Asian characters and emoji.
+    /// The number of terminal columns of a text: two for East Asian characters and emoji.
     static func width(_ text: String) -> Int {
         text.reduce(0) { width, character in
             guard let first = character.unicodeScalars.first else { return width }

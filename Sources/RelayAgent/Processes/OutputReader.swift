@@ -3,7 +3,7 @@
 
 import Subprocess
 
-/// What a program writes, taken in bounded pieces.
+/// Reads the output of a program with a size limit.
 struct OutputReader {
     private var source: SubprocessOutputSequence.Iterator
     private var rest: [UInt8] = []
@@ -11,8 +11,8 @@ struct OutputReader {
 
     init(_ output: SubprocessOutputSequence) { source = output.makeAsyncIterator() }
 
-    /// Everything up to the end.
-    /// - Throws: `tooMuchOutput` when it is more than the limit.
+    /// Reads to the end.
+    /// - Throws: `tooMuchOutput` if the output exceeds the limit.
     mutating func all(limit: Int, isolation: isolated (any Actor)? = #isolation) async throws -> [UInt8] {
         while try await read() {
             guard rest.count <= limit else { throw ProgramFailure.tooMuchOutput }
@@ -20,8 +20,8 @@ struct OutputReader {
         return rest
     }
 
-    /// The next line, without its end; what stands last without one is a line too. `nil` at the end.
-    /// - Throws: `tooMuchOutput` when it is longer than the limit.
+    /// The next line, without its terminator; a last line needs none. `nil` at the end.
+    /// - Throws: `tooMuchOutput` if the line exceeds the limit.
     mutating func line(limit: Int, isolation: isolated (any Actor)? = #isolation) async throws -> [UInt8]? {
         var searched = 0
         while true {
@@ -39,7 +39,7 @@ struct OutputReader {
         }
     }
 
-    /// Forgets what was read and not given out.
+    /// Drops buffered bytes that have not been returned.
     mutating func drop() { rest = [] }
 
     private mutating func read(isolation: isolated (any Actor)? = #isolation) async throws -> Bool {

@@ -23,12 +23,13 @@ import Musl
 import Darwin
 #endif
 
-/// A program of this machine with its arguments: a vector, which no shell ever sees.
+/// A program with its arguments, as a vector. No shell is involved.
 struct Program: Hashable, Sendable {
-    /// The first is the program: a path, or a name that is looked for in `PATH`.
+    /// The first element is the program: a path, or a name that is searched in `PATH`.
     var arguments: [String]
 
-    /// With a session of its own: a signal to this process's terminal does not reach it, and its process group can be ended with it.
+    /// Starts the program in its own session: signals of this process's terminal do not reach it, and its process group can
+    /// be signalled as a whole.
     func configuration(_ environment: [String: String]) -> Subprocess.Configuration {
         var options = PlatformOptions()
         options.createSession = true
@@ -44,7 +45,7 @@ struct Program: Hashable, Sendable {
 }
 
 extension Program {
-    /// Whether there is such a program now.
+    /// Whether the program exists now.
     var isThere: Bool {
         guard let name = arguments.first else { return false }
         if name.utf8.contains(UInt8(ascii: "/")) { return access(name, X_OK) == 0 }
@@ -52,14 +53,14 @@ extension Program {
         return folders.contains { access("\(Substring($0))/\(name)", X_OK) == 0 }
     }
 
-    /// Why it could not be started.
+    /// Describes why the program could not start.
     func trouble(_ error: SubprocessError) -> String {
         let name = arguments.first ?? ""
         return error.code == .executableNotFound ? "\(name) is not there, or cannot be executed" : "\(name) cannot be started"
     }
 }
 
-/// How a program ended that should not have.
+/// Why a program run failed.
 enum ProgramFailure: Error, Sendable {
     case cannotStart(String)
     case ended(TerminationStatus)
@@ -70,7 +71,7 @@ enum ProgramFailure: Error, Sendable {
 }
 
 extension TerminationStatus {
-    /// As in "it …".
+    /// The predicate of a sentence whose subject is the program.
     var words: String {
         switch self {
         case .exited(let code): "ended with exit code \(code)"

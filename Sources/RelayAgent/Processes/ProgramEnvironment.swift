@@ -7,23 +7,23 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The environment of the programs that the agent starts: not all that the agent has, in which there may be secrets, but what programs
-/// need to work as the person's own.
+/// The environment of programs that the agent starts. It contains what programs need to run as the user, and leaves out
+/// the rest of the agent's environment, which may hold secrets.
 struct ProgramEnvironment: Hashable, Sendable {
     private static let names: Set<String> = ["PATH", "HOME", "LANG", "LANGUAGE", "USER", "LOGNAME", "SHELL", "TZ", "TMPDIR"]
     private static let prefixes = ["LC_", "XDG_"]
-    /// Of the person's session with a display, for what shows something.
+    /// Variables of the graphical session, for programs that show something.
     private static let desktopNames: Set<String> = [
         "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS", "DESKTOP_SESSION", "GNOME_DESKTOP_SESSION_ID",
         "KDE_FULL_SESSION", "KDE_SESSION_VERSION", "BROWSER",
     ]
 
-    /// What else the settings name.
+    /// Names of further variables, from the settings.
     var more: Set<String> = []
-    /// The agent's own.
+    /// The environment of the agent.
     var own = ProcessInfo.processInfo.environment
 
-    /// For one run of a program.
+    /// The environment of one program run.
     func variables(forDesktop: Bool, adding: [String: String] = [:], _ mark: ProgramMark? = nil) -> [String: String] {
         var variables = own.filter { name, _ in
             Self.names.contains(name) || more.contains(name) || Self.prefixes.contains { name.hasPrefix($0) }

@@ -15,14 +15,14 @@ import Musl
 import Darwin
 #endif
 
-/// Marks all that one run of a program starts: it stands in the environment, which processes inherit, also those that leave the program's
-/// session and process group.
+/// Marks all processes of one program run. The mark is an environment variable, which processes inherit even when they
+/// leave the program's session and process group.
 struct ProgramMark: Hashable, Sendable {
     static let variable = "DEVICE_RELAY_RUN"
 
     let text = UUID().uuidString
 
-    /// Ends what is left of the run: SIGTERM, and SIGKILL 2 s later. Also in a task that was cancelled.
+    /// Ends all remaining processes of the run: SIGTERM, then SIGKILL after 2 s. It also runs in a cancelled task.
     func endAll() async {
         #if os(Linux)
         await Task.detached {
@@ -44,7 +44,7 @@ struct ProgramMark: Hashable, Sendable {
     }
 
     #if os(Linux)
-    /// Those of this user whose environment has the mark.
+    /// The processes of this user whose environment has the mark.
     private func processes() -> [pid_t] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
         let entry = Array("\(Self.variable)=\(text)".utf8)

@@ -3,15 +3,15 @@
 
 import Synchronization
 
-/// How many programs run, so that nobody can make this machine run any number of them, and so that none is left at the end.
+/// Bounds the number of running programs, and makes sure that none remains at the end.
 final class RunningPrograms: Sendable {
     static let most = 32
 
     private let count = Mutex(0)
 
-    /// Runs a closure that runs one program. If it fails or is cancelled, all that has the mark is ended; what a program leaves behind that
-    /// ended well goes on.
-    /// - Throws: `tooManyPrograms`, and what the closure throws.
+    /// Runs a closure that runs one program. If the closure throws or is cancelled, all processes with the mark are ended.
+    /// After a success, processes that the program left behind keep running.
+    /// - Throws: `tooManyPrograms`, and errors of the closure.
     func run<Result>(_ body: (ProgramMark) async throws -> Result) async throws -> Result {
         let hasRoom = count.withLock { count in
             guard count < Self.most else { return false }
@@ -31,7 +31,7 @@ final class RunningPrograms: Sendable {
         }
     }
 
-    /// Waits for the end of those whose tasks were cancelled; for no longer than they have.
+    /// Waits until all programs have ended, at most 5 s. Their tasks must be cancelled.
     func ended() async {
         _ = try? await within(.seconds(5)) {
             while self.count.withLock({ $0 }) > 0 { try await Task.sleep(for: .milliseconds(20)) }

@@ -18,7 +18,7 @@ import Musl
 import Darwin
 #endif
 
-/// Has the service manager of this user run the agent from now on, or no longer.
+/// Installs the agent as a service of this user's service manager, or removes it.
 package struct Installation: Sendable {
     package enum Action: String, Sendable, Encodable {
         case install, uninstall
@@ -28,7 +28,7 @@ package struct Installation: Sendable {
     var configurationPath: String?
     var printsOnly: Bool
 
-    /// - Parameter printsOnly: Nothing is written or started; what would be, is the result.
+    /// - Parameter printsOnly: Changes nothing; the result shows what would change.
     package init(_ action: Action, configurationPath: String?, printsOnly: Bool) {
         self.action = action
         self.configurationPath = configurationPath
@@ -37,13 +37,13 @@ package struct Installation: Sendable {
 
     package struct Result: AgentResult {
         package var action: Action
-        /// Where the description is, or was.
+        /// The path of the service description.
         package var file: String
-        /// What stands in it; with `--print` only.
+        /// The content of the service description; present with `--print` only.
         package var content: String?
-        /// Whether the service manager did its part; `nil` if it was not asked.
+        /// Whether the service manager succeeded; `nil` if it was not called.
         package var done: Bool?
-        /// What to do by hand.
+        /// Steps for the user to do by hand.
         package var advice: [String]
 
         package func lines(_ style: Style) -> [String] {
@@ -69,7 +69,7 @@ package struct Installation: Sendable {
         )
         let content = manager.description(of: settings)
         guard !printsOnly else { return Result(action: action, file: file, content: content, advice: []) }
-        // It would only end again and again.
+        // Without these, the service would fail and restart again and again.
         _ = try context.home.membership()
         _ = try ConfigurationFile(path: configurationPath, home: context.home).read()
         do {
@@ -117,7 +117,7 @@ package struct Installation: Sendable {
         return true
     }
 
-    /// This program itself, wherever it was started from.
+    /// The absolute path of this executable.
     private static func executable() throws -> String {
         #if canImport(Darwin)
         var size: UInt32 = 4_096

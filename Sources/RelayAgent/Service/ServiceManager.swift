@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// The system's service manager, as it is told of the agent: systemd's user manager, or launchd.
+/// The system's service manager: systemd's user manager, or launchd.
 package enum ServiceManager: Sendable {
     case systemd
     case launchd
@@ -16,15 +16,15 @@ package enum ServiceManager: Sendable {
         #endif
     }
 
-    /// What the agent runs as.
+    /// The settings of the service.
     package struct Settings: Hashable, Sendable {
-        /// Absolute, like all paths here.
+        /// An absolute path, like all paths here.
         package var executable: String
         package var home: String
         package var configuration: String?
-        /// Where the device's key is, if it is not in the usual place.
+        /// The directory of the device's key, if it is not the default one.
         package var configurationHome: String?
-        /// Whether somebody is logged in with a display, for which alone something can be opened.
+        /// Whether the user has a graphical session, which opening URIs requires.
         package var isGraphical: Bool
 
         var arguments: [String] { [executable, "agent", "--home", home] + (configuration.map { ["--config", $0] } ?? []) }
@@ -33,7 +33,7 @@ package enum ServiceManager: Sendable {
     static let unit = "device-relay-agent.service"
     static let label = AgentConfiguration.appID
 
-    /// Where the description stands, from the user's home and the environment.
+    /// The path of the service description.
     func file(home: String, configurationHome: String?) -> String {
         switch self {
         case .systemd: (configurationHome ?? home + "/.config") + "/systemd/user/" + Self.unit
@@ -48,7 +48,7 @@ package enum ServiceManager: Sendable {
         }
     }
 
-    /// What makes the manager know the description, and begin; or forget it.
+    /// The commands that load and start the service, or unload it.
     func commands(installing: Bool, file: String, user: UInt32) -> [[String]] {
         switch (self, installing) {
         case (.systemd, true): [["systemctl", "--user", "daemon-reload"], ["systemctl", "--user", "enable", "--now", Self.unit]]
@@ -76,14 +76,14 @@ package enum ServiceManager: Sendable {
             ]).joined(separator: "\n")
     }
 
-    /// A word as systemd reads it (systemd.syntax(7), and specifiers).
+    /// Quotes a word for systemd (systemd.syntax(7), and specifiers).
     private static func quoted(_ text: String, isCommand: Bool) -> String {
         var result = "\""
         for character in text {
             switch character {
             case "\\", "\"": result += "\\\(character)"
             case "%": result += "%%"
-            // Only command lines have variables.
+            // Only command lines expand variables.
             case "$" where isCommand: result += "$$"
             case "\n": result += "\\n"
             default: result.append(character)

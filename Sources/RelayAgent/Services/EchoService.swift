@@ -4,7 +4,7 @@
 import DeviceRelay
 import RelayProtocol
 
-/// Answers with the message and who sent it, for people who want to see what a service is told.
+/// Answers with the message and the caller's identity, to show what a service sees.
 enum EchoService {
     static let name = "echo"
 

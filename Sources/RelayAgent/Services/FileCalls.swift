@@ -9,13 +9,13 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What the app service `files` is asked, and what it answers. Paths are relative to the shared folder, with `/` between names; the empty
-/// one is the folder itself.
+/// The requests and responses of the app service `files`. Paths are relative to the shared folder, with `/` between
+/// names; the empty path is the folder itself.
 enum FileCalls {
     static let serviceName = "files"
-    /// Bytes that one `read` gives at most.
+    /// The maximum number of bytes of one `read`.
     static let maximumReadBytes = 1 << 20
-    /// Entries that one `list` gives at most.
+    /// The maximum number of entries of one `list`.
     static let maximumEntries = 1_000
 
     enum Kind: String, Codable, Sendable {
@@ -25,27 +25,27 @@ enum FileCalls {
     struct Entry: Codable, Hashable, Sendable {
         var name: String
         var kind: Kind
-        /// Bytes; 0 of a folder.
+        /// In bytes; 0 for a folder.
         var size: Int64
         var modified: Date
-        /// Another one when the content may be another.
+        /// Changes whenever the content may have changed.
         var etag: String
     }
 
-    /// Why there is no answer.
+    /// Why a request fails.
     enum Problem: String, Codable, Sendable {
-        /// There is nothing of this name, or what is there is neither a file nor a folder.
+        /// No file or folder has this name.
         case notFound
-        /// The path leads out of the folder, or would if it were followed.
+        /// The path leads out of the folder, or contains a link.
         case notAllowed
         case notAFile, notAFolder
-        /// The file is not the one of the `etag` any more.
+        /// The file no longer has the requested `etag`.
         case changed
-        /// The other device cannot read it.
+        /// The other device failed to read it.
         case failed
     }
 
-    /// Facts about one file or folder.
+    /// Returns the attributes of one file or folder.
     struct Stat: AppServiceCall {
         static let type = "stat"
         var path: String
@@ -56,32 +56,32 @@ enum FileCalls {
         }
     }
 
-    /// The files and folders in a folder, in the order of their names.
+    /// Returns the entries of a folder, in the order of their names.
     struct List: AppServiceCall {
         static let type = "list"
         var path: String
-        /// Only those behind this name.
+        /// Returns only entries after this name.
         var after: String?
 
         struct Response: Codable, Sendable {
             var entries: [Entry]?
-            /// There are more behind the last.
+            /// Whether more entries follow.
             var more: Bool?
             var problem: Problem?
         }
     }
 
-    /// A part of a file.
+    /// Returns a part of a file.
     struct Read: AppServiceCall {
         static let type = "read"
         var path: String
         var offset: Int64
         var length: Int
-        /// Only if the file is still this one.
+        /// The expected `etag`; a different one fails with `changed`.
         var etag: String?
 
         struct Response: Codable, Sendable {
-            /// Fewer bytes than were asked for only at the end of the file.
+            /// Fewer bytes than requested only at the end of the file.
             var data: [UInt8]?
             var size: Int64?
             var etag: String?

@@ -5,10 +5,10 @@ import DeviceRelay
 import Dispatch
 import RelayProtocol
 
-/// The app service `files`: one folder of this machine for the person's other devices, read only.
+/// The app service `files`: read-only access to one folder of this machine for the user's other devices.
 struct FilesService: Sendable {
     let folder: SharedFolder
-    /// Which devices it is for; `nil` for all that are known.
+    /// The devices that may read the folder; `nil` for all known devices.
     let devices: Set<SystemID>?
 
     var service: Service {
@@ -64,7 +64,7 @@ struct FilesService: Sendable {
         }
     }
 
-    /// A disk may be slow, and must not hold up what else there is to do.
+    /// Runs a file operation on a separate thread: a slow disk must not block other work.
     private func answer<Response: Encodable & Sendable>(
         _ body: @escaping @Sendable () throws -> Response,
         failure: (SharedFolder.Problem) -> Response

@@ -3,10 +3,10 @@
 
 import DeviceRelay
 
-/// Answers each message with the same: what `relay ping` measures by. It tells nothing that the caller does not know.
+/// Answers each message with the same message, for `relay ping`. It reveals nothing that the caller does not know.
 enum PingService {
     static let name = "ping"
-    /// The apps that offer it, and are asked when none is named: the agent, and a `relay host`.
+    /// The apps that offer the service, in order of preference: the agent, and a `relay host`.
     static let appIDs = [AgentConfiguration.appID, Membership.clientID]
 
     static let service = Service(name) { connection, _ in

@@ -5,9 +5,9 @@ import DeviceRelay
 import RelayProtocol
 import Subprocess
 
-/// An app service that a program answers: messages as JSON on its standard input, answers as JSON on its standard output.
+/// An app service that a program answers. Requests are JSON on its standard input, answers are JSON on its standard output.
 struct ProgramService: Sendable {
-    /// Of one message as JSON, in either direction.
+    /// The size limit of one message as JSON, in both directions.
     static let maximumBytes = 16 << 20
     static let maximumLogLines = 20
 
@@ -44,7 +44,7 @@ struct ProgramService: Sendable {
         )
     }
 
-    // MARK: One program for each message
+    // MARK: One program run for each message
 
     private func answer(_ request: AppServiceRequest, _ caller: AppServiceCaller) async throws -> ValueSet {
         let input = Array(try request.message.json().utf8) + [UInt8(ascii: "\n")]
@@ -69,7 +69,7 @@ struct ProgramService: Sendable {
                 ) { execution in
                     try await withThrowingTaskGroup(of: [UInt8]?.self) { group in
                         group.addTask {
-                            // A program need not read what it does not want to know.
+                            // A program may exit without reading its input.
                             _ = try? await execution.standardInputWriter.write(input)
                             try? await execution.standardInputWriter.finish()
                             return nil
@@ -94,9 +94,9 @@ struct ProgramService: Sendable {
         }
     }
 
-    // MARK: One program for each connection
+    // MARK: One program run for each connection
 
-    /// A line in for each message, and a line out for each answer, in the same order.
+    /// Sends one line for each request and reads one line for each answer, in the same order.
     private func converse(on connection: AppServiceConnection, _ caller: AppServiceCaller) async throws {
         try await reportingFailures {
             try await running.run { mark in
@@ -111,12 +111,12 @@ struct ProgramService: Sendable {
                             group.addTask { try await tell(execution.standardError) }
                             let unanswered = try await answer(connection, with: execution)
                             try? await execution.standardInputWriter.finish()
-                            // It has ended, or has nothing more to do.
+                            // The program has ended, or its input is closed. It has 2 s to exit by itself.
                             await execution.teardown(using: [
                                 .send(signal: Signal(rawValue: 0), toProcessGroup: true, allowedDurationToNextStep: .seconds(2)),
                                 .gracefulShutDown(toProcessGroup: true, allowedDurationToNextStep: .seconds(2)),
                             ])
-                            // What it started ends with the connection, too.
+                            // Its child processes end with the connection, too.
                             await mark.endAll()
                             return unanswered
                         }
@@ -131,7 +131,7 @@ struct ProgramService: Sendable {
         }
     }
 
-    /// - Returns: The request that the program has ended instead of answering, if it has.
+    /// - Returns: The unanswered request, if the program ended before it answered.
     private func answer(
         _ connection: AppServiceConnection,
         with execution: Execution<CustomWriteInput, SequenceOutput, SequenceOutput>
@@ -157,7 +157,7 @@ struct ProgramService: Sendable {
         return nil
     }
 
-    /// An output that one task after the other reads.
+    /// Shares an output between consecutive tasks.
     private actor LineBox {
         private var reader: OutputReader
 
@@ -170,7 +170,7 @@ struct ProgramService: Sendable {
         }
     }
 
-    // MARK: What goes wrong
+    // MARK: Errors
 
     private static func message(_ json: [UInt8]) throws -> ValueSet {
         do throws(ValueSetError) {
@@ -180,7 +180,7 @@ struct ProgramService: Sendable {
         }
     }
 
-    /// What a program says on its standard error is for whoever looks after this machine.
+    /// Logs the program's standard error, for the owner of this machine.
     private func tell(_ output: SubprocessOutputSequence) async throws {
         var reader = OutputReader(output)
         var count = 0
@@ -191,7 +191,7 @@ struct ProgramService: Sendable {
                 if count <= Self.maximumLogLines { log("\(name): \(DisplayText.sanitized(String(decoding: line, as: UTF8.self)))") }
                 if count == Self.maximumLogLines { log("\(name): (more is left out)") }
             } catch ProgramFailure.tooMuchOutput {
-                // Whatever it is, it is no line. It is read, so that the program goes on, and forgotten.
+                // An overlong line is read, so that the program does not block, and dropped.
                 reader.drop()
             }
         }
@@ -205,7 +205,7 @@ struct ProgramService: Sendable {
         }
     }
 
-    /// What the caller is told.
+    /// The error that the caller receives.
     private static func told(_ error: any Error) -> AppServiceError {
         switch error {
         case let error as AppServiceError: error
@@ -220,7 +220,7 @@ struct ProgramService: Sendable {
             return try await body()
         } catch {
             let told = Self.told(error)
-            // Where programs are is nobody's business elsewhere.
+            // The path of the program stays on this machine.
             if case ProgramFailure.cannotStart(let what) = error {
                 log("\(name): \(what)")
             } else if told.code != .cancelled {
@@ -232,7 +232,7 @@ struct ProgramService: Sendable {
 }
 
 extension ProgramFailure {
-    /// What the caller is told.
+    /// The error that the caller receives.
     var error: AppServiceError {
         switch self {
         case .cannotStart: AppServiceError(.appUnavailable, message: "the service's program cannot be started")
@@ -254,7 +254,7 @@ extension ProgramFailure {
 }
 
 extension Duration {
-    /// Without a fraction that says nothing.
+    /// The duration in seconds, without a fraction of zero.
     fileprivate var inSeconds: String {
         let seconds = self / .seconds(1)
         return seconds == seconds.rounded() ? "\(Int(seconds)) s" : "\(seconds) s"

@@ -15,8 +15,8 @@ import Musl
 import Darwin
 #endif
 
-/// One folder of this machine, read only. No path leads out of it: every name is opened in the folder before it, links are never
-/// followed, and nothing but files and folders is opened.
+/// One folder of this machine, read only. No path leads out of it: each name is opened relative to its parent folder,
+/// links are never followed, and only files and folders are opened.
 struct SharedFolder: Sendable {
     typealias Problem = FileCalls.Problem
 
@@ -24,25 +24,25 @@ struct SharedFolder: Sendable {
         var problem: Problem
     }
 
-    /// Of a path: as many as 64 names have.
+    /// The size limit of a path: 64 names of maximum length.
     static let maximumPathBytes = 16 << 10
 
     let root: String
 
-    // MARK: What is asked
+    // MARK: Requests
 
     func entry(_ path: String) throws(Failure) -> FileCalls.Entry {
         let names = try Self.names(path)
         return Self.entry(names.last?.text ?? "", try facts(try open(names)))
     }
 
-    /// - Returns: At most so many, and whether there are more.
+    /// - Returns: At most `most` entries, and whether more follow.
     func entries(_ path: String, after: String?, most: Int) throws(Failure) -> ([FileCalls.Entry], more: Bool) {
         let folder = try open(try Self.names(path))
         guard try facts(folder).isFolder else { throw Failure(problem: .notAFolder) }
         let all: [String]
         do { all = try folder.names() } catch { throw Failure(problem: .failed) }
-        // What cannot be asked for is not shown either.
+        // A name that a request cannot express is not listed.
         var names = all.compactMap { EntryName($0) }
         if let after { names.removeAll { !after.utf8.lexicographicallyPrecedes($0.text.utf8) } }
         names.sort()
@@ -62,7 +62,7 @@ struct SharedFolder: Sendable {
         guard etag == nil || etag == before.etag else { throw Failure(problem: .changed) }
         let bytes: [UInt8]
         do { bytes = try file.read(from: offset, count: count) } catch { throw Failure(problem: .failed) }
-        // What was read while somebody wrote is neither the old nor the new.
+        // A file that changed during the read gives a mix of old and new content.
         guard try facts(file).etag == before.etag else { throw Failure(problem: .changed) }
         return FileCalls.Read.Response(data: bytes, size: before.size, etag: before.etag)
     }
@@ -71,9 +71,9 @@ struct SharedFolder: Sendable {
         do { return try file.facts() } catch { throw Failure(problem: .failed) }
     }
 
-    // MARK: The way to it
+    // MARK: Path resolution
 
-    /// The names that a path consists of; bytes decide where one ends.
+    /// The names of a path. The separator is a byte, not a character.
     static func names(_ path: String) throws(Failure) -> [EntryName] {
         guard !path.isEmpty else { return [] }
         guard path.utf8.count <= maximumPathBytes else { throw Failure(problem: .notAllowed) }
@@ -85,15 +85,15 @@ struct SharedFolder: Sendable {
         return names
     }
 
-    /// Opens one name after the other, each in the folder before it.
+    /// Opens the names one after the other, each relative to its parent folder.
     private func open(_ names: [EntryName]) throws(Failure) -> OpenFile {
         var file: OpenFile
-        // The folder itself may be reached through a link: it is the person's own setting.
+        // The shared folder itself may be a link: the user configured it.
         do { file = try OpenFile.folder(at: root) } catch { throw Failure(problem: .failed) }
         for name in names {
             guard let facts = FileFacts(name, in: file.descriptor) else { throw Failure(problem: .notFound) }
             guard !facts.isLink else { throw Failure(problem: .notAllowed) }
-            // To open a pipe or a device would wait, or do something.
+            // Opening a pipe would block, and opening a device may have side effects.
             guard facts.isFile || facts.isFolder else { throw Failure(problem: .notFound) }
             let next: OpenFile
             do throws(SystemError) {
@@ -105,7 +105,7 @@ struct SharedFolder: Sendable {
                 default: throw Failure(problem: .failed)
                 }
             }
-            // It may have been replaced since.
+            // The entry may have been replaced since it was checked.
             let opened = try self.facts(next)
             guard opened.isFile || opened.isFolder else { throw Failure(problem: .notFound) }
             file = next

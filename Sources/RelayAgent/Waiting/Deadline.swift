@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Runs a closure for no longer than a duration.
-/// - Returns: `nil` if it was not done by then.
+/// Runs a closure with a time limit.
+/// - Returns: `nil` after the time limit.
 func within<Result: Sendable>(
     _ duration: Duration,
     _ body: @escaping @Sendable () async throws -> Result?
@@ -19,7 +19,7 @@ func within<Result: Sendable>(
 }
 
 extension Console {
-    /// Says on a terminal what is waited for, if it takes longer than a second; wiped away when it is over.
+    /// Shows on the terminal what the command waits for, after one second, and clears the line afterwards.
     func whileWaiting<Result: Sendable>(
         for what: @escaping @Sendable () async -> String,
         _ body: () async throws -> Result
@@ -31,7 +31,7 @@ extension Console {
                 defer { error("\r\u{1B}[K") }
                 var shown = ""
                 while true {
-                    // What does not fit into one line could not be wiped away.
+                    // A line that wraps could not be cleared.
                     let text = String(await what().prefix(79))
                     if text != shown { error("\r\u{1B}[K\(text)") }
                     shown = text

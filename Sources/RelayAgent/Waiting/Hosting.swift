@@ -5,11 +5,12 @@ import DeviceRelay
 import RelayProtocol
 
 extension AgentContext {
-    /// Hosts an app until the process is told to stop.
+    /// Hosts an app until SIGINT or SIGTERM.
     /// - Parameters:
-    ///   - app: What is hosted from before the platform starts, so that what waits for it finds it.
-    ///   - output: Ends the hosting when somebody fails it: who cannot say what it was asked for had better not answer.
-    ///   - body: Publishes the app, and goes on as long as it wants.
+    ///   - app: The app. It is hosted before the platform starts, so that waiting commands find it.
+    ///   - output: Prints the requests. An error of the output ends the hosting, because requests that cannot be shown must
+    ///     not be answered.
+    ///   - body: Publishes the app. It may return early or run until it is cancelled.
     func host(
         _ app: RemoteSystemAppRegistration,
         output: HostOutput,
@@ -41,7 +42,7 @@ extension AgentContext {
                     group.cancelAll()
                     await session.platform.shutdown()
                 } catch {
-                    // Nothing else ends the waiting for a relay that is not there.
+                    // Only a shutdown ends the wait for an unreachable relay.
                     await session.platform.shutdown()
                     throw error
                 }
@@ -50,7 +51,7 @@ extension AgentContext {
     }
 }
 
-/// Where a host prints what happens.
+/// The output of a host.
 struct HostOutput: Sendable {
     private let console: Console
     let failures: AsyncStream<any Error>
@@ -72,7 +73,7 @@ struct HostOutput: Sendable {
 }
 
 extension Session {
-    /// Says why this device cannot be reached.
+    /// Prints why this device cannot be reached.
     fileprivate func watchConnection() async throws {
         var told: ConnectionProblem?
         for await state in platform.connectionStates(for: account) {

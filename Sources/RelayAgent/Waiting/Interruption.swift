@@ -3,14 +3,14 @@
 
 import Synchronization
 
-/// Ctrl-C while something is waited for that goes on by itself: the person is told so before the process ends.
+/// Ctrl-C during a wait for something that continues without this process. The user sees a note before the process ends.
 final class Interruption: Sendable {
     private let hasArrived = Mutex(false)
 
-    /// Whether SIGINT or SIGTERM came.
+    /// Whether SIGINT or SIGTERM arrived.
     var isThere: Bool { hasArrived.withLock { $0 } }
 
-    /// Runs a closure, whose task is cancelled by SIGINT or SIGTERM. A second signal ends the process at once.
+    /// Runs a closure. SIGINT or SIGTERM cancels its task; a second signal ends the process at once.
     func cancelling<Result: Sendable>(_ body: @escaping @Sendable () async throws -> Result) async throws -> Result {
         let stop = await StopSignal()
         let task = Task { try await body() }

@@ -12,9 +12,9 @@ import Musl
 import Darwin
 #endif
 
-/// SIGHUP: settings are to be read again.
+/// SIGHUP: reloads the settings.
 final class ReloadSignal: Sendable {
-    /// Several that come while nobody looks are one.
+    /// One element for each signal. Signals that arrive between two reads are merged.
     let arrivals: AsyncStream<Void>
     private let source: Mutex<any DispatchSourceSignal>
 

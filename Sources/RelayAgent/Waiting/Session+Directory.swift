@@ -5,11 +5,11 @@ import DeviceRelay
 import RelayProtocol
 
 extension Session {
-    /// How long a person waits for the relay before hearing that it is not there.
+    /// How long a command waits for the relay.
     static let patience = Duration.seconds(10)
 
-    /// Waits until the relay has told which devices there are.
-    /// - Throws: Why it has not: at once if that does not pass by itself.
+    /// Waits for the first enumeration of the devices.
+    /// - Throws: Why it did not arrive; at once if the problem does not resolve by itself.
     func waitForDirectory(_ patience: Duration = Session.patience) async throws {
         let isThere = try await console.whileWaiting {
             "waiting for the relay: \(await connectionState()?.description ?? "")"
@@ -38,20 +38,20 @@ extension Session {
         }
     }
 
-    /// Returns when the task is cancelled; throws when there will be no connection unless somebody does something about it.
+    /// Returns when the task is cancelled. Throws when the connection cannot recover without a user's action.
     func failure() async throws {
         for await state in platform.connectionStates(for: account) {
             if state.phase == .stopped, let problem = state.problem { throw problem }
         }
     }
 
-    /// The devices of now.
+    /// The current devices.
     func devices(showsAll: Bool = false) async -> [RemoteSystem] {
         var snapshots = platform.remoteSystems(matching: showsAll ? [.localVisibility(.showAll)] : []).snapshots.makeAsyncIterator()
         return await snapshots.next() ?? []
     }
 
-    /// The device that a person means.
+    /// The device that a user's text names.
     func device(named text: String) throws -> RemoteSystem {
         do throws(DeviceLookupError) {
             return try platform.remoteSystem(named: text, for: account)

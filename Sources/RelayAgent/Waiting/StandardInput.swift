@@ -13,7 +13,7 @@ import Musl
 import Darwin
 #endif
 
-/// Standard input, read on a thread of its own: whoever waits for it can be cancelled, the reading cannot.
+/// Reads standard input on its own thread: a wait for input can be cancelled, a blocking read cannot.
 final class StandardInput: Sendable {
     private struct State {
         var bytes: [UInt8] = []
@@ -23,8 +23,8 @@ final class StandardInput: Sendable {
     private let queue = DispatchQueue(label: "standard input")
     private let state = Mutex(State())
 
-    /// The next line, without its end; `nil` at the end of the input, or when the task is cancelled.
-    /// - Throws: `messageTooLarge` for a line that is longer than it may be.
+    /// The next line, without its terminator; `nil` at the end of the input or after a cancellation.
+    /// - Throws: `messageTooLarge` if the line exceeds the limit.
     func line(most: Int) async throws -> [UInt8]? {
         try await read { state in
             var searched = 0
@@ -43,8 +43,8 @@ final class StandardInput: Sendable {
         }
     }
 
-    /// Everything up to the end of the input; `nil` when the task is cancelled.
-    /// - Throws: `messageTooLarge` if that is longer than it may be.
+    /// The input up to its end; `nil` after a cancellation.
+    /// - Throws: `messageTooLarge` if it exceeds the limit.
     func all(most: Int) async throws -> [UInt8]? {
         try await read { state in
             while state.bytes.count <= most { guard Self.readMore(into: &state) else { return state.bytes } }
@@ -58,7 +58,7 @@ final class StandardInput: Sendable {
         return try await result.wait()?.get()
     }
 
-    /// - Returns: Whether there was more.
+    /// - Returns: Whether there was more input.
     private static func readMore(into state: inout State) -> Bool {
         var chunk = [UInt8](repeating: 0, count: 1 << 16)
         while !state.isAtEnd {

@@ -12,12 +12,12 @@ import Musl
 import Darwin
 #endif
 
-/// SIGINT or SIGTERM: the person, or the service manager, wants the process to end. A second one ends it at once.
+/// SIGINT or SIGTERM: the user or the service manager stops the process. A second signal ends it at once.
 final class StopSignal: Sendable {
     private let arrivals: AsyncStream<Void>
     private let sources: Mutex<[any DispatchSourceSignal]>
 
-    /// From here on the signals are waited for. Before that they would be lost, if anybody took this process for ready.
+    /// Starts to listen. Signals that arrive earlier end the process.
     init() async {
         let (arrivals, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingOldest(1))
         self.arrivals = arrivals
@@ -32,7 +32,7 @@ final class StopSignal: Sendable {
             return source
         }
         for source in sources {
-            // Dispatch listens to a signal only some time after `resume`.
+            // Dispatch handles signals only after the source is registered, some time after `resume`.
             await withCheckedContinuation { continuation in
                 source.setRegistrationHandler { continuation.resume() }
                 source.resume()

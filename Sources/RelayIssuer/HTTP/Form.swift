@@ -29,7 +29,7 @@ struct Form {
         }
     }
 
-    /// An empty field counts as left out (RFC 6749 §3.2).
+    /// An empty field counts as missing (RFC 6749 §3.2).
     subscript(name: String) -> String? {
         fields[name].flatMap { $0.isEmpty ? nil : $0 }
     }

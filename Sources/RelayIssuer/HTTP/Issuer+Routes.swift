@@ -13,8 +13,8 @@ import Foundation
 #endif
 
 extension Issuer {
-    /// Adds the issuer's routes, below `Issuer.path` and at the address that RFC 8414 §3.1 gives its metadata.
-    /// - Parameter clientAddress: what the failures of a client are counted under.
+    /// Adds the issuer's routes, below `Issuer.path` and at the metadata address of RFC 8414 §3.1.
+    /// - Parameter clientAddress: The key that a client's failures are counted under.
     package func addRoutes<Context: RequestContext>(
         to router: some RouterMethods<Context>,
         clientAddress: @escaping @Sendable (Request, Context) -> String
@@ -66,7 +66,7 @@ extension Issuer {
         request.headers.filter { $0.name.canonicalName == name }.map(\.value)
     }
 
-    /// The issuer under the address the client used. The client's word only picks one of the configured addresses.
+    /// The issuer's URL for the address that the client used. The client's `Host` only selects one of the configured origins.
     func url(for request: Request) -> String {
         let authority = request.head.authority?.lowercased()
         let origin = settings.origins.first { $0.lowercased().split(separator: "/").last.map(String.init) == authority }  // ASCII only
@@ -108,14 +108,16 @@ extension Issuer {
     private struct ErrorBody: Encodable {
         var error: String
         var description: String
+        var reason: String?
 
         init(_ error: OAuthError) {
             self.error = error.code.rawValue
             self.description = error.description
+            self.reason = error.reason?.rawValue
         }
 
         private enum CodingKeys: String, CodingKey {
-            case error
+            case error, reason
             case description = "error_description"
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What the issuer says of itself (RFC 8414, OpenID Connect Discovery). It grows with what the issuer can do.
+/// The issuer's metadata (RFC 8414, OpenID Connect Discovery).
 struct Metadata: Encodable {
     var issuer: String
     var tokenEndpoint: String

@@ -3,7 +3,7 @@
 
 package import RelayProtocol
 
-/// An error of the issuer (RFC 6749 §5.2). Its description says what to do, and nothing of what was sent.
+/// An error response of the issuer (RFC 6749 §5.2). Its description contains advice and nothing from the request.
 package struct OAuthError: Error, Hashable, Sendable {
     package enum Code: String, Sendable {
         case invalidRequest = "invalid_request"
@@ -19,21 +19,29 @@ package struct OAuthError: Error, Hashable, Sendable {
         /// RFC 6750 §3.1.
         case invalidToken = "invalid_token"
         case insufficientScope = "insufficient_scope"
-        /// RFC 6749 §4.1.2.1: this holder of a token may not do this.
+        /// RFC 6749 §4.1.2.1: the token's holder lacks the permission.
         case accessDenied = "access_denied"
-        /// As RFC 6749 §4.1.2.1 names it.
+        /// RFC 6749 §4.1.2.1.
         case temporarilyUnavailable = "temporarily_unavailable"
         case serverError = "server_error"
     }
 
+    /// What a program has to know beyond the code: no standard's.
+    package enum Reason: String, Sendable {
+        /// The login is over since its endpoint was revoked.
+        case endpointRevoked
+    }
+
     package var code: Code
     package var description: String
+    package var reason: Reason?
     package var status: Int
     package var retryAfter: Milliseconds?
 
-    package init(_ code: Code, _ description: String, status: Int = 400, retryAfter: Milliseconds? = nil) {
+    package init(_ code: Code, _ description: String, reason: Reason? = nil, status: Int = 400, retryAfter: Milliseconds? = nil) {
         self.code = code
         self.description = description
+        self.reason = reason
         self.status = status
         self.retryAfter = retryAfter
     }

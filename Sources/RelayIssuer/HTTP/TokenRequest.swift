@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// What is asked of the token endpoint.
+/// A request to the token endpoint.
 struct TokenRequest: Sendable {
     static let preAuthorizedCode = "urn:ietf:params:oauth:grant-type:pre-authorized_code"
 
@@ -14,7 +14,7 @@ struct TokenRequest: Sendable {
 
     var grant: Grant
     var client: String
-    /// `nil` for all that the grant allows.
+    /// The requested scopes; `nil` for all scopes of the grant.
     var scopes: Scopes?
 
     init(_ form: Form) throws(OAuthError) {
@@ -37,7 +37,7 @@ struct TokenRequest: Sendable {
         }
     }
 
-    /// A public client names itself as its platform names apps; nobody registers it.
+    /// The id of a public client: the name that its platform gives the app. Clients are not registered.
     static func client(_ form: Form) throws(OAuthError) -> String {
         let client = try form.required("client_id")
         let labels = client.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
@@ -60,17 +60,22 @@ struct TokenRequest: Sendable {
         return client
     }
 
-    // The same words whether a code or token never was, was used, or is over: a guesser learns nothing.
+    // The same text for an unknown, used and expired code or token, so that a guess reveals nothing.
     static let unknownCode = OAuthError(.invalidGrant, "the invitation is unknown, used or over; ask for a new one")
     static let unknownToken = OAuthError(.invalidGrant, "the refresh token is unknown, replaced, revoked or over; join again")
-    /// Said to the holder of a token that was issued here.
+    /// The text for the holder of a token that this issuer signed, as is the next one.
+    static let revokedEndpoint = OAuthError(
+        .invalidGrant,
+        "this device was revoked; remove the account and join again",
+        reason: .endpointRevoked
+    )
     static let forgottenLogin = OAuthError(
         .invalidGrant,
         "this login is not known here any more: it is long over, or began after the backup that the relay was restored from; join again"
     )
 }
 
-/// What the token endpoint answers (RFC 6749 §5.1).
+/// A response of the token endpoint (RFC 6749 §5.1).
 struct TokenResponse: Sendable {
     var accessToken: Secret<String>
     var isBound: Bool

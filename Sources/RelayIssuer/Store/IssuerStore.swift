@@ -38,6 +38,8 @@ protocol IssuerTransaction {
     func family(session: String) throws -> RefreshFamily?
     /// The logins of a key, and the one of a session, that were not revoked.
     func openLogins(boundTo key: String, session: String?) throws -> [RefreshFamily]
+    /// Notes of the logins of a key, and of the one of a session, that their endpoint was revoked.
+    func endpointRevoked(boundTo key: String, session: String?) throws
     /// The logins that were revoked since.
     func revoked(since time: Milliseconds) throws -> [RefreshFamily]
     /// Writes what changes of a login: its current token, and whether it is revoked.

@@ -51,9 +51,16 @@ struct SQLiteIssuerStore: IssuerStore {
         }
     }
 
+    /// Fails once the database is closed, where GRDB's `read` would trap.
     func read<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result {
         do {
-            return try await database.read { try body(SQLiteIssuerTransaction(db: $0)) }
+            return try await database.writeWithoutTransaction { db in
+                try db.readOnly {
+                    try db.beginTransaction(.deferred)
+                    defer { try? db.rollback() }
+                    return try body(SQLiteIssuerTransaction(db: db))
+                }
+            }
         } catch {
             throw SQLiteIssuerStore.issuerError(error)
         }
@@ -100,7 +107,8 @@ extension SQLiteIssuerStore {
                         created INTEGER NOT NULL,
                         rotated INTEGER NOT NULL,
                         current INTEGER NOT NULL CHECK (current > 0),
-                        revoked INTEGER
+                        revoked INTEGER,
+                        endpoint_revoked INTEGER NOT NULL DEFAULT 0 CHECK (endpoint_revoked IN (0, 1))
                     ) STRICT, WITHOUT ROWID;
                     CREATE INDEX login_subject ON login (subject);
                     CREATE INDEX login_key ON login (key) WHERE key IS NOT NULL;

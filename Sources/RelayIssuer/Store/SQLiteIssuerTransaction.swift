@@ -111,6 +111,10 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
         try families("revoked IS NULL AND (key = ? OR session = ?)", [key, session])
     }
 
+    func endpointRevoked(boundTo key: String, session: String?) throws {
+        try db.execute(sql: "UPDATE login SET endpoint_revoked = 1 WHERE key = ? OR session = ?", arguments: [key, session])
+    }
+
     private func families(_ condition: String, _ arguments: StatementArguments) throws -> [RefreshFamily] {
         try Row.fetchAll(db, sql: "SELECT * FROM login WHERE \(condition)", arguments: arguments).compactMap { row in
             guard let scopes = Scopes(parsing: row["scopes"]) else { return nil }
@@ -124,7 +128,8 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
                 created: Milliseconds(clamping: row["created"] as Int64),
                 rotated: Milliseconds(clamping: row["rotated"] as Int64),
                 current: row["current"],
-                revoked: (row["revoked"] as Int64?).map { Milliseconds(clamping: $0) }
+                revoked: (row["revoked"] as Int64?).map { Milliseconds(clamping: $0) },
+                isOfRevokedEndpoint: row["endpoint_revoked"]
             )
         }
     }

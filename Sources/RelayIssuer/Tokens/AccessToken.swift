@@ -3,17 +3,17 @@
 
 import RelayProtocol
 
-/// What a token allows at the relay.
+/// The scopes of a token.
 struct Scopes: Hashable, Sendable, CustomStringConvertible {
     static let offlineAccess = "offline_access"
     static let all = Scopes([offlineAccess, "relay.device.read", "relay.device.register", "relay.command", "relay.push"])
 
-    /// In order and without repetition.
+    /// Sorted, without duplicates.
     let names: [String]
 
     private init(_ names: some Sequence<String>) { self.names = Set(names).sorted() }
 
-    /// A list with spaces between (RFC 6749 §3.3); `nil` if it is empty or names a scope there is not.
+    /// Parses a list separated by spaces (RFC 6749 §3.3); `nil` if it is empty or contains an unknown scope.
     init?(parsing text: String) {
         let names = text.split(separator: " ").map(String.init)
         guard !names.isEmpty, names.allSatisfy(Scopes.all.names.contains) else { return nil }
@@ -39,10 +39,10 @@ struct AccessToken: Codable, Hashable, Sendable {
     var jti: String
     var clientID: String
     var scope: String
-    /// The login it comes from, with which it can be revoked.
+    /// The login of the token, which a revocation names.
     var sid: String?
     var cnf: Confirmation?
-    /// The endpoint whose invitation began the login.
+    /// The endpoint whose invitation started the login.
     var invitedBy: String?
 
     struct Confirmation: Codable, Hashable, Sendable {
@@ -56,9 +56,9 @@ struct AccessToken: Codable, Hashable, Sendable {
     }
 
     /// - Parameters:
-    ///   - session: the login's.
-    ///   - key: the thumbprint of the key it is bound to.
-    ///   - invitedBy: the endpoint whose invitation began the login.
+    ///   - session: The login of the token.
+    ///   - key: The thumbprint of the key that the token is bound to.
+    ///   - invitedBy: The endpoint whose invitation started the login.
     init(
         issuer: String,
         audience: String,

@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// Which proofs were used, as long as they could be used again. Bounded: a full cache takes no more rather than forget one.
+/// The used proofs that are still valid. It is bounded: a full cache rejects new proofs and drops no valid one.
 struct ReplayCache {
     enum Outcome: Hashable {
         case fresh
@@ -29,8 +29,8 @@ struct ReplayCache {
     }
 }
 
-/// Counts events by name, in windows of a minute that begin with a name's first event. Bounded: only the names that were counted last are
-/// remembered. Of the others nothing is known, so none of them has to wait for what came from elsewhere.
+/// Fixed-window rate limits by name. A window lasts one minute and starts with a name's first event. Memory is bounded:
+/// only the names with the latest events are kept, and all other names start with an empty window.
 struct WindowCounts {
     static let window: Int64 = 60_000
 
@@ -41,7 +41,7 @@ struct WindowCounts {
 
     private let perWindow: Int
     private let capacity: Int
-    /// When this generation is full, it takes the place of the older one, which is forgotten.
+    /// A full generation replaces the older one.
     private var recent: [String: Count] = [:]
     private var older: [String: Count] = [:]
 
@@ -50,11 +50,11 @@ struct WindowCounts {
         self.capacity = capacity
     }
 
-    /// How many names are remembered.
+    /// The number of names in memory.
     var count: Int { recent.count + older.count }
 
     /// Counts an event.
-    /// - Returns: `nil` if the name had room for it, else how long it has none.
+    /// - Returns: `nil` if the event is within the limit; otherwise the time until the window ends.
     mutating func add(_ name: String, now: Milliseconds) -> Milliseconds? {
         var count = recent[name] ?? older[name] ?? Count(began: now, events: 0)
         if now < count.began || now.count - count.began.count >= Self.window { count = Count(began: now, events: 0) }

@@ -3,22 +3,22 @@
 
 import RelayProtocol
 
-/// A code that lets one endpoint into a user's account, once.
+/// A single-use code that admits one endpoint to a user's account.
 struct Invitation: Hashable, Sendable {
     static let life: Int64 = 600_000
-    /// Used ones are remembered this long, so that the log says of what was used again that it was.
+    /// How long a used invitation is kept, so that the log can report another use.
     static let memory: Int64 = 86_400_000
-    /// Open invitations of one user.
+    /// The maximum number of open invitations of one user.
     static let maximumOpen = 32
 
     let code: Digest256
     let subject: String
-    /// `nil` for one that the operator made.
+    /// `nil` for an invitation by the operator.
     let inviter: Inviter?
     let expires: Milliseconds
     var redemption: Redemption?
 
-    /// The endpoint that made it.
+    /// The endpoint that created the invitation.
     struct Inviter: Hashable, Sendable {
         /// The thumbprint of its key.
         let key: String
@@ -26,25 +26,26 @@ struct Invitation: Hashable, Sendable {
     }
 
     struct Redemption: Hashable, Sendable {
-        /// The thumbprint of the key it was redeemed with.
+        /// The thumbprint of the key that redeemed the invitation.
         var key: String?
-        /// The login that it began; `nil` once that is forgotten.
+        /// The login that it started; `nil` once that login is deleted.
         var family: FamilyID?
     }
 
     enum Decision: Hashable {
         case accept
         case expired
-        /// Used before, by the same key: its answer may have been lost.
+        /// The same key used it before. Its response may have been lost.
         case repeated
-        /// Used before. A person who finds a used link must not end the login, so nothing comes of it.
+        /// It was used before, and has expired or the request has no key. It is refused without a revocation, so that the finder
+        /// of a used link cannot end the login.
         case usedAgain
-        /// Used before, and the link still holds: another device was meant to join by it, or another one has joined. Nobody knows which
-        /// was meant, so the login that it began is revoked.
+        /// Another key used it before, and it has not expired. Either key may be the intended one, so the login that it started
+        /// is revoked.
         case revoke(FamilyID)
     }
 
-    /// - Parameter key: the thumbprint of the key that proved the request.
+    /// - Parameter key: The thumbprint of the key that proved the request.
     func present(key: String?, now: Milliseconds) -> Decision {
         guard let redemption else { return now < expires ? .accept : .expired }
         guard let key else { return .usedAgain }
@@ -54,7 +55,7 @@ struct Invitation: Hashable, Sendable {
     }
 }
 
-/// An invitation's code: 128 secret bits.
+/// The code of an invitation: 128 random bits.
 struct InvitationCode: Sendable {
     private let bytes: Secret<[UInt8]>
 

@@ -3,11 +3,12 @@
 
 import RelayProtocol
 
-/// A login and the refresh tokens that followed one another since: which one may be used, and what it means if another is. Tokens are
-/// numbered, and only those that the issuer made come here.
+/// A login and its chain of refresh tokens: decides which token is valid, and what the use of another one means. Tokens
+/// are numbered; their authenticity is checked before.
 struct RefreshFamily: Hashable, Sendable {
-    /// The token before the current one still works for this long: its answer may have been lost. Where it needs a key, it works until
-    /// the current one is used: the holder of the key has no use for old tokens, and a device may sleep for long in the middle of a refresh.
+    /// The time for which the previous token stays valid, because the response with its successor may have been lost. A token
+    /// bound to a key stays valid until its successor is used: a thief without the key cannot use it, and a device may sleep
+    /// in the middle of a refresh.
     static let grace: Int64 = 60_000
     static let idleLife: Int64 = 90 * 86_400_000
     static let wholeLife: Int64 = 365 * 86_400_000
@@ -18,26 +19,27 @@ struct RefreshFamily: Hashable, Sendable {
     let scopes: Scopes
     /// The thumbprint of the key that the login is bound to.
     let key: String?
-    /// The endpoint whose invitation began the login.
+    /// The endpoint whose invitation started the login.
     let invitedBy: EndpointID?
     let created: Milliseconds
-    /// When the current token was made.
+    /// When the current token was issued.
     var rotated: Milliseconds
     /// The number of the current token.
     var current: Int64 = 1
-    /// When it was revoked.
+    /// When the login was revoked.
     var revoked: Milliseconds?
+    /// Whether its endpoint was revoked.
+    var isOfRevokedEndpoint = false
 
-    /// What to do with a token that was presented. Where one is given, it is the token's successor, so that a repeated request has the
-    /// same answer.
+    /// What to do with a presented token. A repeated request gets the same successor.
     enum Decision: Hashable {
-        /// Give the successor, and `rotate`.
+        /// Issue the successor, and call `rotate`.
         case rotate
-        /// The same, of a token that this store never heard of: the store is older than the token, since it was restored from a backup.
+        /// Issue the successor. The token is newer than the store, which was restored from a backup.
         case catchUp
-        /// Give the successor again.
+        /// Issue the same successor again.
         case repeatSuccessor
-        /// A token that was replaced long ago: two parties have tokens of the login. Revoke it.
+        /// Revoke the login. The token was replaced long ago, so two parties hold tokens of the login.
         case revoke
         case refuse(Refusal)
     }
@@ -49,10 +51,10 @@ struct RefreshFamily: Hashable, Sendable {
         case otherKey
     }
 
-    /// - Parameter number: that of the token, which the issuer made.
+    /// - Parameter number: The number of an authentic token.
     func present(_ number: Int64, client: String, key: String?, now: Milliseconds) -> Decision {
         if revoked != nil { return .refuse(.revoked) }
-        // A token without its key is of no use to a thief, and must not let him log the owner out either.
+        // A stolen token without its key is useless, and must not end the owner's login either.
         if client != self.client { return .refuse(.otherClient) }
         if let bound = self.key, bound != key { return .refuse(.otherKey) }
         if isOver(at: now) { return .refuse(.expired) }
@@ -62,13 +64,13 @@ struct RefreshFamily: Hashable, Sendable {
         return .revoke
     }
 
-    /// Makes the successor of a token the current one.
+    /// Makes the successor of a token the current token.
     mutating func rotate(from number: Int64, now: Milliseconds) {
         current = number + 1
         rotated = now
     }
 
-    /// Whether a token may end the login, as its client asks for. The key is not asked for, so an old token, which may lie anywhere, does not.
+    /// Whether a token may revoke the login. A revocation (RFC 7009) needs no key, so old tokens are ignored.
     func mayBeRevoked(with number: Int64) -> Bool { revoked == nil && number >= current - 1 }
 
     func isOver(at now: Milliseconds) -> Bool {

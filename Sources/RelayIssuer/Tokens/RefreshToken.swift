@@ -4,8 +4,8 @@
 import Crypto
 import RelayProtocol
 
-/// A refresh token: which login it belongs to, its number within that login, and a code over both that the issuer alone can make.
-/// Of a token that was issued nothing has to be stored, so a database that is older than the token still knows it for its own.
+/// A refresh token: the login, a number within the login, and a MAC over both. Tokens are not stored, so a restored
+/// database recognises tokens that were issued after the backup.
 struct RefreshToken: Sendable {
     static let characters = 75
     private static let familyBytes = 16
@@ -24,20 +24,20 @@ struct RefreshToken: Sendable {
         self.code = Secret(Array(HMAC<SHA256>.authenticationCode(for: signed, using: key)))
     }
 
-    /// Reads a token, of which nobody knows yet who made it. `nil` if the text has not the form of one.
+    /// Parses a token without checking its MAC; `nil` if the format is wrong.
     init?(parsing text: String) {
         guard text.utf8.count == RefreshToken.characters, let bytes = Base64URL.decode(text),
             bytes.count == RefreshToken.familyBytes + RefreshToken.numberBytes + RefreshToken.codeBytes
         else { return nil }
         let number = bytes.dropFirst(RefreshToken.familyBytes).prefix(RefreshToken.numberBytes).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-        // The next number has to exist.
+        // The successor's number must not overflow.
         guard let number = Int64(exactly: number), (1..<Int64.max).contains(number) else { return nil }
         self.family = FamilyID(Array(bytes.prefix(RefreshToken.familyBytes)))
         self.number = number
         self.code = Secret(Array(bytes.suffix(RefreshToken.codeBytes)))
     }
 
-    /// Whether the holder of the key issued it.
+    /// Whether the token's MAC was made with the key.
     func isAuthentic(by key: SymmetricKey) -> Bool {
         HMAC<SHA256>.isValidAuthenticationCode(code.exposed, authenticating: RefreshToken.signed(family, number), using: key)
     }
@@ -49,7 +49,7 @@ struct RefreshToken: Sendable {
     }
 }
 
-/// Names a login: all the refresh tokens that followed one another since.
+/// Identifies a login.
 struct FamilyID: Hashable, Sendable {
     let bytes: [UInt8]
 
@@ -57,11 +57,11 @@ struct FamilyID: Hashable, Sendable {
 
     static func random() -> FamilyID { FamilyID(randomBytes(16)) }
 
-    /// What access tokens call the login (`sid`). Not the id itself, which is a part of its refresh tokens.
+    /// The `sid` of the login's access tokens. It is a hash, because the id itself is part of the refresh tokens.
     var session: String { Base64URL.encode(Digest256(hashing: Array("session".utf8) + bytes).bytes.prefix(16)) }
 }
 
-/// Bytes that cannot be guessed.
+/// Bytes from a cryptographic random generator.
 func randomBytes(_ count: Int) -> [UInt8] {
     SymmetricKey(size: SymmetricKeySize(bitCount: count * 8)).withUnsafeBytes { Array($0) }
 }

@@ -3,25 +3,24 @@
 
 import RelayProtocol
 
-/// When which key signs, and which are published: each is published before it first signs, and until the last token it signed
-/// has ended.
+/// The schedule of signing keys: each key is published before it first signs, and until the last token that it signed has expired.
 struct SigningKeyRing: Hashable, Sendable {
     /// How long a key signs.
     static let period: Int64 = 90 * 86_400_000
-    /// How long before its first use a key is published, if all goes well.
+    /// How long before its first use a key is published, normally.
     static let lead: Int64 = 7 * 86_400_000
-    /// How long at least: nobody keeps a key set longer than a day.
+    /// How long before its first use a key is published at least. Clients cache a key set for a day at most.
     static let minimumLead: Int64 = 86_400_000
-    /// How long a key is published after its last use.
+    /// How long a key stays published after its last use.
     static let trail: Int64 = AccessToken.life + 3_600_000
 
     struct Entry: Hashable, Sendable {
-        /// The key's thumbprint.
+        /// The thumbprint of the key.
         var id: String
         var activates: Milliseconds
     }
 
-    /// By time of activation.
+    /// Sorted by activation.
     let entries: [Entry]
 
     init(_ entries: [Entry]) { self.entries = entries.sorted { $0.activates < $1.activates } }
@@ -31,12 +30,12 @@ struct SigningKeyRing: Hashable, Sendable {
         case remove(id: String)
     }
 
-    /// What is due.
+    /// The changes that are due.
     func changes(at now: Milliseconds) -> [Change] {
         guard let newest = entries.last else { return [.create(activates: now)] }
         var changes: [Change] = []
         if now >= nextCreation(after: newest) {
-            // Whoever was off for long comes back with the old key, which goes on until all know the new one.
+            // A relay that was off for long continues with the old key until clients have had time to fetch the new one.
             changes.append(
                 .create(
                     activates: max(
@@ -52,7 +51,7 @@ struct SigningKeyRing: Hashable, Sendable {
         return changes
     }
 
-    /// When `changes` will next have something to say.
+    /// When `changes` next returns a change.
     var nextChange: Milliseconds {
         guard let newest = entries.last else { return 0 }
         guard let second = entries.dropFirst().first else { return nextCreation(after: newest) }
@@ -61,7 +60,7 @@ struct SigningKeyRing: Hashable, Sendable {
 
     /// The key that signs now.
     func signer(at now: Milliseconds) -> Entry? {
-        // With a clock that was set back there may be none in force; any is better than no tokens at all.
+        // After the clock was set back, no key may be active yet. The oldest one signs then.
         entries.last { $0.activates <= now } ?? entries.first
     }
 

@@ -2,12 +2,12 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 extension DeviceDirectory {
-    /// The device that the endpoints with one system id make; `nil` if none of them publishes an app.
+    /// Combines the endpoints of a system id into a device; `nil` if none of them publishes an app.
     func aggregate(_ id: SystemID, hidesLocalApp: Bool) -> RemoteSystem? {
         let members = endpoints(of: id)
         let publishers = members.filter { !$0.registrations.isEmpty && !(hidesLocalApp && $0.isLocal) }
         let confirmed = members.filter(\.isConfirmed)
-        // What nobody has confirmed cannot rename a known device, nor make it look available.
+        // An unconfirmed endpoint cannot rename a known device or make it look available.
         guard let voice = (confirmed.isEmpty ? members : confirmed).first,
             let best = (publishers.contains(where: \.isConfirmed) ? publishers.filter(\.isConfirmed) : publishers).best
         else {
@@ -30,7 +30,7 @@ extension DeviceDirectory {
         )
     }
 
-    /// The endpoints in one piece of hardware, in the order of their ids, so that the same one always speaks for it.
+    /// The endpoints of a device, sorted by id, so that the same endpoint always provides its name.
     func endpoints(of system: SystemID) -> [Endpoint] {
         endpoints.filter { $0.value.systemID == system }.sorted { $0.key < $1.key }.map(\.value)
     }
@@ -61,7 +61,7 @@ extension DeviceDirectory.Endpoint {
 }
 
 extension [DeviceDirectory.Endpoint] {
-    /// The one whose presence is best; of equals the first.
+    /// The endpoint with the best presence; the first one of equals.
     var best: DeviceDirectory.Endpoint? {
         self.min { $0.presence.isBetter(than: $1.presence) }
     }

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Why what a person typed names no device.
+/// Why a user's text identifies no device.
 public enum DeviceLookupError: Error, Hashable, Sendable {
-    /// Nothing bears that name or id.
+    /// No device has that name or id.
     case notFound
-    /// Several do: never guessed between. In the order of their ids.
+    /// Several devices match, in the order of their ids. The directory never guesses between them.
     case ambiguous([RemoteSystem])
 }
 
 extension DeviceDirectory {
-    /// A shorter beginning of an id would rather be the beginning of a name.
+    /// A shorter prefix is more likely the beginning of a name than of an id.
     static let minimumPrefixCharacters = 4
 
-    /// The device that a person means: by its id, by its name in any case, or by the beginning of its id. A new device is never meant by a name
-    /// or a beginning that also fits one that is known.
+    /// The device that a user's text means: by its id, by its name in any case, or by a prefix of its id. A name or prefix
+    /// that fits a known device never means a new one.
     package func system(named text: String) throws(DeviceLookupError) -> RemoteSystem {
         let systems = devices(hidesLocalApp: false).values.map(\.system).sorted { $0.id < $1.id }
-        // Compared by bytes: two texts that Unicode holds for equal are two names.
+        // Compared by bytes: Unicode considers some different texts equal.
         let name = text.lowercased()
         let bytes = Array(name.utf8)
         if let exact = systems.first(where: { $0.id.description == name }) { return exact }
         let isPrefix = name.utf8.count >= Self.minimumPrefixCharacters
-        // Both at once: a device that names itself like the beginning of another's id shall not be taken for it.
+        // Names and prefixes are matched together: a device whose name is the prefix of another device's id must not be mistaken for it.
         let all = systems.filter {
             $0.displayName.lowercased().utf8.elementsEqual(bytes) || isPrefix && $0.id.description.utf8.starts(with: bytes)
         }

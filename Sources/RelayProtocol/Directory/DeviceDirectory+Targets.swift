@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The app that a request is for.
+/// The app that a request is sent to.
 package struct ResolvedTarget: Hashable, Sendable {
     package let endpoint: EndpointID
     package let appID: String
 }
 
-/// Where a launch goes, and with which URI.
+/// The target of a launch, and the URI to launch.
 package struct ResolvedLaunch: Hashable, Sendable {
     package let target: ResolvedTarget
     package let uri: LaunchURI
-    /// It is the fallback: nothing there takes the URI itself.
+    /// Whether the URI is the fallback: no app accepts the URI itself.
     package let isFallback: Bool
 }
 
-/// Why a request leads nowhere.
+/// Why a request has no target.
 package enum TargetError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The device, or the app's endpoint, is not in the directory.
     case remoteSystemUnavailable
-    /// The app that was named is not published any more.
+    /// The named app is no longer published.
     case appUnavailable
-    /// The device has no app of the service's package id.
+    /// The device has no app with the service's package id.
     case appNotInstalled
     /// The app has no such service.
     case appServiceUnavailable
-    /// No app on the device declares the URI's scheme, or the app that was named does not.
+    /// No app on the device declares the URI's scheme, or the named app does not.
     case protocolUnavailable
-    /// Several apps take the URI's scheme, and nothing says which: their ids, in order.
+    /// Several apps accept the URI's scheme, and none is preferred: their ids, in order.
     case ambiguous(appIDs: [String])
-    /// Only endpoints that nobody has confirmed could take it, while the device has confirmed ones: their ids, in order.
+    /// Only unconfirmed endpoints could accept it, although the device has confirmed ones: their ids, in order.
     case notConfirmed(endpoints: [EndpointID])
 
     package var description: String {
@@ -47,10 +47,11 @@ package enum TargetError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension DeviceDirectory {
-    /// Where a launch goes.
+    /// Resolves the target of a launch.
     ///
-    /// On a device, of the apps that declare the URI's scheme: the first that is preferred, else the only one, else the one
-    /// that is the default; if none declares it, the same is tried with the fallback. An app that was named must declare it too.
+    /// On a device, one of the apps that declare the URI's scheme is chosen: the first preferred one, else the only one, else
+    /// the default one. If no app declares it, the fallback is tried in the same way. A named app must declare the scheme,
+    /// too.
     package func resolve(
         _ uri: LaunchURI,
         fallback: LaunchURI? = nil,
@@ -67,7 +68,7 @@ extension DeviceDirectory {
         }
     }
 
-    /// Where a connection or message to an app service goes.
+    /// Resolves the target of a connection or message to an app service.
     package func resolve(_ service: AppServiceInfo, on request: RemoteSystemConnectionRequest) throws(TargetError) -> ResolvedTarget {
         let pool = try candidates(for: request)
         let offers = { (candidate: Candidate) in
@@ -103,8 +104,8 @@ extension DeviceDirectory {
         throw .protocolUnavailable
     }
 
-    /// The apps that a request may mean. An app that was named is meant, confirmed or not; of a device that has a confirmed
-    /// endpoint, only those of confirmed ones.
+    /// The apps that a request may mean. A named app may be unconfirmed; on a device with a confirmed endpoint, only apps of
+    /// confirmed endpoints count.
     private func candidates(for request: RemoteSystemConnectionRequest) throws(TargetError) -> Pool {
         switch request.target {
         case .app(let id):
@@ -131,7 +132,7 @@ extension DeviceDirectory {
         func scheme(_ name: String) -> AppRegistration.Scheme? { registration.schemes.first { $0.name == name } }
     }
 
-    /// What may be chosen from, and what could be if it were confirmed.
+    /// The candidates, and those that need confirmation first.
     private struct Pool {
         let usable: [Candidate]
         let unconfirmed: [Candidate]
@@ -150,7 +151,7 @@ extension DeviceDirectory.Endpoint {
 }
 
 extension [DeviceDirectory.Candidate] {
-    /// The one whose presence is best; of equals the first, and they stand in the order of their endpoints' ids.
+    /// The candidate with the best presence; the first one of equals, in the order of endpoint ids.
     fileprivate var best: DeviceDirectory.Candidate? {
         self.min { $0.presence.isBetter(than: $1.presence) }
     }

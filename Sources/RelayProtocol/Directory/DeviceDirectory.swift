@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The endpoints of one account in; devices, changes of devices and resolved targets out.
+/// The endpoints of one account. From the relay's events it derives devices, device events and resolved targets.
 ///
-/// Bounded, whatever a relay sends: it holds no more endpoints than the relay's `endpointsPerAccount`, and 1,024. When it is full, an endpoint that
-/// is confirmed takes the place of one that is not, and a new one is turned away, which watchers are told; so a relay that
-/// makes endpoints up can crowd out other new ones, never a known one. What an endpoint may publish is bounded by its records.
+/// The size is bounded whatever a relay sends: at most the relay's `endpointsPerAccount` and at most 1,024 endpoints.
+/// When the directory is full, a confirmed endpoint replaces an unconfirmed one, and a new endpoint is rejected, which
+/// watchers learn. A relay that invents endpoints can therefore displace new ones but never a known one. The record
+/// limits bound what an endpoint publishes.
 package struct DeviceDirectory: Sendable {
-    /// What is known of an endpoint. Records and registrations have been verified.
+    /// The verified state of an endpoint: its record, registrations and presence.
     package struct Endpoint: Hashable, Sendable {
         package var record: EndpointRecord {
             didSet { (id, systemID) = (record.endpointID, record.systemID) }
         }
-        /// The record's, kept because working them out means hashing keys.
+        /// Cached from the record, because computing them hashes keys.
         package private(set) var id: EndpointID
         package private(set) var systemID: SystemID
         /// At most one for each app id.
         package var registrations: [AppRegistration]
         package var presence: Presence
         package var trust: Trust
-        /// How a confirmed endpoint is known; without meaning for a new one.
+        /// How a confirmed endpoint is known; meaningless for a new one.
         package var knowledge: Voucher.Knowledge
-        /// How it came into the account, by the relay's word.
+        /// How it joined the account, according to the relay.
         package var joining: Joining?
-        /// The endpoint that invited it was revoked since.
+        /// Whether the endpoint that invited it has been revoked since.
         package var isInviterRevoked: Bool
-        /// This is the endpoint that the directory belongs to.
+        /// Whether this is the directory's own endpoint.
         package var isLocal: Bool
 
         package init(
@@ -52,37 +53,37 @@ package struct DeviceDirectory: Sendable {
 
         package var isConfirmed: Bool { isLocal || trust != .new }
 
-        /// Confirmed, and not only because it was listed when this endpoint joined.
+        /// Whether it is confirmed by more than the listing at the time when this endpoint joined.
         package var isVerified: Bool { isLocal || trust != .new && knowledge == .verified }
     }
 
-    /// Whether an endpoint is known, and by what.
+    /// Whether an endpoint is known, and why.
     package enum Trust: Hashable, Sendable {
-        /// It is not known.
+        /// It is unknown.
         case new
-        /// A chain of vouchers leads to it from a pinned endpoint, or it is part of a known device.
+        /// A chain of vouchers from a pinned endpoint leads to it, or it belongs to a known device.
         case approved
-        /// This endpoint joined by its link, saw it at the first enumeration, or its person confirmed it.
+        /// This endpoint joined by its link, saw it at the first enumeration, or its user confirmed it.
         case pinned
     }
 
-    /// A device in one of its two views, with or without the own endpoint, and when something about it last changed.
+    /// A device in one of two views, with or without the own endpoint, and the revision of its last change.
     struct Device: Sendable {
         let system: RemoteSystem
         let revision: UInt64
     }
 
-    /// The account's id, as filters name it.
+    /// The account's id, for filters.
     package let account: String
-    /// Grows with everything that an iteration may have to tell.
+    /// Grows with every change that an iteration may report.
     package private(set) var revision: UInt64 = 0
-    /// Whether everything there was to be found has once been told.
+    /// Whether an enumeration has completed once.
     package private(set) var isEnumerated = false
     private(set) var error: (value: RemoteSystemWatcherError, revision: UInt64)?
 
     private var maximumEndpoints: Int
     private(set) var endpoints: [EndpointID: Endpoint] = [:]
-    /// Those the running enumeration has not named yet.
+    /// Endpoints that the running enumeration has not listed yet.
     private var unnamed: Set<EndpointID> = []
     private var allDevices: [SystemID: Device] = [:]
     private var remoteDevices: [SystemID: Device] = [:]
@@ -92,10 +93,10 @@ package struct DeviceDirectory: Sendable {
         self.maximumEndpoints = limits[.endpointsPerAccount]
     }
 
-    /// What is held of an account, whatever the relay's limit is.
+    /// The maximum number of endpoints, whatever the relay's limit is.
     package static let mostEndpoints = 1_024
 
-    /// How many endpoints the account may have at its relay.
+    /// Sets the relay's limit of endpoints for the account.
     package mutating func allow(endpoints count: Int) { maximumEndpoints = min(max(1, count), Self.mostEndpoints) }
 
     /// All endpoints, in the order of their ids.
@@ -105,18 +106,18 @@ package struct DeviceDirectory: Sendable {
     package subscript(endpoint: EndpointID) -> Endpoint? { endpoints[endpoint] }
 }
 
-// What happens.
+// MARK: - Events
 extension DeviceDirectory {
-    /// What became of an endpoint that was added.
+    /// The result of adding an endpoint.
     package enum Admission: Hashable, Sendable {
         case admitted
-        /// Another one had to go: forget that one's records too.
+        /// Another endpoint was removed: forget its records too.
         case admittedInsteadOf(EndpointID)
-        /// The directory is full: forget its records.
+        /// The directory is full: forget the endpoint's records.
         case refused
     }
 
-    /// An endpoint is there: new, or with everything about it as it is now.
+    /// Adds an endpoint, or replaces its state.
     @discardableResult
     package mutating func add(_ endpoint: Endpoint) -> Admission {
         unnamed.remove(endpoint.id)
@@ -134,29 +135,29 @@ extension DeviceDirectory {
         return .admittedInsteadOf(victim)
     }
 
-    /// Something about an endpoint changed; one that is not known is passed over.
+    /// Changes the state of an endpoint; an unknown id is ignored.
     package mutating func update(_ id: EndpointID, _ change: (inout Endpoint) -> Void) {
         guard var endpoint = endpoints[id] else { return }
         change(&endpoint)
-        // Under another id it would be another endpoint.
+        // A changed id would be another endpoint.
         guard endpoint.id == id else { return }
         set(endpoint, for: id)
     }
 
-    /// An endpoint is gone.
+    /// Removes an endpoint.
     package mutating func remove(_ id: EndpointID) {
         unnamed.remove(id)
         set(nil, for: id)
     }
 
-    /// The relay begins to tell all endpoints, as it does on every new connection.
+    /// Starts an enumeration. The relay sends one on every new connection.
     package mutating func beginEnumeration() {
         unnamed = Set(endpoints.keys)
         error = nil
     }
 
-    /// The relay has told all endpoints: those it did not name are gone.
-    /// - Returns: their ids, in order.
+    /// Completes the enumeration. Endpoints that the relay did not list are removed.
+    /// - Returns: The removed ids, in order.
     @discardableResult
     package mutating func completeEnumeration() -> [EndpointID] {
         let gone = unnamed.sorted()
@@ -169,22 +170,23 @@ extension DeviceDirectory {
         return gone
     }
 
-    /// The connection to the relay is lost, or could not be made: how an endpoint is, is unknown since the first time.
+    /// Sets the presence of all endpoints to unknown, because the connection to the relay failed. Repeated calls keep the
+    /// time of the first one.
     package mutating func loseRelay(at time: Milliseconds) {
         for (id, endpoint) in endpoints where endpoint.presence.reason != .relayUnreachable {
             update(id) { $0.presence = Presence(.unknown, .relayUnreachable, since: time) }
         }
     }
 
-    /// Discovery is disturbed, until the next enumeration begins.
+    /// Reports an error of discovery. It lasts until the next enumeration starts.
     package mutating func report(_ error: RemoteSystemWatcherError) {
-        // The same trouble again is no news.
+        // An unchanged error is not reported again.
         guard self.error?.value != error else { return }
         revision &+= 1
         self.error = (error, revision)
     }
 
-    /// Who makes room: a new endpoint that the enumeration has not named; for a confirmed one any new one.
+    /// The endpoint to remove: a new one that the enumeration has not listed; for a confirmed endpoint, any new one.
     private func victim(for endpoint: Endpoint) -> EndpointID? {
         let new = endpoints.filter { !$0.value.isConfirmed }.keys
         return new.filter(unnamed.contains).max() ?? (endpoint.isConfirmed ? new.max() : nil)
@@ -194,7 +196,7 @@ extension DeviceDirectory {
         let old = endpoints[id]
         guard old != endpoint else { return }
         endpoints[id] = endpoint
-        // A record may move an endpoint to another device.
+        // A changed record may move an endpoint to another device.
         for system in Set([old, endpoint].compactMap { $0?.systemID }) { refresh(system) }
     }
 
@@ -205,9 +207,9 @@ extension DeviceDirectory {
     }
 }
 
-// What is there.
+// MARK: - Queries
 extension DeviceDirectory {
-    /// The devices that pass the filters, by name.
+    /// The devices that pass the filters, sorted by name.
     package func systems(matching filters: [RemoteSystemFilter] = []) -> [RemoteSystem] {
         let filters = RemoteSystemFilterSet(filters)
         let systems = devices(hidesLocalApp: filters.hidesLocalApp).values.lazy.map(\.system)

@@ -2,22 +2,22 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 extension DeviceDirectory {
-    /// One watcher's way through the directory, independent of all others. It remembers what it has told, and whatever
-    /// changes meanwhile is told once, as it is when it is asked for; so nothing queues up, and nothing is left out.
+    /// One watcher's position in the directory, independent of other watchers. It remembers the reported state and computes
+    /// each event on demand from the current state, so events neither queue up nor get lost.
     package struct Iteration: Sendable {
         private let filters: RemoteSystemFilterSet
         private var told: [SystemID: Device] = [:]
         private var toldError: UInt64 = 0
         private var hasToldEnumeration = false
-        /// The directory's revision when there was nothing left to tell.
+        /// The revision at which no event was left.
         private var drained: UInt64?
 
         package init(matching filters: [RemoteSystemFilter] = []) {
             self.filters = RemoteSystemFilterSet(filters)
         }
 
-        /// What is to be told next; `nil` until the directory's revision grows.
-        /// - Parameter directory: the same one each time.
+        /// The next event; `nil` until the directory's revision grows.
+        /// - Parameter directory: The same directory in each call.
         package mutating func next(in directory: DeviceDirectory) -> RemoteSystemEvent? {
             guard drained != directory.revision else { return nil }
             let event = nextChange(in: directory) ?? nextNotice(in: directory)
@@ -25,8 +25,8 @@ extension DeviceDirectory {
             return event
         }
 
-        /// What went first, so that it never holds more than the directory; then what changed longest ago, so that a device
-        /// that never rests does not hide the others.
+        /// Removed devices come first, so that the reported state is never larger than the directory. Then comes the device whose
+        /// change is oldest, so that a device that changes all the time does not hide the others.
         private mutating func nextChange(in directory: DeviceDirectory) -> RemoteSystemEvent? {
             let devices = directory.devices(hidesLocalApp: filters.hidesLocalApp).filter {
                 filters.matches($0.value.system, account: directory.account)
@@ -37,7 +37,7 @@ extension DeviceDirectory {
             let changed = devices.values.filter { told[$0.system.id]?.revision != $0.revision }
             for device in changed.sorted(by: { $0.revision < $1.revision }) {
                 let before = told.updateValue(device, forKey: device.system.id)
-                // It may have changed and changed back, or in something that nobody sees.
+                // The device may have changed back, or changed only in something that events do not show.
                 if before?.system != device.system { return before == nil ? .added(device.system) : .updated(device.system) }
             }
             return nil

@@ -11,40 +11,40 @@ public import Foundation
 public enum RemoteSystemStatus: String, Hashable, Sendable, CaseIterable, Codable {
     /// It is connected.
     case available
-    /// It is being asked: a wake was sent, or the relay has only just begun to listen.
+    /// Its availability is being determined: a wake was sent, or the relay has just started.
     case discoveringAvailability
-    /// Nobody knows.
+    /// Its availability is unknown.
     case unknown
-    /// It is not connected. It may still be woken: the presence's reason says.
+    /// It is not connected. A wake may still reach it: see the presence's reason.
     case unavailable
 
-    /// Reads the name; one that is not known is `unknown`.
+    /// Decodes the name; an unknown name becomes `unknown`.
     public init(from decoder: any Decoder) throws {
         self = RemoteSystemStatus(rawValue: try decoder.singleValueContainer().decode(String.self)) ?? .unknown
     }
 
-    /// Writes the name.
+    /// Encodes the name.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(rawValue)
     }
 }
 
-/// What is known of the reachability of a device, an app or an endpoint, and why.
+/// The reachability of a device, an app or an endpoint, and the reason.
 public struct Presence: Hashable, Sendable {
     /// Whether it can be reached now.
     public let state: RemoteSystemStatus
-    /// Why it is so.
+    /// The reason of the state.
     public let reason: Reason
     let sinceMilliseconds: Milliseconds?
     let expectedWithinMilliseconds: Milliseconds?
 
-    /// Since when, by the relay's clock.
+    /// The start of the state, by the relay's clock.
     public var since: Date? {
         sinceMilliseconds.map { Date(timeIntervalSince1970: Double($0.count) / 1_000) }
     }
 
-    /// How soon it would answer a wake.
+    /// The time in which it normally answers a wake.
     public var expectedWithin: Duration? {
         expectedWithinMilliseconds.map { .milliseconds($0.count) }
     }
@@ -56,7 +56,7 @@ public struct Presence: Hashable, Sendable {
         self.expectedWithinMilliseconds = expectedWithin
     }
 
-    /// Why a presence is what it is. A newer relay may know more reasons.
+    /// The reason of a presence. A newer relay may use more reasons.
     public struct Reason: RawRepresentable, Hashable, Sendable, Codable {
         /// The name in JSON.
         public let rawValue: String
@@ -66,21 +66,21 @@ public struct Presence: Hashable, Sendable {
 
         /// It has a live connection.
         public static let connected = Reason(rawValue: "connected")
-        /// It was sent a wake that it has not answered yet.
+        /// A wake was sent, and it has not answered yet.
         public static let waking = Reason(rawValue: "waking")
-        /// It said that it goes to sleep, and can be woken.
+        /// It announced that it goes to sleep. A wake can reach it.
         public static let suspended = Reason(rawValue: "suspended")
-        /// It said that it signs out.
+        /// It announced that it signs out.
         public static let signedOut = Reason(rawValue: "signedOut")
-        /// It said that it shuts down.
+        /// It announced that it shuts down.
         public static let shutdown = Reason(rawValue: "shutdown")
-        /// Its connection broke off or fell silent.
+        /// Its connection broke or timed out.
         public static let lost = Reason(rawValue: "lost")
-        /// It is registered and has never connected.
+        /// It is registered but has never connected.
         public static let neverSeen = Reason(rawValue: "neverSeen")
-        /// The relay has just started and has not heard from it yet.
+        /// The relay has just started, and the endpoint has not connected yet.
         public static let relayStarting = Reason(rawValue: "relayStarting")
-        /// There is no connection to the relay that would know.
+        /// This device has no connection to the relay.
         public static let relayUnreachable = Reason(rawValue: "relayUnreachable")
     }
 }
@@ -94,8 +94,8 @@ extension Presence: Codable {
 }
 
 extension Presence {
-    /// Whether this says of two endpoints of a device which is the one to count on: what is there, what can be had, what
-    /// may be; of equals, the one with the more recent news.
+    /// Orders the presences of two endpoints, best first: available, being discovered, unknown, suspended, unavailable for
+    /// another reason; of equals, the more recent one.
     func isBetter(than other: Presence) -> Bool {
         if rank != other.rank { return rank < other.rank }
         return (sinceMilliseconds ?? 0) > (other.sinceMilliseconds ?? 0)

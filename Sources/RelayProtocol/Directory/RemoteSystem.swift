@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// A device as a person sees it: one piece of hardware, with the apps on it. A value: what it was when it was read.
+/// A device as a user sees it: one piece of hardware with its apps. It is a value that does not change after it was read.
 public struct RemoteSystem: Hashable, Sendable, Identifiable {
-    /// Names the hardware. Two devices may bear one name; never one id.
+    /// Identifies the hardware. Names are not unique; ids are.
     public let id: SystemID
-    /// The account it was found with, by the app's id of it.
+    /// The account of the device, by the app's id of that account.
     public let accountID: String
-    /// The name its person gave it.
+    /// The name that the user gave the device.
     public let displayName: String
-    /// What sort of device it is; for display, not to decide what it can do.
+    /// The kind of device; for display, not to infer what it can do.
     public let kind: RemoteSystemKind
     /// The operating system.
     public let platform: RemoteSystemPlatform
-    /// Who made it, where that is known.
+    /// The manufacturer, if known.
     public let manufacturer: String?
-    /// Which model it is, where that is known.
+    /// The model, if known.
     public let model: String?
-    /// Whether it can be reached, why, and since when: the best of its endpoints.
+    /// The reachability, its reason and its start: the best of the device's endpoints.
     public let presence: Presence
-    /// The apps on it that can be addressed, in the order of their ids.
+    /// The addressable apps on the device, sorted by id.
     public let apps: [RemoteSystemApp]
-    /// Nobody has confirmed anything on it yet: it may not be what its name says.
+    /// Whether no endpoint of the device is confirmed. A new device may not be what its name says.
     public let isNew: Bool
-    /// It is known by the proof of an invitation, because people compared words, or by the voucher of a device that knows it so. What is
-    /// neither new nor verified was listed by the relay when this device joined, and no person has checked that it is what its name says.
+    /// Whether the device is verified: by the proof of an invitation, because users compared its id, or by the voucher of a
+    /// device that verified it. A device that is neither new nor verified was listed by the relay when this device joined,
+    /// and no user has checked it.
     public let isVerified: Bool
-    /// How it came into the account; `nil` if the relay does not say.
+    /// How it joined the account; `nil` if the relay does not say.
     public let joining: RemoteSystemJoining?
-    /// This app runs on it.
+    /// Whether this app runs on the device.
     public let isLocal: Bool
 
     /// Whether it can be reached now.
@@ -39,12 +40,12 @@ public struct RemoteSystem: Hashable, Sendable, Identifiable {
 public struct RemoteSystemApp: Hashable, Sendable, Identifiable {
     /// One app of one installation.
     public struct ID: Hashable, Sendable {
-        /// The installation that published the app.
+        /// The endpoint that published the app.
         public let endpoint: EndpointID
-        /// The app.
+        /// The app's id.
         public let appID: String
 
-        /// The app of an endpoint.
+        /// Creates an id from an endpoint and an app id.
         public init(endpoint: EndpointID, appID: String) {
             self.endpoint = endpoint
             self.appID = appID
@@ -53,52 +54,52 @@ public struct RemoteSystemApp: Hashable, Sendable, Identifiable {
 
     /// The endpoint and the app.
     public let id: ID
-    /// The device it is on.
+    /// The device of the app.
     public let systemID: SystemID
-    /// The account it was found with, by the app's id of it.
+    /// The account of the device, by the app's id of that account.
     public let accountID: String
-    /// The name for people; may be empty.
+    /// The display name; may be empty.
     public let displayName: String
-    /// What the app tells of itself.
+    /// Attributes that the app publishes.
     public let attributes: [String: String]
-    /// The URI schemes that it takes launches for, in lower case.
+    /// The URI schemes for which it accepts launches, in lower case.
     public let schemes: [String]
     /// The app services that it offers.
     public let appServices: [AppServiceInfo]
-    /// Whether its endpoint can be reached.
+    /// The reachability of its endpoint.
     public let presence: Presence
-    /// Nobody has confirmed its endpoint yet.
+    /// Whether its endpoint is not confirmed.
     public let isNew: Bool
-    /// Its endpoint is known by more than that it was there when this device joined: see `RemoteSystem.isVerified`.
+    /// Whether its endpoint is verified: see `RemoteSystem.isVerified`.
     public let isVerified: Bool
-    /// How its endpoint came into the account; `nil` if the relay does not say.
+    /// How its endpoint joined the account; `nil` if the relay does not say.
     public let joining: RemoteSystemJoining?
 
-    /// The app's id, in the original its package id.
+    /// The app's id, called package id in the original.
     public var appID: String { id.appID }
     /// The endpoint that published it.
     public var endpoint: EndpointID { id.endpoint }
-    /// Whether it is found on the local network; so far everything is found through the relay.
+    /// Whether it is reachable on the local network. Always `false` in this version: devices are found through the relay.
     public var isAvailableByProximity: Bool { false }
-    /// Whether it is found by Bluetooth; so far everything is found through the relay.
+    /// Whether it is reachable by Bluetooth. Always `false` in this version: devices are found through the relay.
     public var isAvailableBySpatialProximity: Bool { false }
 }
 
-/// Names an app service: a service of an app.
+/// Identifies an app service by its name and its app.
 public struct AppServiceInfo: Hashable, Sendable {
     /// The service's name.
     public let name: String
     /// The id of the app that offers it.
     public let packageID: String
 
-    /// The service of that name of that app.
+    /// Creates an identifier from a service's name and its app's id.
     public init(name: String, packageID: String) {
         self.name = name
         self.packageID = packageID
     }
 }
 
-/// What a launch or connection is meant for: a device, or one app on it. Holds ids only, and is resolved when it is used.
+/// The target of a launch or connection: a device, or one app on it. It holds ids only and is resolved when it is used.
 public struct RemoteSystemConnectionRequest: Hashable, Sendable {
     package enum Target: Hashable, Sendable {
         case system(SystemID)
@@ -106,26 +107,26 @@ public struct RemoteSystemConnectionRequest: Hashable, Sendable {
     }
 
     package let target: Target
-    /// The account to go by; `nil` for whichever knows the target.
+    /// The account to use; `nil` for any account that knows the target.
     package let accountID: String?
 
-    /// A device: which of its apps is found by what is asked of it.
+    /// Targets a device. The URI or service decides which of its apps gets the request.
     public init(_ system: RemoteSystem) { (target, accountID) = (.system(system.id), system.accountID) }
 
-    /// An app.
+    /// Targets an app.
     public init(_ app: RemoteSystemApp) { (target, accountID) = (.app(app.id), app.accountID) }
 
-    /// A device, by its id.
+    /// Targets a device by its id.
     /// - Parameters:
     ///   - systemID: The device.
-    ///   - accountID: The account to go by; `nil` for whichever knows the device.
+    ///   - accountID: The account to use; `nil` for any account that knows the device.
     public init(systemID: SystemID, accountID: String? = nil) { (target, self.accountID) = (.system(systemID), accountID) }
 
-    /// An app, by its endpoint and id.
+    /// Targets an app by its endpoint and id.
     /// - Parameters:
-    ///   - endpoint: The endpoint that the app is on.
+    ///   - endpoint: The endpoint that published the app.
     ///   - appID: The app.
-    ///   - accountID: The account to go by; `nil` for whichever knows the endpoint.
+    ///   - accountID: The account to use; `nil` for any account that knows the endpoint.
     public init(endpoint: EndpointID, appID: String, accountID: String? = nil) {
         (target, self.accountID) = (.app(RemoteSystemApp.ID(endpoint: endpoint, appID: appID)), accountID)
     }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What a watcher tells.
+/// An event of a watcher.
 public enum RemoteSystemEvent: Hashable, Sendable {
-    /// A device is there that was not.
+    /// A device was added.
     case added(RemoteSystem)
-    /// Something about a device changed.
+    /// A device changed.
     case updated(RemoteSystem)
-    /// A device is gone, or no longer passes the filters; as it was last told.
+    /// A device was removed or no longer passes the filters. The value is its last reported state.
     case removed(RemoteSystem)
-    /// Everything that can be found so far has been told. Comes once; discovery goes on.
+    /// All devices known so far have been reported. This event comes once; discovery continues.
     case enumerationCompleted
-    /// Discovery is disturbed, and goes on as far as it can.
+    /// Discovery has an error, and continues as far as possible.
     case error(RemoteSystemWatcherError)
 }
 
-/// Why discovery is disturbed.
+/// An error of discovery.
 public struct RemoteSystemWatcherError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What is the matter.
+    /// The kind of error.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
             case unknown, internetNotAvailable, relayUnavailable, authenticationError, limitExceeded, recordRefused
@@ -26,30 +26,30 @@ public struct RemoteSystemWatcherError: Error, Hashable, Sendable, CustomStringC
         private let kind: Kind
         private init(_ kind: Kind) { self.kind = kind }
 
-        /// Something else.
+        /// Any other error.
         public static let unknown = Code(.unknown)
         /// There is no network.
         public static let internetNotAvailable = Code(.internetNotAvailable)
         /// There is a network, but the relay does not answer.
         public static let relayUnavailable = Code(.relayUnavailable)
-        /// The account must sign in again, or there is none.
+        /// No account is signed in, or the account must sign in again.
         public static let authenticationError = Code(.authenticationError)
-        /// The account has more endpoints than the limit allows; those beyond it are not shown.
+        /// The account has more endpoints than the limit allows. The excess endpoints are not shown.
         public static let limitExceeded = Code(.limitExceeded)
-        /// The relay sent a record that its endpoint did not sign, or an old one.
+        /// The relay sent a record that is outdated or not signed by its endpoint.
         public static let recordRefused = Code(.recordRefused)
         /// The relay assigned this device to another account than before. No device of that account is known here.
         public static let accountChanged = Code(.accountChanged)
-        /// The relay says that a known device was revoked, and no known device has signed that.
+        /// The relay reports that a known device was revoked, but no known device has signed the revocation.
         public static let revokedByRelay = Code(.revokedByRelay)
 
         /// The code's name.
         public var description: String { kind.rawValue }
     }
 
-    /// What is the matter.
+    /// The kind of error.
     public let code: Code
-    /// What to do about it.
+    /// Advice for the user.
     public let message: String
 
     package init(_ code: Code, message: String) {
@@ -57,6 +57,6 @@ public struct RemoteSystemWatcherError: Error, Hashable, Sendable, CustomStringC
         self.message = message
     }
 
-    /// Code and message.
+    /// The code and the message.
     public var description: String { "\(code): \(message)" }
 }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Narrows what a watcher shows. Filters of different kinds must all let a device pass; of several of one kind, one is enough.
-/// Without filters a watcher shows the devices of the same person, and not the watching app itself.
+/// Narrows the devices of a watcher. A device must pass one filter of each kind that is present. Without filters a
+/// watcher shows the devices of the same user, without the watching app itself.
 public enum RemoteSystemFilter: Hashable, Sendable {
     /// How the device was found.
     case discoveryType(RemoteSystemDiscoveryType)
-    /// Whether it can be reached.
+    /// Its reachability.
     case status(RemoteSystemStatusType)
-    /// What sort of device it is.
+    /// Its kind.
     case kinds(Set<RemoteSystemKind>)
-    /// Whose it is.
+    /// Its owner.
     case authorizationKind(RemoteSystemAuthorizationKind)
     /// Its operating system.
     case platform(RemoteSystemPlatform)
-    /// The account it was found with, by the account's id.
+    /// Its account, by the account's id.
     case account(String)
     /// Whether the watching app's own endpoint is shown.
     case localVisibility(RemoteSystemLocalVisibilityKind)
@@ -32,31 +32,31 @@ public enum RemoteSystemDiscoveryType: Hashable, Sendable, CaseIterable {
     case spatiallyProximal
 }
 
-/// Which devices to show by their status.
+/// Filters devices by their status.
 public enum RemoteSystemStatusType: Hashable, Sendable, CaseIterable {
-    /// All.
+    /// All devices.
     case any
-    /// Those that can be reached now.
+    /// Devices that can be reached now.
     case available
 }
 
-/// Whose devices to show.
+/// Filters devices by their owner.
 public enum RemoteSystemAuthorizationKind: Hashable, Sendable, CaseIterable {
-    /// Those of the same account.
+    /// Devices of the same account.
     case sameUser
-    /// Those of others nearby, if they allow it.
+    /// Devices of other users nearby who permit it.
     case anonymous
 }
 
 /// Whether the watching app's own endpoint is shown.
 public enum RemoteSystemLocalVisibilityKind: Hashable, Sendable, CaseIterable {
-    /// It is.
+    /// It is shown.
     case showAll
-    /// It is not; other apps on the same device are.
+    /// It is hidden. Other apps on the same device are shown.
     case hideLocalApp
 }
 
-/// Filters made ready to be asked about many devices. `nil` stands for a kind of filter that was not given.
+/// Filters, grouped by kind. `nil` means that no filter of the kind is present.
 struct RemoteSystemFilterSet: Hashable, Sendable {
     private var discoveryTypes: Set<RemoteSystemDiscoveryType>?
     private var statusTypes: Set<RemoteSystemStatusType>?
@@ -64,7 +64,7 @@ struct RemoteSystemFilterSet: Hashable, Sendable {
     private var authorizationKinds: Set<RemoteSystemAuthorizationKind>?
     private var platforms: Set<RemoteSystemPlatform>?
     private var accounts: Set<String>?
-    /// Showing is more than hiding, so of both it counts.
+    /// `showAll` wins over `hideLocalApp`.
     let hidesLocalApp: Bool
 
     init(_ filters: [RemoteSystemFilter]) {
@@ -83,7 +83,7 @@ struct RemoteSystemFilterSet: Hashable, Sendable {
         self.hidesLocalApp = !showsAll
     }
 
-    /// Whether a device passes that was found through the relay with the account.
+    /// Whether a device that the relay reported for the account passes the filters.
     func matches(_ system: RemoteSystem, account: String) -> Bool {
         if let discoveryTypes, discoveryTypes.isDisjoint(with: [.any, .cloud]) { return false }
         if let statusTypes, !statusTypes.contains(.any), system.status != .available { return false }

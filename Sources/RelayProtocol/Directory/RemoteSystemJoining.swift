@@ -7,16 +7,16 @@ public import FoundationEssentials
 public import Foundation
 #endif
 
-/// How an installation came into the account. It is the relay's word, and proves nothing: it helps a person to decide whether to confirm a
-/// device.
+/// How an endpoint joined the account. It is the relay's statement and proves nothing; it helps a user to decide whether
+/// to confirm a device.
 public struct RemoteSystemJoining: Hashable, Sendable {
     /// When the relay first saw it, by the relay's clock.
     public let time: Date
-    /// The network address that it came from then.
+    /// The network address of its first connection.
     public let address: String?
-    /// The endpoint whose invitation it joined by; `nil` for an invitation of the relay's operator, or a sign-in.
+    /// The endpoint whose invitation it used; `nil` for an invitation by the relay's operator, or a sign-in.
     public let invitedBy: EndpointID?
-    /// The endpoint that invited it was revoked since.
+    /// Whether the endpoint that invited it has been revoked since.
     public let isInviterRevoked: Bool
 
     package init(_ joining: Joining, isInviterRevoked: Bool) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What sort of device it is. For display: what a device can do, its apps say.
+/// The kind of a device, for display. Its apps determine what it can do.
 public struct RemoteSystemKind: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
     /// The name in records and JSON.
     public let rawValue: String
 
-    /// The kind of that name.
+    /// The kind with that name.
     public init(rawValue: String) { self.rawValue = rawValue }
 
     /// A desktop computer.
@@ -17,13 +17,13 @@ public struct RemoteSystemKind: RawRepresentable, Hashable, Sendable, Codable, C
     public static let tablet = Self(rawValue: "tablet")
     /// A phone.
     public static let phone = Self(rawValue: "phone")
-    /// A large screen that people share.
+    /// A large shared screen.
     public static let hub = Self(rawValue: "hub")
     /// A headset.
     public static let holographic = Self(rawValue: "holographic")
-    /// A game console; the original knew one.
+    /// A game console, under the original's name.
     public static let xbox = Self(rawValue: "xbox")
-    /// A small device with one task.
+    /// A small single-purpose device.
     public static let iot = Self(rawValue: "iot")
 
     /// The name.
@@ -35,10 +35,10 @@ public struct RemoteSystemPlatform: RawRepresentable, Hashable, Sendable, Codabl
     /// The name in records and JSON.
     public let rawValue: String
 
-    /// The platform of that name.
+    /// The platform with that name.
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// Not known.
+    /// An unknown platform.
     public static let unknown = Self(rawValue: "unknown")
     /// Linux.
     public static let linux = Self(rawValue: "linux")

@@ -9,17 +9,17 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// A private P-256 key that opens what was sealed for it: HPKE (RFC 9180) in base mode with DHKEM(P-256, HKDF-SHA256),
-/// HKDF-SHA256 and AES-256-GCM. A protocol, so that a Secure Enclave can hold it.
+/// A private P-256 key that decrypts data sealed for it with HPKE (RFC 9180): base mode, DHKEM(P-256, HKDF-SHA256),
+/// HKDF-SHA256 and AES-256-GCM. It is a protocol, so that a Secure Enclave can hold the key.
 public protocol AgreementKey: Sendable {
-    /// Its public half.
+    /// The public key.
     var publicKey: AgreementPublicKey { get }
-    /// The plain bytes of something sealed for this key; throws if it was not, or was changed.
+    /// Decrypts data that was sealed for this key. Throws if it was sealed for another key or modified.
     /// - Parameters:
-    ///   - ciphertext: what was sealed, with its authentication tag.
-    ///   - encapsulatedKey: the sender's ephemeral key, 65 bytes.
-    ///   - info: the purpose it was sealed for.
-    ///   - associatedData: bytes that were authenticated with it.
+    ///   - ciphertext: The ciphertext with its authentication tag.
+    ///   - encapsulatedKey: The sender's ephemeral key, 65 bytes.
+    ///   - info: The purpose that it was sealed for.
+    ///   - associatedData: The authenticated associated data.
     func open(_ ciphertext: [UInt8], encapsulatedKey: [UInt8], info: [UInt8], associatedData: [UInt8]) throws -> [UInt8]
 }
 
@@ -27,13 +27,13 @@ public protocol AgreementKey: Sendable {
 public struct P256AgreementKey: AgreementKey {
     private let key: P256.KeyAgreement.PrivateKey
 
-    /// Its public half.
+    /// The public key.
     public let publicKey: AgreementPublicKey
 
-    /// A new random key.
+    /// Generates a random key.
     public init() { self.init(P256.KeyAgreement.PrivateKey()) }
 
-    /// The key whose 32 bytes were stored; throws if they are no key.
+    /// Restores a key from its 32 bytes; throws if they are not a valid key.
     public init(rawRepresentation: [UInt8]) throws {
         self.init(try P256.KeyAgreement.PrivateKey(rawRepresentation: rawRepresentation))
     }
@@ -43,7 +43,7 @@ public struct P256AgreementKey: AgreementKey {
         self.publicKey = AgreementPublicKey(key.publicKey)
     }
 
-    /// The 32 secret bytes.
+    /// The 32 bytes of the private key.
     public var rawRepresentation: [UInt8] { [UInt8](key.rawRepresentation) }
 
     /// See `AgreementKey`.
@@ -58,20 +58,20 @@ public struct P256AgreementKey: AgreementKey {
     }
 }
 
-/// A public P-256 key to seal for.
+/// A public P-256 key that data is sealed for.
 public struct AgreementPublicKey: Sendable, Hashable, Codable {
     private let key: P256.KeyAgreement.PublicKey
 
     /// The uncompressed point (SEC 1 §2.3.3): 65 bytes.
     public let bytes: [UInt8]
 
-    /// From a key of the Crypto library.
+    /// Wraps a key of the Crypto library.
     public init(_ key: P256.KeyAgreement.PublicKey) {
         self.key = key
         self.bytes = [UInt8](key.x963Representation)
     }
 
-    /// From the uncompressed point.
+    /// Parses an uncompressed point.
     package init(bytes: [UInt8]) throws(KeyError) {
         guard bytes.count == 65, let key = try? P256.KeyAgreement.PublicKey(x963Representation: bytes) else {
             throw KeyError.malformedPublicKey
@@ -80,24 +80,23 @@ public struct AgreementPublicKey: Sendable, Hashable, Codable {
         self.bytes = bytes
     }
 
-    /// Names the key in what was sealed for it, so that its holder finds it after a rotation: the first 16 bytes of
-    /// its SHA-256.
+    /// Identifies the key in sealed data, so that its holder finds the right key after a rotation: the first 16 bytes of its SHA-256.
     package var keyID: [UInt8] { Array(Digest256(hashing: bytes).bytes.prefix(16)) }
 
-    /// Seals bytes so that only the key's holder can read them.
+    /// Encrypts data so that only the holder of the private key can read it.
     package func seal(_ plain: [UInt8], info: [UInt8], associatedData: [UInt8]) throws -> (encapsulatedKey: [UInt8], ciphertext: [UInt8]) {
         var sender = try HPKE.Sender(recipientKey: key, ciphersuite: .P256_SHA256_AES_GCM_256, info: Data(info))
         let ciphertext = try sender.seal(plain, authenticating: associatedData)
         return ([UInt8](sender.encapsulatedKey), [UInt8](ciphertext))
     }
 
-    /// Keys are equal if their encodings are.
+    /// Compares the encodings.
     public static func == (left: Self, right: Self) -> Bool { left.bytes == right.bytes }
 
     /// Consistent with `==`.
     public func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
 
-    /// Reads the uncompressed point.
+    /// Decodes the uncompressed point.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let bytes = try container.decode([UInt8].self)
@@ -108,7 +107,7 @@ public struct AgreementPublicKey: Sendable, Hashable, Codable {
         }
     }
 
-    /// Writes the uncompressed point.
+    /// Encodes the uncompressed point.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(bytes)

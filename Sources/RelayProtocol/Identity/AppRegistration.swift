@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What an endpoint says of one of its apps, signed by its identity key.
+/// The description of an app by its endpoint, signed by the endpoint's identity key.
 package struct AppRegistration: SignedPayload {
     package static let purpose = Purpose.appRegistration
 
-    /// A URI scheme that an app takes launches for.
+    /// A URI scheme for which an app accepts launches.
     package struct Scheme: Codable, Hashable, Sendable {
         /// In lower case.
         package var name: String
@@ -21,7 +21,7 @@ package struct AppRegistration: SignedPayload {
     /// An app service that an app offers.
     package struct Service: Codable, Hashable, Sendable {
         package var name: String
-        /// The ids of the apps that may call it; `nil` for every app.
+        /// The ids of the apps that may call it; `nil` for all apps.
         package var allowedApps: [String]?
 
         package init(name: String, allowedApps: [String]? = nil) {
@@ -39,7 +39,7 @@ package struct AppRegistration: SignedPayload {
     package var attributes: [String: String]
     package var schemes: [Scheme]
     package var services: [Service]
-    /// Whether it takes commands that the relay can read.
+    /// Whether it accepts commands that the relay can read.
     package var acceptsUnencryptedCommands: Bool
 
     package init(
@@ -85,12 +85,12 @@ package struct AppRegistration: SignedPayload {
 }
 
 extension Signed<AppRegistration> {
-    /// Reads a registration that an endpoint signed.
+    /// Decodes a registration and checks that the record's endpoint signed it.
     package init(verifying encoded: [UInt8], from record: EndpointRecord, limits: Limits = Limits()) throws(RecordError) {
         try self.init(verifying: encoded, endpoint: record.endpointID, account: record.account, key: record.identityKey, limits: limits)
     }
 
-    /// Reads a registration that an endpoint of an account has signed with its identity key.
+    /// Decodes a registration and checks that the account's endpoint signed it with its identity key.
     package init(
         verifying encoded: [UInt8],
         endpoint: EndpointID,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Base32 as RFC 4648 §6 has it, in lower case and without padding: readable aloud, safe in URLs and file names.
+/// Base32 (RFC 4648 §6) in lower case and without padding: safe in URLs and file names, and easy to read aloud.
 enum Base32 {
     private static let alphabet = Array("abcdefghijklmnopqrstuvwxyz234567".utf8)
 
@@ -22,7 +22,7 @@ enum Base32 {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The value of one character; `nil` outside of the alphabet.
+    /// The value of a character; `nil` outside the alphabet.
     static func value(of character: UInt8) -> UInt8? {
         switch character {
         case UInt8(ascii: "a")...UInt8(ascii: "z"): character - UInt8(ascii: "a")

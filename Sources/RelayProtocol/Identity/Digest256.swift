@@ -3,7 +3,7 @@
 
 import Crypto
 
-/// A SHA-256 digest. Compared in constant time.
+/// A SHA-256 digest with constant-time comparison.
 public struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible {
     /// Big-endian, most significant word first.
     private let words: (UInt64, UInt64, UInt64, UInt64)
@@ -12,13 +12,13 @@ public struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible
         self = SHA256.hash(data: bytes).withUnsafeBytes { Digest256($0) }
     }
 
-    /// Of 32 bytes.
+    /// Reads 32 bytes.
     private init(_ bytes: UnsafeRawBufferPointer) {
         func word(_ index: Int) -> UInt64 { UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: index * 8, as: UInt64.self)) }
         self.words = (word(0), word(1), word(2), word(3))
     }
 
-    /// The digest in 32 bytes; `nil` for any other number of them.
+    /// The digest with these 32 bytes; `nil` for any other number of bytes.
     public init?(bytes: [UInt8]) {
         guard bytes.count == 32 else { return nil }
         self = bytes.withUnsafeBytes { Digest256($0) }
@@ -27,7 +27,7 @@ public struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible
     init(parsing text: String) throws(IdentifierError) {
         guard text.utf8.count == 52 else { throw IdentifierError(.wrongLength(expected: 52, found: text.utf8.count)) }
         var text = text
-        // In one buffer: as a sequence of a string's characters it would take three times as long.
+        // Read from the UTF-8 buffer, which is three times as fast as iterating over the characters.
         let words = text.withUTF8 { characters -> Result<(UInt64, UInt64, UInt64, UInt64), IdentifierError> in
             var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
             var last: UInt64 = 0
@@ -42,7 +42,7 @@ public struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible
                 words.2 = words.2 << 5 | words.3 >> 59
                 words.3 = words.3 << 5 | last
             }
-            // 52 characters are 260 bits; were the last four free, one identifier would have sixteen texts.
+            // 52 characters carry 260 bits. The last four must be 0, otherwise one identifier would have sixteen texts.
             guard last & 0xF == 0 else { return .failure(IdentifierError(.invalidCharacter(offset: 51))) }
             return .success(
                 (words.0 << 1 | words.1 >> 63, words.1 << 1 | words.2 >> 63, words.2 << 1 | words.3 >> 63, words.3 << 1 | last >> 4)
@@ -60,13 +60,13 @@ public struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible
     /// The text form: 52 lower-case base32 characters.
     public var description: String { Base32.encode(bytes) }
 
-    /// Takes the same time wherever the first difference is.
+    /// Runs in constant time.
     public static func == (left: Self, right: Self) -> Bool {
         (left.words.0 ^ right.words.0) | (left.words.1 ^ right.words.1) | (left.words.2 ^ right.words.2) | (left.words.3 ^ right.words.3)
             == 0
     }
 
-    /// In the order of the bytes.
+    /// Compares the bytes in order.
     public static func < (left: Self, right: Self) -> Bool { left.words < right.words }
 
     /// Consistent with `==`.
@@ -79,7 +79,7 @@ public struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible
 }
 
 extension Digest256: Codable {
-    /// Reads the 32 bytes.
+    /// Decodes the 32 bytes.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let digest = Digest256(bytes: try container.decode([UInt8].self)) else {
@@ -88,7 +88,7 @@ extension Digest256: Codable {
         self = digest
     }
 
-    /// Writes the 32 bytes.
+    /// Encodes the 32 bytes.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(bytes)

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Text from another device that a person will read.
+/// Text from another device that is shown to a user.
 package enum DisplayText {
-    /// Whether a text has no character that controls a terminal, the writing direction or the line: nothing in it
-    /// can pretend to be something else on screen.
+    /// Whether a text contains no character that controls the terminal, the writing direction or the line, so that it cannot
+    /// imitate other output.
     package static func isPlain(_ text: String) -> Bool {
         text.unicodeScalars.allSatisfy { !isHarmful($0) }
     }
 
-    /// Whether there is anything to see in a text.
+    /// Whether a text contains a visible character.
     package static func isVisible(_ text: String) -> Bool {
         text.unicodeScalars.contains { scalar in
-            // The braille pattern without dots is a symbol that shows nothing.
+            // The blank braille pattern is a symbol without a visible mark.
             !scalar.properties.isWhitespace && !scalar.properties.isDefaultIgnorableCodePoint && scalar != "\u{2800}"
         }
     }
@@ -28,7 +28,7 @@ package enum DisplayText {
         switch scalar.properties.generalCategory {
         case .control, .lineSeparator, .paragraphSeparator, .surrogate: true
         case .format:
-            // Joiners are part of emoji and of several scripts; all other format characters are invisible or turn the text.
+            // Joiners are part of emoji and several scripts. All other format characters are invisible or change the writing direction.
             scalar != "\u{200C}" && scalar != "\u{200D}"
         default: false
         }
@@ -37,7 +37,7 @@ package enum DisplayText {
 
 /// Text that programs compare: ids of accounts and apps, names of services and attributes.
 package enum ProgramText {
-    /// 1 to 256 visible ASCII characters. No two of them are equal to one program and different to another, as Unicode texts are.
+    /// Whether the text is 1 to 256 visible ASCII characters. Unlike Unicode texts, such texts compare equal in all programs or in none.
     package static func isValid(_ text: String) -> Bool {
         (1...256).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }

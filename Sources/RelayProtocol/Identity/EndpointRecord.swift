@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What an endpoint says of itself, signed by its identity key.
+/// The description of an endpoint, signed by its identity key.
 package struct EndpointRecord: SignedPayload {
     package static let purpose = Purpose.endpointRecord
 
@@ -10,11 +10,11 @@ package struct EndpointRecord: SignedPayload {
     package var account: String
     package let identityKey: SigningPublicKey
     package let systemKey: SigningPublicKey
-    /// The system key's signature over account and endpoint id: nothing can join a device it is not part of.
+    /// The system key's signature over account and endpoint id. Without the system key, an endpoint cannot claim to belong to a device.
     package let systemSignature: [UInt8]
-    /// What commands for this endpoint are sealed with.
+    /// The key that commands for this endpoint are sealed for.
     package var agreementKey: AgreementPublicKey
-    /// The device's name, as its person gave it.
+    /// The device's name, chosen by its user.
     package var name: String
     /// Such as `desktop` or `phone`; for display only.
     package var kind: String
@@ -22,10 +22,10 @@ package struct EndpointRecord: SignedPayload {
     package var platform: String
     package var manufacturer: String?
     package var model: String?
-    /// Proves an invitation by another endpoint of the account.
+    /// The proof of an invitation by another endpoint of the account.
     package var invitationProof: [UInt8]?
 
-    /// A record whose membership the system key signs.
+    /// Creates a record. The system key signs the membership in the device.
     package init(
         version: UInt64,
         account: String,
@@ -72,14 +72,14 @@ package struct EndpointRecord: SignedPayload {
         guard systemKey.isValid(systemSignature, over: membership, for: .systemMembership) else { throw .notPartOfSystem }
     }
 
-    /// What the system key signs. An account id holds no zero byte.
+    /// The bytes that the system key signs. An account id contains no zero byte.
     private static func membership(account: String, endpoint: EndpointID) -> [UInt8] {
         Array(account.utf8) + [0] + endpoint.digest.bytes
     }
 }
 
 extension Signed<EndpointRecord> {
-    /// Reads a record that an endpoint signed for itself.
+    /// Decodes a record and checks that its endpoint signed it.
     package init(verifying encoded: [UInt8], limits: Limits = Limits()) throws(RecordError) {
         try self.init(verifying: encoded, limits: limits) { (record) throws(RecordError) in record.identityKey }
     }

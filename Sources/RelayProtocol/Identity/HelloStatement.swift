@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What an endpoint signs to open its control channel: that it is this endpoint, now, at this relay and origin, with this
-/// token and this record. Nothing of it can be used elsewhere or again.
+/// The statement that an endpoint signs to open its control channel. It binds the endpoint's identity to the relay, the
+/// origin, the relay's nonce, the token and the record, so it is not valid elsewhere or a second time.
 package struct HelloStatement: Codable, Hashable, Sendable {
     package var relay: RelayID
-    /// The origin that was dialled, such as `https://relay.example:8443`.
+    /// The dialled origin, such as `https://relay.example:8443`.
     package var origin: String
-    /// The relay's challenge.
+    /// The nonce of the relay's challenge.
     package var nonce: [UInt8]
     /// The digest of the access token.
     package var token: Digest256

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 package enum Hexadecimal {
-    /// What a digit in either case stands for; `nil` if it is none.
+    /// The value of a digit in either case; `nil` for other characters.
     package static func value(ofDigit digit: UInt8) -> UInt8? {
         switch digit {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
@@ -12,7 +12,7 @@ package enum Hexadecimal {
         }
     }
 
-    /// The digit for 0 to 15, in lower case.
+    /// The lower-case digit of a value from 0 to 15.
     package static func digit(_ value: UInt8) -> UInt8 {
         value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
     }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Why a text is not an identifier.
+/// Why a text is not a valid identifier.
 public struct IdentifierError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What is wrong with the text.
+    /// The kind of error.
     public enum Reason: Hashable, Sendable {
-        /// It has another number of characters.
+        /// The number of characters is wrong.
         case wrongLength(expected: Int, found: Int)
-        /// A character that cannot stand there; counted from 0 in UTF-8 bytes.
+        /// A character is not permitted. The offset counts UTF-8 bytes from 0.
         case invalidCharacter(offset: Int)
     }
 
-    /// What is wrong with the text.
+    /// The kind of error.
     public let reason: Reason
 
     init(_ reason: Reason) { self.reason = reason }
 
-    /// One line; holds nothing of the text itself.
+    /// One line that contains nothing from the text.
     public var description: String {
         switch reason {
         case .wrongLength(let expected, let found): "an identifier has \(expected) characters, this one has \(found)"

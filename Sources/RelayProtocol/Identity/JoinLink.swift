@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The way into an account without a browser: a link that says where the relay is, which key it has, and holds a code that
-/// works once. All but the address stands in the fragment, which browsers do not send.
+/// A link that admits a device to an account without a browser. It contains the relay's URL, the relay's id and a
+/// single-use code. All but the URL is in the fragment, which browsers do not send.
 ///
-/// Whoever reads the link can join, so nothing prints it by accident: `text` is the only way to it.
+/// Anyone who reads the link can join, so only `text` reveals it: descriptions and mirrors do not.
 public struct JoinLink: Hashable, Sendable {
-    /// The relay's URL: scheme, host and port; no path, and no slash at the end.
+    /// The relay's URL: scheme, host and port, without a path or trailing slash.
     public let origin: String
-    /// The relay that the link leads to. Whoever answers at the origin has to prove to be this one.
+    /// The relay that the link leads to. The server at the origin must prove this id.
     public let relay: RelayID
-    /// The code that the token endpoint takes.
+    /// The code for the token endpoint.
     package let invite: Secret<String>
-    /// What the inviting endpoint will know the newcomer by; the relay never sees it.
+    /// The secret by which the inviting endpoint recognises the new device. The relay never sees it.
     package let proof: Secret<String>?
-    /// The endpoint that made the invitation. Only beside `proof`: the newcomer and the inviter then know each other.
+    /// The endpoint that made the invitation. It is present only with `proof`; the new device and the inviter then know each other.
     package let by: EndpointID?
 
-    /// The longest link that is read: 2048 bytes.
+    /// The size limit of a link: 2048 bytes.
     public static let maximumBytes = 2_048
     private static let maximumSecretBytes = 256
 
-    /// - Parameter plainHTTP: whether `http` may be taken. Only whoever set the relay up can know that nobody listens on the way.
+    /// - Parameter plainHTTP: Whether `http` is permitted. Only the operator of the relay can know that the network is safe.
     package init(
         origin: String,
         relay: RelayID,
@@ -54,18 +54,18 @@ public struct JoinLink: Hashable, Sendable {
 
     /// Whether a link may lead to plain HTTP.
     public enum PlainHTTP: Sendable {
-        /// `https` alone.
+        /// Only `https`.
         case refused
-        /// `http` too, where others on the way can read and change everything that is not end to end.
+        /// Also `http`, which lets others on the network read and change everything that is not end-to-end encrypted.
         case allowed
     }
 
-    /// Reads a link, as `relayd invite` or another device of the account made it. Members that are not known are passed over, so that
-    /// later links may say more.
+    /// Parses a link that `relayd invite` or another device of the account created. Unknown members are ignored, so that
+    /// later versions can add some.
     /// - Parameters:
-    ///   - text: The link, without anything around it.
-    ///   - plainHTTP: Whether the link may lead to plain HTTP. Only whoever set the relay up can know that nobody listens on the way.
-    /// - Throws: `JoinLinkError`, whose description says what to do.
+    ///   - text: The link, without surrounding text.
+    ///   - plainHTTP: Whether the link may lead to plain HTTP. Only the operator of the relay can know that the network is safe.
+    /// - Throws: `JoinLinkError`, whose description contains advice.
     public init(parsing text: String, plainHTTP: PlainHTTP = .refused) throws(JoinLinkError) {
         guard text.utf8.count <= JoinLink.maximumBytes else { throw .tooLong }
         let halves = text.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)
@@ -93,16 +93,16 @@ public struct JoinLink: Hashable, Sendable {
         )
     }
 
-    /// The proof's bytes, as codes are made with them; `nil` without one, or with one that is no base64url.
+    /// The decoded proof; `nil` if it is missing or not base64url.
     package var proofSecret: Secret<[UInt8]>? { proof.flatMap { Base64URL.decode($0.exposed) }.map(Secret.init) }
 
-    /// The link itself: a secret, for whoever reads it can join the account until it was used or ten minutes have passed. Show it,
-    /// as text or QR code, to nobody but the person who asked for it, and keep it out of logs.
+    /// The link itself. It is a secret: anyone who reads it can join the account until it is used or ten minutes have passed.
+    /// Show it, as text or QR code, only to the user who asked for it, and keep it out of logs.
     public var text: String {
         "\(origin)/#relay=\(relay),invite=\(invite.exposed)" + (proof.map { ",proof=\($0.exposed)" } ?? "") + (by.map { ",by=\($0)" } ?? "")
     }
 
-    /// A host, perhaps with a port, and nothing else: no user, path, query, space or character outside of ASCII.
+    /// Whether the text is a host with an optional port: no user, path, query, space or non-ASCII character.
     private static func isAuthority(_ authority: Substring) -> Bool {
         let host: Substring
         let rest: Substring
@@ -123,7 +123,7 @@ public struct JoinLink: Hashable, Sendable {
         return UInt16(port).map { $0 > 0 } ?? false
     }
 
-    /// A secret of the link is base64url, so that it needs no escapes.
+    /// Whether the text is a valid secret: base64url, so that it needs no escapes.
     private static func isSecret(_ text: String) -> Bool {
         (1...maximumSecretBytes).contains(text.utf8.count)
             && text.utf8.allSatisfy { isAlphanumeric($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }
@@ -145,34 +145,34 @@ public struct JoinLink: Hashable, Sendable {
 }
 
 extension JoinLink: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// Where it leads, without what opens the door.
+    /// The relay's URL and id, without the secrets.
     public var description: String { "\(origin)/#relay=\(relay.label)…,(secret)" }
-    /// Where it leads, without what opens the door.
+    /// The relay's URL and id, without the secrets.
     public var debugDescription: String { description }
-    /// Shows nothing of the secrets.
+    /// A mirror without the secrets.
     public var customMirror: Mirror { Mirror(self, children: ["origin": origin, "relay": relay.label]) }
 }
 
-/// Why a text is no join link. Holds nothing of the text.
+/// Why a text is not a valid join link. It contains nothing from the text.
 public enum JoinLinkError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// It has more than `JoinLink.maximumBytes` bytes.
+    /// The link exceeds `JoinLink.maximumBytes`.
     case tooLong
-    /// It has no part after `#`.
+    /// The link has no fragment.
     case noFragment
-    /// It does not begin with `https://`.
+    /// The link does not begin with `https://`.
     case scheme
-    /// It leads to plain HTTP, which was not allowed.
+    /// The link leads to plain HTTP, which is not permitted.
     case plainHTTP
-    /// The address is not a host with perhaps a port.
+    /// The address is not a host with an optional port.
     case address
-    /// The member with this name is not there.
+    /// The member with this name is missing.
     case missing(String)
-    /// The member with this name is damaged.
+    /// The member with this name is invalid.
     case member(String)
-    /// A member is there twice.
+    /// A member occurs twice.
     case repeatedMember
 
-    /// What is wrong with the link and what to do, for people.
+    /// What is wrong with the link and how to fix it, for users.
     public var description: String {
         switch self {
         case .tooLong: "a join link has at most \(JoinLink.maximumBytes) bytes"

@@ -9,8 +9,8 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What a signature, a seal or a code was made for. Its text stands in front of what is signed, so that nothing made for
-/// one purpose can be shown for another.
+/// The purpose of a signature, a seal or a MAC. Its text precedes the signed bytes, so that a signature for one purpose
+/// is not valid for another.
 package enum Purpose: String, CaseIterable, Sendable {
     case endpointRecord = "device-relay/1 endpoint record"
     case systemMembership = "device-relay/1 system membership"
@@ -26,7 +26,7 @@ package enum Purpose: String, CaseIterable, Sendable {
     /// The text as bytes; the `info` of HPKE.
     package var bytes: [UInt8] { Array(rawValue.utf8) }
 
-    /// What is signed: the text, a zero byte, the message.
+    /// The signed bytes: the text, a zero byte, and the message.
     package func statement(_ message: [UInt8]) -> [UInt8] {
         bytes + [0] + message
     }
@@ -44,7 +44,7 @@ extension SigningPublicKey {
     }
 }
 
-/// Proves that a newcomer holds the secret of an invitation, which the relay never sees: HMAC-SHA256 of its endpoint id.
+/// Proves that a new device holds the secret of an invitation, which the relay never sees: the HMAC-SHA256 of its endpoint id.
 package enum InvitationProof {
     package static func make(secret: [UInt8], endpoint: EndpointID) -> [UInt8] {
         Array(HMAC<SHA256>.authenticationCode(for: Purpose.invitation.statement(endpoint.digest.bytes), using: SymmetricKey(data: secret)))

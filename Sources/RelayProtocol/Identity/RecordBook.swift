@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The newest records of an account's endpoints: checks that a version never goes back, and that one version has
-/// one content. A record seen before costs no signature check again.
+/// The newest records of an account's endpoints. It checks that a version never decreases, and that a version has only
+/// one content. A record with unchanged bytes needs no second signature check.
 ///
-/// How many endpoints there are is for the `DeviceDirectory` to bound: what it does not admit is to be forgotten here.
+/// The `DeviceDirectory` bounds the number of endpoints: records of an endpoint that it rejects must be forgotten here.
 package struct RecordBook: Sendable {
-    /// The versions that an endpoint has reached. They outlive its removal, so that a relay that removes an endpoint and brings
-    /// it back cannot bring an older record with it.
+    /// The highest versions of an endpoint. They survive its removal, so that a relay cannot remove an endpoint and bring it
+    /// back with an older record.
     package struct Floor: Hashable, Sendable {
         package var record: UInt64
         package var apps: [String: UInt64]
@@ -18,11 +18,11 @@ package struct RecordBook: Sendable {
         }
     }
 
-    /// The most apps of one endpoint whose versions are remembered.
+    /// The maximum number of apps of an endpoint whose versions are kept.
     package static let mostApps = 256
 
     package let account: String
-    /// To be kept for the endpoints that are pinned.
+    /// The floors to store for pinned endpoints.
     package private(set) var floors: [EndpointID: Floor]
     private let limits: Limits
     private var endpoints: [EndpointID: Signed<EndpointRecord>] = [:]
@@ -40,8 +40,8 @@ package struct RecordBook: Sendable {
     /// The registrations of an endpoint.
     package func registrations(of endpoint: EndpointID) -> [Signed<AppRegistration>] { registrations[endpoint] ?? [] }
 
-    /// Takes in an endpoint's record.
-    /// - Parameter endpoint: whose record it must be, where that is known.
+    /// Adds the record of an endpoint.
+    /// - Parameter endpoint: The expected endpoint, if it is known.
     @discardableResult
     package mutating func add(endpointRecord encoded: [UInt8], of endpoint: EndpointID? = nil) throws(RecordError) -> Signed<EndpointRecord>
     {
@@ -57,7 +57,7 @@ package struct RecordBook: Sendable {
         return record
     }
 
-    /// Takes in all app registrations of a known endpoint, in place of those before.
+    /// Replaces all app registrations of a known endpoint.
     @discardableResult
     package mutating func set(
         appRegistrations encoded: [[UInt8]],
@@ -88,23 +88,23 @@ package struct RecordBook: Sendable {
         return taken
     }
 
-    /// An endpoint is not there any more, and its record is kept.
+    /// Removes the registrations of an endpoint that is gone; its record is kept.
     package mutating func removeRegistrations(of endpoint: EndpointID) { registrations[endpoint] = nil }
 
-    /// An endpoint is not there any more. It may come back, with no older record.
+    /// Removes an endpoint that is gone. If it returns, an older record is rejected.
     package mutating func remove(_ endpoint: EndpointID) {
         endpoints[endpoint] = nil
         registrations[endpoint] = nil
     }
 
-    /// Removes an endpoint without a trace: one that the directory did not admit, or that was never pinned.
+    /// Removes an endpoint and its version floors: one that the directory rejected, or that was never pinned.
     package mutating func forget(_ endpoint: EndpointID) {
         remove(endpoint)
         floors[endpoint] = nil
     }
 
-    /// - Parameter isSame: whether what is known under this version, if anything, says the same. A signature made anew over the
-    ///   same content is no other content.
+    /// - Parameter isSame: Whether the known content of this version, if any, is equal. A new signature over the same content
+    ///   is permitted.
     private static func checkGrowth(_ offered: UInt64, over known: UInt64, isSame: Bool) throws(RecordError) {
         guard offered >= known else { throw .outdated(known: known, offered: offered) }
         guard offered > known || isSame else { throw .versionReused(offered) }

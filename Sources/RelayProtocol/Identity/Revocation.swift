@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// A statement that an endpoint never belongs to the account again, signed by the identity key of the endpoint that revokes it. The relay
-/// stores it and sends it to all endpoints of the account; each of them checks it.
+/// A signed statement that an endpoint is permanently removed from the account. The identity key of the revoking endpoint
+/// signs it. The relay stores it and sends it to all endpoints of the account, and each of them checks it.
 package struct Revocation: SignedPayload {
     package static let purpose = Purpose.revocation
 
     package let account: String
-    /// The endpoint that revokes, and signs.
+    /// The endpoint that revokes and signs.
     package let revoker: EndpointID
-    /// The endpoint that is revoked. An endpoint may revoke itself.
+    /// The revoked endpoint. An endpoint may revoke itself.
     package let endpoint: EndpointID
     /// Milliseconds since 1970, in relay time.
     package let time: Int64
@@ -27,7 +27,7 @@ package struct Revocation: SignedPayload {
 }
 
 extension Signed<Revocation> {
-    /// Reads a revocation that must be signed by a certain endpoint of an account.
+    /// Decodes a revocation and checks that the given endpoint of the account signed it.
     package init(
         verifying encoded: [UInt8],
         by revoker: EndpointID,

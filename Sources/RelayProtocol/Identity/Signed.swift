@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Something a key signs: a deterministic CBOR map.
+/// A payload that a key signs, encoded as a deterministic CBOR map.
 package protocol SignedPayload: Codable, Hashable, Sendable {
     static var purpose: Purpose { get }
-    /// As `ValueSetDecoder` reads it, unless the type has a quicker way.
+    /// Decodes the payload: with `ValueSetDecoder`, unless the type has a faster way.
     init(reading set: ValueSet) throws
-    /// Checks what the types alone do not.
+    /// Checks constraints that the types do not express.
     func validate(limits: Limits) throws(RecordError)
 }
 
@@ -14,8 +14,8 @@ extension SignedPayload {
     package init(reading set: ValueSet) throws { self = try ValueSetDecoder().decode(Self.self, from: set) }
 }
 
-/// A payload, its signature, and the bytes that hold both. Only the bytes travel: whoever forwards a record forwards
-/// them as they are, and whoever holds a `Signed` has checked its signature.
+/// A payload, its signature, and the bytes that contain both. Records are forwarded as these bytes. A `Signed` value
+/// always has a valid signature.
 package struct Signed<Payload: SignedPayload>: Hashable, Sendable {
     package let payload: Payload
     /// The CBOR map `{"body": bytes, "signature": 64 bytes}`.
@@ -30,8 +30,8 @@ package struct Signed<Payload: SignedPayload>: Hashable, Sendable {
         self.encoded = try (["body": .data(body), "signature": .data(signature)] as ValueSet).encodedBytes()
     }
 
-    /// Reads a signed payload and checks its signature.
-    /// - Parameter key: the key that must have signed it, found from the payload, which is not to be believed yet.
+    /// Decodes a signed payload and checks its signature.
+    /// - Parameter key: Returns the key that must have signed the payload. The payload is not authenticated yet.
     package init(
         verifying encoded: [UInt8],
         limits: Limits = Limits(),
@@ -46,7 +46,7 @@ package struct Signed<Payload: SignedPayload>: Hashable, Sendable {
     }
 }
 
-/// A signed payload as it came: nobody has checked its signature, so it is not to be believed.
+/// A decoded payload whose signature is not checked. Its content is not trustworthy.
 package struct Unverified<Payload: SignedPayload>: Hashable, Sendable {
     package let payload: Payload
     /// As in `Signed`.
@@ -58,7 +58,7 @@ package struct Unverified<Payload: SignedPayload>: Hashable, Sendable {
     }
 }
 
-/// What the bytes hold.
+/// The decoded bytes.
 private struct Envelope<Payload: SignedPayload> {
     let payload: Payload
     /// The payload's bytes.
@@ -78,47 +78,47 @@ private struct Envelope<Payload: SignedPayload> {
     }
 }
 
-/// Why a signed record is refused.
+/// Why a signed record is rejected.
 package enum RecordError: Error, Hashable, Sendable {
-    /// The bytes are not such a record.
+    /// The bytes are not a valid record.
     case malformed
-    /// Another key signed it, or it was changed.
+    /// Another key signed it, or it was modified.
     case badSignature
     /// It belongs to another account.
     case wrongAccount
-    /// It speaks of another endpoint than the one it came for.
+    /// It describes another endpoint than the expected one.
     case wrongEndpoint
-    /// The system key did not sign that this endpoint is part of its device.
+    /// The system key's signature over the membership in the device is invalid.
     case notPartOfSystem
     /// A newer version is known.
     case outdated(known: UInt64, offered: UInt64)
     /// The same version is known with other content.
     case versionReused(UInt64)
-    /// A field holds what it may not, such as a control character in a name.
+    /// A field has an invalid value, such as a control character in a name.
     case invalidField(String)
-    /// More than a limit allows.
+    /// A limit is exceeded.
     case limitExceeded(LimitExceeded)
 }
 
 extension Limits {
-    /// `check` for records.
+    /// Calls `check` and throws a `RecordError`.
     func checkField(_ limit: Limit, _ requested: Int) throws(RecordError) {
         try check(limit, requested, as: RecordError.limitExceeded)
     }
 
-    /// A version: from 1 to what every JSON reader and database holds exactly.
+    /// Checks a version: from 1 to the largest integer that all JSON readers and databases represent exactly.
     func checkVersion(_ version: UInt64) throws(RecordError) {
         guard WireNumber.range.contains(version) else { throw .invalidField("version") }
     }
 
-    /// A name for people: some visible characters, no control or bidirectional ones, not too long.
+    /// Checks a display name: it has a visible character, no control or bidirectional characters, and a limited length.
     func checkDisplayName(_ name: String, field: String, mayBeEmpty: Bool = false) throws(RecordError) {
-        // Bytes first: counting the characters of an endless name is work a stranger must not order.
+        // The byte length is checked first: counting the characters of a very long name is expensive, and the name is not authenticated.
         try checkField(.displayNameCharacters, name.utf8.count > 16 * self[.displayNameCharacters] ? name.utf8.count : name.count)
         guard DisplayText.isPlain(name), DisplayText.isVisible(name) || mayBeEmpty && name.isEmpty else { throw .invalidField(field) }
     }
 
-    /// A text for programs.
+    /// Checks a text that programs compare.
     func checkIdentifier(_ text: String, field: String) throws(RecordError) {
         guard ProgramText.isValid(text) else { throw .invalidField(field) }
     }

@@ -3,31 +3,31 @@
 
 public import Crypto
 
-/// A private P-256 key that signs: ECDSA with SHA-256 (FIPS 186-5). A protocol, so that a Secure Enclave can hold it.
+/// A private P-256 key that signs with ECDSA and SHA-256 (FIPS 186-5). It is a protocol, so that a Secure Enclave can hold the key.
 public protocol SigningKey: Sendable {
-    /// Its public half.
+    /// The public key.
     var publicKey: SigningPublicKey { get }
-    /// The signature over a message: r and s, 32 bytes each, big-endian.
+    /// Signs a message. The signature is r and s, 32 bytes each, big-endian.
     func signature(for message: [UInt8]) throws -> [UInt8]
 }
 
-/// The key that an endpoint is: its fingerprint is the `EndpointID`.
+/// The key of an endpoint. Its fingerprint is the `EndpointID`.
 public protocol IdentityKey: SigningKey {}
 
-/// The key that the endpoints in one piece of hardware share: its fingerprint is the `SystemID`.
+/// The key that the endpoints on one piece of hardware share. Its fingerprint is the `SystemID`.
 public protocol SystemKey: SigningKey {}
 
 /// A signing key in memory.
 public struct P256SigningKey: IdentityKey, SystemKey {
     private let key: P256.Signing.PrivateKey
 
-    /// Its public half.
+    /// The public key.
     public let publicKey: SigningPublicKey
 
-    /// A new random key.
+    /// Generates a random key.
     public init() { self.init(P256.Signing.PrivateKey()) }
 
-    /// The key whose 32 bytes were stored; throws if they are no key.
+    /// Restores a key from its 32 bytes; throws if they are not a valid key.
     public init(rawRepresentation: [UInt8]) throws {
         self.init(try P256.Signing.PrivateKey(rawRepresentation: rawRepresentation))
     }
@@ -37,7 +37,7 @@ public struct P256SigningKey: IdentityKey, SystemKey {
         self.publicKey = SigningPublicKey(key.publicKey)
     }
 
-    /// The 32 secret bytes.
+    /// The 32 bytes of the private key.
     public var rawRepresentation: [UInt8] { [UInt8](key.rawRepresentation) }
 
     /// See `SigningKey`.
@@ -46,26 +46,26 @@ public struct P256SigningKey: IdentityKey, SystemKey {
     }
 }
 
-/// A public P-256 key that checks signatures.
+/// A public P-256 key that verifies signatures.
 public struct SigningPublicKey: Sendable, Hashable {
     private let key: P256.Signing.PublicKey
 
     /// SubjectPublicKeyInfo (RFC 5280 §4.1) in DER: 91 bytes.
     public let spki: [UInt8]
 
-    /// The DER of every P-256 key up to its uncompressed point (RFC 5480 §2), which is the rest: 0x04 and two coordinates.
+    /// The constant DER prefix of every P-256 key (RFC 5480 §2). The uncompressed point follows: 0x04 and two coordinates.
     private static let algorithm: [UInt8] = [
         0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x03, 0x01,
         0x07, 0x03, 0x42, 0x00,
     ]
 
-    /// From a key of the Crypto library.
+    /// Wraps a key of the Crypto library.
     public init(_ key: P256.Signing.PublicKey) {
         self.key = key
         self.spki = Self.algorithm + key.x963Representation
     }
 
-    /// From SubjectPublicKeyInfo. Only the one DER form is accepted, so that a key has one fingerprint.
+    /// Parses SubjectPublicKeyInfo. Only one DER form is accepted, so that a key has one fingerprint.
     package init(spki: [UInt8]) throws(KeyError) {
         guard spki.count == 91, spki.starts(with: Self.algorithm + [0x04]),
             let key = try? P256.Signing.PublicKey(x963Representation: spki.dropFirst(Self.algorithm.count))
@@ -76,13 +76,13 @@ public struct SigningPublicKey: Sendable, Hashable {
         self.spki = spki
     }
 
-    /// Whether the 64 bytes are the key's signature over the message.
+    /// Whether the 64 bytes are a valid signature of the message by this key.
     package func isValid(_ signature: [UInt8], for message: [UInt8]) -> Bool {
         guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: signature) else { return false }
         return key.isValidSignature(signature, for: message)
     }
 
-    /// Keys are equal if their encodings are.
+    /// Compares the encodings.
     public static func == (left: Self, right: Self) -> Bool { left.spki == right.spki }
 
     /// Consistent with `==`.
@@ -90,7 +90,7 @@ public struct SigningPublicKey: Sendable, Hashable {
 }
 
 extension SigningPublicKey: Codable {
-    /// Reads SubjectPublicKeyInfo.
+    /// Decodes SubjectPublicKeyInfo.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let spki = try container.decode([UInt8].self)
@@ -101,14 +101,14 @@ extension SigningPublicKey: Codable {
         }
     }
 
-    /// Writes SubjectPublicKeyInfo.
+    /// Encodes SubjectPublicKeyInfo.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(spki)
     }
 }
 
-/// Why bytes are not a key.
+/// Why bytes are not a valid key.
 package enum KeyError: Error, Hashable, Sendable {
     case malformedPublicKey
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// An identifier that travels as its text form, in JSON and in CBOR alike.
+/// An identifier that JSON and CBOR encode in its text form.
 public protocol TextIdentifier: Hashable, Sendable, Codable, Comparable, LosslessStringConvertible {}
 
 extension TextIdentifier {
-    /// Reads the text form.
+    /// Decodes the text form.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let identifier = Self(try container.decode(String.self)) else {
@@ -14,7 +14,7 @@ extension TextIdentifier {
         self = identifier
     }
 
-    /// Writes the text form.
+    /// Encodes the text form.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// A known endpoint's word that a new one belongs to the account, signed by its identity key. Endpoints check it, the relay
-/// does not. It holds for the record that was looked at and for what the same endpoint, on the same device, says later.
+/// A statement by a known endpoint that a new endpoint belongs to the account, signed by the identity key of the known
+/// one. Endpoints check it; the relay does not. It holds for the named record and for later records of the same endpoint
+/// on the same device.
 package struct Voucher: SignedPayload {
     package static let purpose = Purpose.voucher
 
     package let account: String
-    /// Who vouches.
+    /// The endpoint that vouches.
     package let voucher: EndpointID
-    /// Who is vouched for.
+    /// The endpoint that is vouched for.
     package let endpoint: EndpointID
-    /// The device it is part of.
+    /// The device of that endpoint.
     package let system: SystemID
-    /// The version of the record that was looked at.
+    /// The version of the examined record.
     package let recordVersion: UInt64
-    /// The digest of that record.
+    /// The digest of the examined record.
     package let record: Digest256
     /// How the signer knows the endpoint.
     package let knowledge: Knowledge
     /// Milliseconds since 1970, in relay time.
     package let time: Int64
 
-    /// How an endpoint knows another one. Along a chain of vouchers the weakest counts.
+    /// How an endpoint knows another one. In a chain of vouchers the weakest kind counts.
     package enum Knowledge: String, Codable, Comparable, Sendable {
-        /// By the proof of an invitation, or because people compared words.
+        /// By the proof of an invitation, or because users compared the ids.
         case verified
-        /// It was listed when the signer joined; nobody compared anything.
+        /// It was listed when the signer joined, and nobody has compared anything.
         case firstSeen
 
-        /// The weaker one is the smaller one.
+        /// The weaker kind is smaller.
         package static func < (left: Knowledge, right: Knowledge) -> Bool { left == .firstSeen && right == .verified }
     }
 
@@ -52,8 +53,8 @@ package struct Voucher: SignedPayload {
 }
 
 extension Signed<Voucher> {
-    /// Reads a voucher by a known endpoint for the newest record of a new one.
-    /// - Throws: `outdated` for a record that is older than the one that was vouched for.
+    /// Decodes a voucher of a known endpoint for the newest record of a new one.
+    /// - Throws: `outdated` if the record is older than the examined one.
     package init(
         verifying encoded: [UInt8],
         by voucher: EndpointRecord,

@@ -3,43 +3,43 @@
 
 package import NIOCore
 
-/// What the owner of a `SessionStateMachine` has to do, in this order.
+/// The actions of a `SessionStateMachine`. Its owner performs them in order.
 package enum SessionAction: Equatable, Sendable {
-    /// Put the frame on the wire.
+    /// Write the frame to the stream.
     case send(SessionFrame)
 
-    /// The peer asks for a connection: answer with `accept` or `refuse`, even if it was closed meanwhile.
+    /// The peer requests a connection. Answer with `accept` or `refuse`, even if it was closed in the meantime.
     indirect case openReceived(SessionConnectionID, SessionOpening)
-    /// The connection that was asked for is there.
+    /// The requested connection is open.
     case openSucceeded(SessionConnectionID)
-    /// It is not. The last word about this id.
+    /// The requested connection failed to open. No further action has this id.
     indirect case openFailed(SessionConnectionID, SessionOpenFailure)
-    /// The peer closed the connection, or the session is over. Its requests got their last words before this. Messages
-    /// that the app has not taken are worth nothing now: drop them, and say that they were consumed.
+    /// The peer closed the connection, or the session ended. The actions that end its requests precede this one. Drop
+    /// messages that the app has not taken, and report them as consumed.
     indirect case connectionClosed(SessionConnectionID, SessionConnectionEnd)
 
-    /// A request of the peer, to be answered with `respond` or `fail`; `consumed` once the app has taken the message.
+    /// A request of the peer. Answer with `respond` or `failRequest`, and call `consumed` once the app has taken the message.
     case requestReceived(SessionRequestID, message: ByteBuffer, timeLeft: Duration?, SessionReceipt)
-    /// The peer no longer wants an answer to it.
+    /// The peer has cancelled its request.
     case requestCancelled(SessionRequestID)
-    /// The response that had to wait has left, or never will.
+    /// A response that was waiting has been sent, or will never be sent.
     case responseFinished(SessionRequestID, wasSent: Bool)
 
-    /// The answer to a request of ours; `consumed` once the app has taken the message. The request's last word.
+    /// The response to a request of this side. Call `consumed` once the app has taken the message. It ends the request.
     case responseReceived(SessionRequestID, message: ByteBuffer, SessionReceipt)
-    /// There is no answer to a request of ours. The request's last word.
+    /// A request of this side failed. It ends the request.
     indirect case requestFailed(SessionRequestID, SessionRequestFailure)
 
-    /// Take so many bytes from the endpoint's assembly budget and call `reserved` when they are there.
+    /// Reserve this many bytes of the endpoint's assembly budget, and call `reserved` when they are available.
     case reserve(Int)
-    /// Give them back.
+    /// Release this many bytes of the budget.
     case release(Int)
 
-    /// The session is over: write what was to be sent, and close.
+    /// The session has ended. Flush pending writes, then close the stream.
     indirect case ended(SessionEnd)
 }
 
-/// What a received message occupies until the app has taken it.
+/// The window and budget that a received message occupies until the app takes it.
 package struct SessionReceipt: Hashable, Sendable {
     let connection: SessionConnectionID
     let windowBytes: Int
@@ -48,9 +48,9 @@ package struct SessionReceipt: Hashable, Sendable {
 
 /// Why a connection was not opened.
 package enum SessionOpenFailure: Hashable, Sendable {
-    /// The peer said so.
+    /// The peer refused it.
     case refused(SessionRefusal)
-    /// It was closed from here before it was open.
+    /// It was closed locally before it was open.
     case cancelled
     /// The session ended.
     case sessionEnded(SessionEnd)
@@ -58,11 +58,11 @@ package enum SessionOpenFailure: Hashable, Sendable {
 
 /// Why a request has no response.
 package enum SessionRequestFailure: Hashable, Sendable {
-    /// The peer said so.
+    /// The peer answered with an error.
     case failed(SessionFailure)
-    /// It was cancelled here.
+    /// It was cancelled locally.
     case cancelled
-    /// The response is longer than a message may be.
+    /// The response exceeds the message limit.
     case responseTooLarge(LimitExceeded)
     /// The connection was closed, by either side.
     case connectionClosed(SessionClosure)
@@ -80,36 +80,36 @@ package enum SessionConnectionEnd: Hashable, Sendable {
 
 /// How a session ended.
 package enum SessionEnd: Hashable, Sendable {
-    /// One side was to take no new connections, and the last has gone.
+    /// One side was draining, and the last connection has closed.
     case drained
-    /// No connection for a minute.
+    /// The session had no connection for a minute.
     case idle
-    /// The byte stream broke off.
+    /// The byte stream closed or failed.
     case connectionLost
-    /// The peer does not answer, or broke a rule.
+    /// The peer did not answer, or broke a protocol rule.
     case failed(SessionError)
-    /// The peer gave us up; its code is a `SessionError`'s or newer.
+    /// The peer ended the session. Its code is a `SessionError` or a newer code.
     case failedByPeer(SessionGoAway)
 }
 
-/// Why something was not sent.
+/// Why a frame was not sent.
 package enum SessionSendError: Error, Hashable, Sendable {
-    /// A limit of this side or the peer.
+    /// A limit of this side or of the peer.
     case limitExceeded(LimitExceeded)
-    /// The names in `open` are too long.
+    /// The names in `open` exceed the metadata limit.
     case metadataTooLong
-    /// The session takes no new connections, or is over; another session may.
+    /// The session is draining or has ended. A new session is possible.
     case sessionEnding
     /// The connection is not open.
     case notOpen
 }
 
-/// What became of a response that was handed in.
+/// The state of a response that the app has handed in.
 package enum SessionResponseProgress: Hashable, Sendable {
-    /// It has left.
+    /// It was sent.
     case sent
     /// It waits for the peer; `responseFinished` follows.
     case waiting
-    /// Nobody wants it: the request was cancelled, answered, or its connection closed.
+    /// It was dropped: the request was cancelled or answered, or its connection was closed.
     case dropped
 }

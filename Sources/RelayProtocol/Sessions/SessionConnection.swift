@@ -8,31 +8,31 @@ import NIOCore
 /// opening → open (ours) · offered → open (the peer's) · open → closing → gone · offered → abandoned → gone
 struct SessionConnection: Sendable {
     enum Phase: Hashable {
-        /// We asked and wait for the answer.
+        /// This side has sent `open` and waits for the answer.
         case opening
-        /// The peer asked and the app has not answered.
+        /// The peer has sent `open` and the app has not answered.
         case offered
         case open
-        /// The app has closed it; the peer is told once the last responses have left, or at the given time.
+        /// The app has closed it. `close` is sent once the last responses have left, or at the given time.
         case closing(SessionClosure, until: Duration)
-        /// The peer closed it before the app answered. It counts until the app does, so that a peer that opens and closes
-        /// cannot outrun the app.
+        /// The peer closed it before the app answered. It counts against the connection limit until the app answers, so that a
+        /// peer cannot open and close connections faster than the app handles them.
         case abandoned
     }
 
     var phase: Phase
-    /// What may still be sent before the peer returns credit.
+    /// Bytes that may still be sent before the peer returns credit.
     private(set) var sendWindow = SessionWire.windowBytes
-    /// What the peer has sent and the app has not taken.
+    /// Bytes that the peer has sent and the app has not taken.
     private(set) var unconsumed = 0
-    /// Taken, and not yet returned to the peer.
+    /// Bytes that the app has taken and whose credit is not yet returned.
     private(set) var creditDue = 0
     /// Frames that do not fit into the window, in order.
     var line = WaitingLine<QueuedFrame>()
-    /// Requests of ours, and of the peer, that are not finished.
+    /// Unfinished requests of this side, and of the peer.
     var ours: [UInt32: Exchange] = [:]
     var theirs: [UInt32: Exchange] = [:]
-    /// The highest request numbers so far, from both sides; older ones that are not above are finished.
+    /// The latest request numbers of both sides. A number that is not later and not in the table belongs to a finished request.
     private(set) var lastOurs: UInt32 = 0
     private(set) var lastTheirs: UInt32 = 0
 
@@ -43,15 +43,15 @@ struct SessionConnection: Sendable {
         let isOurs: Bool
     }
 
-    /// Where a request is.
+    /// The state of a request.
     enum Exchange {
-        /// Our message, the request or the response, is on its way.
+        /// An outgoing message, the request or the response, is being sent.
         case sending(Outgoing)
-        /// The next step is the responder's: the peer's for our requests, the app's for the peer's.
+        /// The responder has to answer: the peer for requests of this side, the app for the peer's requests.
         case awaitingResponse
-        /// The peer's message was announced and is on its way.
+        /// An incoming message was announced and is being received.
         case receiving(Incoming, windowBytes: Int, timeLeft: Duration?)
-        /// The request of the peer was too large, and the error waits for the window. The app knows nothing of it.
+        /// The peer's request was too large, and the error frame waits for the window. The app does not see this request.
         case rejecting(WaitingLine<QueuedFrame>.Ticket)
     }
 
@@ -60,7 +60,7 @@ struct SessionConnection: Sendable {
         case queued(WaitingLine<QueuedFrame>.Ticket)
         /// It was announced and waits for the grant.
         case announced(ByteBuffer)
-        /// It takes its turns with others.
+        /// It was granted and is being sent in slices, in turn with other bodies.
         case granted(ByteBuffer, WaitingLine<BodyKey>.Ticket)
     }
 
@@ -69,22 +69,22 @@ struct SessionConnection: Sendable {
         case assembling(ByteBuffer, length: Int)
     }
 
-    /// A body that wants a grant.
+    /// An announced body that waits for a grant.
     struct Announcement {
         let body: BodyKey
         let length: Int
     }
 
-    /// Names a body among all of a session.
+    /// Identifies a body within a session.
     struct BodyKey: Hashable {
         let request: SessionRequestID
-        /// Whose request it belongs to.
+        /// Whether this side sent the request.
         let isOurs: Bool
     }
 
     init(phase: Phase) { self.phase = phase }
 
-    /// The step of a request; `nil` when it is finished or never began.
+    /// The state of a request; `nil` if it is finished or was never sent.
     subscript(number: UInt32, isOurs isOurs: Bool) -> Exchange? {
         get { isOurs ? ours[number] : theirs[number] }
         set { if isOurs { ours[number] = newValue } else { theirs[number] = newValue } }
@@ -92,7 +92,8 @@ struct SessionConnection: Sendable {
 
     // MARK: Windows
 
-    /// Whether the frame may go now; then it counts.
+    /// Takes the frame's size from the window.
+    /// - Returns: Whether the frame fits into the window.
     mutating func charge(_ frame: SessionFrame) -> Bool {
         guard frame.size <= sendWindow else { return false }
         sendWindow -= frame.size
@@ -109,7 +110,7 @@ struct SessionConnection: Sendable {
         unconsumed += frame.size
     }
 
-    /// What is to be returned to the peer now, if anything.
+    /// The credit to return to the peer now, if any.
     mutating func consumed(_ bytes: Int) -> UInt32? {
         let bytes = min(bytes, unconsumed)
         unconsumed -= bytes
@@ -121,9 +122,9 @@ struct SessionConnection: Sendable {
 
     // MARK: Request numbers
 
-    // Numbers go round after 2^32, and are compared as RFC 1982 does it. 0 is no number.
+    // Numbers wrap around after 2^32 and are compared with serial number arithmetic (RFC 1982). 0 is not a valid number.
 
-    /// A number for a new request of ours.
+    /// The number of the next request of this side.
     mutating func nextNumber() -> UInt32 {
         repeat { lastOurs &+= 1 } while lastOurs == 0 || ours[lastOurs] != nil
         return lastOurs
@@ -135,7 +136,7 @@ struct SessionConnection: Sendable {
         lastTheirs = number
     }
 
-    /// Passes if the number was used; then a request that is not there is finished.
+    /// Throws unless the number was used before. A used number that is not in the table belongs to a finished request.
     func checkUsed(_ number: UInt32, isOurs: Bool) throws(SessionError) {
         let last = isOurs ? lastOurs : lastTheirs
         guard last &- number < 1 << 31 else { throw .invalidRequest }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The connections of a session, in the order of their ids. They are read where they are: out of a dictionary each look at one would copy
-/// it, and count references to all that it has.
+/// The connections of a session, sorted by id. Connections are accessed in place, by index.
 struct SessionConnectionTable: Sendable {
-    /// Good until a connection is added or removed.
+    /// Valid until a connection is added or removed.
     typealias Index = Int
 
     private(set) var keys: [SessionConnectionID] = []
-    /// As many as `keys`, in the same order.
+    /// Parallel to `keys`.
     var values: [SessionConnection] = []
 
     var count: Int { keys.count }
@@ -22,7 +21,7 @@ struct SessionConnectionTable: Sendable {
 
     subscript(id: SessionConnectionID) -> SessionConnection? { index(forKey: id).map { values[$0] } }
 
-    /// Adds a connection whose id is not there.
+    /// Adds a connection. Its id must not be in the table.
     mutating func insert(_ connection: SessionConnection, for id: SessionConnectionID) {
         let index = place(of: id)
         keys.insert(id, at: index)
@@ -35,7 +34,7 @@ struct SessionConnectionTable: Sendable {
         return values.remove(at: index)
     }
 
-    /// Where an id is, or would be.
+    /// The position of an id, or the position at which to insert it.
     private func place(of id: SessionConnectionID) -> Index {
         var (low, high) = (0, keys.count)
         while low < high {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The rule that a peer broke, or why it was given up. The session ends; the number goes out in `goaway`.
+/// The protocol rule that a peer broke, or why it was disconnected. The session ends, and `goaway` carries the number.
 package enum SessionError: UInt16, Error, CaseIterable, Sendable {
     /// A frame whose length, flags, ids or body do not fit its type.
     case invalidFrame = 1
     /// A body above its type's limit.
     case frameTooLarge = 2
-    /// A type below 0x80 that is not known.
+    /// An unknown type below 0x80.
     case unknownFrameType = 3
     /// A metadata map that is not CBOR of the accepted form, lacks a key, or has a value of the wrong kind.
     case invalidMetadata = 4
-    /// The first frame was not `settings`, or a later one was.
+    /// The first frame is not `settings`, or a later frame is.
     case settingsExpected = 5
-    /// No version in common.
+    /// The sides have no common version.
     case versionUnsupported = 6
     /// A connection id of the wrong parity, one that does not grow, or one that was never opened.
     case invalidConnection = 7
@@ -25,18 +25,18 @@ package enum SessionError: UInt16, Error, CaseIterable, Sendable {
     case tooManyRequests = 10
     /// More bytes than the connection's window held.
     case windowExceeded = 11
-    /// Credit for more than was used.
+    /// More credit than was used.
     case windowOverflow = 12
-    /// Data of a body that was not granted.
+    /// Data of a body that has no grant.
     case dataNotGranted = 13
-    /// Data beyond the announced length, or an end before or without it.
+    /// Data beyond the announced length, or the last slice does not end exactly there.
     case bodyLengthMismatch = 14
-    /// Answers pile up because the peer goes on without reading them.
+    /// The peer causes replies without reading them.
     case tooManyReplies = 15
-    /// No answer to pings.
+    /// The peer did not answer pings.
     case timedOut = 16
-    /// Granted bodies, and none of their bytes for a minute.
+    /// Granted bodies whose data did not arrive for a minute.
     case bodyStalled = 17
-    /// Announced answers, and for half a minute neither a grant nor room for the bytes of those that were granted.
+    /// For half a minute, no announced response got a grant and no granted one made progress.
     case answersStalled = 18
 }

@@ -3,20 +3,19 @@
 
 package import NIOCore
 
-/// Names a connection within its session. The TLS client's ids are odd, the server's even; 0 is the session itself.
+/// Identifies a connection within its session. The TLS client uses odd ids, the server even ids; 0 is the session itself.
 package struct SessionConnectionID: Hashable, Comparable, Sendable {
     package let rawValue: UInt32
 
     package init(_ rawValue: UInt32) { self.rawValue = rawValue }
 
-    /// Stands for the session as a whole.
+    /// The session as a whole.
     package static let session = Self(0)
 
     package static func < (left: Self, right: Self) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// Names a request within its session. The number belongs to the side that asked, so each number exists once per side:
-/// which one is meant follows from where the id is used.
+/// Identifies a request within its session. Each side numbers its own requests, so the context decides which side's request is meant.
 package struct SessionRequestID: Hashable, Sendable {
     package let connection: SessionConnectionID
     package let number: UInt32
@@ -26,7 +25,7 @@ package struct SessionRequestID: Hashable, Sendable {
         self.number = number
     }
 
-    /// Both numbers as one: it is looked up several times for each message.
+    /// Hashes both numbers as one word, because each message looks the id up several times.
     package func hash(into hasher: inout Hasher) { hasher.combine(UInt64(connection.rawValue) << 32 | UInt64(number)) }
 }
 
@@ -36,9 +35,9 @@ package struct SessionFrame: Equatable, Sendable {
     package let connection: SessionConnectionID
     /// The request; 0 in frames about the connection or the session.
     package let number: UInt32
-    /// What the frame says.
+    /// The type and content of the frame.
     package let payload: Payload
-    /// The bytes on the wire, header included: what a window is charged.
+    /// The size on the wire with the header, which is charged to the window.
     package let size: Int
 
     package init(_ payload: Payload, connection: SessionConnectionID = .session, number: UInt32 = 0) {
@@ -56,45 +55,45 @@ package struct SessionFrame: Equatable, Sendable {
         self.size = size
     }
 
-    /// Rare payloads are boxed, which keeps the frames of a call small.
+    /// Rare payloads are `indirect`, to keep the common frames small.
     package enum Payload: Equatable, Sendable {
         /// The first frame of each side.
         indirect case settings(SessionSettings)
-        /// Asks for a connection.
+        /// Requests a connection.
         indirect case open(SessionOpening)
-        /// The connection is there.
+        /// The connection is open.
         case opened
-        /// It is not.
+        /// The connection is refused.
         indirect case refused(SessionRefusal)
-        /// A message that wants an answer, within the time that the caller has left.
+        /// A request message, with the time that is left for the answer.
         case request(Message, timeLeft: Duration?)
-        /// The answer to a request of the receiver.
+        /// The response to a request of the receiver.
         case response(Message)
         /// A request of the receiver failed.
         indirect case error(SessionFailure)
         /// Bytes of a granted body.
         case data(ByteBuffer, of: MessageKind, isLast: Bool)
-        /// The announced body may come, all of it.
+        /// Permits the sender to send the whole announced body.
         case grant(MessageKind)
-        /// A request of the sender is no longer wanted.
+        /// The sender cancels its request.
         case cancel
-        /// Credit for a connection.
+        /// Returns credit for a connection.
         case window(UInt32)
-        /// Is anybody there?
+        /// Asks for a `pong` with the same value.
         case ping(UInt64)
-        /// Yes.
+        /// The answer to a `ping`.
         case pong(UInt64)
-        /// The connection is over; in place of an answer to one's own `open`, it is no longer wanted.
+        /// Closes a connection, or cancels the sender's `open` that is not answered.
         indirect case close(SessionClosure)
-        /// The session takes no new connections, or is over.
+        /// The session accepts no new connections, or has ended.
         indirect case goaway(SessionGoAway)
     }
 
-    /// A message as its first frame has it.
+    /// A message as its first frame carries it.
     package enum Message: Equatable, Sendable {
-        /// All of it.
+        /// The whole message.
         case inline(ByteBuffer)
-        /// Its length; the bytes come as `data` once they are granted.
+        /// The length of the message. The bytes follow as `data` after a grant.
         case announced(Int)
 
         var length: Int {
@@ -105,7 +104,7 @@ package struct SessionFrame: Equatable, Sendable {
         }
     }
 
-    /// Which message of a request is meant.
+    /// Selects a request's message or its response.
     package enum MessageKind: Hashable, Sendable {
         case request
         case response
@@ -116,7 +115,7 @@ package struct SessionFrame: Equatable, Sendable {
 package struct SessionGoAway: Hashable, Sendable {
     /// The highest connection id of the receiver that is still served.
     package let lastConnection: SessionConnectionID
-    /// 0 when open connections may finish, else a `SessionError`, and all is over.
+    /// 0 if open connections may finish; otherwise a `SessionError`, and the session has ended.
     package let code: UInt16
     package let message: String
 

@@ -3,13 +3,13 @@
 
 package import NIOCore
 
-/// Takes frames out of a stream of bytes that arrives in any pieces.
+/// Decodes frames from a byte stream that arrives in arbitrary pieces.
 ///
-/// A frame that lies in one received buffer shares that buffer's memory; one that does not is collected in memory of
-/// its own. Between two calls the decoder holds less than one frame. A message that is much smaller than the buffer it
-/// came in is copied, so that it does not keep the whole of it.
+/// A frame within one received buffer shares that buffer's memory; a frame across buffers is collected in its own buffer.
+/// Between two calls the decoder holds less than one frame. A message that is much smaller than its buffer is copied, so
+/// that it does not keep the whole buffer alive.
 package struct SessionFrameDecoder: Sendable {
-    /// What is read next.
+    /// The part that is read next.
     private enum State {
         case header
         case body(Header)
@@ -26,10 +26,10 @@ package struct SessionFrameDecoder: Sendable {
     }
 
     private var state = State.header
-    /// Received and not read. It is never written to: that would copy it once a slice was handed out.
+    /// Received bytes that are not read yet. They are never modified: a write would copy the buffer once a slice shares it.
     private var received = ByteBuffer()
     private var receivedNext: [ByteBuffer] = []
-    /// The beginning of a header or body whose rest has not come.
+    /// The first part of a header or body whose rest has not arrived.
     private var partialHeader = ByteBuffer()
     private var partialBody = ByteBuffer()
 
@@ -44,13 +44,13 @@ package struct SessionFrameDecoder: Sendable {
         }
     }
 
-    /// The bytes that are held.
+    /// The number of buffered bytes.
     package var heldBytes: Int {
         received.readableBytes + receivedNext.reduce(0) { $0 + $1.readableBytes } + partialHeader.readableBytes
             + partialBody.readableBytes
     }
 
-    /// The next whole frame; `nil` until more bytes have come. After an error there is only that error.
+    /// The next complete frame; `nil` until more bytes arrive. After an error, every call throws that error.
     package mutating func next() throws(SessionError) -> SessionFrame? {
         do throws(SessionError) {
             while true {
@@ -98,7 +98,7 @@ package struct SessionFrameDecoder: Sendable {
         buffer.readMultipleIntegers(as: (UInt32, UInt8, UInt8, UInt32, UInt32).self)
     }
 
-    /// Checks all that a header says before a byte of the body is looked at.
+    /// Validates a header before the body is read.
     private static func state(after raw: RawHeader) throws(SessionError) -> State {
         guard let type = SessionFrameType(rawValue: raw.type) else {
             guard raw.type >= SessionFrameType.firstSkipped else { throw .unknownFrameType }
@@ -123,7 +123,8 @@ package struct SessionFrameDecoder: Sendable {
         )
     }
 
-    /// A small message that waits for its app must not keep all that was received with it. (The bytes of `data` do not wait.)
+    /// Copies a small message out of a large buffer, because the message may wait for the app. `data` frames do not wait and
+    /// need no copy.
     private static func compact(_ body: ByteBuffer) -> ByteBuffer {
         guard body.readableBytes < body.storageCapacity / 2 else { return body }
         return ByteBuffer(buffer: body)
@@ -143,12 +144,12 @@ package struct SessionFrameDecoder: Sendable {
             guard var piece = received.readSlice(length: count) else { return nil }
             partialBody.writeBuffer(&piece)
         }
-        // Handed out, and so never written to again.
+        // The returned buffer must not be modified later.
         defer { partialBody = ByteBuffer() }
         return partialBody
     }
 
-    /// What is still to be skipped; `nil` when all is.
+    /// The number of bytes that remain to be skipped; `nil` if none.
     private mutating func skip(_ count: Int) -> Int? {
         var rest = count
         while rest > 0 {
@@ -160,7 +161,8 @@ package struct SessionFrameDecoder: Sendable {
         return nil
     }
 
-    /// Whether there are bytes to read. A buffer that was read to its end is let go.
+    /// Moves to the next buffer with unread bytes and releases buffers that are read completely.
+    /// - Returns: Whether there are bytes to read.
     private mutating func advanceReceived() -> Bool {
         while received.readableBytes == 0 {
             received = ByteBuffer()
@@ -172,7 +174,7 @@ package struct SessionFrameDecoder: Sendable {
 }
 
 extension SessionFrame {
-    /// Reads a body whose header was checked.
+    /// Decodes a body whose header is valid.
     fileprivate init(_ header: SessionFrameDecoder.Header, _ body: ByteBuffer) throws(SessionError) {
         self.init(
             try Payload(header, body),
@@ -231,7 +233,7 @@ extension SessionFrame.Payload {
             let map = try map(metadata)
             timeLeft = try SessionDeadline.timeLeft(map["deadline"])
             if let value = map["length"] {
-                // What fits into the frame has to be there, so that every message has one form.
+                // A message that fits into the frame must be inline, so that every message has one encoding.
                 guard let length = value.int, length > SessionWire.inlineBytes, body.readableBytes == 0 else { throw .invalidMetadata }
                 return (.announced(length), timeLeft)
             }

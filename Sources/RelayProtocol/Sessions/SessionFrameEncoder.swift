@@ -3,7 +3,7 @@
 
 package import NIOCore
 
-/// Puts frames on the wire.
+/// Encodes frames.
 package enum SessionFrameEncoder {
     /// Appends the frame.
     package static func write(_ frame: SessionFrame, to buffer: inout ByteBuffer) {
@@ -11,8 +11,8 @@ package enum SessionFrameEncoder {
         buffer.writeBuffer(&bytes)
     }
 
-    /// Appends the frame without the message bytes it ends with, and returns those: they can follow as a buffer of their
-    /// own, uncopied. `nil` if the frame is complete.
+    /// Appends the frame without its trailing message bytes, and returns those, so that the caller can write them as a
+    /// separate buffer without a copy. `nil` if the frame is complete.
     package static func writeHead(of frame: SessionFrame, to buffer: inout ByteBuffer) -> ByteBuffer? {
         let payload = frame.payload
         switch payload {
@@ -52,8 +52,7 @@ package enum SessionFrameEncoder {
         return nil
     }
 
-    /// The frames of which there are most: their head is written at once, since each single write looks whether the buffer is shared and
-    /// has room.
+    /// Writes the head of the most frequent frames in one write, because each separate write checks the buffer's uniqueness and capacity.
     private static func writeHead(
         of frame: SessionFrame,
         _ message: SessionFrame.Message,
@@ -83,7 +82,7 @@ package enum SessionFrameEncoder {
 }
 
 extension SessionFrame.Payload {
-    /// The bytes after the header.
+    /// The size of the body.
     var encodedSize: Int {
         switch self {
         case .request(let message, let timeLeft):
@@ -110,7 +109,7 @@ extension SessionFrame.Message {
 }
 
 extension ValueSet {
-    /// For maps of text and integers, which always encode.
+    /// The encoded map. Maps of text and integers always encode.
     var encodedMetadata: [UInt8] {
         (try? encodedBytes()) ?? []
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The types on the wire, and what a header may say for each.
+/// The frame types, and the valid header fields of each.
 enum SessionFrameType: UInt8, CaseIterable {
     case settings = 1
     case open
@@ -19,10 +19,10 @@ enum SessionFrameType: UInt8, CaseIterable {
     case close
     case goaway
 
-    /// Types from here on may be skipped by those who do not know them.
+    /// Unknown types from this value on are skipped.
     static let firstSkipped: UInt8 = 0x80
 
-    /// The lengths that a body may have.
+    /// The valid body lengths.
     var bodyLengths: ClosedRange<Int> {
         switch self {
         case .settings: 1...SessionWire.metadataBytes
@@ -45,7 +45,7 @@ enum SessionFrameType: UInt8, CaseIterable {
         }
     }
 
-    /// What a frame of the type is about; the header's ids that it does not need are 0, those it needs are not.
+    /// What a frame type is about. The header's ids that it needs are not 0; the others are 0.
     enum Subject {
         case session
         case connection
@@ -64,9 +64,9 @@ enum SessionFrameType: UInt8, CaseIterable {
 struct SessionFrameFlags: OptionSet {
     let rawValue: UInt8
 
-    /// In `data`: the last of its body.
+    /// In `data`: the last slice of its body.
     static let end = Self(rawValue: 0x01)
-    /// In `data` and `grant`: the body of the response is meant, not of the request.
+    /// In `data` and `grant`: the body of the response instead of the request.
     static let response = Self(rawValue: 0x02)
 }
 

@@ -3,13 +3,13 @@
 
 import NIOCore
 
-/// What `open` asks for.
+/// The content of `open`.
 package struct SessionOpening: Hashable, Sendable {
     /// The app service's name.
     package var serviceName: String
-    /// The app it belongs to; empty where none was named, which no app fits.
+    /// The app that offers the service. An empty id matches no app.
     package var packageID: String
-    /// The app that asks, as it calls itself; empty if it does not.
+    /// The app id of the caller by its own account; may be empty.
     package var callerAppID: String
     /// How long the caller waits.
     package var timeLeft: Duration?
@@ -46,7 +46,7 @@ package struct SessionOpening: Hashable, Sendable {
     }
 }
 
-/// The time that is left travels as milliseconds: two devices' clocks differ.
+/// A time limit is sent as the remaining milliseconds, because the clocks of two devices differ.
 enum SessionDeadline {
     static func milliseconds(_ timeLeft: Duration) -> UInt32 {
         let (seconds, attoseconds) = timeLeft.components
@@ -62,8 +62,8 @@ enum SessionDeadline {
     }
 }
 
-/// The metadata of `request` and `response`. Most have none, and those of a call should cost no more than their bytes:
-/// they are written without a `ValueSet`.
+/// The metadata of `request` and `response`. It is encoded without a `ValueSet`, because it is on the path of every call
+/// and usually empty.
 struct SessionMessageMetadata {
     var length: UInt64?
     var milliseconds: UInt64?
@@ -73,7 +73,7 @@ struct SessionMessageMetadata {
         if let timeLeft { self.milliseconds = UInt64(SessionDeadline.milliseconds(timeLeft)) }
     }
 
-    /// Reads what nearly every request has: a map of the deadline alone. `nil` for every other, which may be right too.
+    /// Decodes the most frequent form, a map with only a deadline. `nil` for any other form, which may be valid too.
     init?(deadlineAlone bytes: ByteBuffer) {
         let milliseconds: UInt64? = bytes.withUnsafeReadableBytes { bytes in
             let keyLength = Self.deadlineKey.utf8CodeUnitCount
@@ -110,11 +110,11 @@ struct SessionMessageMetadata {
         return size
     }
 
-    /// Writes the map; nothing if it would be empty.
+    /// Encodes the map; an empty map is omitted.
     func write(with writer: inout CBORWriter) {
         guard length != nil || milliseconds != nil else { return }
         writer.head(.map, length != nil && milliseconds != nil ? 2 : 1)
-        // In deterministic order: the shorter key first.
+        // Deterministic order: the shorter key first.
         if let length {
             writer.text(Self.lengthKey)
             writer.head(.unsigned, length)

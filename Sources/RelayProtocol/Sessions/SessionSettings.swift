@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What a side says first: its version, what it can, and what it takes.
+/// The first frame of a side: its version, features and limits.
 package struct SessionSettings: Hashable, Sendable {
-    /// The highest version it speaks; it speaks all below.
+    /// The highest supported version. All lower versions are supported too.
     package var version: Int
-    /// Names of what it can beyond the version; none is defined yet.
+    /// Names of features beyond the version; none is defined yet.
     package var features: [String]
-    /// The longest message it takes.
+    /// The size limit of a message.
     package var messageBytes: Int
-    /// Connections, both directions together.
+    /// The limit of connections, both directions together.
     package var connectionsPerSession: Int
-    /// Requests in flight per connection and direction.
+    /// The limit of unfinished requests for each connection and direction.
     package var requestsPerConnection: Int
-    /// The same over all connections.
+    /// The same limit over all connections.
     package var requestsPerSession: Int
 
-    /// What a side with these limits says.
+    /// The settings of a side with these limits.
     package init(limits: Limits = Limits()) {
         self.version = SessionWire.version
         self.features = []
-        // A message that no budget holds could never be granted.
+        // A message that exceeds a budget could never get a grant.
         self.messageBytes = min(limits[.messageBytes], limits[.assemblyBytesPerSession], limits[.assemblyBytesPerEndpoint])
         self.connectionsPerSession = limits[.connectionsPerSession]
         self.requestsPerConnection = limits[.requestsPerConnection]
         self.requestsPerSession = limits[.requestsPerSession]
     }
 
-    /// What applies between two sides: of everything the less.
+    /// The settings that apply between two sides: the lower value of each.
     func agreed(with other: SessionSettings) -> SessionSettings {
         var agreed = self
         agreed.version = min(version, other.version)

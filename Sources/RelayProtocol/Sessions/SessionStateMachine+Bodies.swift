@@ -3,8 +3,8 @@
 
 import NIOCore
 
-// Announced bodies. Those of the peer get their grants in order, each for its whole length, from the session's budget and
-// the endpoint's. Ours leave in turns, slice by slice.
+// Announced bodies. Incoming bodies get grants in order, each for its whole length, from the budgets of the session and
+// the endpoint. Outgoing bodies are sent in slices, round-robin.
 
 extension SessionStateMachine {
     // MARK: Receiving
@@ -24,7 +24,7 @@ extension SessionStateMachine {
         requestGrants(into: &actions)
     }
 
-    /// Asks the endpoint's budget for the first that waits, if the session's has room.
+    /// Reserves bytes of the endpoint's budget for the first waiting body, if the session's budget has room.
     mutating func requestGrants(into actions: inout [SessionAction]) {
         guard end == nil, reservation == nil, let (ticket, next) = announcements.first else { return }
         guard next.length <= assemblyLimit - assemblyBytes else { return }
@@ -33,7 +33,7 @@ extension SessionStateMachine {
         actions.append(.reserve(next.length))
     }
 
-    /// The bytes asked for by the last `reserve` are set aside.
+    /// Call this when the bytes of the last `reserve` action are reserved.
     package mutating func reserved(at now: Duration, into actions: inout [SessionAction]) {
         guard let reservation else { return }
         self.reservation = nil
@@ -98,7 +98,7 @@ extension SessionStateMachine {
         }
     }
 
-    /// Bytes buy time: a peer that trickles them must not hold the budget for ever.
+    /// Extends the deadline in proportion to the received bytes, so that a slow peer cannot hold the budget forever.
     private mutating func bodyProgressed(_ bytes: Int, at now: Duration) {
         let bought = SessionWire.bodyKiBTime * bytes / 1_024
         bodyDeadline = min(bodyDeadline + bought, now + SessionWire.stalledInterval)
@@ -121,7 +121,7 @@ extension SessionStateMachine {
         case .receiving(.assembling(var buffer, let length), let windowBytes, let timeLeft):
             let missing = length - buffer.readableBytes - bytes.readableBytes
             guard missing >= 0, isLast == (missing == 0) else { throw .bodyLengthMismatch }
-            // The only reference, so that writing does not copy what is there.
+            // The buffer must be uniquely referenced, so that the write does not copy it.
             exchange = .awaitingResponse
             buffer.writeImmutableBuffer(bytes)
             if isLast { return .complete(buffer, windowBytes: windowBytes, timeLeft: timeLeft) }
@@ -137,7 +137,8 @@ extension SessionStateMachine {
         if ungrantedAnswers == 1 { grantDeadline = latest + SessionWire.grantInterval }
     }
 
-    /// The same for answers: one that was granted and leaves holds up the others, and a peer that trickles it must not hold them for ever.
+    /// Extends the deadline of responses in the same way. A granted response blocks those behind it, so a slow peer must not
+    /// hold it forever.
     private mutating func answersProgressed(_ bytes: Int) {
         let bought = SessionWire.bodyKiBTime * bytes / 1_024
         grantDeadline = min(grantDeadline + bought, latest + SessionWire.grantInterval)
@@ -160,13 +161,13 @@ extension SessionStateMachine {
         }
     }
 
-    /// Whether `nextData` has something to send. Look after every input.
+    /// Whether `nextData` has a slice to send. Check it after every input.
     package var hasData: Bool { !granted.isEmpty }
 
-    /// Sends the next slice of the granted bodies, which take turns. Call it whenever the stream takes more; all other frames
-    /// go out at once and so between two slices.
-    /// - Parameter maximumBytes: the most for this slice; never more than 32 KiB go at once.
-    /// - Returns: whether there was something to send.
+    /// Sends the next slice of the granted bodies, round-robin. Call it whenever the stream accepts more bytes. All other
+    /// frames are sent at once and so between two slices.
+    /// - Parameter maximumBytes: The size limit of the slice; at most 32 KiB are sent.
+    /// - Returns: Whether a slice was sent.
     @discardableResult
     package mutating func nextData(
         maximumBytes: Int = SessionWire.inlineBytes,

@@ -4,7 +4,7 @@
 import NIOCore
 
 extension SessionStateMachine {
-    /// Takes a frame of the peer. If it breaks a rule, the session ends, and the peer is told which.
+    /// Processes a frame of the peer. A frame that breaks a rule ends the session, and the peer gets the reason.
     package mutating func receive(_ frame: SessionFrame, at now: Duration, into actions: inout [SessionAction]) {
         guard end == nil else { return }
         heard(at: now)
@@ -16,9 +16,9 @@ extension SessionStateMachine {
         }
     }
 
-    /// Takes the peer's frames that have come. If they do not decode, the session ends, too.
-    /// - Parameter mostFrames: How many it takes; the decoder keeps the others.
-    /// - Returns: How many it took.
+    /// Processes the received frames of the peer. A decoding error ends the session, too.
+    /// - Parameter mostFrames: The maximum number of frames to process; the rest stay in the decoder.
+    /// - Returns: The number of processed frames.
     @discardableResult
     package mutating func receive(
         from decoder: inout SessionFrameDecoder,
@@ -98,8 +98,8 @@ extension SessionStateMachine {
         (id.rawValue & 1 == 1) == (role == .client)
     }
 
-    /// A connection that is there; `nil` if it is closed.
-    /// - Throws: that it never was.
+    /// The index of a connection; `nil` if it is closed.
+    /// - Throws: `invalidConnection` if it was never opened.
     private func index(of id: SessionConnectionID) throws(SessionError) -> ConnectionIndex? {
         if let index = connections.index(forKey: id) { return index }
         guard id <= (isOurs(id) ? lastOurs : lastTheirs) else { throw .invalidConnection }
@@ -111,7 +111,7 @@ extension SessionStateMachine {
         return try index(of: id)
     }
 
-    /// A connection that can carry requests; `nil` if frames on it are to be dropped.
+    /// The index of a connection that can carry requests; `nil` if its frames must be dropped.
     func indexOfOpen(_ id: SessionConnectionID) throws(SessionError) -> ConnectionIndex? {
         guard let index = try index(of: id) else { return nil }
         switch connections.values[index].phase {
@@ -129,7 +129,7 @@ extension SessionStateMachine {
         guard !isOurs(id), id > lastTheirs else { throw .invalidConnection }
         guard !isPeerDraining else { throw .unexpectedFrame }
         lastTheirs = id
-        // The peer knows from our goaway that this one failed.
+        // The peer learns from the `goaway` frame that this connection failed.
         guard !isDraining else { return }
         guard connections.count < agreed.connectionsPerSession else {
             let refusal = SessionRefusal(.resourceLimitsExceeded, Limit.connectionsPerSession.rawValue)
@@ -245,7 +245,7 @@ extension SessionStateMachine {
     ) throws(SessionError) {
         guard let index = try indexOfOpen(request.connection) else { return }
         try connections.values[index].received(frame)
-        // Nothing of it waits for the app.
+        // The frame leaves nothing for the app to take, so its credit is returned at once.
         credit(frame.size, at: index, into: &actions)
         switch connections.values[index].ours[request.number] {
         case nil: try connections.values[index].checkUsed(request.number, isOurs: true)

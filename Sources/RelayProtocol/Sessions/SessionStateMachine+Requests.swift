@@ -13,7 +13,7 @@ extension SessionStateMachine {
         }
     }
 
-    /// An answer that the peer can provoke at will.
+    /// Sends a frame that the peer can cause at will.
     mutating func reply(_ frame: SessionFrame, into actions: inout [SessionAction]) {
         repliesSent += 1
         actions.append(.send(frame))
@@ -32,7 +32,7 @@ extension SessionStateMachine {
         message.readableBytes <= SessionWire.inlineBytes ? (.inline(message), nil) : (.announced(message.readableBytes), message)
     }
 
-    /// Sends a frame that counts, or lets it wait behind others for the window.
+    /// Sends a frame that is charged to the window, or queues it until the window has room.
     @discardableResult
     mutating func transmit(
         _ frame: SessionFrame,
@@ -50,7 +50,7 @@ extension SessionStateMachine {
         return .waiting
     }
 
-    /// The request's next step after a first frame has left.
+    /// Updates a request after its first frame was sent.
     private mutating func wasSent(
         _ frame: SessionFrame,
         _ body: ByteBuffer?,
@@ -70,7 +70,7 @@ extension SessionStateMachine {
         return .sent
     }
 
-    /// Sends what now fits into the window.
+    /// Sends queued frames that now fit into the window.
     mutating func sendQueued(at index: ConnectionIndex, into actions: inout [SessionAction]) {
         while let (ticket, queued) = connections.values[index].line.first, connections.values[index].charge(queued.frame) {
             connections.values[index].line.remove(ticket)
@@ -87,7 +87,7 @@ extension SessionStateMachine {
         }
     }
 
-    /// Refuses a request before the app has heard of it.
+    /// Rejects a request before the app sees it.
     mutating func reject(
         _ request: SessionRequestID,
         _ excess: LimitExceeded,
@@ -95,7 +95,7 @@ extension SessionStateMachine {
         into actions: inout [SessionAction]
     ) {
         let frame = SessionFrame(.error(SessionFailure(.messageTooLarge, excess.description)), request)
-        // The peer can provoke it at will, like a `pong`.
+        // The peer can cause this frame at will, like a `pong`.
         repliesSent += 1
         if transmit(frame, nil, isOurs: false, at: index, into: &actions) == .waiting,
             case .sending(.queued(let ticket)) = connections.values[index].theirs[request.number]
@@ -112,19 +112,19 @@ extension SessionStateMachine {
 
     // MARK: Ending
 
-    /// A request of the peer has its answer.
+    /// Ends an answered request of the peer.
     mutating func finishTheirs(_ number: UInt32, at index: ConnectionIndex) {
         connections.values[index].theirs[number] = nil
         unfinishedCount -= 1
     }
 
-    /// Tells the peer that a request of ours is over, unless it has not heard of it.
+    /// Sends `cancel` for a request of this side, unless the peer has not received the request.
     func sendCancel(_ request: SessionRequestID, into actions: inout [SessionAction]) {
         if case .sending(.queued) = connections[request.connection]?.ours[request.number] { return }
         actions.append(.send(SessionFrame(.cancel, request)))
     }
 
-    /// A request of ours is over without a response.
+    /// Ends a request of this side without a response.
     mutating func dropOurs(_ request: SessionRequestID, _ failure: SessionRequestFailure, into actions: inout [SessionAction]) {
         guard let index = connections.index(forKey: request.connection),
             let exchange = connections.values[index].ours.removeValue(forKey: request.number)
@@ -135,7 +135,7 @@ extension SessionStateMachine {
         actions.append(.requestFailed(request, failure))
     }
 
-    /// A request of the peer is over without a response.
+    /// Ends a request of the peer without a response.
     mutating func dropTheirs(_ request: SessionRequestID, into actions: inout [SessionAction]) {
         guard let index = connections.index(forKey: request.connection),
             let exchange = connections.values[index].theirs.removeValue(forKey: request.number)
@@ -146,7 +146,7 @@ extension SessionStateMachine {
         if let word = Self.lastWord(request, exchange) { actions.append(word) }
     }
 
-    /// What waits behind a frame that is no longer sent may fit.
+    /// Removes a frame from the queue. Frames behind it may now fit into the window.
     private mutating func leaveLine(
         _ ticket: WaitingLine<SessionConnection.QueuedFrame>.Ticket?,
         at index: ConnectionIndex,
@@ -157,7 +157,7 @@ extension SessionStateMachine {
         sendQueued(at: index, into: &actions)
     }
 
-    /// What the app is told of the end of a request of the peer.
+    /// The action that tells the app that a request of the peer has ended.
     private static func lastWord(_ request: SessionRequestID, _ exchange: Exchange) -> SessionAction? {
         switch exchange {
         case .awaitingResponse: .requestCancelled(request)
@@ -166,7 +166,8 @@ extension SessionStateMachine {
         }
     }
 
-    /// Lets go of what a request occupies; returns its place in the connection's line.
+    /// Releases what a request occupies.
+    /// - Returns: Its ticket in the connection's queue, if it has one.
     private mutating func discard(
         _ exchange: Exchange,
         isOurs: Bool,
@@ -190,7 +191,7 @@ extension SessionStateMachine {
         return nil
     }
 
-    /// Removes a connection with all that it occupies; every request gets its last word, and then the connection.
+    /// Removes a connection and releases what it occupies. The actions that end its requests precede the one that ends the connection.
     mutating func remove(
         _ id: SessionConnectionID,
         requests failure: SessionRequestFailure,
@@ -216,7 +217,7 @@ extension SessionStateMachine {
         if let word = lastWord(connection.phase) { actions.append(word) }
     }
 
-    /// Removes a connection that has no requests.
+    /// Removes a connection without requests.
     mutating func forget(_ id: SessionConnectionID, at now: Duration, into actions: inout [SessionAction]) {
         remove(id, requests: .cancelled, into: &actions)
         connectionWasRemoved(at: now, into: &actions)

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 extension SessionStateMachine {
-    /// Something came from the peer, if only a part of a frame.
+    /// Call this when bytes arrive from the peer, even a part of a frame.
     package mutating func heard(at now: Duration) {
         lastHeard = now
         latest = now
@@ -10,7 +10,7 @@ extension SessionStateMachine {
         probeDeadline = nil
     }
 
-    /// Asks the peer for a sign of life, soon: there is a newer session with it, and this one may be a leftover of another network.
+    /// Sends a ping with a short deadline. A newer session with the same peer exists, so this one may belong to a network that is gone.
     package mutating func probe(at now: Duration, into actions: inout [SessionAction]) {
         guard end == nil, probeDeadline == nil else { return }
         probeDeadline = now + SessionWire.probeInterval
@@ -33,7 +33,7 @@ extension SessionStateMachine {
         }
     }
 
-    /// When `timePassed` is to be called next; look after every input. `nil` once the session has ended.
+    /// The time of the next `timePassed` call; check it after every input. `nil` once the session has ended.
     package var nextDeadline: Duration? {
         guard end == nil else { return nil }
         var next = nextPing
@@ -45,7 +45,7 @@ extension SessionStateMachine {
         return next
     }
 
-    /// Does what is due.
+    /// Handles all deadlines that have passed.
     package mutating func timePassed(at now: Duration, into actions: inout [SessionAction]) {
         guard end == nil else { return }
         latest = now

@@ -3,20 +3,20 @@
 
 package import NIOCore
 
-/// One side of a session: app service connections with requests both ways over one byte stream.
+/// One side of a session: app service connections with requests in both directions over one byte stream.
 ///
-/// Its owner feeds it what the app wants, what the decoder yields and the time, and does what the actions say, in order.
-/// Messages are opaque. The machine keeps no clock (`now` is the time since any fixed start) and does no I/O.
+/// Its owner passes in the app's calls, the decoded frames and the time, and performs the returned actions in order.
+/// Messages are opaque. The machine has no clock (`now` is the time since any fixed start) and does no I/O.
 ///
-/// What a peer can make it hold is bounded: per connection a window of bytes that the app has not taken, per session the
-/// assembly budget of announced messages, a number of connections and requests, and a number of answers that have not
-/// left. What the app itself hands in is the app's to bound: `responseFinished` tells when it has left, and a session whose
-/// peer takes none of its announced answers ends.
+/// What a peer can make it hold is bounded: for each connection, a window of bytes that the app has not taken; for the
+/// session, the assembly budget of announced messages, the connections and requests, and the replies that have not been
+/// sent. The app bounds what it hands in itself: `responseFinished` reports when a response has been sent. A session
+/// whose peer grants none of its announced responses ends.
 ///
-/// starting → running → (draining →) ended. Settings are the first frame each way. A side may open connections without
-/// waiting for the other's settings; all else follows from `opened`, which the other sends after its own.
+/// starting → running → (draining →) ended. Settings are the first frame in each direction. A side may open connections
+/// before the other's settings arrive; everything else follows `opened`, which the other side sends after its settings.
 package struct SessionStateMachine: Sendable {
-    /// Which side of the TLS connection this is.
+    /// The side of the TLS connection.
     package enum Role: Hashable, Sendable {
         case client
         case server
@@ -26,52 +26,52 @@ package struct SessionStateMachine: Sendable {
     let timing: SessionTiming
     let settings: SessionSettings
     let assemblyLimit: Int
-    /// What applies; before the peer's settings have come, our own.
+    /// The settings that apply: the own ones until the peer's arrive.
     var agreed: SessionSettings
     var hasPeerSettings = false
-    /// How it ended, once it has.
+    /// How the session ended; `nil` while it is open.
     package internal(set) var end: SessionEnd?
 
     var connections = SessionConnectionTable()
-    /// The highest connection ids so far; lower ones that are not there are closed.
+    /// The highest connection ids so far. A lower id that is not in the table is closed.
     var lastOurs: SessionConnectionID
     var lastTheirs: SessionConnectionID
-    /// Whether we, or the peer, said that there will be no new connections.
+    /// Whether this side, or the peer, has announced that it accepts no new connections.
     var isDraining = false
     var isPeerDraining = false
-    /// Connections that the app closed and that wait for their last responses.
+    /// The number of connections that the app has closed and that wait for their last responses.
     var closingCount = 0
 
-    /// Bodies that the peer announced and that want a grant, in order.
+    /// Incoming bodies that wait for a grant, in order.
     var announcements = WaitingLine<SessionConnection.Announcement>()
-    /// What the owner was asked to reserve. The body may be gone when the answer comes.
+    /// The reservation that the owner was asked for. Its body may be gone when the reservation is made.
     var reservation: Reservation?
     /// Bytes of announced messages, from the reservation until the app has taken the message.
     package internal(set) var assemblyBytes = 0
-    /// Bodies that are being received, and until when more bytes of them must come.
+    /// The number of bodies that are being received, and the deadline of their next bytes.
     var assemblingCount = 0
     var bodyDeadline = Duration.zero
-    /// Answers of ours that were announced and not granted, and until when there must be a grant or progress of what was granted.
+    /// The number of responses of this side without a grant, and the deadline for a grant or for progress of a granted one.
     var ungrantedAnswers = 0
     var grantDeadline = Duration.zero
-    /// Bodies of ours that the peer granted, in turn.
+    /// Outgoing granted bodies, in round-robin order.
     var granted = WaitingLine<SessionConnection.BodyKey>()
 
-    /// Our opens and requests that wait for the peer.
+    /// The number of `open` frames and requests of this side that wait for the peer.
     var awaitedCount = 0
-    /// Requests of the peer that are not finished.
+    /// The number of unfinished requests of the peer.
     package internal(set) var unfinishedCount = 0
-    /// The latest time that the machine was told.
+    /// The latest time that was passed in.
     var latest = Duration.zero
     var lastHeard = Duration.zero
     var idleSince: Duration?
     var unansweredPings = 0
     var lastPing = Duration.zero
-    /// Until when the peer has to show life, if it was asked to.
+    /// The deadline of the answer to a `probe`.
     var probeDeadline: Duration?
     var pingValue: UInt64 = 0
 
-    /// Answers to the peer so far, and how many of them have left.
+    /// The number of replies to the peer, and how many of them were written to the stream.
     package internal(set) var repliesSent: UInt64 = 0
     var repliesFlushed: UInt64 = 0
 
@@ -93,7 +93,7 @@ package struct SessionStateMachine: Sendable {
     /// Whether `openConnection` can succeed.
     package var takesConnections: Bool { end == nil && !isDraining && !isPeerDraining }
 
-    /// The connections that are there.
+    /// The number of connections.
     package var connectionCount: Int { connections.count }
 
     /// Bytes of the peer's messages that the machine accounts for: sent within a window or granted, and not taken by the app.
@@ -101,9 +101,9 @@ package struct SessionStateMachine: Sendable {
         connections.values.reduce(assemblyBytes) { $0 + $1.unconsumed }
     }
 
-    // MARK: Life
+    // MARK: Lifecycle
 
-    /// Begins: call it once, when the stream is there.
+    /// Starts the session. Call it once, when the stream is open.
     package mutating func start(at now: Duration, into actions: inout [SessionAction]) {
         lastHeard = now
         latest = now
@@ -111,7 +111,7 @@ package struct SessionStateMachine: Sendable {
         actions.append(.send(SessionFrame(.settings(settings))))
     }
 
-    /// Takes no new connections; the session ends when the last has gone.
+    /// Accepts no new connections. The session ends with its last connection.
     package mutating func drain(into actions: inout [SessionAction]) {
         guard end == nil, !isDraining else { return }
         isDraining = true
@@ -119,7 +119,7 @@ package struct SessionStateMachine: Sendable {
         endIfDrained(into: &actions)
     }
 
-    /// The byte stream broke off or ended.
+    /// Call this when the byte stream has closed or failed.
     package mutating func connectionLost(into actions: inout [SessionAction]) {
         end(.connectionLost, into: &actions)
     }
@@ -130,7 +130,7 @@ package struct SessionStateMachine: Sendable {
         if connections.isEmpty, endsWhenEmpty() { end(.drained, into: &actions) }
     }
 
-    /// Tells the peer why, and ends.
+    /// Sends the reason to the peer, and ends the session.
     mutating func fail(_ error: SessionError, into actions: inout [SessionAction]) {
         guard end == nil else { return }
         let goaway = SessionGoAway(lastConnection: lastTheirs, code: error.rawValue, message: "\(error)")
@@ -138,7 +138,7 @@ package struct SessionStateMachine: Sendable {
         end(.failed(error), into: &actions)
     }
 
-    /// Everything that waits gets its last word.
+    /// Ends the session, and ends everything that waits.
     mutating func end(_ reason: SessionEnd, into actions: inout [SessionAction]) {
         guard end == nil else { return }
         end = reason
@@ -156,14 +156,14 @@ package struct SessionStateMachine: Sendable {
 
     // MARK: Connections
 
-    /// Asks for a connection. Exactly one of `openSucceeded` and `openFailed` follows.
+    /// Requests a connection. Exactly one of `openSucceeded` and `openFailed` follows.
     package mutating func openConnection(
         _ opening: SessionOpening,
         into actions: inout [SessionAction]
     ) throws(SessionSendError) -> SessionConnectionID {
         guard takesConnections else { throw .sessionEnding }
         try check(.connectionsPerSession, connections.count + 1, agreed.connectionsPerSession)
-        // The package id and the caller are bounded with the rest of the map.
+        // One limit covers the whole map, including the package id and the caller.
         guard opening.map.encodedMetadata.count <= SessionWire.metadataBytes else { throw .metadataTooLong }
         let first: UInt32 = role == .client ? 1 : 2
         let (next, overflow) = lastOurs.rawValue.addingReportingOverflow(lastOurs == .session ? first : 2)
@@ -176,8 +176,8 @@ package struct SessionStateMachine: Sendable {
         return lastOurs
     }
 
-    /// Accepts what `openReceived` offered.
-    /// - Returns: whether the connection is open; not if the peer has closed it meanwhile.
+    /// Accepts a connection of `openReceived`.
+    /// - Returns: Whether the connection is open; `false` if the peer has closed it in the meantime.
     @discardableResult
     package mutating func accept(_ id: SessionConnectionID, at now: Duration, into actions: inout [SessionAction]) -> Bool {
         guard let index = connections.index(forKey: id) else { return false }
@@ -194,7 +194,7 @@ package struct SessionStateMachine: Sendable {
         }
     }
 
-    /// Refuses what `openReceived` offered.
+    /// Refuses a connection of `openReceived`.
     package mutating func refuse(
         _ id: SessionConnectionID,
         _ refusal: SessionRefusal,
@@ -212,8 +212,8 @@ package struct SessionStateMachine: Sendable {
         }
     }
 
-    /// Closes a connection, or gives up the wish for one. Requests that have no answer end at once, both ways; responses
-    /// that were handed in still leave before the peer is told.
+    /// Closes a connection, or cancels one that is not open yet. Unanswered requests end at once in both directions;
+    /// responses that were handed in are sent before `close`.
     package mutating func closeConnection(
         _ id: SessionConnectionID,
         _ closure: SessionClosure = SessionClosure(.completed),
@@ -237,7 +237,7 @@ package struct SessionStateMachine: Sendable {
                 case .sending, .rejecting, nil: break
                 }
             }
-            // If the peer is not told at once, it is at least not to wait, nor hold its budget, for what will not come.
+            // If `close` has to wait, `cancel` frees the peer's requests and budget at once.
             let isLingering = !connections.values[index].theirs.isEmpty
             for number in connections.values[index].ours.keys.sorted() {
                 let request = SessionRequestID(connection: id, number: number)
@@ -251,7 +251,7 @@ package struct SessionStateMachine: Sendable {
         }
     }
 
-    /// Tells the peer that a connection is closed once nothing is left to be sent on it.
+    /// Sends `close` once nothing is left to send on the connection.
     mutating func finishClosing(_ id: SessionConnectionID, at now: Duration, into actions: inout [SessionAction]) {
         guard closingCount > 0, let index = connections.index(forKey: id),
             case .closing(let closure, let until) = connections.values[index].phase,
@@ -282,7 +282,7 @@ package struct SessionStateMachine: Sendable {
         return request
     }
 
-    /// Takes back a request; if it is not finished, `requestFailed` says that it was cancelled.
+    /// Cancels a request. If it is unfinished, `requestFailed` follows.
     package mutating func cancelRequest(_ request: SessionRequestID, into actions: inout [SessionAction]) {
         guard connections[request.connection]?.ours[request.number] != nil else { return }
         sendCancel(request, into: &actions)
@@ -290,8 +290,8 @@ package struct SessionStateMachine: Sendable {
         requestGrants(into: &actions)
     }
 
-    /// Answers a request of the peer.
-    /// - Throws: that the message is too large; the request then still waits for `respond` or `fail`.
+    /// Responds to a request of the peer.
+    /// - Throws: `limitExceeded` if the message is too large; the request then still waits for `respond` or `failRequest`.
     package mutating func respond(
         to request: SessionRequestID,
         _ message: ByteBuffer,
@@ -305,7 +305,7 @@ package struct SessionStateMachine: Sendable {
         return transmit(SessionFrame(.response(content), request), body, isOurs: false, at: index, into: &actions)
     }
 
-    /// Says that there is no answer.
+    /// Answers a request of the peer with an error.
     @discardableResult
     package mutating func failRequest(
         _ request: SessionRequestID,
@@ -316,7 +316,8 @@ package struct SessionStateMachine: Sendable {
         return transmit(SessionFrame(.error(failure), request), nil, isOurs: false, at: index, into: &actions)
     }
 
-    /// The app has taken a message, or it was dropped. Once for each receipt, also after the connection or the session ended.
+    /// Call this once for each receipt when the app has taken the message, or it was dropped, even after the connection or
+    /// session has ended.
     package mutating func consumed(_ receipt: SessionReceipt, into actions: inout [SessionAction]) {
         if let index = connections.index(forKey: receipt.connection) {
             credit(receipt.windowBytes, at: index, into: &actions)
@@ -327,8 +328,7 @@ package struct SessionStateMachine: Sendable {
         }
     }
 
-    /// All that was sent while `repliesSent` had this value has been written to the stream. Without this, answers count as
-    /// piling up.
+    /// Call this when all frames up to this value of `repliesSent` have been written to the stream. Other replies count as unsent.
     package mutating func flushed(repliesUpTo count: UInt64) {
         repliesFlushed = max(repliesFlushed, min(count, repliesSent))
     }

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Names a tunnel: 16 random bytes. As text, 32 lower-case hexadecimal digits.
+/// Identifies a tunnel: 16 random bytes. The text form is 32 lower-case hexadecimal digits.
 package struct TunnelID: TextIdentifier {
     private let high: UInt64
     private let low: UInt64
 
-    /// A new random id.
+    /// Generates a random id.
     package init(using random: inout some RandomNumberGenerator) {
         self.high = random.next()
         self.low = random.next()
     }
 
-    /// The id in 16 bytes; `nil` for any other number of them.
+    /// The id with these 16 bytes; `nil` for any other number of bytes.
     package init?(bytes: some Collection<UInt8>) {
         guard bytes.count == 16 else { return nil }
         self.high = bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
         self.low = bytes.suffix(8).reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    /// Reads the text form; `nil` if it is none.
+    /// Parses the text form; `nil` if it is invalid.
     package init?(_ description: String) {
         let digits = Array(description.utf8)
         guard digits.count == 32 else { return nil }
@@ -52,6 +52,6 @@ package struct TunnelID: TextIdentifier {
         return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
-    /// By the bytes.
+    /// Compares the bytes.
     package static func < (left: Self, right: Self) -> Bool { (left.high, left.low) < (right.high, right.low) }
 }

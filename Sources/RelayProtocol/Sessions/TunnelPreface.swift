@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What a side says first on a tunnel's plain TCP connection: which tunnel, and by what right.
+/// The first bytes of a side on a tunnel's plain TCP connection: the tunnel's id and the side's token.
 package struct TunnelPreface: Hashable, Sendable {
     package static let magic = Array("DRT1".utf8)
     package static let byteCount = magic.count + 16 + tokenByteCount
@@ -15,7 +15,7 @@ package struct TunnelPreface: Hashable, Sendable {
         self.token = token
     }
 
-    /// Reads a whole preface; `nil` if it is none.
+    /// Parses a complete preface; `nil` if it is invalid.
     package init?(bytes: some Collection<UInt8>) {
         let rest = bytes.dropFirst(Self.magic.count)
         guard bytes.count == Self.byteCount, bytes.starts(with: Self.magic), let tunnel = TunnelID(bytes: rest.prefix(16)) else {
@@ -27,16 +27,16 @@ package struct TunnelPreface: Hashable, Sendable {
     package var bytes: [UInt8] { Self.magic + tunnel.bytes + token.exposed.bytes }
 }
 
-/// The relay's one byte in answer to a preface.
+/// The relay's answer to a preface: one byte.
 package enum TunnelStatus: UInt8, Hashable, Sendable, CaseIterable {
-    /// Both sides are there; from here on the bytes are the other side's.
+    /// Both sides are connected. All following bytes come from the other side.
     case paired = 0
-    /// No tunnel is open to this token: it is unknown, over, in use, or of the other side. Which, is not told.
+    /// The token opens no tunnel: it is unknown, expired, in use, or of the other side. The status does not reveal which.
     case refused = 1
-    /// The other side did not come in time.
+    /// The other side did not connect in time.
     case timedOut = 2
-    /// The tunnel is no longer wanted, by one side or by the relay.
+    /// One side or the relay cancelled the tunnel.
     case closed = 3
-    /// This side came anew.
+    /// This side has connected again.
     case replaced = 4
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What waits for its turn, first come first served, and may leave before it. Memory is that of who waits: those who left
-/// leave nothing behind, however often a peer makes them come and go.
+/// A FIFO queue whose elements can be removed by ticket. A removed element leaves no memory behind, however often a peer
+/// adds and removes elements.
 ///
-/// Inlinable, since other modules have it on their hottest paths.
+/// Inlinable, because other modules use it on their fast paths.
 package struct WaitingLine<Element: Sendable>: Sendable {
-    /// A place in the line.
+    /// Identifies an element of the queue.
     package typealias Ticket = UInt64
 
     @usableFromInline var elements: [Ticket: Element] = [:]
@@ -25,7 +25,7 @@ package struct WaitingLine<Element: Sendable>: Sendable {
         return nextTicket
     }
 
-    /// Whose turn it is.
+    /// The first element.
     @inlinable package var first: (ticket: Ticket, element: Element)? {
         mutating get {
             guard !elements.isEmpty else { return nil }
@@ -42,7 +42,7 @@ package struct WaitingLine<Element: Sendable>: Sendable {
         elements.removeValue(forKey: ticket)
     }
 
-    /// Whose turn it is, out of the line.
+    /// Removes and returns the first element.
     @inlinable package mutating func popFirst() -> Element? {
         first.flatMap { remove($0.ticket) }
     }

@@ -9,18 +9,18 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Proof that a request comes from the holder of a key (RFC 9449): made anew for each request, by the key an access token is
-/// or will be bound to.
+/// Proves that a request comes from the holder of a key (RFC 9449). Each request needs a new proof by the key that its
+/// access token is, or will be, bound to.
 package struct DPoPProof: Hashable, Sendable {
     package static let type = "dpop+jwt"
-    /// How far the maker's clock may be off. A proof works no longer than twice this.
+    /// The permitted clock difference, in milliseconds. A proof is valid for at most twice this time.
     package static let leeway: Int64 = 60_000
 
-    /// The key that made the proof.
+    /// The key that signed the proof.
     package let key: SigningPublicKey
-    /// Names the proof, so that it works once: the same for the same key and `jti`.
+    /// Identifies the proof for replay detection: a hash of the key and `jti`.
     package let id: Digest256
-    /// From when on the proof is too old to be taken, so that its id may be forgotten.
+    /// The time from which the proof is expired and its id may be forgotten.
     package let ends: Milliseconds
 
     private struct Claims: Codable {
@@ -31,7 +31,7 @@ package struct DPoPProof: Hashable, Sendable {
         var ath: String?
     }
 
-    /// Makes a proof for one request; `jti` is random, and `accessToken` is what the request presents.
+    /// Creates a proof for one request. `jti` is random; `accessToken` is the token that the request presents.
     package static func make(
         method: String,
         url: String,
@@ -50,10 +50,10 @@ package struct DPoPProof: Hashable, Sendable {
         return try SignedJSON.sign(claims, header: .init(alg: "ES256", typ: type, jwk: JSONWebKey(key.publicKey)), with: key)
     }
 
-    /// Checks everything but whether the proof was used before.
+    /// Checks everything except replay.
     /// - Parameters:
-    ///   - urls: the addresses under which the resource that was asked for is known, without query and fragment.
-    ///   - accessToken: the token that the request presents, if it does.
+    ///   - urls: The URLs of the requested resource, without query and fragment.
+    ///   - accessToken: The token that the request presents, if any.
     package init(
         checking text: String,
         method: String,
@@ -90,7 +90,7 @@ package struct DPoPProof: Hashable, Sendable {
     }
 }
 
-/// Why a proof is not taken. Holds nothing of the proof.
+/// Why a proof is rejected. It contains nothing from the proof.
 package enum DPoPError: Error, Hashable, Sendable, CustomStringConvertible {
     case malformed
     case algorithm

@@ -9,7 +9,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// A public key as issuers publish it (RFC 7517). Members of kinds of key this project does not use are ignored.
+/// A public key as issuers publish it (RFC 7517). Members of unsupported key types are ignored.
 package struct JSONWebKey: Codable, Hashable, Sendable {
     package var kty: String
     package var kid: String?
@@ -43,13 +43,13 @@ package struct JSONWebKey: Codable, Hashable, Sendable {
         self.e = e
     }
 
-    /// A P-256 key.
+    /// Creates a P-256 key.
     package init(_ key: SigningPublicKey) {
         let point = key.spki.suffix(64)
         self.init(kty: "EC", crv: "P-256", x: Base64URL.encode(point.prefix(32)), y: Base64URL.encode(point.suffix(32)))
     }
 
-    /// The P-256 key this is; `nil` if it is none.
+    /// The P-256 key; `nil` for another type or an invalid key.
     package var signingKey: SigningPublicKey? {
         guard kty == "EC", crv == "P-256", let x = x.flatMap(Base64URL.decode), let y = y.flatMap(Base64URL.decode), x.count == 32,
             y.count == 32,
@@ -59,13 +59,13 @@ package struct JSONWebKey: Codable, Hashable, Sendable {
     }
 }
 
-/// What an issuer publishes (RFC 7517 §5).
+/// A key set as issuers publish it (RFC 7517 §5).
 package struct JSONWebKeySet: Codable, Hashable, Sendable {
     package var keys: [JSONWebKey]
 
     package init(keys: [JSONWebKey]) { self.keys = keys }
 
-    /// Passes over what is no key to us: a set may hold kinds that are yet to be invented.
+    /// Skips unsupported keys, because a set may contain key types that are defined later.
     package init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.keys = try container.decode([Entry].self, forKey: .keys).compactMap(\.key)
@@ -80,7 +80,7 @@ package struct JSONWebKeySet: Codable, Hashable, Sendable {
 }
 
 extension SigningPublicKey {
-    /// The thumbprint by which tokens name the key they are bound to (RFC 7638, RFC 9449 §6.1): the SHA-256 of its required
+    /// The thumbprint that identifies the key in tokens bound to it (RFC 7638, RFC 9449 §6.1): the SHA-256 of its required
     /// members in lexical order, as base64url.
     package var jwkThumbprint: String {
         let point = spki.suffix(64)

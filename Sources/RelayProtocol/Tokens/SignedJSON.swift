@@ -7,9 +7,9 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// A signed JSON text in compact form (RFC 7515 §7.1), taken apart. That its signature holds is for its reader to check.
+/// A parsed JWS in compact serialization (RFC 7515 §7.1). Its signature is not checked.
 package struct SignedJSON: Sendable {
-    /// No token or proof this project takes is longer.
+    /// The size limit of tokens and proofs.
     package static let maximumBytes = 16 << 10
 
     package struct Header: Codable, Hashable, Sendable {
@@ -17,7 +17,7 @@ package struct SignedJSON: Sendable {
         package var typ: String?
         package var kid: String?
         package var jwk: JSONWebKey?
-        /// Extensions that a reader must understand. We understand none.
+        /// Critical extensions. None is supported.
         package var crit: [String]?
 
         package init(alg: String, typ: String? = nil, kid: String? = nil, jwk: JSONWebKey? = nil) {
@@ -31,7 +31,7 @@ package struct SignedJSON: Sendable {
     package let header: Header
     package let payload: [UInt8]
     package let signature: [UInt8]
-    /// What the signature is over.
+    /// The bytes that the signature covers.
     package let signed: [UInt8]
 
     package init(parsing text: String) throws(SignedJSONError) {
@@ -48,7 +48,7 @@ package struct SignedJSON: Sendable {
         self.signed = Array(bytes[..<parts[1].endIndex])
     }
 
-    /// The payload's members.
+    /// Decodes the payload.
     package func claims<Claims: Decodable>(_: Claims.Type) throws(SignedJSONError) -> Claims {
         guard let claims = try? Self.decode(Claims.self, from: payload) else { throw .malformed }
         return claims
@@ -59,7 +59,7 @@ package struct SignedJSON: Sendable {
         return try ControlFrameDecoder().decode(type, from: bytes)
     }
 
-    /// Signs claims with ES256, the only algorithm this project signs tokens with.
+    /// Signs claims with ES256, the only algorithm with which this project signs tokens.
     package static func sign(_ claims: some Encodable, header: Header, with key: some SigningKey) throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -68,18 +68,18 @@ package struct SignedJSON: Sendable {
     }
 }
 
-/// Why a text is no signed JSON.
+/// Why a text is not a valid JWS.
 package enum SignedJSONError: Error, Hashable, Sendable {
     case tooLarge
     case malformed
     case unknownExtension
 }
 
-/// A point in time as tokens have it: seconds since 1970, perhaps with a fraction (RFC 7519 §2).
+/// A time in tokens: seconds since 1970, optionally with a fraction (RFC 7519 §2).
 package struct NumericDate: Codable, Hashable, Sendable {
     package let time: Milliseconds
 
-    /// Cut to whole seconds, as every reader can take them.
+    /// Truncated to whole seconds, which every reader supports.
     package init(_ time: Milliseconds) { self.time = Milliseconds(clamping: time.count / 1_000 * 1_000) }
 
     package init(from decoder: any Decoder) throws {

@@ -18,20 +18,20 @@ import Glibc
 import Musl
 #endif
 
-/// All that makes a relay, in one archive: first a description with the digest of each file, then the files.
+/// The complete state of a relay in one archive: a description with the digest of each file, then the files.
 package enum BackupArchive {
-    /// Names, in the order in which they stand in the archive.
+    /// The file names, in the order of the archive.
     package static let names = ["relay.key", "relay.sqlite", "issuer.key", "issuer.sqlite"]
     private static let descriptionName = "backup.json"
     private static let maximumDescriptionBytes: Int64 = 64 << 10
 
-    /// What an archive says of itself.
+    /// The description at the start of an archive.
     package struct Description: Codable, Hashable, Sendable {
         package var format = 1
         package var relay: String
         /// Milliseconds since 1970.
         package var made: Int64
-        /// SHA-256, in hexadecimal.
+        /// SHA-256 of each file, in hexadecimal.
         package var files: [String: String]
 
         package init(relay: String, made: Int64, files: [String: String] = [:]) {
@@ -43,18 +43,20 @@ package enum BackupArchive {
 
     // MARK: Writing
 
-    /// Writes the files of a directory. The archive is whole when it appears, and survives a loss of power.
-    /// - Parameter replacing: whether it may take the place of another file.
+    /// Archives the files of a draft. The archive appears atomically and complete, and survives a loss of power.
+    /// - Parameters:
+    ///   - path: A file beside the draft.
+    ///   - replacing: Whether it may replace an existing file.
     package static func write(
         _ description: Description,
-        of directory: String,
+        of directory: BackupDraft,
         to path: String,
         replacing: Bool
     ) throws(BackupError) {
+        let directory = directory.path
         var description = description
         for name in names { description.files[name] = try digest(of: directory + "/" + name) }
-        let draft = "\(path).\(UInt64.random(in: .min ... .max)).partial"
-        defer { unlink(draft) }
+        let draft = directory + "/archive"
         let file = try BackupFile(creating: draft)
         let time = description.made / 1_000
         let encoder = JSONEncoder()
@@ -64,7 +66,7 @@ package enum BackupArchive {
         try file.add([UInt8](text))
         try file.add([UInt8](repeating: 0, count: TarHeader.padding(of: Int64(text.count))))
         for name in names { try add(directory + "/" + name, as: name, time: time, to: file) }
-        // Two empty blocks end an archive.
+        // Two zero blocks end an archive.
         try file.add([UInt8](repeating: 0, count: 2 * TarHeader.blockBytes))
         try file.sync()
         try publish(draft, as: path, replacing: replacing)
@@ -91,27 +93,23 @@ package enum BackupArchive {
         try file.add([UInt8](repeating: 0, count: TarHeader.padding(of: Int64(size))))
     }
 
-    /// Gives the draft its name.
+    /// Renames the temporary file to its final name.
     private static func publish(_ draft: String, as path: String, replacing: Bool) throws(BackupError) {
         if replacing {
             guard rename(draft, path) == 0 else { throw .notWritable(path, code: errno) }
         } else {
-            // A link never replaces anything.
+            // A hard link never replaces a file.
             guard link(draft, path) == 0 else { throw errno == EEXIST ? .exists(path) : .notWritable(path, code: errno) }
         }
-        try BackupFile.syncDirectory(parent(of: path))
+        try BackupFile.syncDirectory(BackupFile.parent(of: path))
     }
 
-    /// Waits until the names in a directory are on disk.
+    /// Flushes a directory to disk, so that its file names survive a loss of power.
     package static func sync(_ directory: String) throws(BackupError) { try BackupFile.syncDirectory(directory) }
 
     /// Copies a small file.
     package static func copy(_ source: String, to destination: String) throws(BackupError) {
         try BackupFile(creating: destination).add(try BackupFile(reading: source).next(BackupFile.pieceBytes))
-    }
-
-    private static func parent(of path: String) -> String {
-        path.utf8.lastIndex(of: UInt8(ascii: "/")).map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
     }
 
     private static func digest(of path: String) throws(BackupError) -> String {
@@ -130,8 +128,8 @@ package enum BackupArchive {
 
     // MARK: Reading
 
-    /// Unpacks an archive into an empty directory. Nothing of it is believed: just the known names are taken, each once, in their order,
-    /// and each file has to be what the description says.
+    /// Unpacks an archive into an empty directory. The archive is not trusted: only the known names are accepted, each once
+    /// and in order, and each file must match the digest of the description.
     package static func unpack(_ path: String, into directory: String) throws(BackupError) -> Description {
         let archive = try BackupFile(reading: path)
         let header = try nextHeader(of: archive)
@@ -155,7 +153,7 @@ package enum BackupArchive {
         return description
     }
 
-    /// - Returns: the digest of what was written.
+    /// - Returns: The digest of the written bytes.
     private static func unpack(_ size: Int64, of archive: borrowing BackupFile, to path: String) throws(BackupError) -> String {
         let file = try BackupFile(creating: path)
         var hash = SHA256()

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Why a backup is not made or not restored. The text says what to do.
+/// Why a backup or restore failed. The description contains advice.
 package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The file that the backup would become is there already.
+    /// The destination file exists.
     case exists(String)
     case notReadable(String, code: Int32)
     case notWritable(String, code: Int32)
-    /// The file is no backup, or not all of one; what is wrong with it.
+    /// The file is not a complete backup; the second text describes the damage.
     case damaged(String, String)
-    /// A database cannot be copied; SQLite's result code.
+    /// A database could not be copied; SQLite's result code.
     case database(String, code: Int32)
-    /// The directory to restore into has something in it.
+    /// The directory to restore into is not empty.
     case notEmpty(String)
 
     package var description: String {

@@ -9,9 +9,9 @@ import Glibc
 import Musl
 #endif
 
-/// A file that is read or written from its beginning to its end, for its owner alone.
+/// A file for sequential reading or writing, with access for its owner only.
 struct BackupFile: ~Copyable {
-    /// How much is held in memory at a time.
+    /// The maximum number of bytes in memory at a time.
     static let pieceBytes = 1 << 20
 
     let path: String
@@ -24,7 +24,7 @@ struct BackupFile: ~Copyable {
         self.descriptor = descriptor
     }
 
-    /// Makes the file, which must not be there.
+    /// Creates the file, which must not exist.
     init(creating path: String) throws(BackupError) {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw .notWritable(path, code: errno) }
@@ -34,7 +34,7 @@ struct BackupFile: ~Copyable {
 
     deinit { close(descriptor) }
 
-    /// The next bytes, at most so many; none at the end.
+    /// Reads up to `count` bytes; empty at the end of the file.
     func next(_ count: Int) throws(BackupError) -> [UInt8] {
         let path = path
         let descriptor = descriptor
@@ -60,12 +60,17 @@ struct BackupFile: ~Copyable {
         }
     }
 
-    /// Waits until all of it is on disk.
+    /// Flushes the file to disk.
     func sync() throws(BackupError) {
         guard fsync(descriptor) == 0 else { throw .notWritable(path, code: errno) }
     }
 
-    /// Waits until the names in a directory are on disk.
+    /// The directory that a file is in.
+    static func parent(of path: String) -> String {
+        path.utf8.lastIndex(of: UInt8(ascii: "/")).map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+    }
+
+    /// Flushes a directory to disk, so that its file names survive a loss of power.
     static func syncDirectory(_ path: String) throws(BackupError) {
         let directory = open(path, O_RDONLY | O_CLOEXEC)
         guard directory >= 0 else { throw .notReadable(path, code: errno) }

@@ -11,11 +11,11 @@ import Glibc
 import Musl
 #endif
 
-/// A copy of a database that may be in use: of one moment, between two transactions.
+/// Copies a database that may be in use. The copy is a consistent snapshot between two transactions.
 package enum DatabaseCopy {
-    /// - Parameter destination: a file that is not there.
+    /// - Parameter destination: A file that does not exist.
     package static func make(of source: String, at destination: String) throws(BackupError) {
-        // Opening would make it.
+        // Opening a missing database would create it.
         guard access(source, R_OK) == 0 else { throw .notReadable(source, code: errno) }
         _ = try BackupFile(creating: destination)
         do {
@@ -23,9 +23,9 @@ package enum DatabaseCopy {
             configuration.busyMode = .timeout(5)
             let original = try DatabaseQueue(path: source, configuration: configuration)
             let copy = try DatabaseQueue(path: destination, configuration: configuration)
-            // In one step, which reads of one moment and, with a log to write ahead, holds nobody up.
+            // Copying in one step reads one snapshot. In WAL mode it does not block writers.
             try original.backup(to: copy)
-            // Without that log the copy is one file.
+            // In this journal mode the copy is a single file.
             try copy.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = DELETE") }
             let found = try copy.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
             try copy.close()

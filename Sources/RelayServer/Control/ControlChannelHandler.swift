@@ -13,14 +13,8 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
 
     /// How long a client may take to close after a close frame.
     private static let closingTime = TimeAmount.seconds(2)
-    /// What a frame that waits counts beyond its bytes, so that many small ones are not taken for little.
-    private static let frameOverhead = 512
-    /// After how many bytes the loop's other channels have their turn, and the system's other threads, which it may else let wait until its
-    /// clock ticks. Every message counts as some KiB at least, for what it makes the relay do, and every other frame as its overhead.
-    private static let bytesPerTurn = 128 << 10
-    private static let messageInTurn = 4 << 10
-    /// That long at least: a loop looks for what arrived only when no task is due, so the next turn must not be due at once.
-    private static let othersTurn = TimeAmount.microseconds(500)
+    /// Of which the read budget is used here.
+    private static let policy = AdmissionPolicy.standard
 
     private let services: ControlServices
     private let welcomed: () -> Void
@@ -92,19 +86,19 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
             reader.append(bytes)
             if !isPaused { readMessages(context: context) }
         }
-        if bytesInTurn >= Self.bytesPerTurn { endTurn(context: context) }
+        if bytesInTurn >= Self.policy.bytesPerTurn { endTurn(context: context) }
     }
 
     private func readMessages(context: ChannelHandlerContext) {
         do throws(WebSocketReader.Violation) {
             var bytes = 0
-            while bytes < Self.bytesPerTurn {
+            while bytes < Self.policy.bytesPerTurn {
                 guard !hasPeerClosed, !isHeld, let event = try reader.next() else { return }
                 received(event)
                 if case .text(let frame) = event {
-                    bytes += max(frame.readableBytes, Self.messageInTurn)
+                    bytes += max(frame.readableBytes, Self.policy.leastPerMessage)
                 } else {
-                    bytes += Self.frameOverhead
+                    bytes += Self.policy.frameOverhead
                 }
             }
         } catch {
@@ -117,7 +111,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private func endTurn(context: ChannelHandlerContext) {
         guard !isWaitingForTurn else { return }
         isWaitingForTurn = true
-        context.eventLoop.assumeIsolated().scheduleTask(in: Self.othersTurn) { self.takeTurn() }
+        context.eventLoop.assumeIsolated().scheduleTask(in: Self.policy.turnPause) { self.takeTurn() }
     }
 
     private var isPaused: Bool { isWaitingForTurn || isHeld }
@@ -233,7 +227,7 @@ extension ControlChannelHandler {
         case .connect(let hello): connect(hello)
         case .welcomed:
             reader.maximumMessageBytes = services.settings.limits[.controlFrameBytes]
-            context?.channel.readsLarge(from: ReadSize.small, to: ReadSize.message)
+            context?.channel.readsMessages()
             isCounted = true
             services.metrics.welcomed()
             welcomed()
@@ -333,7 +327,7 @@ extension ControlChannelHandler {
         let before = outgoing.frames.readableBytes
         outgoing.frames.reserveCapacity(minimumWritableBytes: payload.readableBytes + 10)
         outgoing.frames.writeWebSocketFrame(opcode: opcode, payload: payload)
-        let count = outgoing.frames.readableBytes - before + Self.frameOverhead
+        let count = outgoing.frames.readableBytes - before + Self.policy.frameOverhead
         outgoing.count += count
         outboundBytes += count
         if let done { outgoing.whenWritten.append(done) }

@@ -56,6 +56,10 @@ extension ControlChannelStateMachine {
     /// What the core says of the endpoint.
     package mutating func coreAnswered(_ result: Result<ChannelID, RelayMessage.Rejected>, _ now: Moment) -> [Action] {
         switch (state, result) {
+        case (.connecting, .success(let channel)) where isLoginWithdrawn:
+            let actions = reject(RelayMessage.Rejected(code: .tokenRevoked, message: Self.withdrawn, retry: true), now)
+            state = .closed(awaitsCore: false)
+            return [.disconnected(channel, isSilent: false)] + actions
         case (.connecting(let hello, let early), .success(let channel)):
             token = TokenLife(expires: hello.tokenExpires, ends: now.uptime + (hello.tokenExpires - now.time))
             let record = hello.record.payload

@@ -107,6 +107,8 @@ package struct ControlChannelStateMachine {
     var token = TokenLife(expires: 0, ends: 0)
     /// Whose withdrawal ends the channel.
     var login: Login?
+    /// It was withdrawn while the core was asked.
+    var isLoginWithdrawn = false
     /// Until when this phase of the greeting may last.
     var greetingEnds: Milliseconds = 0
     /// The hello's time was over before the relay had read what came.
@@ -208,15 +210,20 @@ package struct ControlChannelStateMachine {
     /// The login that the channel lives by was withdrawn.
     package mutating func loginWithdrawn(_ withdrawn: Login, _ now: Moment) -> [Action] {
         guard withdrawn == login else { return [] }
-        let (code, message) = (ControlErrorCode.tokenRevoked, "the login was withdrawn")
+        let (code, message) = (ControlErrorCode.tokenRevoked, Self.withdrawn)
         switch state {
-        case .connecting: return reject(RelayMessage.Rejected(code: code, message: message, retry: true), now)
+        case .connecting:
+            // The core may know better why the endpoint is not let in: it was revoked, and its login ended with it.
+            isLoginWithdrawn = true
+            return []
         case .open:
             let invalidated = RelayMessage.AuthInvalidated(code: code, message: message)
             return say(.authInvalidated(invalidated), now) + close(code: 1008, reason: code.rawValue)
         case .new, .greeting, .verifying, .closed: return []
         }
     }
+
+    static let withdrawn = "the login was withdrawn"
 
     mutating func follow(_ new: Login?) -> [Action] {
         guard new != login else { return [] }

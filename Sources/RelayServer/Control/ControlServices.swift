@@ -42,14 +42,20 @@ package struct ControlServices: Sendable {
         self.outboundBytes = outboundBytes
     }
 
-    /// Checks a token. The logins of an endpoint that was revoked have ended, but what it has to know is that it was revoked.
+    /// Checks a token. The logins of an endpoint that was revoked have ended, or its token's time is over, but what it has to know is that it
+    /// was revoked.
     func verify(
         token: String,
         endpointKey: SigningPublicKey,
         completion: @escaping @Sendable (Result<AcceptedToken, TokenRefusal>) -> Void
     ) {
-        tokens.verify(token: token, endpointKey: endpointKey) { [core] result in
-            guard case .failure(let refusal) = result, refusal.code == .tokenRevoked else { return completion(result) }
+        tokens.verify(token: token, endpointKey: endpointKey) { [core, clock] result in
+            let isOver =
+                switch result {
+                case .success(let token): token.expires <= clock.now().time
+                case .failure(let refusal): [.tokenRevoked, .tokenExpired].contains(refusal.code)
+                }
+            guard isOver else { return completion(result) }
             core.isRevoked(EndpointID(endpointKey)) { isRevoked in
                 completion(isRevoked ? .failure(.endpointRevoked) : result)
             }

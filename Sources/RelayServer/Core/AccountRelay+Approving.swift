@@ -8,7 +8,8 @@ import RelayProtocol
 /// An established endpoint may revoke other ones, invite, and hold more than a newcomer may. The first endpoint of an account without any
 /// is established. This includes an account that was left by all: only the last endpoint itself, or the operator, can have brought that
 /// about, and the logins of all that were revoked have ended. Another one is established if it is part of the device of an established one,
-/// or by the voucher of an established one that knows it verified. What a voucher's signer has only seen in a list proves nothing.
+/// or by the voucher of an established one that knows it verified. What a voucher's signer has only seen in a list proves nothing. When
+/// endpoints are revoked, the others that only they made established are so no more.
 extension AccountRelay {
     /// What is kept of vouchers for one endpoint. With them an introduction still fits into a control frame beside a command
     /// of the largest size.
@@ -56,16 +57,41 @@ extension StoreTransaction {
         return try self.endpoint(endpoint.id, of: endpoint.account) ?? endpoint
     }
 
-    /// Before an endpoint that another one revokes is removed: those that are established by its word, and not by the revoker's, are so no
-    /// more. A thief's endpoints would else revoke and invite after the device that let them in was revoked.
-    func demote(after revoked: EndpointRow, by revoker: EndpointID) throws {
-        let others = try endpoints(of: revoked.account).filter { $0.isEstablished && $0.id != revoked.id }
-        let doubtful = try reached(from: [revoked], among: others)
-        let believed = try reached(from: others.filter { $0.id == revoker || !doubtful.contains($0.id) }, among: others)
-        for var row in others where !believed.contains(row.id) {
+    /// Before endpoints are removed that were revoked: those that are established by their word alone are so no more. A thief's endpoints
+    /// would else revoke and invite after the device that let them in was revoked.
+    /// - Parameter revoker: who revokes them; `nil` for the operator.
+    func demote(after revoked: [EndpointRow], by revoker: EndpointID?, in account: AccountID) throws {
+        for var row in try established(by: revoked, despite: revoker, in: account) {
             row.isEstablished = false
             try put(row)
         }
+    }
+
+    /// The endpoints that an endpoint let in, and those that these let in: by invitations, or since they are established by the word of such
+    /// an endpoint alone. What an endpoint that is gone has vouched for is not known any more.
+    /// - Parameter row: the endpoint, if it is still there.
+    func letIn(by endpoint: EndpointID, _ row: EndpointRow?, in account: AccountID) throws -> [EndpointRow] {
+        let others = try endpoints(of: account).filter { $0.id != endpoint }
+        var found: [EndpointRow] = []
+        while true {
+            let names = Set(found.map(\.id) + [endpoint])
+            let doubtful = Set(try established(by: found + (row.map { [$0] } ?? []), despite: nil, in: account).map(\.id))
+            let next = others.filter { other in
+                !names.contains(other.id) && (doubtful.contains(other.id) || other.joining.invitedBy.map(names.contains) ?? false)
+            }
+            if next.isEmpty { return found }
+            found += next
+        }
+    }
+
+    /// Those that are established by the word of some endpoints alone.
+    private func established(by endpoints: [EndpointRow], despite revoker: EndpointID?, in account: AccountID) throws -> [EndpointRow] {
+        let names = Set(endpoints.map(\.id))
+        let others = try self.endpoints(of: account).filter { $0.isEstablished && !names.contains($0.id) }
+        let doubtful = try reached(from: endpoints, among: others)
+        let sure = others.filter { $0.isFirst || $0.id == revoker || !doubtful.contains($0.id) }
+        let believed = try reached(from: sure, among: others)
+        return others.filter { !believed.contains($0.id) }
     }
 
     /// Those among some that verified vouchers and shared devices lead to, the first ones included.

@@ -116,6 +116,7 @@ extension AccountRelay {
                     system: record.systemID,
                     keyThumbprint: record.identityKey.jwkThumbprint,
                     isEstablished: others.isEmpty || others.contains { $0.isEstablished && $0.system == record.systemID },
+                    isFirst: others.isEmpty,
                     joining: joining,
                     login: hello.login
                 )

@@ -3,6 +3,14 @@
 
 import RelayProtocol
 
+/// What the operator revoked.
+package struct OperatorRevocation: Sendable {
+    /// None of what was revoked before.
+    package var revoked: [EndpointRow]
+    /// The endpoints that the revoked one let in and that are still there, and whether they are connected.
+    package var letIn: [(row: EndpointRow, isConnected: Bool)]
+}
+
 /// Endpoints that are removed for good.
 extension AccountRelay {
     /// What came of a revocation.
@@ -27,25 +35,46 @@ extension AccountRelay {
                 isKept: own.isEstablished || row.isEstablished,
                 loginsEnded: !hasLogins
             )
+            // Who leaves by itself was not taken over.
+            if own.id != row.id { try store.demote(after: [row], by: own.id, in: account) }
             return try Self.remove(row, revocation, store, now: now)
         } then: { (relay, removal: Removal?) in
             if let removal { relay.removed(removal) }
         }
     }
 
-    /// The relay's own word, without a signature: its operator revokes an endpoint.
-    /// - Parameter answer: told whether there was such an endpoint; one that is revoked already counts.
-    mutating func revoke(_ endpoint: EndpointID, answer: @escaping @Sendable (Result<Bool, any Error>) -> Void) {
+    /// The relay's own word, without a signature: its operator revokes an endpoint. Those that are established by its word alone are so no
+    /// more.
+    /// - Parameters:
+    ///   - withLetIn: whether the endpoints that it let in are revoked too, and those that these let in.
+    ///   - answer: told `nil` if there was no such endpoint; one that is revoked already counts.
+    mutating func revoke(
+        _ endpoint: EndpointID,
+        withLetIn: Bool,
+        answer: @escaping @Sendable (Result<OperatorRevocation?, any Error>) -> Void
+    ) {
         let (account, hasLogins) = (id, rules.hasLogins)
-        transact { store, now -> (Bool, Removal?) in
-            guard let row = try store.endpoint(endpoint, of: account) else {
-                return (try store.revocation(of: endpoint) != nil, nil)
+        transact { store, now -> (removals: [Removal], revoked: [EndpointRow], letIn: [EndpointRow])? in
+            let row = try store.endpoint(endpoint, of: account)
+            guard try row != nil || store.revocation(of: endpoint)?.account == account else { return nil }
+            let letIn = try store.letIn(by: endpoint, row, in: account)
+            let revoked = (row.map { [$0] } ?? []) + (withLetIn ? letIn : [])
+            try store.demote(after: revoked, by: nil, in: account)
+            let removals = try revoked.map { row in
+                let revocation = RevocationRow(of: row, statement: nil, time: now, isKept: true, loginsEnded: !hasLogins)
+                return try Self.remove(row, revocation, store, now: now)
             }
-            let revocation = RevocationRow(of: row, statement: nil, time: now, isKept: true, loginsEnded: !hasLogins)
-            return (true, try Self.remove(row, revocation, store, now: now))
+            let left = withLetIn ? [] : try letIn.compactMap { try store.endpoint($0.id, of: account) }
+            return (removals, revoked, left)
         } then: { relay, result in
-            if case .success((_, let removal?)) = result { relay.removed(removal) }
-            relay.perform(.call { answer(result.map(\.0)) })
+            let revocation = result.map { done in
+                done.map { done in
+                    for removal in done.removals { relay.removed(removal) }
+                    let letIn = done.letIn.map { (row: $0, isConnected: !relay.channels(of: $0.id).isEmpty) }
+                    return OperatorRevocation(revoked: done.revoked, letIn: letIn)
+                }
+            }
+            relay.perform(.call { answer(revocation) })
         }
     }
 
@@ -55,7 +84,6 @@ extension AccountRelay {
         _ store: any StoreTransaction,
         now: Int64
     ) throws -> Removal {
-        if let revoker = revocation.statement?.revoker, revoker != row.id { try store.demote(after: row, by: revoker) }
         try store.removeEndpoint(row.id, of: row.account)
         if revocation.isKept || !revocation.loginsEnded { try store.add(revocation) }
         return Removal(revocation: revocation, changes: try store.endCommands(of: row.id, in: row.account, now: now))

@@ -6,16 +6,17 @@ import Synchronization
 
 /// What the operator and the issuer ask about endpoints, whichever account they are of.
 extension RelayCore {
-    /// The operator revokes an endpoint.
-    /// - Returns: whether there was such an endpoint; one that is revoked already counts.
-    package func revoke(_ endpoint: EndpointID) async throws -> Bool {
-        let (account, isRevoked) = try await store.transact { store in
-            (try store.account(ofEndpoint: endpoint), try store.revocation(of: endpoint) != nil)
+    /// The operator revokes an endpoint. Those that are established by its word alone are so no more.
+    /// - Parameter withLetIn: whether the endpoints that it let in are revoked too, and those that these let in.
+    /// - Returns: `nil` if there was no such endpoint; one that is revoked already counts.
+    package func revoke(_ endpoint: EndpointID, withLetIn: Bool = false) async throws -> OperatorRevocation? {
+        let account = try await store.transact { store in
+            try store.account(ofEndpoint: endpoint) ?? store.revocation(of: endpoint)?.account
         }
-        guard let account else { return isRevoked }
+        guard let account else { return nil }
         return try await withCheckedThrowingContinuation { continuation in
             change(account) { relay in
-                relay.revoke(endpoint) { continuation.resume(with: $0) }
+                relay.revoke(endpoint, withLetIn: withLetIn) { continuation.resume(with: $0) }
             }
         }
     }

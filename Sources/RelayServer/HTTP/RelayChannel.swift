@@ -63,7 +63,7 @@ package struct RelayChannel: HTTPChannelHandler {
         logger: Logger
     ) throws {
         let pipeline = channel.pipeline.syncOperations
-        let reads = PreAuthenticationReads(among: unauthenticated)
+        let reads = PreAuthReadThrottle(among: unauthenticated)
         try pipeline.addHandler(reads)
         if let tls { try pipeline.addTLS(tls.current, on: channel) }
         let encoder = HTTPResponseEncoder()

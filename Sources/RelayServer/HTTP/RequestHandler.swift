@@ -19,11 +19,11 @@ final class RequestHandler: ChannelDuplexHandler {
     /// How long the other end may take to read the last answer. To close at once could destroy it, if something is still being sent.
     private static let closingTime = TimeAmount.seconds(2)
 
-    private let reads: PreAuthenticationReads
+    private let reads: PreAuthReadThrottle
     private let ticket: UnauthenticatedConnections.Ticket
     private var isLast = false
 
-    init(reads: PreAuthenticationReads, ticket: UnauthenticatedConnections.Ticket) {
+    init(reads: PreAuthReadThrottle, ticket: UnauthenticatedConnections.Ticket) {
         self.reads = reads
         self.ticket = ticket
     }

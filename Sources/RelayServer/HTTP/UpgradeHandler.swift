@@ -183,7 +183,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
                 self.upgrade(accept: accept, to: UpgradeDecision.tunnelSubprotocol, context: context) { context in
                     try context.pipeline.syncOperations.addHandlers(handlers)
                 }
-                context.channel.readsLarge(from: ReadSize.usual)
+                context.channel.readsTunnel()
                 try context.channel.syncOptions?.setOption(.autoRead, value: true)
             },
             refuse: { self.refuse($0, context: context) }

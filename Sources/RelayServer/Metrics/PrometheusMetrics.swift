@@ -4,8 +4,8 @@
 package import CoreMetrics
 import Synchronization
 
-/// Keeps what is measured in memory and shows it as Prometheus text (exposition format 0.0.4). Labels and their values
-/// are this process's own few words, never a peer's, so that their number is bounded.
+/// Keeps metrics in memory and prints them as Prometheus text (exposition format 0.0.4). Labels and their values are
+/// constants of this process and never a peer's text, so their number is bounded.
 package final class PrometheusMetrics: MetricsFactory {
     struct Key: Hashable, Comparable {
         var name: String
@@ -17,7 +17,7 @@ package final class PrometheusMetrics: MetricsFactory {
 
     package init() {}
 
-    /// All metrics, in the order of their names.
+    /// All metrics, sorted by name.
     package var text: String {
         let cells = cells.withLock { $0 }
         var lines: [String] = []
@@ -53,7 +53,7 @@ package final class PrometheusMetrics: MetricsFactory {
     package func destroyRecorder(_ handler: any RecorderHandler) { forget(handler) }
     package func destroyTimer(_ handler: any TimerHandler) { forget(handler) }
 
-    /// One place for each name and labels; whoever asks for it with another meaning shares it with the first meaning.
+    /// The cell of a name and its labels. The first caller determines its kind.
     private func cell(_ kind: Cell.Kind, _ label: String, _ dimensions: [(String, String)]) -> Cell {
         let labels = dimensions.sorted { $0.0 < $1.0 }.map { "\(Self.name($0.0))=\"\(Self.escape($0.1))\"" }.joined(separator: ",")
         let key = Key(name: Self.name(label), labels: labels)
@@ -88,7 +88,7 @@ package final class PrometheusMetrics: MetricsFactory {
     }
 }
 
-/// A number that is counted or set, or the sum and count of many.
+/// The value of a counter or gauge, or the sum and count of a timer or recorder.
 final class Cell: CounterHandler, FloatingPointCounterHandler, MeterHandler, RecorderHandler, TimerHandler {
     enum Kind: String {
         case counter, gauge, summary

@@ -3,7 +3,7 @@
 
 package import CoreMetrics
 
-/// What the transport counts.
+/// The metrics of the transport.
 package struct TransportMetrics: Sendable {
     private let factory: any MetricsFactory
     private let channels: Meter
@@ -22,25 +22,25 @@ package struct TransportMetrics: Sendable {
         channels.set(0)
     }
 
-    /// An endpoint is in.
+    /// Counts a welcomed endpoint.
     func welcomed() { channels.increment() }
-    /// An endpoint that was in is gone.
+    /// Counts the end of a welcomed endpoint's channel.
     func left() { channels.decrement() }
     func receivedMessage() { received.increment() }
     func sentMessage() { sent.increment() }
-    /// A channel is not read for a while, since too much of its account waits for the store.
+    /// Counts a pause of reading from a channel because its account has too many pending store operations.
     func held() { heldCount.increment() }
-    /// A connection of an address that has too many.
+    /// Counts a connection that was refused because its address has too many.
     func turnedAway() { turnedAwayCount.increment() }
 
-    /// - Parameter code: one of this relay's own codes.
+    /// - Parameter code: A code that this relay defines.
     func rejected(code: String) {
         Counter(label: "relay_hellos_rejected_total", dimensions: [("code", code)], factory: factory).increment()
     }
     func refusedUpgrade(status: Int) {
         Counter(label: "relay_upgrades_refused_total", dimensions: [("status", String(status))], factory: factory).increment()
     }
-    /// - Parameter code: a close code that this side chose.
+    /// - Parameter code: A close code that this side chose.
     func closed(code: UInt16) {
         Counter(label: "relay_control_closed_total", dimensions: [("code", String(code))], factory: factory).increment()
     }

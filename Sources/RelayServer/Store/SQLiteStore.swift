@@ -27,8 +27,12 @@ package final class SQLiteStore: RelayStore {
 
     /// Opens the database in a directory, and makes both if they are not there. Only one store can have a directory open.
     package convenience init(directory: String) throws(StoreError) {
-        let lock = try StoreLock(directory: directory)
-        let path = directory + "/relay.sqlite"
+        try self.init(holding: try StoreLock(directory: directory))
+    }
+
+    /// Opens the database in the directory of a lock, which the store gives back when it is closed.
+    package convenience init(holding lock: StoreLock) throws(StoreError) {
+        let path = lock.directory + "/relay.sqlite"
         try StoreLock.makeFile(path)
         var configuration = Configuration()
         configuration.journalMode = .wal
@@ -154,12 +158,9 @@ package final class SQLiteStore: RelayStore {
             guard database.isInsideTransaction else { throw Self.unavailable(failure) }
             let isSpoilt = failure != nil && database.totalChangesCount != before
             if isSpoilt, !inSavepoints { throw HalfWritten() }
-            if !isSpoilt { cache?.workSucceeded() }
+            if failure == nil { cache?.workSucceeded() } else if isSpoilt { cache?.workUndone() } else { cache?.workFailed() }
             guard inSavepoints else { continue }
-            if isSpoilt {
-                cache?.workUndone()
-                try database.execute(sql: "ROLLBACK TO work")
-            }
+            if isSpoilt { try database.execute(sql: "ROLLBACK TO work") }
             try database.cachedStatement(sql: "RELEASE work").execute()
         }
     }

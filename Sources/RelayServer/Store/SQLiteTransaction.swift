@@ -47,7 +47,7 @@ struct SQLiteTransaction: StoreTransaction {
 
     private static let endpointColumns = """
         id, account, version, record, has_hosted, departure, departed, system, thumbprint, established, joined, inviter, address, issuer,
-            session
+            session, first
         """
 
     private func endpoint(_ row: Row) throws -> EndpointRow {
@@ -65,6 +65,7 @@ struct SQLiteTransaction: StoreTransaction {
             system: SystemID(digest: try Self.digest(row, 7)),
             keyThumbprint: row[8],
             isEstablished: row[9],
+            isFirst: row[15],
             joining: Joining(
                 time: Milliseconds(clamping: row[10]),
                 invitedBy: try row.hasNull(atIndex: 11) ? nil : Self.endpointID(row, 11),
@@ -143,7 +144,7 @@ struct SQLiteTransaction: StoreTransaction {
     func put(_ endpoint: EndpointRow) throws {
         try run(
             """
-            INSERT INTO endpoints (\(Self.endpointColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO endpoints (\(Self.endpointColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET version = excluded.version, record = excluded.record,
                 has_hosted = excluded.has_hosted, departure = excluded.departure, departed = excluded.departed,
                 system = excluded.system, established = excluded.established, issuer = excluded.issuer, session = excluded.session
@@ -154,6 +155,7 @@ struct SQLiteTransaction: StoreTransaction {
                 endpoint.hasHosted, endpoint.departure?.reason.rawValue, endpoint.departure?.time,
                 Data(endpoint.system.digest.bytes), endpoint.keyThumbprint, endpoint.isEstablished, endpoint.joining.time.count,
                 endpoint.joining.invitedBy?.data, endpoint.joining.address, endpoint.login?.issuer, endpoint.login?.session,
+                endpoint.isFirst,
             ]
         )
         guard database.changesCount == 1 else { throw RowError.ofOtherAccount }

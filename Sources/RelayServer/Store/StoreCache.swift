@@ -56,6 +56,9 @@ final class StoreCache {
 
     func workSucceeded() { use.workSucceeded() }
 
+    /// A transaction has failed before it wrote anything.
+    func workFailed() { use.workUndone() }
+
     /// What one transaction has written is undone.
     func workUndone() {
         forgetAll()

@@ -11,6 +11,7 @@ import Musl
 
 /// Holds a store's directory, so that no two relays work on one database. The kernel gives it back when the process ends.
 package final class StoreLock: Sendable {
+    package let directory: String
     private let descriptor: Int32
 
     /// Makes the directory, for this user alone, if it is not there.
@@ -23,6 +24,7 @@ package final class StoreLock: Sendable {
             close(descriptor)
             throw .inUse(directory)
         }
+        self.directory = directory
         self.descriptor = descriptor
     }
 

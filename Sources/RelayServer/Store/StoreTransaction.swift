@@ -19,8 +19,10 @@ package struct EndpointRow: Hashable, Sendable {
     /// The JWK thumbprint of the identity key, by which an issuer knows the endpoint.
     package var keyThumbprint: String
     /// Whether it may revoke others and invite: it was the account's first endpoint, is part of the device of an established one, or was
-    /// vouched for by one. It stays so when that one is revoked.
+    /// vouched for by one.
     package var isEstablished: Bool
+    /// Whether it was the account's first endpoint, which is established by the word of no other one.
+    package var isFirst: Bool
     /// How it came into the account.
     package var joining: Joining
     /// The login of the token that it last said hello with, if that names one.
@@ -47,6 +49,7 @@ package struct EndpointRow: Hashable, Sendable {
         system: SystemID,
         keyThumbprint: String,
         isEstablished: Bool = false,
+        isFirst: Bool = false,
         joining: Joining,
         login: Login? = nil
     ) {
@@ -59,6 +62,7 @@ package struct EndpointRow: Hashable, Sendable {
         self.system = system
         self.keyThumbprint = keyThumbprint
         self.isEstablished = isEstablished
+        self.isFirst = isFirst
         self.joining = joining
         self.login = login
     }

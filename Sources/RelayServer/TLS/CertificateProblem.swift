@@ -11,7 +11,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What endpoints will object to in a certificate. The relay serves it all the same: it may be renewed while the relay runs.
+/// Why endpoints will reject a certificate. The relay serves it nevertheless, because it may be renewed while the relay runs.
 enum CertificateProblem: Hashable, Sendable, CustomStringConvertible {
     case expired(Date)
     case notYetValid(Date)
@@ -27,14 +27,14 @@ enum CertificateProblem: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// - Parameter file: the chain, in PEM.
+    /// - Parameter file: The PEM file of the chain.
     static func found(inFile file: String, for origins: [WebOrigin], at now: Date = Date()) -> [CertificateProblem] {
         FileManager.default.contents(atPath: file).map { found(in: String(decoding: $0, as: UTF8.self), for: origins, at: now) } ?? []
     }
 
     /// - Parameters:
-    ///   - pem: the chain, the relay's own certificate first.
-    ///   - origins: the relay's public URLs.
+    ///   - pem: The chain, the relay's own certificate first.
+    ///   - origins: The relay's public URLs.
     static func found(in pem: String, for origins: [WebOrigin], at now: Date) -> [CertificateProblem] {
         guard let first = try? PEMDocument.parseMultiple(pemString: pem).first, let certificate = try? Certificate(pemDocument: first)
         else {
@@ -63,7 +63,7 @@ enum CertificateProblem: Hashable, Sendable, CustomStringConvertible {
 
     /// An asterisk stands for the first label (RFC 6125 §6.4.3).
     private static func matches(_ name: String, _ host: String) -> Bool {
-        // An IPv6 address may be written in several ways.
+        // An IPv6 address has several spellings.
         let host = (try? SocketAddress(ipAddress: host, port: 0))?.ipAddress ?? host
         if name.utf8.elementsEqual(host.utf8) { return true }
         let dot = UInt8(ascii: ".")

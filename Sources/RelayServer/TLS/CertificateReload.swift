@@ -4,7 +4,7 @@
 import ServiceLifecycle
 import UnixSignals
 
-/// Reads the certificate files again at SIGHUP, which is what renewal programs send.
+/// Reloads the certificate files on SIGHUP, which certificate renewal tools send.
 struct CertificateReload: Service {
     let reload: @Sendable () -> Void
 

@@ -30,7 +30,7 @@ package struct RelayKey: Sendable {
 
     package static let fileName = "relay.key"
 
-    /// Reads `relay.key` (PKCS #8 in PEM) from the data directory. At the first start both are made, for their owner alone.
+    /// Reads `relay.key` (PKCS #8 in PEM) from the data directory. The first start creates both, with access for the owner only.
     package static func load(in directory: String) throws(RelayKeyError) -> RelayKey {
         try makeDirectory(directory)
         let path = directory + "/" + fileName
@@ -52,7 +52,7 @@ package struct RelayKey: Sendable {
     }
 
     private static func read(_ path: String) throws(RelayKeyError) -> RelayKey {
-        // Not by `stat`: which module that is depends on how much of the module is compiled at once.
+        // `stat` is not used: the module of this name depends on which files are compiled together.
         let attributes = try? FileManager.default.attributesOfItem(atPath: path)
         guard let mode = attributes?[.posixPermissions] as? Int, let data = FileManager.default.contents(atPath: path) else {
             throw RelayKeyError(path: path, problem: .notReadable)
@@ -64,7 +64,8 @@ package struct RelayKey: Sendable {
         return RelayKey(key)
     }
 
-    /// Under another name first: whoever finds the file finds all of it, and of two that make it at once one's counts.
+    /// Writes a temporary file and links it to the final name, so that the file is always complete, and of two concurrent
+    /// starts one creates the key.
     private static func make(_ path: String) throws(RelayKeyError) {
         let draft = "\(path).\(getpid()).\(UInt32.random(in: .min ... .max))"
         let file = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
@@ -79,7 +80,7 @@ package struct RelayKey: Sendable {
     }
 }
 
-/// Why there is no relay key. Says what to do.
+/// Why there is no relay key. The description contains advice.
 package struct RelayKeyError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Problem: Hashable, Sendable {
         case directoryNotWritable, notReadable, readableByOthers, notAKey

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-// `NIOSSLHandler` keeps two buffers for as long as its connection lives: 32 KiB for what it decrypts, 16 KiB for what it
-// encrypts. Only what was touched of them is resident; all of this keeps that small.
+// `NIOSSLHandler` keeps two buffers for the life of its connection: 32 KiB for decryption and 16 KiB for encryption.
+// Only touched pages are resident. This file keeps their number small.
 
 @_spi(CustomByteBufferAllocator) import NIOCore
 import NIOSSL
@@ -16,20 +16,32 @@ import Darwin
 #endif
 
 extension ChannelPipeline.SynchronousOperations {
-    /// Adds TLS, whose buffers begin where a page of memory does: the little that is nearly always in them lies in one page then, not in two.
+    /// Adds TLS with page-aligned buffers: the few bytes that they usually hold then lie in one page instead of two.
     func addTLS(_ context: NIOSSLContext, on channel: any Channel) throws {
         let options = channel.syncOptions
         let usual = channel.allocator
         try options?.setOption(.allocator, value: .pageAligned)
-        // The handler takes the allocator with it; nobody else needs it.
+        // The handler keeps the allocator that it finds when it is added.
         defer { try? options?.setOption(.allocator, value: usual) }
         try addHandlers([NIOSSLServerHandler(context: context), PlaintextHandler()])
     }
 }
 
 extension ByteBufferAllocator {
-    /// Lets large buffers begin with a page.
-    fileprivate static let pageAligned = ByteBufferAllocator(
+    /// Stands in for an initializer of NIO that is not part of its stable interface. A NIO without that one uses this, and buffers begin
+    /// anywhere (31 KiB for an idle connection, not 27).
+    @_disfavoredOverload
+    private init(
+        allocate: @convention(c) (Int) -> UnsafeMutableRawPointer?,
+        reallocate: @convention(c) (UnsafeMutableRawPointer?, Int, Int) -> UnsafeMutableRawPointer?,
+        deallocate: @convention(c) (UnsafeMutableRawPointer) -> Void,
+        copy: @convention(c) (UnsafeMutableRawPointer, UnsafeRawPointer, Int) -> Void
+    ) {
+        self.init()
+    }
+
+    /// Aligns buffers of 16 KiB and more to pages.
+    static let pageAligned = ByteBufferAllocator(
         allocate: { size in
             guard size >= 16 << 10 else { return malloc(size) }
             var memory: UnsafeMutableRawPointer?
@@ -41,8 +53,8 @@ extension ByteBufferAllocator {
     )
 }
 
-/// Hands on a copy of what was decrypted, as large as that is. While somebody still holds a part of the last read, the next one
-/// would copy the whole buffer and so touch all of it.
+/// Forwards a copy of the decrypted bytes with its exact size. If a reader kept a slice of the decryption buffer, the
+/// next read would copy the whole buffer and touch all its pages.
 final class PlaintextHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -53,8 +65,8 @@ final class PlaintextHandler: ChannelInboundHandler {
     }
 }
 
-/// Lets what is written leave in small pieces, each of which takes the same place in the buffer. For control channels, which wait
-/// nearly all the time.
+/// Splits writes into small pieces that reuse the same part of the encryption buffer. For control channels, which are
+/// idle most of the time.
 final class SmallWritesHandler: ChannelOutboundHandler {
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer

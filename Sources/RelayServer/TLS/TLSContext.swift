@@ -14,12 +14,12 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The certificate that new connections are served with.
+/// The TLS context with the certificate for new connections.
 package final class TLSContext: Sendable {
     package enum Source: Sendable {
-        /// PEM files: the chain, and its key.
+        /// PEM files with the chain and its key.
         case files(certificate: String, key: String)
-        /// A certificate made over the relay's own key, which is pinned, so that names and dates do not matter.
+        /// A self-signed certificate over the relay's own key. Endpoints pin the key, so names and dates do not matter.
         case ownKey(RelayKey)
     }
 
@@ -33,7 +33,7 @@ package final class TLSContext: Sendable {
 
     package var current: NIOSSLContext { context.withLock { $0 } }
 
-    /// Reads the files again. On an error everything stays as it was.
+    /// Reloads the files. An error leaves the current certificate in place.
     package func reload() throws(TLSError) {
         let new = try Self.make(source)
         context.withLock { $0 = new }
@@ -100,7 +100,7 @@ package final class TLSContext: Sendable {
     }
 }
 
-/// Why there is no certificate. Says what to do.
+/// Why there is no certificate. The description contains advice.
 package struct TLSError: Error, Hashable, Sendable, CustomStringConvertible {
     enum Problem: Hashable {
         case notReadable(String)
@@ -109,7 +109,7 @@ package struct TLSError: Error, Hashable, Sendable, CustomStringConvertible {
         case notAPair(certificate: String, key: String)
         case ownKey
 
-        /// What is wrong with files that were not taken.
+        /// The problem of files that could not be loaded.
         static func found(in certificate: String, _ key: String) -> Problem {
             for path in [certificate, key] where !FileManager.default.isReadableFile(atPath: path) { return .notReadable(path) }
             guard let chain = try? NIOSSLCertificate.fromPEMFile(certificate), !chain.isEmpty else { return .noCertificate(certificate) }

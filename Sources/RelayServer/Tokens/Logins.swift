@@ -4,7 +4,7 @@
 package import RelayProtocol
 import Synchronization
 
-/// One sign-in of one client, which all the tokens it leads to have in common.
+/// A login of a client. All tokens that result from it share the login.
 package struct Login: Hashable, Sendable {
     /// The key of the trusted issuer.
     package var issuer: String
@@ -16,7 +16,7 @@ package struct Login: Hashable, Sendable {
     }
 }
 
-/// The logins that were withdrawn, and the channels that live by others.
+/// The withdrawn logins, and the channels that depend on other logins.
 package final class Logins: Sendable {
     private struct State {
         var withdrawn = WithdrawnLogins()
@@ -29,7 +29,7 @@ package final class Logins: Sendable {
 
     package func isWithdrawn(_ login: Login) -> Bool { state.withLock { $0.withdrawn.contains(login) } }
 
-    /// - Parameter until: when the last of its tokens ends.
+    /// - Parameter until: When the last of its tokens expires.
     package func withdraw(_ login: Login, until: Milliseconds, now: Milliseconds) {
         let followers = state.withLock { state in
             state.withdrawn.insert(login, until: until, now: now)
@@ -38,10 +38,10 @@ package final class Logins: Sendable {
         for follower in followers.values { follower.withdrawn() }
     }
 
-    /// Calls back once when a login is withdrawn; at once if it was before.
+    /// Calls back once when a login is withdrawn; at once if it is already.
     package func follow(_ login: Login, withdrawn: @escaping @Sendable () -> Void) -> LoginFollower {
         let follower = LoginFollower(login: login, logins: self, withdrawn: withdrawn)
-        // Under one lock with the withdrawal: none falls between the look and the entry.
+        // The same lock as in `withdraw`, so that no withdrawal falls between the check and the registration.
         let isTooLate = state.withLock { state in
             if state.withdrawn.contains(login) { return true }
             state.followers[login, default: [:]][ObjectIdentifier(follower)] = follower
@@ -51,7 +51,7 @@ package final class Logins: Sendable {
         return follower
     }
 
-    /// How many follow a login.
+    /// The number of followers of all logins.
     package var followerCount: Int { state.withLock { $0.followers.values.reduce(0) { $0 + $1.count } } }
 
     fileprivate func remove(_ follower: LoginFollower) {
@@ -62,7 +62,7 @@ package final class Logins: Sendable {
     }
 }
 
-/// Somebody who wants to hear of a login's withdrawal, until `cancel`.
+/// A registration for the withdrawal of a login, until `cancel`.
 package final class LoginFollower: Sendable {
     fileprivate let login: Login
     private let logins: Logins

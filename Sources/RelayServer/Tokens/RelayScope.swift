@@ -3,15 +3,15 @@
 
 package import RelayProtocol
 
-/// What an access token can allow at the relay.
+/// A scope of an access token at the relay.
 package enum RelayScope: String, CaseIterable, Hashable, Sendable {
-    /// To see the account's endpoints.
+    /// Permits reading the account's endpoints.
     case deviceRead = "relay.device.read"
-    /// To be one of the account's endpoints, and to say which others are.
+    /// Permits being an endpoint of the account, and approving or revoking others.
     case deviceRegister = "relay.device.register"
-    /// To send and take commands, and to open tunnels.
+    /// Permits sending and receiving commands, and opening tunnels.
     case command = "relay.command"
-    /// To be woken.
+    /// Permits wakes.
     case push = "relay.push"
 }
 

@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// The claims of an access token, each of whatever kind its issuer made it.
+/// The claims of an access token. Issuers use different types for the same claim.
 struct TokenClaims: Decodable {
     private let claims: [String: Claim]
 
@@ -11,7 +11,7 @@ struct TokenClaims: Decodable {
         case text(String)
         case texts([String])
         case time(NumericDate)
-        /// Only the texts among them; `nil` stands for anything else, into which nobody looks.
+        /// The text members of an object; `nil` for members of another type, which are not decoded.
         case members([String: String?])
         case other
 
@@ -44,7 +44,7 @@ struct TokenClaims: Decodable {
         if case .text(let text) = claims[name] { text } else { nil }
     }
 
-    /// A list, or a single text as a list of one.
+    /// A list of texts. A single text counts as a list of one.
     func texts(_ name: String) -> [String]? {
         switch claims[name] {
         case .text(let text): [text]
@@ -53,7 +53,7 @@ struct TokenClaims: Decodable {
         }
     }
 
-    /// `nil` if there is no such claim; throws if it is there and no time.
+    /// A time; `nil` if the claim is missing. Throws if it has another type.
     func time(_ name: String) throws(TokenError) -> Milliseconds? {
         switch claims[name] {
         case nil: nil

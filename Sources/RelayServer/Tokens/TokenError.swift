@@ -3,9 +3,9 @@
 
 package import RelayProtocol
 
-/// Why a token is not taken. Holds nothing of the token.
+/// Why a token is rejected. It contains nothing from the token.
 package enum TokenError: Error, Hashable, Sendable, CaseIterable {
-    /// Not three parts of JSON, or larger than any token should be.
+    /// The token does not consist of three JSON parts, or is too large.
     case malformed
     case algorithm
     case type
@@ -13,16 +13,16 @@ package enum TokenError: Error, Hashable, Sendable, CaseIterable {
     /// The issuer has no such key.
     case unknownKey
     case signature
-    /// A claim that must be there is missing or of another kind.
+    /// A required claim is missing or has the wrong type.
     case claims
     case expired
     case notYetValid
-    /// The login it comes from was withdrawn.
+    /// Its login was withdrawn.
     case withdrawn
     case audience
     case client
     case boundToOtherKey
-    /// Bound to something that is no key of this endpoint, such as a client certificate.
+    /// The token is bound to something other than a key of this endpoint, such as a client certificate.
     case unknownBinding
     case issuerUnavailable
 
@@ -40,7 +40,7 @@ package enum TokenError: Error, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// For people.
+    /// The message for users.
     package var message: String {
         switch self {
         case .malformed: "The token is no signed JSON Web Token."
@@ -61,7 +61,7 @@ package enum TokenError: Error, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// The relay's word to an endpoint whose token this was.
+    /// The relay's rejection of an endpoint with this token.
     package var rejected: RelayMessage.Rejected {
         RelayMessage.Rejected(
             code: code,

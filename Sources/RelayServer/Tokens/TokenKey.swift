@@ -11,7 +11,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The algorithms a token may be signed with: all of them asymmetric, so that no key an issuer publishes can sign.
+/// The permitted signature algorithms of tokens. All are asymmetric, so that a published key cannot be used to sign.
 enum TokenAlgorithm: String, Sendable, CaseIterable {
     case es256 = "ES256"
     case es384 = "ES384"
@@ -20,10 +20,10 @@ enum TokenAlgorithm: String, Sendable, CaseIterable {
     case rs256 = "RS256"
 }
 
-/// A public key of an issuer, ready to check signatures.
+/// A public key of an issuer that verifies signatures.
 struct TokenKey: Sendable {
     let id: String?
-    /// The one algorithm the issuer uses it with, if it says so.
+    /// The only algorithm of the key, if the issuer names one.
     private let algorithm: String?
     private let key: Key
 
@@ -34,7 +34,7 @@ struct TokenKey: Sendable {
         case rsa(_RSA.Signing.PublicKey)
     }
 
-    /// `nil` if the key is of a kind we do not use, is not for signatures, or is none.
+    /// `nil` if the key has an unsupported type, is not for signatures, or is invalid.
     init?(_ jwk: JSONWebKey) {
         guard jwk.use == nil || jwk.use == "sig", let key = TokenKey.key(jwk) else { return nil }
         self.id = jwk.kid
@@ -58,7 +58,7 @@ struct TokenKey: Sendable {
             guard let x = bytes(jwk.x, upTo: 32) else { return nil }
             return (try? Curve25519.Signing.PublicKey(rawRepresentation: x)).map(Key.ed25519)
         case ("RSA", _):
-            // 2048 to 8192 bits: less is broken, more is a way to keep us busy.
+            // 2048 to 8192 bits: shorter keys are broken, and longer keys cost too much time to verify.
             guard let n = bytes(jwk.n, upTo: 1_024), let e = bytes(jwk.e, upTo: 4), (256...1_024).contains(n.count) else { return nil }
             return (try? _RSA.Signing.PublicKey(n: n, e: e)).map(Key.rsa)
         default: return nil

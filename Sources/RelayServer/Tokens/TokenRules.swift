@@ -3,20 +3,20 @@
 
 package import RelayProtocol
 
-/// What a valid access token says.
+/// The content of a valid access token.
 package struct VerifiedToken: Hashable, Sendable {
     package var identity: Identity
-    /// Whether an identity seen for the first time makes an account.
+    /// Whether an unknown identity creates an account.
     package var mayMakeAccount: Bool
     package var expires: Milliseconds
     package var scopes: Set<String>
-    /// What it allows at the relay.
+    /// What the token permits at the relay.
     package var allowed: Set<RelayScope>
-    /// The client it was issued to, if it says.
+    /// The client that the token was issued to, if the token names it.
     package var client: String?
-    /// The login it comes from, if it says: what the issuer names when it withdraws one.
+    /// The login of the token, if the token names it. An issuer withdraws a login by this value.
     package var session: String?
-    /// The endpoint whose invitation the login began with, if the issuer says so.
+    /// The endpoint whose invitation started the login, if the issuer names it.
     package var inviter: EndpointID?
 
     package init(
@@ -42,9 +42,9 @@ package struct VerifiedToken: Hashable, Sendable {
     package var login: Login? { session.map { Login(issuer: identity.issuer, session: $0) } }
 }
 
-/// What the relay asks of an access token, apart from its signature.
+/// The relay's requirements on an access token, apart from its signature.
 struct TokenRules {
-    /// How far the clocks of issuer and relay may be apart.
+    /// The permitted clock difference between issuer and relay, in milliseconds.
     static let leeway: Int64 = 60_000
     static let maximumSubjectBytes = 255
 
@@ -93,11 +93,11 @@ struct TokenRules {
             allowed: issuer.needsScopes ? Set(scopes.compactMap(RelayScope.init(rawValue:))) : Set(RelayScope.allCases),
             client: client,
             session: claims.text("sid"),
-            // Only shown to people, so that what is no id is as good as nothing.
+            // The inviter is only shown to users, so an invalid id is treated as missing.
             inviter: issuer.namesInviters ? claims.text("invited_by").flatMap { try? EndpointID(parsing: $0) } : nil
         )
     }
 
-    /// Texts of ASCII that Swift finds equal have the same bytes; others need not.
+    /// Equality of Swift strings is equality of bytes only for ASCII.
     private static func isASCII(_ text: String) -> Bool { text.utf8.allSatisfy { (0x20...0x7E).contains($0) } }
 }

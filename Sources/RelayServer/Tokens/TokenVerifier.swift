@@ -4,17 +4,17 @@
 package import Logging
 package import RelayProtocol
 
-/// Checks access tokens of the issuers the relay trusts.
+/// Verifies access tokens of the issuers that the relay trusts.
 package actor TokenVerifier {
     private let rules: [String: TokenRules]
     private let now: @Sendable () -> Milliseconds
     private let logger: Logger
     private var caches: [String: KeyCache] = [:]
     private let logins = Logins()
-    /// The request to an issuer that is under way: all tokens of the issuer wait for the one.
+    /// The running request of each issuer. All tokens of the issuer wait for it.
     private var requests: [String: Task<Void, Never>] = [:]
 
-    /// - Parameter now: the relay's clock.
+    /// - Parameter now: The relay's clock.
     package init(issuers: [TrustedIssuer], now: @escaping @Sendable () -> Milliseconds, logger: Logger) {
         var rules: [String: TokenRules] = [:]
         for issuer in issuers {
@@ -25,7 +25,7 @@ package actor TokenVerifier {
         self.logger = logger
     }
 
-    /// - Parameter key: the identity key of the endpoint that shows the token, which a bound token must be bound to.
+    /// - Parameter key: The identity key of the endpoint that presents the token. A bound token must be bound to this key.
     package nonisolated func verify(_ token: Secret<String>, key: SigningPublicKey) async throws(TokenError) -> VerifiedToken {
         let parsed: SignedJSON
         let claims: TokenClaims
@@ -36,7 +36,7 @@ package actor TokenVerifier {
             throw .malformed
         }
         guard let algorithm = TokenAlgorithm(rawValue: parsed.header.alg) else { throw .algorithm }
-        // Not yet to be believed: it only says whose keys to try.
+        // The claim is not verified yet; it only selects the issuer whose keys are tried.
         guard let issuer = claims.text("iss"), let rules = rules[issuer] else { throw .unknownIssuer }
         try rules.checkType(parsed.header)
         let keys = try await keys(of: rules.issuer, id: parsed.header.kid, algorithm: algorithm)
@@ -46,16 +46,16 @@ package actor TokenVerifier {
         return verified
     }
 
-    /// Takes no more tokens of a login, and tells those who live by it.
+    /// Rejects all tokens of a login from now on, and notifies the channels that depend on it.
     /// - Parameters:
-    ///   - issuer: the key of the trusted issuer.
-    ///   - until: when the last of its tokens ends.
+    ///   - issuer: The key of the trusted issuer.
+    ///   - until: When the last of its tokens expires.
     package nonisolated func withdraw(session: String, of issuer: String, until: Milliseconds) {
         logins.withdraw(Login(issuer: issuer, session: session), until: until, now: now())
     }
 
     private func keys(of issuer: TrustedIssuer, id: String?, algorithm: TokenAlgorithm) async throws(TokenError) -> [TokenKey] {
-        // A request that was already under way may have been answered before the issuer had the key: a second one is ours.
+        // A request that is already running may have been answered before the issuer had the key. A second request then finds it.
         for _ in 0..<3 {
             switch caches[issuer.key, default: KeyCache()].answer(id: id, algorithm: algorithm, now: now()) {
             case .found(let keys): return keys
@@ -92,7 +92,7 @@ package actor TokenVerifier {
             logger.debug("read the keys of an issuer", metadata: ["issuer": "\(issuer.key)", "keys": "\(fetched.keys.keys.count)"])
         case .failure(let error):
             caches[issuer.key, default: KeyCache()].failed(at: now())
-            // Only the kind: an error's text may quote what was received.
+            // Only the error's type is logged: its text may quote the response.
             logger.warning("cannot read the keys of an issuer", metadata: ["issuer": "\(issuer.key)", "error": "\(type(of: error))"])
         }
     }

@@ -3,28 +3,28 @@
 
 package import RelayProtocol
 
-/// An issuer whose access tokens the relay takes, and what it asks of them.
+/// An issuer whose access tokens the relay accepts, and the requirements on them.
 package struct TrustedIssuer: Sendable {
-    /// Under what its identities are kept: its URL, or `embedded` for the issuer in this process.
+    /// The key under which its identities are stored: its URL, or `embedded` for the issuer in this process.
     package var key: String
-    /// What `iss` may be, exactly. More than one only where one issuer is known under several addresses.
+    /// The exact values of `iss`. There is more than one only if an issuer has several addresses.
     package var urls: Set<String>
     package var audience: AudienceRule
     package var keys: JWKSource
-    /// The claim with the scopes: one text with spaces between, or a list.
+    /// The name of the claim with the scopes: one text separated by spaces, or a list.
     package var scopesClaim = "scope"
-    /// Whether a token allows what its scopes name. Without, each of the issuer's tokens allows everything: some providers know no scopes
-    /// of ours.
+    /// Whether the scopes of a token limit what it permits. Otherwise every token of the issuer permits everything, because
+    /// some providers cannot define the relay's scopes.
     package var needsScopes = true
-    /// Whether `invited_by` in its tokens is believed: the endpoint whose invitation a login began with.
+    /// Whether the claim `invited_by` is trusted: the endpoint whose invitation started the login.
     package var namesInviters = false
-    /// The claim that names the account's owner.
+    /// The name of the claim that identifies the account's owner.
     package var accountClaim = "sub"
-    /// Whether an identity seen for the first time makes an account.
+    /// Whether an unknown identity creates an account.
     package var autoProvision = true
-    /// The clients whose tokens are taken; `nil` for all.
+    /// The clients whose tokens are accepted; `nil` for all.
     package var allowedClients: Set<String>?
-    /// Whether `typ` must say that the token is an access token (RFC 9068). Some providers leave it out.
+    /// Whether `typ` must name an access token (RFC 9068). Some providers omit it.
     package var typeCheck = TypeCheck.strict
 
     package init(key: String, urls: Set<String>, audience: AudienceRule, keys: @escaping JWKSource) {
@@ -35,30 +35,30 @@ package struct TrustedIssuer: Sendable {
     }
 
     package enum TypeCheck: Sendable {
-        /// `at+jwt`.
+        /// Only `at+jwt`.
         case strict
-        /// Also `JWT`, and none.
+        /// Also `JWT`, or no value.
         case relaxed
     }
 
-    /// For whom a token must be.
+    /// The required audience of a token.
     package enum AudienceRule: Hashable, Sendable {
-        /// For this one and no other.
+        /// Exactly this audience.
         case exactly(String)
-        /// For at least one of these.
+        /// At least one of these audiences.
         case anyOf(Set<String>)
-        /// With this scope, in the scopes or in the audience: some providers write it there.
+        /// This scope, in the scopes or in the audience: some providers write it there.
         case scope(String)
     }
 }
 
-/// Where an issuer's keys come from. It answers or throws in bounded time.
+/// Fetches an issuer's keys. It returns or throws in bounded time.
 package typealias JWKSource = @Sendable () async throws -> FetchedKeys
 
-/// An issuer's keys, as they were just read.
+/// An issuer's keys as fetched.
 package struct FetchedKeys: Sendable {
     package var keys: JSONWebKeySet
-    /// How long the issuer says they may be kept; `nil` if it says nothing.
+    /// How long the issuer permits caching; `nil` if it does not say.
     package var freshFor: Milliseconds?
 
     package init(_ keys: JSONWebKeySet, freshFor: Milliseconds? = nil) {

@@ -10,16 +10,16 @@ package final class TunnelConnection: Sendable {
     private let handler: NIOLoopBound<TunnelHandler>
     private let channel: any Channel
     /// Nothing but the tunnel's bytes is on the socket.
-    private let isPlain: Bool
-    #if os(Linux)
-    private let splice = Mutex<(meeting: SpliceMeeting, side: Int)?>(nil)
-    #endif
+    let isPlain: Bool
+    private let dataPath: any TunnelDataPath
+    private let transfer = Mutex<(any TunnelTransfer, side: Int)?>(nil)
 
     /// Called on the event loop.
     init(handler: TunnelHandler, channel: any Channel) {
         self.handler = NIOLoopBound(handler, eventLoop: channel.eventLoop)
         self.channel = channel
         isPlain = handler.isPlain
+        dataPath = handler.dataPath
     }
 
     var eventLoop: any EventLoop { channel.eventLoop }
@@ -27,11 +27,9 @@ package final class TunnelConnection: Sendable {
     /// Lets two connections' bytes over to each other; again when one of them came anew before any passed.
     static func pair(_ one: TunnelConnection, _ other: TunnelConnection, generation: Int, metrics: TunnelMetrics) {
         let (forth, back) = (TunnelPipe(from: one, to: other), TunnelPipe(from: other, to: one))
-        #if os(Linux)
-        let meeting = one.isPlain && other.isPlain ? SpliceMeeting(one, other, metrics: metrics) : nil
-        one.splice.withLock { $0 = meeting.map { ($0, 0) } }
-        other.splice.withLock { $0 = meeting.map { ($0, 1) } }
-        #endif
+        let transfer = one.dataPath.transfer(between: one, and: other, metrics: metrics)
+        one.transfer.withLock { $0 = transfer.map { ($0, 0) } }
+        other.transfer.withLock { $0 = transfer.map { ($0, 1) } }
         one.eventLoop.execute { one.handler.value.paired(generation: generation, outgoing: forth, incoming: back) }
         other.eventLoop.execute { other.handler.value.paired(generation: generation, outgoing: back, incoming: forth) }
     }
@@ -44,9 +42,7 @@ package final class TunnelConnection: Sendable {
     /// Closes at once.
     func abort() {
         channel.close(promise: nil)
-        #if os(Linux)
-        splice.withLock { $0 }?.meeting.abort()
-        #endif
+        transfer.withLock { $0 }?.0.abort()
     }
 
     /// There is something to write. Called on the event loop, as `resume`.
@@ -58,38 +54,30 @@ package final class TunnelConnection: Sendable {
     /// What was read here and is not written there.
     func bytesInFlight() async throws -> Int {
         var count = try await eventLoop.submit { self.handler.value.bytesInFlight }.get()
-        #if os(Linux)
-        if let (meeting, side) = splice.withLock({ $0 }) { count += await meeting.bytesInFlight(from: side) }
-        #endif
+        if let (transfer, side) = transfer.withLock({ $0 }) { count += await transfer.bytesInFlight(from: side) }
         return count
     }
 }
 
-#if os(Linux)
 extension TunnelConnection {
-    /// The connection can be spliced: its client has been told that it is paired. Called on the event loop, as `beginSplice`.
-    func canBeSpliced() {
-        if let (meeting, side) = splice.withLock({ $0 }) { meeting.greeted(side) }
+    /// Its client has been told that it is paired. Called on the event loop, as `beginTransfer`.
+    func greeted() {
+        if let (transfer, side) = transfer.withLock({ $0 }) { transfer.greeted(side) }
     }
 
     /// Bytes are about to pass.
-    /// - Returns: whether they pass in a splice loop, which both connections go to now.
-    func beginSplice() -> Bool {
-        splice.withLock { $0 }?.meeting.begin() ?? false
+    /// - Returns: whether both connections leave their event loops now.
+    func beginTransfer() -> Bool { transfer.withLock { $0 }?.0.begin() ?? false }
+
+    func duplicateSocket(_ completion: @escaping @Sendable (CInt?) -> Void) {
+        eventLoop.execute { completion(self.channel.duplicatedSocket()) }
     }
 
-    func duplicateSocket(for meeting: SpliceMeeting, _ side: Int) {
-        eventLoop.execute { meeting.duplicated(self.channel.duplicatedSocket(), side) }
-    }
-
-    /// Leaves the event loop, with the other number of the socket.
-    func leave(by socket: CInt, for meeting: SpliceMeeting, _ side: Int) {
-        eventLoop.execute {
-            if let end = self.handler.value.leave(by: socket) { meeting.arrived(end, side) } else { meeting.abort() }
-        }
+    /// Leaves the event loop, with the other number of the socket. `nil` if there is nothing to leave any more.
+    func leave(by socket: CInt, _ completion: @escaping @Sendable (DetachedSocket?) -> Void) {
+        eventLoop.execute { completion(self.handler.value.leave(by: socket)) }
     }
 
     /// Goes on in the event loop after all.
     func stay() { eventLoop.execute { self.handler.value.stay() } }
 }
-#endif

@@ -36,6 +36,7 @@ package final class TunnelHandler: ChannelDuplexHandler {
     private let gate: any TunnelGate
     private let greeting: Greeting
     private let metrics: TunnelMetrics
+    let dataPath: any TunnelDataPath
     private var entrant: EntrantID?
     private var context: ChannelHandlerContext?
     private var pairing: Pairing?
@@ -51,19 +52,22 @@ package final class TunnelHandler: ChannelDuplexHandler {
     private var isInputEnded = false
     private var isEndTold = false
     private var isOutputDone = false
-    /// The socket is in a splice loop.
+    /// The socket has left the event loop.
     private var hasLeft = false
     /// What the metrics do not know yet.
     private var receivedBytes = 0
     private var sentBytes = 0
 
-    /// - Parameter early: bytes of the tunnel that came before it was paired.
+    /// - Parameters:
+    ///   - dataPath: how its bytes pass, if the other side goes the same way.
+    ///   - early: bytes of the tunnel that came before it was paired.
     init(
         tunnel: TunnelID,
         channel: any Channel,
         gate: any TunnelGate,
         greeting: Greeting,
         metrics: TunnelMetrics,
+        dataPath: any TunnelDataPath = NIODataPath(),
         early: ByteBuffer = ByteBuffer()
     ) {
         self.tunnel = tunnel
@@ -71,6 +75,7 @@ package final class TunnelHandler: ChannelDuplexHandler {
         self.gate = gate
         self.greeting = greeting
         self.metrics = metrics
+        self.dataPath = dataPath
         if early.readableBytes > 0 { keep(early) }
     }
 
@@ -112,20 +117,17 @@ package final class TunnelHandler: ChannelDuplexHandler {
             return channel.close(promise: nil)
         }
         isHeld = false
-        #if os(Linux)
-        outgoing.source.canBeSpliced()
-        #endif
+        outgoing.source.greeted()
         forward()
         drain()
         if !isHeld { resume() }
     }
 
-    #if os(Linux)
     /// Leaves the channel, which is closed; its socket stays open under its other number.
     /// - Returns: `nil` if there is nothing to leave.
-    func leave(by socket: CInt) -> SpliceEnd? {
+    func leave(by socket: CInt) -> DetachedSocket? {
         guard let entrant, channel.isActive else {
-            SpliceEnd.close(socket)
+            DetachedSocket.close(socket)
             return nil
         }
         hasLeft = true
@@ -133,7 +135,7 @@ package final class TunnelHandler: ChannelDuplexHandler {
         let early = burst.flatMap(\.readableBytesView)
         (burst, burstBytes) = ([], 0)
         channel.close(promise: nil)
-        return SpliceEnd(socket: socket, early: early, hasEnded: isInputEnded) { [gate, tunnel] in gate.left(tunnel, entrant) }
+        return DetachedSocket(socket: socket, early: early, hasEnded: isInputEnded) { [gate, tunnel] in gate.left(tunnel, entrant) }
     }
 
     /// What has come meanwhile goes on from here.
@@ -142,7 +144,6 @@ package final class TunnelHandler: ChannelDuplexHandler {
         forward()
         if !isHeld { resume() }
     }
-    #endif
 
     func dismissed(_ status: TunnelStatus) {
         guard !isDismissed else { return }
@@ -194,10 +195,8 @@ package final class TunnelHandler: ChannelDuplexHandler {
             pairing.isUsed = true
             self.pairing = pairing
         }
-        #if os(Linux)
         // What was read goes with it.
-        if pairing.outgoing.source.beginSplice() { return isHeld = true }
-        #endif
+        if pairing.outgoing.source.beginTransfer() { return isHeld = true }
         receivedBytes += burstBytes
         reportBytes(atLeast: Self.reportedBytes)
         let mayGoOn = pairing.outgoing.push(&burst, bytes: burstBytes, isEnd: isInputEnded)

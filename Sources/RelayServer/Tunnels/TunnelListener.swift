@@ -22,6 +22,7 @@ final class TunnelListener: Service {
     let drain: Duration
     let logger: Logger
     private let channels = Mutex<[any Channel]>([])
+    private let dataPath = Mutex<(any TunnelDataPath)?>(nil)
     private let reachablePorts = Mutex<[Int]>([])
     /// Those that are listened on, without those that nobody could reach.
     var ports: [Int] { reachablePorts.withLock { $0 } }
@@ -51,10 +52,10 @@ final class TunnelListener: Service {
     /// Listens from now on.
     /// - Returns: the ports, without those that nobody could reach.
     func bind(urls: [WebOrigin]) async throws -> [Int] {
-        #if os(Linux)
-        // They need files, of which there may be none left later.
-        _ = SpliceLoop.next
-        #endif
+        guard !addresses.isEmpty else { return [] }
+        let dataPath = makePlainDataPath()
+        self.dataPath.withLock { $0 = dataPath }
+        let bootstrap = bootstrap(dataPath)
         var ports: [Int] = []
         for address in addresses {
             do {
@@ -67,6 +68,7 @@ final class TunnelListener: Service {
                 logger.info("listening for tunnels", metadata: ["host": "\(address.host)", "port": "\(port)"])
             } catch {
                 await close()
+                await dataPath.stop()
                 throw ListenError(error, address: address, setting: .tunnelListen) ?? error
             }
         }
@@ -82,13 +84,13 @@ final class TunnelListener: Service {
         for channel in listening { try? await channel.close() }
     }
 
-    private var bootstrap: ServerBootstrap {
+    private func bootstrap(_ dataPath: any TunnelDataPath) -> ServerBootstrap {
         ServerBootstrap(group: EventLoops.connections, childGroup: EventLoops.connections)
             .serverChannelOption(.backlog, value: Int32(RelayService.backlog))
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelInitializer { [unauthenticated] channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(AcceptTurns(among: unauthenticated))
+                    try channel.pipeline.syncOperations.addHandler(AcceptThrottleHandler(among: unauthenticated))
                 }
             }
             .childChannelOption(.socketOption(.so_keepalive), value: 1)
@@ -104,13 +106,14 @@ final class TunnelListener: Service {
                 channel.closeFuture.whenComplete { _ in ticket.release() }
                 return channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
-                    let reads = PreAuthenticationReads(among: unauthenticated)
+                    let reads = PreAuthReadThrottle(among: unauthenticated)
                     let known = {
                         ticket.release()
                         pipeline.removeHandler(reads, promise: nil)
                     }
                     try pipeline.addHandlers([
-                        reads, TunnelPrefaceHandler(gate: gate, patience: patience, metrics: tunnelMetrics, known: known),
+                        reads,
+                        TunnelPrefaceHandler(gate: gate, patience: patience, metrics: tunnelMetrics, dataPath: dataPath, known: known),
                     ])
                 }
             }
@@ -123,5 +126,6 @@ final class TunnelListener: Service {
         let deadline = ContinuousClock.now + drain
         while gate.entrantCount > 0, ContinuousClock.now < deadline, (try? await Task.sleep(for: .milliseconds(10))) != nil {}
         gate.closeTunnels()
+        await dataPath.withLock { $0 }?.stop()
     }
 }

@@ -15,6 +15,7 @@ final class TunnelPrefaceHandler: ChannelInboundHandler, RemovableChannelHandler
     private let gate: any TunnelGate
     private let patience: TimeAmount
     private let metrics: TunnelMetrics
+    private let dataPath: any TunnelDataPath
     private let known: () -> Void
     private var preface = ByteBuffer()
     private var isDone = false
@@ -22,11 +23,19 @@ final class TunnelPrefaceHandler: ChannelInboundHandler, RemovableChannelHandler
 
     /// - Parameters:
     ///   - patience: how long the preface may take.
+    ///   - dataPath: how the tunnel's bytes pass.
     ///   - known: called when the tunnel is paired.
-    init(gate: any TunnelGate, patience: TimeAmount, metrics: TunnelMetrics, known: @escaping () -> Void) {
+    init(
+        gate: any TunnelGate,
+        patience: TimeAmount,
+        metrics: TunnelMetrics,
+        dataPath: any TunnelDataPath,
+        known: @escaping () -> Void
+    ) {
         self.gate = gate
         self.patience = patience
         self.metrics = metrics
+        self.dataPath = dataPath
         self.known = known
     }
 
@@ -82,6 +91,7 @@ final class TunnelPrefaceHandler: ChannelInboundHandler, RemovableChannelHandler
             gate: gate,
             greeting: greeting,
             metrics: metrics,
+            dataPath: dataPath,
             early: early
         )
         guard handler.enter(token: preface.token.exposed.bytes) else {

@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// The main job on one machine: a relay, a phone and a PC, each with processes, keys and a directory of its own.
+/// The main use case on one machine: a relay, a phone and a PC, each with its own processes, keys and directory.
 struct Demo: Sendable {
     let relayd: URL
     let directory: URL
@@ -14,9 +14,9 @@ struct Demo: Sendable {
     private let photoBytes = 8 << 20
 
     /// - Parameters:
-    ///   - relayd: this program.
-    ///   - relay: the command line of the devices.
-    ///   - directory: empty; the demo leaves things in it.
+    ///   - relayd: This executable.
+    ///   - relay: The command line of the devices.
+    ///   - directory: An empty directory; the demo leaves files in it.
     init(relayd: URL, relay: URL, directory: URL) throws {
         self.relayd = relayd
         self.directory = directory
@@ -25,7 +25,7 @@ struct Demo: Sendable {
         pc = try DemoDevice("pc", name: "Living room PC", below: directory, relay: relay, screen: screen)
     }
 
-    /// What the PC opened, as its "browser" wrote it down.
+    /// The URIs that the PC opened, written by its "browser".
     private var pages: URL { directory.appending(path: "opened.txt") }
     private var photos: URL { pc.directory.appending(path: "Pictures") }
 
@@ -78,7 +78,7 @@ struct Demo: Sendable {
         agent = try await startAgent()
         try await opened([film, meanwhile])
         try await phone.run("commands")
-        // A second time would have come by now.
+        // A second delivery would arrive within this time.
         try await Task.sleep(for: .milliseconds(500))
         try await opened([film, meanwhile], isShown: false)
 
@@ -116,10 +116,10 @@ struct Demo: Sendable {
             "open": ["command": [relayd.path, "demo", "opened", "--log", pages.path, "{uri}"]],
             "files": ["folder": photos.path],
         ]
-        // JSON is YAML.
+        // JSON is valid YAML.
         let file = pc.directory.appending(path: "relay/agent.yaml")
         try JSONSerialization.data(withJSONObject: settings, options: [.withoutEscapingSlashes]).write(to: file)
-        // The agent takes none that others can write.
+        // The agent rejects a settings file that others can write.
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
     }
 
@@ -129,7 +129,7 @@ struct Demo: Sendable {
         return agent
     }
 
-    /// Waits until just these were opened, and shows the last.
+    /// Waits until exactly these URIs were opened, and prints the last one.
     private func opened(_ uris: [String], isShown: Bool = true) async throws {
         while true {
             let text = (try? String(contentsOf: pages, encoding: .utf8)) ?? ""
@@ -163,7 +163,7 @@ struct Demo: Sendable {
         screen.line(phone.label, "\(photoCount) photos, \(photoCount * photoBytes / 1_048_576) MiB: every byte the same")
     }
 
-    // MARK: What the phone sees
+    // MARK: The phone's view
 
     private struct Event: Decodable {
         struct Device: Decodable {
@@ -188,7 +188,7 @@ struct Demo: Sendable {
         }
     }
 
-    // MARK: The end
+    // MARK: Summary
 
     private func summarize(took time: Duration) throws {
         screen.step("Done")

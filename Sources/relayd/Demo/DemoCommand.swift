@@ -46,7 +46,7 @@ struct DemoCommand: AsyncParsableCommand {
         throw DemoFailure("this program does not know where it is")
     }
 
-    /// The PC's browser, for the demo: writes down what it is asked to open.
+    /// The demo's browser on the PC: records the URIs that it is asked to open.
     struct Opened: ParsableCommand {
         static let configuration = CommandConfiguration(commandName: "opened", shouldDisplay: false)
 

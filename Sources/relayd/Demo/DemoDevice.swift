@@ -3,9 +3,9 @@
 
 import Foundation
 
-/// One of the demo's devices: a directory that stands for a machine, and the `relay` commands that are typed there.
+/// A device of the demo: a directory that stands for a machine, and the `relay` commands that run there.
 struct DemoDevice: Sendable {
-    /// What the screen calls it.
+    /// The label on the screen.
     let label: String
     let name: String
     let directory: URL
@@ -25,20 +25,20 @@ struct DemoDevice: Sendable {
         var environment = ProcessInfo.processInfo.environment.filter {
             ["PATH", "TERM", "LANG", "TMPDIR", "NO_COLOR", "LD_LIBRARY_PATH"].contains($0.key)
         }
-        // What belongs to the machine as a whole lies here too, so that it is another device.
+        // The system key lies below `HOME`, so each directory is a different device.
         environment["HOME"] = directory.path
         environment["DEVICE_RELAY_HOME"] = directory.appending(path: "relay").path
         return environment
     }
 
-    /// Starts a command that goes on.
+    /// Starts a long-running command.
     func start(_ arguments: String..., isShown: Bool = true) throws -> DemoProcess {
         if isShown { screen.command(label, ["relay"] + arguments) }
         return try DemoProcess(relay, arguments, environment: environment, in: directory)
     }
 
-    /// Runs a command to its end and shows what it prints.
-    /// - Throws: `DemoFailure` if it does not end with 0.
+    /// Runs a command to its end and prints its output.
+    /// - Throws: `DemoFailure` if the exit status is not 0.
     @discardableResult
     func run(_ arguments: String..., showsProgress: Bool = false, maximumLines: Int = 8) async throws -> [String] {
         screen.command(label, ["relay"] + arguments)

@@ -3,14 +3,14 @@
 
 import Foundation
 
-/// A process that the demo runs: what it prints, line by line, and how it ends.
+/// A child process of the demo: its output by lines, and its exit status.
 final class DemoProcess: Sendable {
     private let process = Process()
     private let lines: AsyncStream<String>
     private let errors: AsyncStream<String>
     private let end: AsyncStream<Int32>
 
-    /// - Parameter showsProgress: What it says beside its results goes to the terminal as it is.
+    /// - Parameter showsProgress: Whether its standard error goes directly to the terminal.
     init(_ program: URL, _ arguments: [String], environment: [String: String], in directory: URL, showsProgress: Bool = false) throws {
         process.executableURL = program
         process.currentDirectoryURL = directory
@@ -31,7 +31,7 @@ final class DemoProcess: Sendable {
         errors = showsProgress ? AsyncStream { $0.finish() } : Self.lines(of: error.fileHandleForReading)
     }
 
-    /// Reads on a thread of its own: a read cannot be cancelled.
+    /// Reads on its own thread, because a blocking read cannot be cancelled.
     private static func lines(of file: FileHandle) -> AsyncStream<String> {
         AsyncStream { continuation in
             Thread.detachNewThread {
@@ -49,13 +49,13 @@ final class DemoProcess: Sendable {
         }
     }
 
-    /// The next line that fulfils a condition; those before it are passed over.
+    /// Skips lines up to the next one that fulfils a condition, and returns that line.
     func line(where isMeant: (String) -> Bool = { _ in true }) async throws -> String {
         for await line in lines where isMeant(line) { return line }
         throw DemoFailure("\(process.executableURL?.lastPathComponent ?? "a process") ended too early: \(await errorText())")
     }
 
-    /// Waits for its end.
+    /// Waits for the exit.
     func finish() async -> (status: Int32, output: [String], error: String) {
         var output: [String] = []
         for await line in lines { output.append(line) }
@@ -71,7 +71,7 @@ final class DemoProcess: Sendable {
         return text.joined(separator: " ")
     }
 
-    /// As the kernel does when memory runs out: `kill -9`.
+    /// Sends SIGKILL, as the kernel does when memory runs out.
     func kill() {
         guard process.isRunning else { return }
         _ = Foundation.kill(process.processIdentifier, SIGKILL)

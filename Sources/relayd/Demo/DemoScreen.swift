@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// Shows who does what.
+/// Prints what each party does.
 struct DemoScreen: Sendable {
     private let hasColours = isatty(STDOUT_FILENO) == 1 && ProcessInfo.processInfo.environment["NO_COLOR", default: ""].isEmpty
 
@@ -17,7 +17,7 @@ struct DemoScreen: Sendable {
 
     func note(_ text: String) { write("   \(text)") }
 
-    /// What a person would type there.
+    /// Prints a command as a user would type it.
     func command(_ place: String, _ words: [String]) {
         let line = words.map { $0.contains(where: { " '#&?".contains($0) }) ? "'\($0)'" : $0 }.joined(separator: " ")
         write(" \(show(padded(place), "36")) $ \(show(line, "1"))")

@@ -161,6 +161,14 @@ import Testing
         #expect(try await Self.join(Answers(tokens: [Answers.json(body)])).stored?.accessTokenExpires == expires)
     }
 
+    @Test(arguments: [("endpointRevoked", AccessTokenError.Code.endpointRevoked), ("other", .signInRequired)])
+    func whyALoginIsOverIsTold(reason: String, code: AccessTokenError.Code) async throws {
+        let refusal = Answers.json(#"{"error": "invalid_grant", "reason": "\#(reason)"}"#, status: 400)
+        let bench = try await Bench(Answers(tokens: [refusal]))
+        try await bench.endpoint.tokens.withExclusiveAccess { $0 = .sample }
+        #expect(try await tokenError(RefreshingTests.provider(), bench.endpoint) == code)
+    }
+
     @Test(arguments: [
         (400, "invalid_grant", AccountError.Code.linkInvalid), (400, "invalid_client", .accessTokenRequestFailed),
         (400, "canary_of_the_server", .accessTokenRequestFailed), (401, "invalid_request", .accessTokenRequestFailed),

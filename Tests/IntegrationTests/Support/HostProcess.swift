@@ -6,7 +6,7 @@ import Foundation
 import RelayProtocol
 import RelayTesting
 
-/// A device in a process of its own, on the storage of one that has joined.
+/// A hosting device in a separate process, on the storage of a joined device.
 final class HostProcess {
     struct Ended: Error {}
 
@@ -28,7 +28,7 @@ final class HostProcess {
             return (input.fileHandleForWriting, output.fileHandleForReading)
         }
         self.input = input
-        // On a thread of its own: whoever waits for a line must not keep what it waits for from running.
+        // The blocking read has its own thread, so that it does not block the test's threads.
         lines = AsyncStream { continuation in
             Thread.detachNewThread {
                 var rest = Data()
@@ -46,7 +46,7 @@ final class HostProcess {
 
     deinit { kill() }
 
-    /// The next line that it prints.
+    /// The next line of its output.
     func line() async throws -> String {
         guard let line = await lines.next() else { throw Ended() }
         return line
@@ -55,7 +55,7 @@ final class HostProcess {
     /// Lets one handler answer.
     func go() throws { try input.write(contentsOf: Data("go\n".utf8)) }
 
-    /// As the kernel does when memory runs out.
+    /// Sends SIGKILL, as the kernel does when memory runs out.
     func kill() {
         guard process.isRunning else { return }
         _ = Foundation.kill(process.processIdentifier, SIGKILL)

@@ -4,7 +4,7 @@
 import Foundation
 import RelayTesting
 
-/// A disk of a few megabytes, which can be full, or read only. For that it has to be mounted, which root alone may.
+/// A mounted disk of a few megabytes that can be filled or made read-only. Only root can mount it.
 final class SmallDisk {
     struct Failed: Error {
         var message: String
@@ -26,12 +26,12 @@ final class SmallDisk {
     }
 
     deinit {
-        // Whoever still uses it keeps it until then.
+        // A lazy unmount keeps the disk for processes that still use it.
         try? Self.run("umount", "--lazy", directory.path)
         try? FileManager.default.removeItem(at: directory)
     }
 
-    /// Leaves no room for anything.
+    /// Fills the disk completely.
     func fill() throws {
         guard FileManager.default.createFile(atPath: filler.path, contents: nil) else { throw Failed(message: "it is full already") }
         let handle = try FileHandle(forWritingTo: filler)
@@ -39,7 +39,7 @@ final class SmallDisk {
             do {
                 while true { try handle.write(contentsOf: Data(repeating: 7, count: size)) }
             } catch {
-                // Until nothing fits.
+                // Until a write fails.
             }
         }
         try handle.close()
@@ -47,7 +47,7 @@ final class SmallDisk {
 
     func makeRoom() throws { try FileManager.default.removeItem(at: filler) }
 
-    /// Nobody may have anything open for writing.
+    /// No file may be open for writing.
     func setReadOnly(_ isReadOnly: Bool) throws { try Self.run("mount", "-o", "remount,\(isReadOnly ? "ro" : "rw")", directory.path) }
 
     private static func run(_ command: String...) throws {
@@ -61,7 +61,7 @@ final class SmallDisk {
     }
 }
 
-/// What a process says of trouble, in a file.
+/// The error output of a process, in a file.
 final class ErrorLog {
     let handle: FileHandle
     private let url = FileManager.default.temporaryDirectory.appending(path: "errors-\(UUID().uuidString)")

@@ -7,16 +7,16 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// The app whose services the tests of sessions call.
+/// The app whose services the session tests call.
 enum Talk {
     static let appID = "org.example.talk"
 
     static func service(_ name: String) -> AppServiceInfo { AppServiceInfo(name: name, packageID: appID) }
 
-    /// - `echo`: answers with what it is sent.
-    /// - `never`: keeps its requests for ever, but those with `Asked`, which it answers with the number of the others; says how its connection
-    ///   ends.
-    /// - `mute`: does not take the connection, and says `opened`.
+    /// - `echo`: answers with the request's message.
+    /// - `never`: never answers, except for requests with `Asked`, which it answers with the number of unanswered ones. It
+    ///   reports how its connection ends.
+    /// - `mute`: never accepts the connection, and reports `opened`.
     static func app(says: Log<String> = Log()) -> RemoteSystemAppRegistration {
         RemoteSystemAppRegistration(
             appID: appID,
@@ -42,12 +42,12 @@ enum Talk {
         )
     }
 
-    /// Returns when `never` has so many requests.
+    /// Waits until `never` has the given number of requests.
     static func hasAsked(_ count: Int, on connection: AppServiceConnection) async throws {
         while try await connection.send(["Asked": true], timeout: .seconds(300))["Asked"]?.int != count { await Task.yield() }
     }
 
-    /// The code of what an operation throws, or `success`.
+    /// The code of the error that an operation throws, or `success`.
     static func outcome<Value>(_ operation: () async throws(AppServiceError) -> Value) async -> String {
         do throws(AppServiceError) {
             _ = try await operation()
@@ -57,14 +57,14 @@ enum Talk {
         }
     }
 
-    /// A message of so many encoded bytes, at least 8.
+    /// A message with the given number of encoded bytes, at least 8.
     static func message(encodedBytes count: Int) throws -> ValueSet {
         var size = count
         while true {
             let message: ValueSet = ["D": .data(Array(repeating: 7, count: size))]
             let excess = try message.encodedSize() - count
             if excess == 0 { return message }
-            // The head grows with the length.
+            // The size of the head depends on the length.
             size -= excess
         }
     }
@@ -80,17 +80,18 @@ extension ConnectedDevicesPlatform {
         )
     }
 
-    /// Opens a connection over ways that take seconds to give up, which on a busy machine can outlast the other side's patience.
+    /// Opens a connection over paths that take seconds to fail. On a busy machine this can exceed the other side's time
+    /// limit, so it retries.
     func openUntilInTime(_ service: String, on pc: EndpointID) async throws(AppServiceError) -> (AppServiceConnection, attempts: Int) {
         try await open(service, on: pc, despite: [.remoteSystemUnavailable, .timedOut])
     }
 
-    /// Opens a connection once the relay is reached again: it may not have noticed yet that its connection to it is gone.
+    /// Opens a connection after the relay became reachable again. It retries while the platform has not noticed the lost connection.
     func openAgain(_ service: String, on pc: EndpointID) async throws(AppServiceError) -> AppServiceConnection {
         try await open(service, on: pc, despite: [.networkNotAvailable]).0
     }
 
-    /// Tries again for as long as it fails in one of these ways.
+    /// Retries while the error has one of the given codes.
     private func open(
         _ service: String,
         on pc: EndpointID,

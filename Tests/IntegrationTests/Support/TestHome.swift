@@ -9,14 +9,14 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// A relay process, one account, and any number of devices on it, each with a directory and a system key of its own.
+/// A relay process with one account and its devices, each with its own directory and system key.
 final class TestHome {
     let relayd: RelaydProcess
     let directory = FileManager.default.temporaryDirectory.appending(path: "home-\(UUID().uuidString)")
 
     /// - Parameters:
-    ///   - relayDirectory: The relay's data directory, if that matters.
-    ///   - relayErrors: Where the relay says what goes wrong; without, where the tests do.
+    ///   - relayDirectory: The relay's data directory; `nil` for a new one.
+    ///   - relayErrors: The relay's standard error; `nil` for that of the tests.
     init(
         _ security: RelaydProcess.Security = .plain,
         accounts: [String] = ["Anna"],
@@ -36,7 +36,7 @@ final class TestHome {
         try? FileManager.default.removeItem(at: directory)
     }
 
-    /// An access token that no key is bound to.
+    /// An access token that is not bound to a key.
     func bearerToken() async throws -> String {
         let link = try JoinLink(parsing: try await relayd.run("invite", "Anna"), plainHTTP: .allowed)
         let form =
@@ -57,7 +57,7 @@ final class TestHome {
         return try JSONDecoder().decode(Answer.self, from: Data(answer.body)).token
     }
 
-    /// A device in each network, which the relay's other devices know if they come later. One login serves for all of them.
+    /// A device in each network. The relay's other devices know them if they join later. All of them share one login.
     func guests(
         in networks: [TestNetwork?],
         change: @escaping @Sendable (inout ConnectedDevicesPlatformSettings) -> Void = { _ in }
@@ -78,7 +78,7 @@ final class TestHome {
         return devices
     }
 
-    /// Waits until `/readyz` says so.
+    /// Waits until `/readyz` reports the given state.
     func relayIs(ready: Bool) async throws {
         let address = try RelayAddress(try url(relayd.origin))
         while true {
@@ -88,7 +88,7 @@ final class TestHome {
         }
     }
 
-    /// A device that has joined.
+    /// A joined device.
     func device(_ name: String, of person: String = "Anna", change: (inout ConnectedDevicesPlatformSettings) -> Void = { _ in })
         async throws -> TestDevice
     {
@@ -100,12 +100,12 @@ final class TestHome {
     }
 }
 
-/// A device: one platform on a storage of its own, which can be started anew.
+/// A device: a platform with its own storage, which can be restarted.
 final class TestDevice {
     let name: String
     let account = ConnectedDevicesAccount(id: "me")
     let settings: ConnectedDevicesPlatformSettings
-    /// The relay runs as long as somebody needs it.
+    /// Keeps the relay running.
     private let home: TestHome
     private let accessTokens: any AccessTokenProvider
     private(set) var platform: ConnectedDevicesPlatform
@@ -133,21 +133,21 @@ final class TestDevice {
         platform = ConnectedDevicesPlatform(settings: settings, accessTokens: accessTokens)
     }
 
-    /// Its journal's database, once it has joined.
+    /// The database of its journal, after it has joined.
     func journal() throws -> URL {
         let accounts = settings.storageDirectory.appending(path: "accounts")
         let name = try #require(try FileManager.default.contentsOfDirectory(atPath: accounts.path).first)
         return accounts.appending(path: "\(name)/journal.sqlite")
     }
 
-    /// Another process of the same installation, as far as it can be told.
+    /// A second platform on the same storage, like another process of the same installation.
     func sibling() -> ConnectedDevicesPlatform {
         ConnectedDevicesPlatform(settings: settings, accessTokens: accessTokens)
     }
 
     func start() async throws { try await platform.start() }
 
-    /// A new process on the same storage.
+    /// A new platform on the same storage, like a new process.
     func restart(before: (ConnectedDevicesPlatform) -> Void = { _ in }) async throws {
         await platform.shutdown()
         platform = sibling()
@@ -159,7 +159,7 @@ final class TestDevice {
         get throws { try #require(platform.accounts.endpoint(of: account)) }
     }
 
-    /// Waits until the storage cannot be used, and is tried again by itself.
+    /// Waits until the storage fails and the platform retries.
     func isInStorageTrouble() async throws {
         for await state in platform.connectionStates(for: account) where state.problem?.code == .storageFailed {
             if case .waiting = state.phase { return }
@@ -173,7 +173,7 @@ final class TestDevice {
         throw CancellationError()
     }
 
-    /// Waits until a device is seen as it should be.
+    /// Waits until a device is visible and fulfils a condition.
     @discardableResult
     func sees(_ name: String, where isMet: @escaping (RemoteSystem) -> Bool = { _ in true }) async throws -> RemoteSystem {
         for await systems in platform.remoteSystems().snapshots {
@@ -182,14 +182,14 @@ final class TestDevice {
         throw CancellationError()
     }
 
-    /// Waits until a device is not seen any more.
+    /// Waits until a device is no longer visible.
     func seesNot(_ name: String) async throws {
         for await systems in platform.remoteSystems().snapshots where !systems.contains(where: { $0.displayName == name }) { return }
         throw CancellationError()
     }
 }
 
-/// What a handler got, in order.
+/// The requests that a handler got, in order.
 actor Log<Entry: Sendable> {
     private(set) var entries: [Entry] = []
     private var waiting: [(count: Int, continuation: CheckedContinuation<Void, Never>)] = []
@@ -201,14 +201,14 @@ actor Log<Entry: Sendable> {
         for waiter in ready { waiter.continuation.resume() }
     }
 
-    /// Waits until there are as many.
+    /// Waits for the given number of entries.
     func wait(for count: Int) async -> [Entry] {
         if entries.count < count { await withCheckedContinuation { waiting.append((count, $0)) } }
         return entries
     }
 }
 
-/// An app that takes launches of web pages and of its own scheme, and says what it got.
+/// An app that accepts launches of web pages and of its own scheme, and records them.
 func player(
     _ id: String = "org.example.player",
     schemes: [String] = ["https", "film"],

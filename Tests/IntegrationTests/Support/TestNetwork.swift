@@ -6,8 +6,7 @@ import NIOPosix
 import RelayTesting
 import Synchronization
 
-/// The network of one device: an address of this machine behind which it finds the relay's two ports, and on which a test can stop, watch
-/// and spoil what passes.
+/// The network of one device: a local address that forwards to the relay's two ports. A test can cut, record and corrupt its traffic.
 final class TestNetwork: Sendable {
     enum Port: Hashable, Sendable { case http, tunnel }
 
@@ -15,22 +14,22 @@ final class TestNetwork: Sendable {
 
     enum Damage: Hashable, Sendable, CaseIterable { case alter, drop, double }
 
-    /// What becomes of connections to the tunnel port.
+    /// The behaviour of the tunnel port.
     enum TunnelPort: Hashable, Sendable {
         case open
-        /// Nobody listens.
+        /// Connections are refused.
         case refused
-        /// Connections are never made.
+        /// Connection attempts get no answer.
         case blackHole
-        /// Connections are taken, and nothing passes.
+        /// Connections are accepted, but no bytes pass.
         case silent
     }
 
     private struct State {
         var cut: Set<Direction> = []
-        /// Cuts these once so many bytes have passed through the tunnel's port in the direction.
+        /// Cuts these directions after the given number of bytes in a direction of the tunnel port.
         var fuse: (direction: Direction, bytes: Int, cuts: Set<Direction>)?
-        /// Done once, to the byte at the place.
+        /// Corrupts one byte at the given position.
         var damage: (kind: Damage, direction: Direction, bytes: Int)?
         var ends: [ObjectIdentifier: End] = [:]
         var tunnels = 0
@@ -45,7 +44,7 @@ final class TestNetwork: Sendable {
 
     /// - Parameters:
     ///   - address: One of the relay's `networks`.
-    ///   - watches: Keeps what is said on the HTTP port.
+    ///   - watches: Whether to record the traffic of the HTTP port.
     init(_ address: String, to relay: RelaydProcess, tunnelPort: TunnelPort = .open, watches: Bool = false) async throws {
         origin = "http://\(address):\(relay.port)"
         let loop = MultiThreadedEventLoopGroup.singleton.next()
@@ -74,27 +73,27 @@ final class TestNetwork: Sendable {
         queue = tunnelPort == .blackHole ? try await FullQueue(address, relay.tunnelPort) : nil
     }
 
-    /// From now on nothing passes in these directions, not even the end of a connection.
+    /// Stops all traffic in these directions, including the end of connections.
     func cut(_ directions: Set<Direction>) async throws {
         try await loop.submit { [state] in state.value.cut = directions }.get()
     }
 
-    /// The same, once so many bytes more have passed through the tunnel's port.
+    /// Stops the traffic after the given number of further bytes through the tunnel port.
     func cut(_ directions: Set<Direction>, after bytes: Int, _ direction: Direction) async throws {
         try await loop.submit { [state] in state.value.fuse = (direction, bytes, directions) }.get()
     }
 
-    /// Spoils the byte that passes through the tunnel's port after so many more.
+    /// Corrupts the byte after the given number of further bytes through the tunnel port.
     func damage(_ kind: Damage, after bytes: Int, _ direction: Direction) async throws {
         try await loop.submit { [state] in state.value.damage = (kind, direction, bytes) }.get()
     }
 
-    /// Whether there was still no byte to spoil.
+    /// Whether the byte to corrupt has not passed yet.
     var isDamagePending: Bool {
         get async throws { try await loop.submit { [state] in state.value.damage != nil }.get() }
     }
 
-    /// All is well again. What was open before is gone.
+    /// Restores the network. Earlier connections are closed.
     func mend() async throws {
         try await loop.submit { [state] in
             state.value.cut = []
@@ -103,12 +102,12 @@ final class TestNetwork: Sendable {
         }.get()
     }
 
-    /// How many connections came to the tunnel's port.
+    /// The number of connections to the tunnel port.
     var tunnels: Int {
         get async throws { try await loop.submit { [state] in state.value.tunnels }.get() }
     }
 
-    /// What was said on the HTTP port.
+    /// The recorded traffic of the HTTP port.
     func heard(_ direction: Direction) async throws -> String {
         try await loop.submit { [state] in String(decoding: state.value.heard[direction] ?? [], as: UTF8.self) }.get()
     }
@@ -119,13 +118,13 @@ final class TestNetwork: Sendable {
         try await mend()
     }
 
-    /// One end of a connection: what comes in here goes out at the other.
+    /// One end of a connection. It forwards its input to the other end.
     private final class End: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer
 
         private let port: Port
-        /// In which what comes in here goes.
+        /// The direction of its input.
         private let direction: Direction
         private let state: NIOLoopBoundBox<State>
         private let watches: Bool
@@ -176,7 +175,7 @@ final class TestNetwork: Sendable {
             if let piece = pass(&bytes), piece.readableBytes > 0 { partner?.write(piece) }
         }
 
-        /// What still gets through.
+        /// The part of the bytes that passes.
         private func pass(_ bytes: inout ByteBuffer) -> ByteBuffer? {
             guard !state.value.cut.contains(direction) else { return nil }
             guard port == .tunnel, let fuse = state.value.fuse, fuse.direction == direction else { return bytes }
@@ -218,7 +217,7 @@ final class TestNetwork: Sendable {
     }
 }
 
-/// A port at which connections are never made: its queue is full, and nobody takes from it.
+/// A port that never completes a connection: its accept queue is full.
 private final class FullQueue: Sendable {
     private let listener: any Channel
     private let first: any Channel

@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// What docs/cli.md promises.
+/// The tables of docs/cli.md.
 struct CommandLineDocument {
     private let rows: [[String]]
 
@@ -13,7 +13,7 @@ struct CommandLineDocument {
         }
     }
 
-    /// The table under a heading cell.
+    /// The rows of the table with this first heading cell.
     private func table(_ heading: String) -> [[String]] {
         let after = rows.drop { $0.first != heading }.dropFirst(2)
         return Array(after.prefix { row in !["command", "object", "exit", "file"].contains(row.first ?? "") })
@@ -24,7 +24,7 @@ struct CommandLineDocument {
         var optional: Set<String> = []
     }
 
-    /// The objects that commands print, and those in them.
+    /// The objects that commands print, including nested ones.
     var objects: [String] { table("object").compactMap(\.first) }
 
     /// The fields of an object.
@@ -37,7 +37,7 @@ struct CommandLineDocument {
         return fields
     }
 
-    /// The codes of an area, with their exit codes.
+    /// The error codes of an area with their exit codes.
     func exitCodes(of area: String) -> [String: Int32] {
         var codes: [String: Int32] = [:]
         for row in table("exit") where row.count == 3 {
@@ -48,7 +48,7 @@ struct CommandLineDocument {
         return codes
     }
 
-    /// The commands, without their options.
+    /// The names of the commands, without options.
     var commands: [String] {
         table("command").compactMap { $0.first?.firstMatch(of: /`([a-z]+)/).map { String($0.1) } }
     }

@@ -7,7 +7,7 @@ import Synchronization
 
 @testable import RelayAgent
 
-/// An app service `files` that answers as an attacker likes.
+/// An app service `files` with the answers of an attacker.
 final class HostileFolder: Sendable {
     struct Question: Sendable {
         var type: String
@@ -26,12 +26,12 @@ final class HostileFolder: Sendable {
 
     private let state = Mutex(State())
 
-    /// How often each type of call came since the answers changed.
+    /// The number of calls of a type since the answers changed.
     func count(of type: String) -> Int { state.withLock { $0.asked[type] ?? 0 } }
 
     func answer(_ answer: @escaping Answer) { state.withLock { $0 = State(answer: answer) } }
 
-    /// Folders by their paths, compared by bytes. Every other path is an empty folder; every file has the same content.
+    /// Answers with these folders by path, compared by bytes. Every other path is an empty folder, and every file has the same content.
     func answer(
         folders: [(path: String, entries: [FileCalls.Entry])],
         content: String = "evil",

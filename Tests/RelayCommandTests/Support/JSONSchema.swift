@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// docs/cli-schema.json, as an independent validator reads it.
+/// docs/cli-schema.json, for an independent validator.
 enum JSONSchema {
     struct Definition: Decodable {
         var properties: [String: Ignored]
@@ -12,7 +12,7 @@ enum JSONSchema {
         struct Ignored: Decodable { init(from decoder: any Decoder) {} }
     }
 
-    /// The objects that it describes, and those in them.
+    /// The definitions of all objects, including nested ones.
     static func definitions() throws -> [String: Definition] {
         struct Schema: Decodable {
             var definitions: [String: Definition]
@@ -21,7 +21,7 @@ enum JSONSchema {
         return try JSONDecoder().decode(Schema.self, from: Data(Project.text("docs/cli-schema.json").utf8)).definitions
     }
 
-    /// What is wrong with objects, given with their definitions' names.
+    /// The faults of objects, each given with the name of its definition.
     static func faults(_ objects: [(name: String, text: String)], python: URL) async throws -> [String] {
         let validator = try RelayProcess(
             [Project.root.appending(path: "scripts/validate-json.py").path, Project.root.appending(path: "docs/cli-schema.json").path],

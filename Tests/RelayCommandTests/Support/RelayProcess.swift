@@ -4,7 +4,7 @@
 import Foundation
 import RelayTesting
 
-/// A `relay` process, or another one: what it prints, line by line, and how it ends. It is killed when this goes.
+/// A process of `relay` or another program, with its output by lines and its exit status. It is killed on deinitialisation.
 final class RelayProcess {
     struct Ended: Error {}
 
@@ -15,10 +15,10 @@ final class RelayProcess {
     private let end: AsyncStream<Int32>
 
     /// - Parameters:
-    ///   - firstLineOnly: Who reads its output goes away after the first line; its exit code is then the last line of its errors.
-    ///   - hasInput: It reads what `write` writes; without, its standard input is empty.
-    ///   - executable: Another program; it stands for `relay` where nothing is given.
-    ///   - directory: Where it runs; where the tests do unless said.
+    ///   - firstLineOnly: Whether its output is closed after the first line. Its exit code is then the last line of standard error.
+    ///   - hasInput: Whether its standard input gets what `write` writes. Otherwise standard input is empty.
+    ///   - executable: The program; `nil` for `relay`.
+    ///   - directory: The working directory; `nil` for that of the tests.
     init(
         _ arguments: [String],
         executable: URL? = nil,
@@ -40,7 +40,7 @@ final class RelayProcess {
         let (end, continuation) = AsyncStream.makeStream(of: Int32.self)
         self.end = end
         process.terminationHandler = { process in
-            // What a shell shows of a signal.
+            // The exit code by which a shell reports a signal.
             let status = process.terminationStatus
             continuation.yield(process.terminationReason == .exit ? status : 128 + status)
             continuation.finish()
@@ -80,7 +80,7 @@ final class RelayProcess {
         return stream
     }
 
-    /// The next line of standard output that fulfils a condition; those before it are passed over.
+    /// Skips lines of standard output up to the next one that fulfils a condition, and returns that line.
     func line(where isMeant: (String) -> Bool = { _ in true }) async throws -> String {
         for await line in lines where isMeant(line) { return line }
         throw Ended()
@@ -99,7 +99,7 @@ final class RelayProcess {
 
     func send(_ number: Int32) { kill(id, number) }
 
-    /// What is left of both outputs, and the exit code.
+    /// The rest of both outputs, and the exit code.
     func finish() async -> CommandOutput {
         var output: [String] = []
         var error: [String] = []
@@ -111,7 +111,7 @@ final class RelayProcess {
     }
 }
 
-/// What a command printed, and how it ended.
+/// The output and exit status of a command.
 struct CommandOutput {
     var status: Int32
     var output: [String]
@@ -120,7 +120,7 @@ struct CommandOutput {
     var text: String { output.joined(separator: "\n") }
     var errorText: String { error.joined(separator: "\n") }
 
-    /// The one JSON object that it printed.
+    /// The only JSON object of its output.
     var json: [String: Any] {
         get throws {
             guard output.count == 1 else { throw NotOneObject(output: output) }

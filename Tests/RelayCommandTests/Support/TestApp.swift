@@ -5,13 +5,13 @@ import DeviceRelay
 import Foundation
 import Testing
 
-/// A device in the tests' own process, with one app.
+/// A device with one app in the test process.
 final class TestApp {
     let platform: ConnectedDevicesPlatform
     private let account = ConnectedDevicesAccount(id: "me")
     private let directory = FileManager.default.temporaryDirectory.appending(path: "app-\(UUID().uuidString)")
 
-    /// The relay runs as long as somebody needs it.
+    /// Keeps the relay running.
     private let home: TestAccount
 
     init(_ app: RemoteSystemAppRegistration, on name: String, of home: TestAccount) async throws {

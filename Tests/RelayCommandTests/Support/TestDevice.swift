@@ -5,7 +5,7 @@ import DeviceRelay
 import Foundation
 import RelayTesting
 
-/// A machine of its own for `relay`: with its own home, and a system key of its own.
+/// A separate device for `relay`, with its own home and system key.
 final class TestDevice {
     let directory = FileManager.default.temporaryDirectory.appending(path: "relay-\(UUID().uuidString)")
     var home: String { directory.path + "/home" }
@@ -24,17 +24,17 @@ final class TestDevice {
         try RelayProcess(arguments + ["--home", home], environment: environment)
     }
 
-    /// Starts a command that reads what it is given.
+    /// Starts a command with standard input.
     func startReading(_ arguments: String...) throws -> RelayProcess {
         try RelayProcess(arguments + ["--home", home], environment: environment, hasInput: true)
     }
 
     #if os(Linux)
-    /// Starts a command at a terminal of its own, in which all of its output comes.
+    /// Starts a command at its own terminal, which shows both of its outputs.
     func startAtTerminal(_ arguments: String...) throws -> RelayProcess {
         let relay = Project.products.appending(path: "relay").path
         let line = ([relay] + arguments + ["--home", home]).map { "'\($0)'" }.joined(separator: " ")
-        // util-linux's `script` makes the terminal.
+        // util-linux's `script` provides the terminal.
         return try RelayProcess(
             ["-qefc", line, "/dev/null"],
             executable: URL(filePath: "/usr/bin/script"),
@@ -51,12 +51,12 @@ final class TestDevice {
         try await RelayProcess(arguments + (withHome ? ["--home", home] : []), environment: environment).finish()
     }
 
-    /// Starts a command whose output nobody reads after the first line.
+    /// Starts a command whose output is closed after the first line.
     func startForOneLine(_ arguments: String...) throws -> RelayProcess {
         try RelayProcess(arguments + ["--home", home], environment: environment, firstLineOnly: true)
     }
 
-    /// Writes what `relay agent` is to read.
+    /// Writes the settings of `relay agent`.
     func setAgent(_ settings: String) throws {
         try Data(settings.utf8).write(to: URL(filePath: home + "/agent.yaml"))
     }
@@ -82,8 +82,8 @@ final class TestAccount {
     let relay: RelaydProcess
 
     /// - Parameters:
-    ///   - networks: other addresses of this machine that lead to the relay.
-    ///   - arguments: flags of the relay.
+    ///   - networks: Further addresses of this machine that lead to the relay.
+    ///   - arguments: Flags of the relay.
     init(networks: [String] = [], arguments: [String] = []) async throws {
         relay = try await RelaydProcess(networks: networks, arguments: arguments)
         _ = try await relay.start()
@@ -92,7 +92,7 @@ final class TestAccount {
 
     func link() async throws -> String { try await relay.run("invite", "Anna") }
 
-    /// A device with an app of this process's own.
+    /// A device with an app in the test process.
     func app(_ app: RemoteSystemAppRegistration, on name: String) async throws -> TestApp {
         try await TestApp(app, on: name, of: self)
     }
@@ -101,7 +101,7 @@ final class TestAccount {
         var message: String
     }
 
-    /// A device that has joined.
+    /// A joined device.
     func device(named name: String) async throws -> TestDevice {
         let device = try TestDevice()
         let output = try await device.relay("join", try await link(), "--name", name)

@@ -5,7 +5,7 @@ import Foundation
 import RelayTesting
 
 #if os(Linux)
-/// A machine of its own: a network, a host name and a home. Networks can be made by root alone.
+/// A separate machine: a network namespace, a host name and a home. Only root can create namespaces.
 final class TestMachine {
     struct Failed: Error {
         var message: String
@@ -30,7 +30,7 @@ final class TestMachine {
         try? FileManager.default.removeItem(at: directory)
     }
 
-    /// Two machines with a cable between them, and nothing else.
+    /// Two machines that are connected by a cable only.
     static func network() throws -> (TestMachine, TestMachine) {
         let machines = (try TestMachine(named: "study"), try TestMachine(named: "laptop"))
         try machines.0.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", machines.1.namespace)
@@ -42,7 +42,7 @@ final class TestMachine {
         return machines
     }
 
-    /// What a person types.
+    /// Starts a command line on the machine.
     func start(_ line: String) throws -> RelayProcess {
         try RelayProcess(
             ["netns", "exec", namespace, "unshare", "--uts", "bash", "-c", #"hostname "$0"; exec bash -c "$1""#, name, line],
@@ -54,7 +54,7 @@ final class TestMachine {
 
     func run(_ line: String) async throws -> CommandOutput { try await start(line).finish() }
 
-    /// What comes in for a port is lost.
+    /// Drops incoming packets of a port.
     func drop(port: Int) throws {
         for rule in ["table inet filter", "chain inet filter input { type filter hook input priority 0; }"] {
             try Self.run("ip", "netns", "exec", namespace, "nft", "add \(rule)")
@@ -62,7 +62,7 @@ final class TestMachine {
         try Self.run("ip", "netns", "exec", namespace, "nft", "add rule inet filter input tcp dport \(port) counter drop")
     }
 
-    /// How much was lost.
+    /// The number of dropped packets.
     func droppedPackets() async throws -> Int {
         let rules = try await run("nft list ruleset").text
         return rules.firstMatch(of: /counter packets ([0-9]+)/).flatMap { Int($0.1) } ?? 0

@@ -5,7 +5,7 @@ import NIOCore
 import NIOPosix
 import RelayTesting
 
-/// Something between a device and its relay that lets everything through to the relay's port but tunnels.
+/// A proxy between a device and its relay that forwards everything to the relay's port except tunnels.
 final class TunnelRefusal: Sendable {
     private let listener: any Channel
 
@@ -22,7 +22,7 @@ final class TunnelRefusal: Sendable {
 
     func stop() async throws { try await listener.close() }
 
-    /// Looks at what is asked first.
+    /// Inspects the first request.
     private final class Door: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer
@@ -64,7 +64,7 @@ final class TunnelRefusal: Sendable {
         func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
     }
 
-    /// The way back.
+    /// Forwards the relay's bytes to the device.
     private final class Way: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
 

@@ -64,7 +64,7 @@ import Testing
         #expect(!isRoomForOneMore)
         delivery.answered(commands[0])
         delivery.add(commands[16])
-        // It would overtake the one that waits.
+        // It would overtake the waiting command.
         let overtakes = delivery.begin(commands[17])
         #expect(!overtakes)
         #expect(delivery.all() == [commands[16].key])
@@ -83,7 +83,7 @@ import Testing
         #expect(delivery.all() == [])
     }
 
-    /// Whatever comes and goes: the window is kept, lanes keep their order, and nothing is forgotten.
+    /// In any order of events, the window is respected, lanes keep their order, and no command is forgotten.
     @Test(arguments: 0..<20 as Range<UInt64>)
     func windowHolds(seed: UInt64) {
         var random = SeededGenerator(seed: seed)

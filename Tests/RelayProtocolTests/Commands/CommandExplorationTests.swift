@@ -5,7 +5,7 @@ import Testing
 
 @testable import RelayProtocol
 
-/// One command, and every mishap at every moment: between any two actions and frames.
+/// One command with a fault at every possible moment: between any two actions and frames.
 @Suite struct CommandExplorationTests {
     @Test(arguments: Exploration.Schedule.allCases)
     func oneMishapAnywhere(with schedule: Exploration.Schedule) {
@@ -23,7 +23,7 @@ import Testing
     }
 }
 
-/// Runs a `CommandWorld` with one command to its end, again and again, with mishaps put in at every place.
+/// Runs a `CommandWorld` with one command to its end, once for each place of a fault.
 struct Exploration {
     enum Schedule: CaseIterable {
         case oldestFirst
@@ -34,7 +34,7 @@ struct Exploration {
     private let schedule: Schedule
     private(set) var failure: String?
     private(set) var endings = 0
-    /// Different beginnings soon come to the same state.
+    /// Different prefixes soon reach the same state, which is explored once.
     private var seen: [Int: Set<CommandWorld>] = [:]
 
     init(_ schedule: Schedule) {
@@ -65,7 +65,7 @@ struct Exploration {
             }
             guard let next = next(in: world) else {
                 endings += 1
-                // Everybody is there, and nothing is under way.
+                // All nodes are up, and nothing is pending.
                 if let row = world.senders[0].stored.values.first, !row.isEnded { fail("stuck in \(row.state)", path, step) }
                 return
             }

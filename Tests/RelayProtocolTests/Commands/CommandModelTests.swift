@@ -5,7 +5,7 @@ import Testing
 
 @testable import RelayProtocol
 
-/// The promises of launch and message, with everything going wrong at random.
+/// The guarantees of launches and messages under random faults.
 @Suite struct CommandModelTests {
     @Test(arguments: CommandWalk.Trouble.allCases)
     func acceptedCommandsKeepTheirPromises(under trouble: CommandWalk.Trouble) {
@@ -21,7 +21,7 @@ import Testing
             outcomes.merge(walk.world.history.outcomes, uniquingKeysWith: +)
             refusals.merge(walk.world.history.refusals, uniquingKeysWith: +)
         }
-        // The walk has to come everywhere, else it shows nothing.
+        // The walk must reach all outcomes, otherwise it proves nothing.
         for outcome in trouble.expectedOutcomes { #expect(outcomes[outcome, default: 0] > 0, "never \(outcome)") }
         if trouble == .none || trouble == .connections {
             let unknown = outcomes.filter { if case .indeterminate = $0.key { true } else { false } }
@@ -31,18 +31,18 @@ import Testing
     }
 }
 
-/// A seeded walk through a `CommandWorld`.
+/// A seeded random walk through a `CommandWorld`.
 struct CommandWalk {
     enum Trouble: String, CaseIterable, CustomTestStringConvertible {
-        /// Nobody fails: every command that is not cancelled or late has to get the handler's answer.
+        /// No faults: every command that is not cancelled or expired must get the handler's answer.
         case none
         /// Connections break.
         case connections
-        /// Anybody stops, between any two actions.
+        /// Processes crash, between any two actions.
         case crashes
-        /// The relay's database is lost, too.
+        /// The relay also loses its database.
         case lostDatabase
-        /// Time passes in leaps, targets are removed, mailboxes are full.
+        /// Time jumps, targets are removed, mailboxes are full.
         case everything
 
         var testDescription: String { rawValue }
@@ -147,7 +147,7 @@ struct CommandWalk {
         }
     }
 
-    /// A number that would close the lane for good.
+    /// A forged command whose number would block the lane permanently.
     private mutating func forgery() -> CommandWorld.Step? {
         let target = Int.random(in: 0..<2, using: &random)
         let lane = CommandLane(sender: world.senders[0].id, target: world.targets[target].id, appID: "player")
@@ -164,7 +164,7 @@ struct CommandWalk {
         return .forge(target: target, command)
     }
 
-    /// The relay says what it may not say.
+    /// A forged outcome by the relay.
     private mutating func lie() -> CommandWorld.Step? {
         let sender = Int.random(in: 0..<2, using: &random)
         let open = world.senders[sender].rows.values.filter { !$0.isEnded }.map(\.command.id).sorted()
@@ -175,7 +175,7 @@ struct CommandWalk {
         return .lie(sender: sender, id, final)
     }
 
-    /// Something that is due: an action, or a frame.
+    /// A pending action or frame.
     private mutating func progress() -> CommandWorld.Step {
         let all = due
         guard let step = all.randomElement(using: &random) else { return .tick }
@@ -205,12 +205,12 @@ struct CommandWalk {
         return steps
     }
 
-    // MARK: The end
+    // MARK: Draining
 
-    /// Lets everybody come back and finish: first at once, then after all periods have passed.
+    /// Lets all nodes recover and finish: first at once, then after all periods have passed.
     mutating func drain() {
         settle()
-        // A full mailbox makes senders wait for longer.
+        // A full mailbox delays senders for longer.
         if trouble != .everything { noteUnfinished("at once") }
         for _ in 0..<3 {
             world.apply(.pass(20 * 86_400_000))

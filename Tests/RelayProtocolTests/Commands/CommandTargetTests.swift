@@ -14,7 +14,7 @@ import Testing
         CommandTarget.Row(restoring: command, state: state)
     }
 
-    /// Of one that was not being handled: were its answer lost, it would run.
+    /// The actions for a command that was not running. Its answer is persisted first: otherwise the command could run after a crash.
     private func answered(_ command: CommandDescriptor, _ outcome: CommandOutcome) -> [Action] {
         [.persist(row(command, .answered(outcome)), highest: nil, reply: nil), .sendResult(command.key)]
     }
@@ -36,7 +36,7 @@ import Testing
     @Test func commandIsStoredThenHandledThenForgotten() {
         let command = CommandDescriptor.test(number: 3)
         var target = CommandTarget()
-        // Its turn comes at once, so it is stored once.
+        // The handler starts at once, so one write stores both.
         let taken: [Action] = [
             .persist(row(command, .handling), highest: 3, reply: nil), .sendReceived(command.key), .handle(command),
         ]
@@ -99,7 +99,7 @@ import Testing
         let actions = target.offered(command, check: .refused(.declined), clock)
         #expect(actions == [.persist(row(command, .answered(.declined)), highest: 7, reply: nil), .sendResult(command.key)])
         _ = target.settled(command.key)
-        // Offered once more, and allowed meanwhile: the sender holds "declined", so it must not run.
+        // The same command is offered again and would be permitted now. The sender may have got `declined`, so it must not run.
         #expect(target.offered(command, check: .valid, clock) == [.sendUnstoredResult(command, .indeterminate(.interrupted))])
     }
 
@@ -117,7 +117,7 @@ import Testing
         var target = CommandTarget()
         let actions = target.offered(command, check: .appUnknown, clock)
         #expect(actions == [.persist(row(command, .answered(.unsupported)), highest: nil, reply: nil), .sendResult(command.key)])
-        // The next check may come out otherwise; the answer stays.
+        // The next check may have another result, but the answer stays the same.
         #expect(target.offered(command, check: .valid, clock) == [.sendResult(command.key)])
 
         var open = self.target(with: .test(number: 1))
@@ -229,7 +229,7 @@ import Testing
         for command in commands.prefix(2) { _ = target.offered(command, check: .valid, clock) }
         let exceeded = LimitExceeded(limit: .mailboxCommands, allowed: 2, requested: 3)
         #expect(target.offered(commands[2], check: .valid, clock) == [.disconnect(exceeded)])
-        // The fourth must not overtake the third, though there is room now.
+        // The fourth command must not overtake the third, although there is room now.
         _ = target.handlerEnded(commands[0].key, .succeeded, reply: nil, clock)
         _ = target.settled(commands[0].key)
         #expect(target.offered(commands[3], check: .valid, clock) == [])

@@ -3,7 +3,7 @@
 
 @testable import RelayProtocol
 
-/// What must hold, checked where it could break.
+/// Invariants, checked where they could be violated.
 extension CommandWorld {
     mutating func handle(_ command: CommandDescriptor, _ decidedAt: Int64, _ target: Int) {
         targets[target].handlers.append(command)
@@ -15,7 +15,7 @@ extension CommandWorld {
         if targets[target].stored[command.key]?.state != .handling { violations.append("handled without a word in the store") }
     }
 
-    /// The sender's row is committed: this is what its app will be told, now or after a crash.
+    /// Checks the commit of a sender's row, which the app learns of now or after a crash.
     mutating func checkCommit(_ row: SentCommand, after old: SentCommand?) {
         let key = row.command.key
         if let old, old.isEnded, old.state != row.state { violations.append("a second outcome: \(old.state), \(row.state)") }
@@ -42,7 +42,7 @@ extension CommandWorld {
                 tellNotRun(key, "cancelled")
             case .indeterminate(.interrupted):
                 if !history.begun.contains(key) { violations.append("interrupted, never begun") }
-                // A committed result gets through, unless the relay has lost or removed what it knew.
+                // A committed result reaches the sender, unless the relay has lost or removed its state.
                 let isForgotten = history.databaseWasLost || now >= row.command.created + CommandPeriod.retention
                 if let result = history.results[key], result != final.outcome, !isForgotten {
                     violations.append("interrupted, but the result was \(result)")

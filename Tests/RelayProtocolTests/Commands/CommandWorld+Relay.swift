@@ -3,7 +3,7 @@
 
 @testable import RelayProtocol
 
-/// The relay.
+/// MARK: - Relay
 extension CommandWorld {
     mutating func arriveAtRelay(_ frame: Frame, _ link: Int, _ epoch: Int) {
         switch frame {
@@ -92,7 +92,7 @@ extension CommandWorld {
         switch relay.queue.removeFirst() {
         case .persistMailbox(let row):
             relay.stored[row.command.key] = row
-            // Should this be lost before the sender hears of it, the target can but say that it may have run.
+            // If this is lost before the sender gets it, the target can only report that the command may have run.
             if row.isFinal { history.begun.insert(row.command.key) }
         case .removeMailbox(let key): relay.stored[key] = nil
         case .frame(let link, let epoch, let frame):

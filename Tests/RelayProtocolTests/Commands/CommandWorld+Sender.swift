@@ -3,7 +3,7 @@
 
 @testable import RelayProtocol
 
-/// The senders.
+/// MARK: - Senders
 extension CommandWorld {
     mutating func submit(_ sender: Int, _ lane: CommandLane, _ life: Int64) {
         let number = nextNumber(sender, lane)
@@ -76,7 +76,7 @@ extension CommandWorld {
         case .persist(let row):
             senders[sender].noted[row.command.id] = nil
             store(row, sender)
-            // What else there is may be stored with it.
+            // The same write may store pending rows, too.
             if row.command.number.isMultiple(of: 2) { storeNoted(sender) }
         case .note(let row): senders[sender].noted[row.command.id] = row
         case .signAnew(let id):
@@ -85,7 +85,7 @@ extension CommandWorld {
             let isCurrent = senders[sender].sending?.isCurrent(command) ?? false
             change(sender, id) { $0.signedAnew(command, sending: isCurrent) }
         case .report(let id, let report):
-            // Only what is committed may be told.
+            // Only committed states may be reported.
             guard let row = senders[sender].stored[id] else { return violations.append("told of what is not stored: \(report)") }
             switch (report, row.state) {
             case (.status(.final(let outcome, _)), .final(let final)) where outcome == final.outcome: break

@@ -3,7 +3,7 @@
 
 @testable import RelayProtocol
 
-/// The targets.
+/// MARK: - Targets
 extension CommandWorld {
     func clock(_ target: Int) -> TargetClock {
         let own = now + targets[target].skew
@@ -55,12 +55,12 @@ extension CommandWorld {
         guard !targets[target].queue.isEmpty else { return }
         switch targets[target].queue.removeFirst() {
         case .persistTarget(let row, let highest):
-            // In the same write as what is still to be deleted, and after it.
+            // The same write also performs pending removals, before the row is stored.
             if row.command.number.isMultiple(of: 2) || targets[target].removals.contains(row.command.key) { removeSettled(target) }
             store(row, target)
             if let highest { targets[target].storedHighest[row.command.lane] = highest }
         case .noteTarget(let row):
-            // Nothing is on its way without a connection.
+            // Without a connection nothing is in flight.
             if links[senders.count + target].isUp { targets[target].noted[row.command.key] = row } else { store(row, target) }
         case .removeTarget(let key):
             targets[target].noted[key] = nil

@@ -9,12 +9,12 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Senders, a relay and targets around the command state machines, with what a crash takes (memory, queues of actions,
-/// handlers, frames on the way) apart from what it leaves (committed rows). Every change is one `Step`, so that a test can
-/// choose them at random or try them all. What must never happen ends up in `violations`.
+/// Senders, a relay and targets around the command state machines. Volatile state (memory, action queues, handlers,
+/// frames in flight) is separate from durable state (committed rows). Every change is one `Step`, so a test can choose
+/// steps at random or try all of them. Violated invariants are collected in `violations`.
 struct CommandWorld: Hashable {
     enum Frame: Hashable {
-        // Between sender and relay.
+        // Frames between sender and relay.
         case send(CommandDescriptor, again: Bool)
         case cancel(CommandID)
         case acknowledge(CommandID)
@@ -22,14 +22,14 @@ struct CommandWorld: Hashable {
         case refused(CommandID, CommandRefusal)
         case progress(CommandID, CommandProgress)
         case final(CommandID, CommandFinal)
-        // Between relay and target.
+        // Frames between relay and target.
         case offer(CommandDescriptor)
         case requestCancel(CommandKey)
         case settled(CommandKey)
         case received(CommandKey)
         case result(CommandKey, digest: Digest256, CommandFinal)
 
-        /// Belongs to a request of its connection and means nothing on another.
+        /// Whether the frame answers a request of its connection and has no meaning on another connection.
         var isAnswer: Bool {
             switch self {
             case .accepted, .refused: true
@@ -38,13 +38,13 @@ struct CommandWorld: Hashable {
         }
     }
 
-    /// One direction of one connection: first in, first out.
+    /// One direction of a connection, first in, first out.
     struct Pipe: Hashable {
         var epoch: Int
         var frames: [Frame] = []
     }
 
-    /// An endpoint's connection to the relay, and what is left on the way of the one before.
+    /// An endpoint's connection to the relay, and frames of earlier connections that are still in flight.
     struct Link: Hashable {
         var epoch = 0
         var isUp = false
@@ -79,7 +79,7 @@ struct CommandWorld: Hashable {
         var numbers: [CommandLane: UInt64] = [:]
         var sending: CommandSending?
         var queue: [Task] = []
-        /// To be stored some time.
+        /// Rows that are stored later.
         var noted: [CommandID: SentCommand] = [:]
     }
 
@@ -91,9 +91,9 @@ struct CommandWorld: Hashable {
         var storedHighest: [CommandLane: UInt64] = [:]
         var machine: CommandTarget
         var queue: [Task] = []
-        /// To be deleted some time.
+        /// Removals that are performed later.
         var removals: [CommandKey] = []
-        /// Answered, and to be stored some time.
+        /// Answered rows that are stored later.
         var noted: [CommandKey: CommandTarget.Row] = [:]
         var hasRest: Bool { !removals.isEmpty || !noted.isEmpty }
         var handlers: [CommandDescriptor] = []
@@ -108,18 +108,18 @@ struct CommandWorld: Hashable {
         var queue: [Task] = []
     }
 
-    /// What happened, as nobody in the system knows it.
+    /// What really happened, which no node knows.
     struct History: Hashable {
         var handled: Set<CommandKey> = []
         var lastHandled: [CommandLane: UInt64] = [:]
-        /// "Handling" or an outcome was committed, at the target or the relay: only then may the target say `interrupted`.
+        /// `handling` or an outcome was committed, at the target or the relay: only then may the target report `interrupted`.
         var begun: Set<CommandKey> = []
-        /// What the target committed.
+        /// The outcomes that the target committed.
         var results: [CommandKey: CommandOutcome] = [:]
         var timedOut: Set<CommandKey> = []
         var answers: [CommandKey: CommandOutcome] = [:]
         var accepted: Set<CommandKey> = []
-        /// The sender was told that it has not run and will not.
+        /// Commands of which the sender learned that they did not run and will not run.
         var toldNotRun: Set<CommandKey> = []
         var databaseWasLost = false
         var outcomes: [CommandOutcome: Int] = [:]
@@ -148,18 +148,18 @@ struct CommandWorld: Hashable {
         case lie(sender: Int, CommandID, CommandFinal)
     }
 
-    /// The creation time is part of the digest here, so that bytes signed anew differ.
+    /// The creation time is part of the digest in this model, so that a new signature changes the bytes.
     var now: Int64 = 1_800_000_000_000
     let limits: Limits
     var senders: [Sender]
     var targets: [Target]
     var relay: Relay
-    /// Of the senders, then of the targets.
+    /// The links of the senders, then of the targets.
     var links: [Link]
     var ids = Identifiers()
     var history = History()
     var violations: [String] = []
-    /// The owner's check turns down every so manieth command, by its number.
+    /// The owner's check refuses commands whose number is a multiple of this.
     var refusesEvery: UInt64
 
     init(senders: Int, targets: Int, skews: [Int64], limits: Limits = Limits(), refusesEvery: UInt64 = .max) {
@@ -257,7 +257,7 @@ struct CommandWorld: Hashable {
     mutating func deliverUp(_ link: Int, _ pipe: Int, _ twice: Bool) {
         guard links[link].up.indices.contains(pipe), let frame = links[link].up[pipe].frames.first else { return }
         let epoch = links[link].up[pipe].epoch
-        // The relay takes no command from a connection once a newer one of the same endpoint has said hello.
+        // The relay accepts no command from a connection after a newer one of the same endpoint has said hello.
         let isSend = if case .send = frame { true } else { false }
         if !(twice && !isSend) { links[link].up[pipe].frames.removeFirst() }
         if isSend, epoch < links[link].epoch { return }
@@ -309,7 +309,7 @@ struct CommandWorld: Hashable {
             history.databaseWasLost = true
         }
         relay.rows = relay.stored
-        // Who was removed while the relay was down or in the middle of it.
+        // Removes the commands of targets that were revoked while the relay was down or was removing them.
         for target in targets where target.isRevoked { removeCommands(for: target.id) }
     }
 
@@ -325,7 +325,7 @@ struct CommandWorld: Hashable {
         }
     }
 
-    // MARK: Pieces
+    // MARK: Helpers
 
     static func digest(_ id: CommandID, _ number: Int64) -> Digest256 {
         Digest256(hashing: withUnsafeBytes(of: id.uuid.uuid) { Array($0) } + withUnsafeBytes(of: number) { Array($0) })
@@ -345,7 +345,7 @@ extension MailboxCommand {
     var isFinal: Bool { if case .final = state { true } else { false } }
 }
 
-/// Ids in the order in which they were made.
+/// Generates ids in ascending order.
 struct Identifiers: Hashable {
     private var count: UInt8 = 0
     private var high: UInt8 = 0

@@ -215,7 +215,7 @@ import Testing
         #expect(check(created: -minute, again: false, began: now) == .success(false))
         #expect(check(again: true, known: false, began: now) == refused(.targetUnknown, mayHaveRun: true))
         #expect(check(again: true, highest: 9, began: now) == .success(true))
-        // What was lost finds room beside what came since.
+        // A command that was lost with the database is accepted even if the mailbox has filled since.
         #expect(check(again: true, began: now, mailbox: MailboxUse(commands: 1_500)) == .success(true))
     }
 

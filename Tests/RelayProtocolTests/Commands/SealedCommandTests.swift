@@ -50,14 +50,14 @@ import Testing
         )
     }
 
-    /// What the target does with bytes from the relay.
+    /// Decodes bytes from the relay as the target does.
     private func take(_ encoded: [UInt8]) throws -> CommandBody {
         let command = try SealedCommand(decoding: encoded)
         try command.verify(for: recipient, from: sender.record(), now: now)
         return try command.open(with: [target.agreementKey])
     }
 
-    /// The header is read by hand, and is what its `Codable` form says.
+    /// The manual decoder of the header agrees with its `Codable` form.
     @Test func aHeaderIsReadAsItsEncodingSays() throws {
         let whole = try ValueSetEncoder().encode(header())
         let others: [ValueSet.Value?] = [
@@ -74,7 +74,7 @@ import Testing
                 if byHand != nil { read += 1 }
             }
         }
-        // The foreign key, and those whose type still fits.
+        // Headers with an unknown key decode, and so do some with another value of the right type.
         #expect(read > others.count)
     }
 
@@ -95,7 +95,7 @@ import Testing
 
     @Test func anyChangedBitIsRefused() throws {
         let encoded = try seal().encoded
-        // Half a million public-key operations are too many for every bit; one bit of every byte, each another.
+        // Flipping every bit would take half a million public-key operations, so one bit of every byte is flipped.
         for index in encoded.indices {
             var changed = encoded
             changed[index] ^= 1 << (index % 8)
@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func aSealIsBoundToItsHeaderEvenForTheSender() throws {
-        // The same ciphertext under a header that the sender signed anew: HPKE's associated data must not fit.
+        // The same ciphertext under another signed header: the associated data of HPKE must not match.
         let original = try ValueSet(decoding: try seal().encoded)
         let other = try ValueSet(decoding: try seal(nil, header { $0.number = 2 }).encoded)
         let headerBytes = try #require(other["header"]?.data)
@@ -140,7 +140,7 @@ import Testing
         #expect(refusal { $0.senderApp = "a\u{1}" } == .malformed)
     }
 
-    /// Such a command is well formed, so that the relay can read it and refuse it with a code of its own.
+    /// Such a command is well formed, so that the relay can read it and refuse it with a specific code.
     @Test func aCommandThatLivesTooLongCanBeReadAndIsRefused() throws {
         let header = header { $0.expires = $0.created + CommandPeriod.longestLife + 1 }
         let headerBytes = try ValueSetEncoder().encode(header).encodedBytes()
@@ -176,7 +176,7 @@ import Testing
         var stranger = sender
         stranger.account = "account-2"
         #expect(error(of: CommandError.self) { try command.verify(for: recipient, from: stranger.record(), now: now) } == .wrongAccount)
-        // Another key's signature under the sender's id.
+        // A signature of another key under the sender's id.
         var envelope = try ValueSet(decoding: command.encoded)
         envelope["signature"] = .data([UInt8](repeating: 1, count: 64))
         #expect(error(of: CommandError.self) { try take(try envelope.encodedBytes()) } == .badSignature)
@@ -191,7 +191,7 @@ import Testing
         let command = try seal()
         #expect(error(of: CommandError.self) { try command.open(with: []) } == .unknownKey)
         #expect(error(of: CommandError.self) { try command.open(with: [P256AgreementKey()]) } == .unknownKey)
-        // After a rotation the old key still opens what was sealed for it.
+        // After a rotation, the old key still opens commands sealed for it.
         #expect(try command.open(with: [P256AgreementKey(), target.agreementKey]) == launch)
     }
 
@@ -262,7 +262,7 @@ import Testing
         }
     }
 
-    /// The receipt holds the reply's digest, so its outcome is the target's word, whether the reply opens or not.
+    /// The receipt contains the digest of the reply, so the target attests the outcome whether the reply can be opened or not.
     @Test func aReplyThatDoesNotOpenLeavesTheOutcome() throws {
         let command = try seal()
         // Sealed for a key that the sender does not have.
@@ -295,7 +295,7 @@ import Testing
         #expect(try final(good, nil) == unknown)
         #expect(try final(good, [1]) == unknown)
         #expect(try final([1], reply) == unknown)
-        // Its sender takes that as the end, and lets the relay forget it.
+        // The sender accepts it as the final outcome and acknowledges it.
         var row = SentCommand(restoring: command.descriptor, state: .accepted(.delivered), cancelRequested: false, signings: 1)
         #expect(row.ended(unknown, receiptIsValid: false).last == .acknowledge)
         #expect(row.state == .final(unknown))

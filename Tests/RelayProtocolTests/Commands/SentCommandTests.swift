@@ -27,7 +27,7 @@ import Testing
     @Test func isStoredBeforeItIsSent() {
         var (row, actions) = SentCommand.prepare(command, isConnected: true)
         #expect(actions == [.persist(row)])
-        // Its turn comes without another write, and after a crash it counts as sent.
+        // Sending it needs no second write: the stored row already says `sent`.
         #expect(row.state == .queued)
         #expect(row.stored.state == .sent)
         actions = row.connected()
@@ -129,7 +129,8 @@ import Testing
         }
     }
 
-    /// A relay that has delivered a command and says that its number was passed would get it handled twice under a new one.
+    /// Suppose a relay delivered a command and then claims that its number is too low. A new signature under a new number
+    /// would let it run twice.
     @Test func passedNumberIsNotSignedAnew() {
         var row = sent()
         let refusal = certain(.numberPassed)

@@ -7,9 +7,9 @@ import Testing
 
 @testable import RelayProtocol
 
-/// What reads and writes control frames, beside Foundation's JSON.
+/// The control frame encoder and decoder, compared with Foundation's JSON.
 @Suite struct ControlFrameCodingTests {
-    /// Everything that a frame may hold.
+    /// A frame with every type of value.
     private struct Anything: Codable, Equatable {
         var text: String?
         var number: Int?
@@ -58,8 +58,8 @@ import Testing
         }
     }
 
-    /// Damaged at random: what is taken, Foundation takes too, and alike. It does not look into what nobody reads, nor minds a comma too
-    /// many. Equal keys are left out: which counts is not defined.
+    /// Random damage: a frame that decodes also decodes with Foundation, with the same result. The reverse does not hold for
+    /// unread values and extra commas. Frames with duplicate keys are left out, because their meaning is not defined.
     @Test(arguments: 1...5 as ClosedRange<UInt64>) func nothingIsTakenThatFoundationRefuses(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         let fragments = [
@@ -134,7 +134,7 @@ import Testing
         "ok", "command", "command.status", "command.settled", "command.send", "command.received", "command.result", "command.acknowledge",
     ]
 
-    /// What is said often is written without `Encodable`, to the byte as with it.
+    /// The fast encoder of frequent messages writes the same bytes as `Encodable`.
     @Test func frequentMessagesAreWrittenAsAllAre() throws {
         struct Frame: Encodable {
             let message: any ControlMessage
@@ -161,7 +161,7 @@ import Testing
         #expect(frequent == Self.frequent.union(["endpoint.added", "endpoint.updated"]))
     }
 
-    /// What is said often is read without `Decodable`; whatever is done to its members, it is never taken for anything else than with it.
+    /// The fast decoder of frequent messages returns the same as `Decodable`, whatever happens to the members.
     @Test(arguments: 1...5 as ClosedRange<UInt64>) func frequentMessagesAreReadAsAllAre(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         let values = [
@@ -222,7 +222,7 @@ import Testing
         return members
     }
 
-    /// Encodes as it is told.
+    /// Encodes with a closure.
     private struct Told: Encodable {
         let body: (any Encoder) throws -> Void
         init(_ body: @escaping (any Encoder) throws -> Void) { self.body = body }
@@ -245,7 +245,7 @@ import Testing
             try inner.encodeNil(forKey: .c)
             try list.encode(["x"])
             _ = object.nestedContainer(keyedBy: Key.self, forKey: .b)
-            // Another container of the same object goes on with it.
+            // A second container of the same object continues it.
             var same = encoder.container(keyedBy: Key.self)
             try same.encode(true, forKey: .c)
         }

@@ -12,7 +12,7 @@ import Testing
         limits[.controlFrameBytes] = 100
         let exact = #"{"type":"watch","ref":1}"# + String(repeating: " ", count: 76)
         #expect(try EndpointMessage.decode(from: controlFrame(exact), limits: limits) == .message(.watch(.init(ref: .first))))
-        // Not JSON at all: the size is judged first.
+        // The frame is not JSON: its size is checked first.
         let larger = controlFrame(String(repeating: "[", count: 101))
         let exceeded = LimitExceeded(limit: .controlFrameBytes, allowed: 100, requested: 101)
         #expect(throws: ControlFrameError.tooLarge(exceeded)) { try EndpointMessage.decode(from: larger, limits: limits) }
@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test func theSizeOfABlobIsJudgedByItsText() throws {
-        // Not base64, so decoding it could only fail: that the limit is named shows that nobody tried.
+        // The value is not base64. The error names the limit, which shows that the value was not decoded.
         let text = #"{"type":"command.send","ref":1,"command":"\#(String(repeating: "*", count: 360 << 10))"}"#
         let failure = RelayMessage.Failure(
             ref: .first,

@@ -5,7 +5,7 @@ import NIOCore
 
 @testable import RelayProtocol
 
-/// One of every message, with every optional field present.
+/// A sample of every message, with all optional fields.
 enum ControlSamples {
     static let endpoint = EndpointID(digest: Digest256(bytes: Array(repeating: 1, count: 32)) ?? Digest256(hashing: []))
     static let relay = RelayID(digest: Digest256(bytes: Array(repeating: 2, count: 32)) ?? Digest256(hashing: []))

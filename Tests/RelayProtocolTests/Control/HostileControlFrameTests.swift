@@ -70,7 +70,7 @@ import Testing
         #expect(throws: ControlFrameError.self) {
             try EndpointMessage.decode(from: controlFrame(#"{"type":"watch","ref":\#(number)}"#), limits: Limits())
         }
-        // As a field nobody reads it may pass or not, but it does no harm.
+        // An unread field may pass or fail, without harm.
         _ = try? RelayMessage.decode(from: controlFrame(#"{"type":"sing","x":\#(number)}"#), limits: Limits())
         _ = try? RelayMessage.decode(from: controlFrame(#"{"type":"restarting","after":\#(number),"spread":\#(number)}"#), limits: Limits())
         _ = try? RelayMessage.decode(
@@ -87,14 +87,14 @@ import Testing
         for text in [many(2_045), repeated(2_045)] {
             #expect(try EndpointMessage.decode(from: controlFrame(text), limits: Limits()) == .message(.watch(.init(ref: .first))))
         }
-        // A message has few; more only keep their reader.
+        // Messages have few members; more would only keep the decoder busy.
         for text in [many(2_046), repeated(2_046), many(30_000), repeated(60_000)] {
             let error = #expect(throws: ControlFrameError.self) {
                 try EndpointMessage.decode(from: controlFrame(text), limits: Limits())
             }
             #expect(error?.closeCode == 1007)
         }
-        // Which of two counts is not defined; that it is one of them is.
+        // It is undefined which of two equal keys counts, but it is one of them.
         let twice = try EndpointMessage.decode(from: controlFrame(#"{"type":"watch","type":"unwatch","ref":1,"ref":1}"#), limits: Limits())
         #expect([.message(.watch(.init(ref: .first))), .message(.unwatch(.init(ref: .first)))].contains(twice))
     }
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    /// Damages valid frames at random: nothing traps, and what is still a message comes back from its own encoding.
+    /// Random damage to valid frames: nothing traps, and a message that decodes survives encoding and decoding.
     @Test(arguments: [1, 2, 3] as [UInt64])
     func damagedFramesNeverTrap(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
@@ -146,7 +146,7 @@ import Testing
                 #expect(try EndpointMessage.decode(from: try message.encode(), limits: Limits()) == .message(message), "seed \(seed)")
             }
             if let message = try? RelayMessage.decode(from: buffer, limits: Limits()) {
-                // By their frames: `Limits` that name fewer than all do not equal those that name all.
+                // The encodings are compared, because `Limits` with some of the limits do not equal `Limits` with all of them.
                 let encoded = try message.encode()
                 let again = try RelayMessage.decode(from: encoded, limits: Limits())
                 #expect(try again?.encode() == encoded, "seed \(seed)")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import RelayProtocol
 
-/// Strings are read several bytes at a time, so whatever ends or breaks one is tried at each place.
+/// Strings are scanned several bytes at a time, so every special byte is tested at every position.
 @Suite struct JSONIndexTests {
     private func index(_ text: [UInt8]) throws -> JSONIndex { try JSONIndex([UInt8(ascii: "\"")] + text + [UInt8(ascii: "\"")]) }
 

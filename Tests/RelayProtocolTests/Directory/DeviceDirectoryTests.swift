@@ -80,7 +80,7 @@ import Foundation
         #expect(directory.systems().isEmpty)
         #expect(directory.systems(matching: [.localVisibility(.hideLocalApp)]).isEmpty)
         #expect(directory.everything.map(\.isLocal) == [true])
-        // Another app on the same device is not the own one.
+        // Another app on the same device is shown.
         directory.add(try DirectorySamples.endpoint(2, on: 1, apps: ["other"]))
         #expect(directory.systems().map { $0.apps.map(\.appID) } == [["other"]])
         #expect(directory.systems().map(\.isLocal) == [true])
@@ -101,7 +101,7 @@ import Foundation
     }
 
     @Test func whatIsNewNeitherRenamesAKnownDeviceNorMakesItAvailable() throws {
-        // The smaller id would speak for the device.
+        // The smaller id would provide the device's name if it were confirmed.
         let numbers = try [UInt8(1), 2].sorted {
             try DirectorySamples.record($0, on: 1).endpointID < DirectorySamples.record($1, on: 1).endpointID
         }
@@ -144,7 +144,7 @@ import Foundation
         let presence = Presence(.unknown, .relayUnreachable, since: 5_000)
         #expect(directory.systems().map(\.presence) == [presence, presence])
         #expect(presence.since?.timeIntervalSince1970 == 5)
-        // Tries to connect that fail change nothing; a connection does.
+        // Failed connection attempts keep the presence; a connection changes it.
         directory.loseRelay(at: 9_000)
         #expect(directory.systems().map(\.presence) == [presence, presence])
         directory.add(try DirectorySamples.endpoint(1, on: 1))

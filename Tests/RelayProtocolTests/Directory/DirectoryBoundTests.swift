@@ -20,7 +20,7 @@ import Testing
         var listener = Listener()
         try listener.drain(directory)
         #expect(listener.errors.map(\.code) == [.limitExceeded])
-        // What is there can still change.
+        // Existing endpoints can still change.
         directory.add(try DirectorySamples.endpoint(1, on: 1, name: "Renamed", trust: .new))
         #expect(directory.systems().map(\.displayName) == ["Renamed", "System 2"])
     }

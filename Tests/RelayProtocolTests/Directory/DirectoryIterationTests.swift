@@ -42,10 +42,10 @@ import Testing
         #expect(try listener.drain(directory) == 2)
         for presence in [Presence.off, .asleep, .available, .asleep] { directory.update(id) { $0.presence = presence } }
         #expect(try listener.drain(directory) == 1)
-        // There and back is no change.
+        // A change and its reversal cause no event.
         for presence in [Presence.off, .asleep] { directory.update(id) { $0.presence = presence } }
         #expect(try listener.drain(directory) == 0)
-        // Nor is coming and going unseen.
+        // An endpoint that was added and removed between two reads causes no event either.
         directory.add(try DirectorySamples.endpoint(3, on: 3))
         directory.remove(try DirectorySamples.record(3, on: 3).endpointID)
         #expect(try listener.drain(directory) == 0)

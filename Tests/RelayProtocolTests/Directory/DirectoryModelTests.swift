@@ -5,7 +5,7 @@ import Testing
 
 @testable import RelayProtocol
 
-/// Random events go into a directory and into a plain dictionary, from which the devices are worked out anew each time.
+/// Applies random events to a directory and to a plain dictionary, and compares their devices.
 @Suite struct DirectoryModelTests {
     private static let filters: [[RemoteSystemFilter]] = [
         [], [.localVisibility(.showAll)], [.status(.available)], [.kinds([.phone, .tablet]), .localVisibility(.showAll)],
@@ -17,7 +17,7 @@ import Testing
         var random = SeededGenerator(seed: seed)
         let records = try (1...9).map { number in
             try [UInt8(1), 2, 3, 4].flatMap { system in
-                // Two kinds and names, so that records change; at times on another device.
+                // Two kinds and several names, so that records change, sometimes to another device.
                 try ["desktop", "phone"].map {
                     try DirectorySamples.record(UInt8(number), on: system, name: "\(number % 3) \($0)", kind: $0)
                 }
@@ -68,7 +68,7 @@ import Testing
                 unnamed = []
             case 19 where random.oneIn(5):
                 directory.loseRelay(at: Milliseconds(clamping: time))
-                // Since when it is away stays, however often it is tried again.
+                // Repeated failures keep the time of the first one.
                 for (id, endpoint) in model where endpoint.presence.reason != .relayUnreachable {
                     model[id]?.presence = Presence(.unknown, .relayUnreachable, since: Milliseconds(clamping: time))
                 }
@@ -76,7 +76,7 @@ import Testing
             }
 
             for index in listeners.indices where random.oneIn(3) {
-                // Some stop halfway, so that more changes meet what is untold.
+                // Some listeners stop early, so that later changes meet unreported ones.
                 if random.oneIn(2) {
                     _ = try listeners[index].step(directory)
                 } else {
@@ -121,7 +121,7 @@ import Testing
         )
     }
 
-    /// As the rules say it, without any thought of speed or of what was there before.
+    /// Computes the devices directly from the rules.
     private static func systems(in model: [EndpointID: DeviceDirectory.Endpoint], matching filters: [RemoteSystemFilter]) -> Set<
         RemoteSystem
     > {

@@ -3,7 +3,7 @@
 
 @testable import RelayProtocol
 
-/// Endpoints whose ids are the same in every run: their keys are the numbers 1, 2, 3 …
+/// Endpoints with the same ids in every run: their private keys are the numbers 1, 2, 3 …
 enum DirectorySamples {
     static func key(_ number: UInt8) throws -> P256SigningKey {
         try P256SigningKey(rawRepresentation: Array(repeating: 0, count: 31) + [number])
@@ -72,11 +72,11 @@ extension DeviceDirectory {
         for endpoint in endpoints { add(endpoint) }
     }
 
-    /// With the app's own endpoint.
+    /// All devices, including the app's own endpoint.
     var everything: [RemoteSystem] { systems(matching: [.localVisibility(.showAll)]) }
 }
 
-/// What somebody knows who has only listened to an iteration; says what was wrong with an event.
+/// The state that a listener derives from events alone. It throws if an event is inconsistent.
 struct Listener {
     var iteration: DeviceDirectory.Iteration
     private(set) var systems: [SystemID: RemoteSystem] = [:]
@@ -85,7 +85,8 @@ struct Listener {
 
     init(_ filters: [RemoteSystemFilter] = []) { self.iteration = DeviceDirectory.Iteration(matching: filters) }
 
-    /// Takes one event; `false` when there was none.
+    /// Reads one event.
+    /// - Returns: `false` if there was none.
     mutating func step(_ directory: DeviceDirectory) throws -> Bool {
         struct Inconsistent: Error { let event: RemoteSystemEvent }
         guard let event = iteration.next(in: directory) else { return false }
@@ -102,7 +103,8 @@ struct Listener {
         return true
     }
 
-    /// Takes all events; gives their number.
+    /// Reads all events.
+    /// - Returns: Their number.
     @discardableResult
     mutating func drain(_ directory: DeviceDirectory) throws -> Int {
         var count = 0

@@ -33,7 +33,7 @@ import Testing
         }
         #expect(throws: TargetError.ambiguous(appIDs: ["a", "b"])) { try resolve() }
         #expect(throws: TargetError.ambiguous(appIDs: ["a", "b"])) { try resolve(["missing"]) }
-        // What is preferred counts more than what is there just now.
+        // A preference counts more than presence.
         #expect(try resolve(["missing", "a", "b"]) == "a")
         directory.add(try DirectorySamples.endpoint(3, on: 1, apps: ["c"], defaults: ["https"], presence: .off))
         #expect(try resolve() == "c")
@@ -83,7 +83,7 @@ import Testing
         #expect(throws: TargetError.protocolUnavailable) { try directory.resolve(other, on: try device()) }
         #expect(throws: TargetError.protocolUnavailable) { try directory.resolve(other, fallback: other, on: try device()) }
         #expect(throws: TargetError.ambiguous(appIDs: ["a", "b"])) { try directory.resolve(other, fallback: web, on: try device()) }
-        // Too many takers are not none.
+        // Several matching apps are ambiguous, so the fallback is not used.
         #expect(throws: TargetError.ambiguous(appIDs: ["c", "d"])) {
             try directory.resolve(film, fallback: web, preferredAppIDs: ["b"], on: try device())
         }
@@ -150,7 +150,7 @@ import Testing
             let known = ResolvedTarget(endpoint: try id(2), appID: "app")
             #expect(try directory.resolve(try uri(), preferredAppIDs: ["app"], on: try device()).target == known)
             #expect(try directory.resolve(service, on: try device()) == known)
-            // Even if the confirmed one has nothing to offer.
+            // Even if the confirmed endpoint publishes no app.
             directory.update(try id(2)) { $0.registrations = [] }
             #expect(throws: TargetError.notConfirmed(endpoints: [try id(1)])) { try directory.resolve(try uri(), on: try device()) }
             #expect(throws: TargetError.notConfirmed(endpoints: [try id(1)])) { try directory.resolve(service, on: try device()) }
@@ -249,7 +249,7 @@ import Testing
         }
         for text in ["Living Room", id.label] { #expect(try directory.system(named: text).id == id) }
         #expect(throws: DeviceLookupError.self) { try directory.system(named: "tablet") }
-        // Another one, for whoever compares bytes.
+        // A different name by bytes.
         directory.add(try DirectorySamples.endpoint(8, on: 8, name: "Cafe\u{301}"))
         #expect(throws: DeviceLookupError.notFound) { try directory.system(named: "Caf\u{E9}") }
         #expect(try directory.system(named: "cafe\u{301}").id == (try DirectorySamples.system(8)))

@@ -7,7 +7,7 @@ import Testing
 
 @testable import RelayProtocol
 
-/// Sealing with agreement keys, beside the Crypto library's own HPKE.
+/// Sealing with agreement keys, compared with the HPKE of the Crypto library.
 @Suite struct AgreementKeyTests {
     private static let suite = HPKE.Ciphersuite.P256_SHA256_AES_GCM_256
     private let info = Array("info".utf8)
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    /// Zeros, a point beside the curve, and one too short.
+    /// Zeros, a point that is not on the curve, and a point that is too short.
     @Test func anEncapsulatedKeyThatIsNoPointIsRefused() throws {
         let key = P256AgreementKey()
         let sealed = try key.publicKey.seal(plain, info: info, associatedData: associated)

@@ -8,7 +8,7 @@ import Testing
 @testable import RelayProtocol
 
 @Suite struct IdentifierTests {
-    /// The fingerprint of this very key, computed by `openssl pkey -pubin -outform der | sha256sum` and `base32`.
+    /// The fingerprint of this key was computed with `openssl pkey -pubin -outform der | sha256sum` and `base32`.
     @Test func anEndpointIDIsTheHashOfTheSPKI() throws {
         let key = P256SigningKey().publicKey
         #expect(key.spki.count == 91)
@@ -16,7 +16,7 @@ import Testing
     }
 
     @Test func theTextFormIsBase32InLowerCase() throws {
-        // RFC 4648 §10 in our alphabet and without padding, and 32 bytes with known text.
+        // The examples of RFC 4648 §10 in lower case without padding, and 32 bytes with a known text.
         #expect(Base32.encode(Array("foobar".utf8)) == "mzxw6ytboi")
         #expect(Base32.encode(Array("f".utf8)) == "my")
         let digest = try #require(Digest256(bytes: Array(0..<32)))
@@ -42,7 +42,7 @@ import Testing
         #expect(reason(good.uppercased()) == .invalidCharacter(offset: 0))
         #expect(reason("1" + good.dropFirst()) == .invalidCharacter(offset: 0))
         #expect(reason(good.prefix(26) + "=" + good.suffix(25)) == .invalidCharacter(offset: 26))
-        // The last character holds one bit only: fifteen other texts would name the same key.
+        // The last character carries only one bit: otherwise fifteen other texts would name the same key.
         #expect(reason(good.dropLast() + "r") == .invalidCharacter(offset: 51))
         #expect(EndpointID("x") == nil)
     }
@@ -83,7 +83,7 @@ import Testing
         #expect(first.description.hasPrefix("01234567-89ab-7"))
         #expect(CommandID(UUID().uuidString) == nil)
         #expect(CommandID("x") == nil)
-        // No other character in any place.
+        // No other character is valid at any position.
         let text = Array(first.description.utf8)
         for place in text.indices {
             for other in "-g/:@`G\u{0} ".utf8 where other != text[place] {

@@ -19,7 +19,7 @@ import Testing
         #expect(read.payload.agreementKey == endpoint.agreementKey.publicKey)
     }
 
-    /// Flips each bit of something signed and says which flips were taken for valid.
+    /// Flips each bit of a signed value and returns the flips that were accepted.
     private func accepted(_ encoded: [UInt8], by check: ([UInt8]) throws -> Void) -> [Int] {
         (0..<encoded.count * 8).filter { bit in
             var changed = encoded
@@ -67,14 +67,14 @@ import Testing
         let (owner, intruder) = (TestEndpoint(), TestEndpoint())
         var record = try intruder.record()
         let genuine = try owner.record()
-        // The intruder's record with the owner's device key and signature: it signs another endpoint.
+        // The intruder's record with the owner's system key and signature, which covers another endpoint.
         let set = try ValueSetEncoder().encode(record)
         var forged = set
         forged["systemKey"] = .data(genuine.systemKey.spki)
         forged["systemSignature"] = .data(genuine.systemSignature)
         record = try ValueSetDecoder().decode(EndpointRecord.self, from: forged)
         #expect(error(of: RecordError.self) { try Signed(record, key: intruder.identityKey) } == .notPartOfSystem)
-        // The owner's signature for another account does not serve either.
+        // The owner's signature for another account is rejected, too.
         forged = try ValueSetEncoder().encode(genuine)
         forged["account"] = "account-2"
         record = try ValueSetDecoder().decode(EndpointRecord.self, from: forged)
@@ -106,7 +106,7 @@ import Testing
         #expect(error(of: RecordError.self) { try book.add(endpointRecord: same.encoded) } == .versionReused(6))
         #expect(book[endpoint.id]?.payload.name == "Kitchen")
 
-        // Signed anew, it has another signature and the same content.
+        // A new signature over the same content is accepted.
         try book.add(endpointRecord: Signed(second.payload, key: endpoint.identityKey).encoded)
 
         let older = try Signed(endpoint.registration(version: 1), key: endpoint.identityKey)
@@ -138,7 +138,7 @@ import Testing
         #expect(book[endpoint.id] == nil)
         #expect(error(of: RecordError.self) { try book.set(appRegistrations: [], of: endpoint.id) } == .wrongEndpoint)
         #expect(error(of: RecordError.self) { try book.add(endpointRecord: older.encoded) } == .outdated(known: 2, offered: 1))
-        // After a restart too.
+        // Also after a restart.
         var next = RecordBook(account: endpoint.account, floors: book.floors)
         #expect(error(of: RecordError.self) { try next.add(endpointRecord: older.encoded) } == .outdated(known: 2, offered: 1))
         try next.add(endpointRecord: newer.encoded)
@@ -179,7 +179,7 @@ import Testing
             return
         }
         #expect(exceeded.limit == .appRegistrationsBytes)
-        // What an app published before does not count against what it publishes now.
+        // Apps that were published earlier do not count against the limit.
         for version in 1...20 as ClosedRange<UInt64> {
             let one = try Signed(endpoint.registration(version: version), key: endpoint.identityKey)
             try book.set(appRegistrations: [one.encoded], of: endpoint.id)
@@ -236,13 +236,13 @@ import Testing
             error(of: RecordError.self) { try Signed<Voucher>(verifying: voucher.encoded, by: endpoint.record(), for: record) }
         }
         #expect(refusal(by: known, for: record) == nil)
-        // A device that was renamed later is still the one that was vouched for.
+        // The voucher holds after the device was renamed.
         #expect(try refusal(by: known, for: newcomer.signedRecord(version: 3, name: "Other name")) == nil)
         #expect(try refusal(by: known, for: newcomer.signedRecord(version: 2, name: "Other name")) == .versionReused(2))
         #expect(try refusal(by: known, for: newcomer.signedRecord(version: 1)) == .outdated(known: 2, offered: 1))
         #expect(refusal(by: other, for: record) == .badSignature)
         #expect(try refusal(by: known, for: other.signedRecord(version: 2)) == .wrongEndpoint)
-        // The endpoint's key on another device.
+        // The endpoint's key with another system key.
         let moved = try EndpointRecord(
             version: 3,
             account: newcomer.account,
@@ -285,13 +285,13 @@ import Testing
         for other in others { #expect(!other.isSigned(signature, by: endpoint.identityKey.publicKey)) }
     }
 
-    /// One point has one form: a coordinate and the same with the field's prime added are the same number to arithmetic.
+    /// A point has one encoding: a coordinate plus the field's prime is the same number in the field's arithmetic and must be rejected.
     @Test func coordinatesAreSmallerThanThePrime() throws {
         func bytes(_ words: UInt64...) -> [UInt8] {
             words.flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> UInt64(56 - 8 * $0)) } }
         }
         let prime = bytes(0xFFFF_FFFF_0000_0001, 0, 0x0000_0000_FFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF)
-        // The curve's point whose x is zero.
+        // The point of the curve whose x is zero.
         let y = bytes(0x6648_5C78_0E2F_83D7, 0x2433_BD5D_84A0_6BB6, 0x541C_2AF3_1DAE_8717, 0x28BF_856A_174F_93F4)
         let head = P256SigningKey().publicKey.spki.prefix(27)
         #expect(throws: Never.self) { try SigningPublicKey(spki: head + bytes(0, 0, 0, 0) + y) }
@@ -306,7 +306,7 @@ import Testing
         var offCurve = spki
         offCurve[90] ^= 1
         #expect(error(of: KeyError.self) { try SigningPublicKey(spki: offCurve) } != nil)
-        // Every byte in front of the coordinates is what it is.
+        // Every byte before the coordinates is fixed.
         for index in 0..<27 {
             var other = spki
             other[index] ^= 1

@@ -5,7 +5,7 @@ import Testing
 
 @testable import RelayProtocol
 
-/// What a peer that takes no answers, or asks too much, can make a session hold.
+/// Bounds against a peer that accepts no responses or sends too many requests.
 @Suite struct SessionBoundsTests {
     private static func withAnswer(at seconds: Int64 = 0) throws -> SessionSide {
         var side = SessionSide.withOpenConnection()
@@ -15,7 +15,7 @@ import Testing
         return side
     }
 
-    /// Looks each few seconds, while the peer shows life.
+    /// Advances the time second by second, with a ping from the peer at each.
     private static func end(_ side: inout SessionSide, from: Int64, to: Int64) -> SessionError? {
         for second in from...to {
             side.now = .seconds(second)
@@ -47,7 +47,7 @@ import Testing
         side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 2)
         _ = try side.respond(2, sessionBytes(40_000))
         side.receive(.grant(.response), 1, 1)
-        // 100,000 bytes at a bit more than 4 KiB/s.
+        // 100,000 bytes at a little more than 4 KiB/s.
         for second: Int64 in 1...20 {
             #expect(Self.end(&side, from: second, to: second) == nil)
             side.run { _ = $0.nextData(maximumBytes: 5_000, at: .seconds(second), into: &$1) }
@@ -74,7 +74,7 @@ import Testing
         var side = try Self.withAnswer()
         side.receive(.cancel, 1, 1)
         #expect(Self.end(&side, from: 1, to: 50) == nil)
-        // A request of this side waits as long as its app does.
+        // A request of this side may wait as long as its app permits.
         _ = try side.request(sessionBytes(100_000))
         #expect(Self.end(&side, from: 51, to: 100) == nil)
     }
@@ -105,7 +105,7 @@ import Testing
         for (id, number): (UInt32, UInt32) in [(1, 1), (1, 2), (3, 1), (5, 1)] {
             #expect(side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), id, number).end == nil)
         }
-        // One that is done makes room; one on a connection that is closed too.
+        // An answered request makes room, and so does a closed connection.
         _ = try side.respond(1, sessionBytes(1))
         #expect(side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 3, 2).end == nil)
         side.receive(.close(SessionClosure(.completed)), 5)

@@ -16,7 +16,7 @@ private let one = SessionConnectionID(1)
         var sentCount = 0
         for _ in 0..<10 { sentCount += try side.request(sessionBytes(32_768)).1.count }
         #expect(sentCount == 7, "7 × 32,784 of 262,144")
-        // Small ones wait behind them.
+        // Small frames wait behind them.
         let (small, actions) = try side.request(sessionBytes(1))
         #expect(actions == [])
         let credit = side.receive(.window(32_784), 1)

@@ -85,7 +85,7 @@ import Testing
             }
             #expect(SessionMessageMetadata(deadlineAlone: ByteBuffer(bytes: metadata.readableBytesView + [0])) == nil)
         }
-        // Not the shortest form, a larger integer, and other maps, are for the decoder of all maps.
+        // Longer encodings, larger integers and other maps are left to the general decoder.
         let key: [UInt8] = [0xA1, 0x68] + Array("deadline".utf8)
         for rest in [[0x18, 0x17], [0x19, 0, 0xFF], [0x1A, 0, 0, 0xFF, 0xFF], [0x1B, 0, 0, 0, 1, 0, 0, 0, 0], [0x20], [0xF5], [0x1F]]
             as [[UInt8]]
@@ -180,7 +180,7 @@ import Testing
         #expect(body.withUnsafeReadableBytes { UInt(bitPattern: $0.baseAddress) } == received + 14)
     }
 
-    // MARK: What is refused
+    // MARK: Rejected input
 
     private func error(_ buffer: ByteBuffer) -> SessionError? {
         var decoder = SessionFrameDecoder()
@@ -189,7 +189,7 @@ import Testing
             while try decoder.next() != nil {}
             return nil
         } catch {
-            // It stays an error, whatever follows.
+            // The decoder stays in the error state.
             decoder.append(encodedSession(sampleSessionFrames))
             #expect(throws: error) { try decoder.next() }
             #expect(decoder.heldBytes <= encodedSession(sampleSessionFrames).readableBytes)

@@ -6,18 +6,18 @@ import Testing
 
 @testable import RelayProtocol
 
-/// A peer that says anything, once it has said its settings.
+/// A peer that sends random frames after its settings.
 @Suite struct SessionHostilePeerTests {
     private struct Peer {
         typealias Frame = (payload: SessionFrame.Payload, connection: UInt32, number: UInt32)
 
         var random: SeededGenerator
-        /// One frame of so many breaks the rules on purpose.
+        /// One in this number of frames deliberately violates the rules.
         let tameness: Int
         var nextConnection: UInt32 = 1
         var open: [UInt32] = []
         var lastNumber: [UInt32: UInt32] = [:]
-        /// What it was granted, with the bytes left.
+        /// Granted bodies with their remaining bytes.
         var granted: [(request: SessionRequestID, kind: SessionFrame.MessageKind, left: Int)] = []
         var announced: [SessionRequestID: Int] = [:]
         var toAnswer: [SessionRequestID] = []
@@ -30,7 +30,7 @@ import Testing
 
         mutating func below(_ count: Int) -> Int { Int.random(in: 0..<count, using: &random) }
 
-        /// Learns from what it was sent.
+        /// Updates the peer's knowledge from the frames that it receives.
         mutating func hear(_ actions: [SessionAction]) {
             for case .send(let frame) in actions {
                 let request = SessionRequestID(connection: frame.connection, number: frame.number)
@@ -49,7 +49,7 @@ import Testing
 
         mutating func frame() -> Frame { below(tameness) == 0 ? wild() : tame() }
 
-        /// What fits the state, mostly.
+        /// A frame that fits the state, mostly.
         private mutating func tame() -> Frame {
             guard let connection = open.randomElement(using: &random), below(25) > 0 else {
                 nextConnection += 2
@@ -95,7 +95,7 @@ import Testing
             }
         }
 
-        /// Anything that decodes.
+        /// Any frame that decodes.
         private mutating func wild() -> Frame {
             let connection = open.randomElement(using: &random) ?? UInt32(1 + below(9))
             var number = 1 + UInt32(below(Int(lastNumber[connection] ?? 0) + 3))
@@ -108,7 +108,7 @@ import Testing
             case 2: return (.response(message), connection, number)
             case 3: return (.error(SessionFailure(.failure, String(repeating: "x", count: below(1_024)))), connection, number)
             case 4, 5:
-                // What was granted, at the wrong length.
+                // Data of a granted body with a wrong length.
                 guard let (request, kind, _) = granted.first, below(2) == 0 else { fallthrough }
                 return (.data(sessionBytes(1 + below(32_768)), of: kind, isLast: true), request.connection.rawValue, request.number)
             case 6: return (.data(sessionBytes(1 + below(32_768)), of: kind, isLast: below(4) == 0), connection, number)
@@ -134,7 +134,7 @@ import Testing
         var pendingReservation = 0
         var accepted: [SessionConnectionID] = []
         let budget = limits[.assemblyBytesPerSession]
-        // Counted apart from the machine: inline messages that the app holds, by connection.
+        // An independent count of the inline messages that the app holds, by connection.
         var untaken: [SessionConnectionID: Int] = [:]
 
         func perform(_ actions: [SessionAction]) {
@@ -159,7 +159,7 @@ import Testing
             for case .openReceived(let id, _) in actions where peer.below(8) > 0 {
                 perform(side.run { $0.accept(id, at: .zero, into: &$1) })
                 accepted.append(id)
-                // Requests of ours, for the peer's answers to find.
+                // Own requests, which the peer's random answers may hit.
                 for _ in 0..<3 {
                     if let (_, actions) = try? side.request(sessionBytes(peer.below(2) == 0 ? 10 : 40_000), on: id.rawValue) {
                         perform(actions)

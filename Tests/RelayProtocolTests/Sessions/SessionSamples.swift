@@ -15,7 +15,7 @@ func encodedSession(_ frames: [SessionFrame]) -> ByteBuffer {
     return buffer
 }
 
-/// A frame from its numbers.
+/// A frame from its header fields.
 func rawSessionFrame(_ type: UInt8, flags: UInt8 = 0, connection: UInt32 = 0, number: UInt32 = 0, length: Int? = nil, _ body: [UInt8] = [])
     -> ByteBuffer
 {
@@ -26,7 +26,7 @@ func rawSessionFrame(_ type: UInt8, flags: UInt8 = 0, connection: UInt32 = 0, nu
     return buffer
 }
 
-/// One of each kind, and the corners.
+/// A sample of each frame type, and edge cases.
 let sampleSessionFrames: [SessionFrame] = {
     let one = SessionConnectionID(1)
     var settings = SessionSettings()

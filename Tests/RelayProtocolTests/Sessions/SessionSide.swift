@@ -5,12 +5,12 @@ import NIOCore
 
 @testable import RelayProtocol
 
-/// One machine under test, fed by hand.
+/// One machine under test, with manual input.
 struct SessionSide {
     var machine: SessionStateMachine
     var now = Duration.zero
 
-    /// A side that has heard the other's settings.
+    /// A side that has received the other's settings.
     init(_ role: SessionStateMachine.Role = .server, limits: Limits = Limits(), peerLimits: Limits = Limits()) {
         machine = SessionStateMachine(role: role, limits: limits)
         var actions: [SessionAction] = []
@@ -76,7 +76,7 @@ extension [SessionAction] {
         return nil
     }
 
-    /// The rule that the peer was told it broke.
+    /// The rule violation that was reported to the peer.
     var brokenRule: SessionError? {
         for case .send(let frame) in self {
             if case .goaway(let goaway) = frame.payload, let error = SessionError(rawValue: goaway.code), end == .failed(error) {

@@ -6,15 +6,15 @@ import Testing
 
 @testable import RelayProtocol
 
-/// Two machines with apps of chance, joined by two streams of bytes that arrive in pieces.
+/// Two machines with random apps, connected by two byte streams that arrive in pieces.
 struct SessionSimulation {
     typealias Machine = SessionStateMachine
 
-    /// What an app waits for, and holds.
+    /// What an app waits for, and what it holds.
     struct Side {
         var machine: Machine
         var decoder = SessionFrameDecoder()
-        /// Written and not yet arrived at the other side.
+        /// Bytes that were written and have not arrived at the other side.
         var output = ByteBuffer()
         var hasEnded = false
 
@@ -26,11 +26,11 @@ struct SessionSimulation {
         var answering: Set<SessionRequestID> = []
         var untaken: [SessionReceipt] = []
         var reservation: Int?
-        /// What the endpoint's budget has set aside for this side.
+        /// Bytes of the endpoint's budget that are reserved for this side.
         var setAside = 0
     }
 
-    /// Messages in flight by who sent them, to compare what arrives.
+    /// Identifies a message in flight by its sender, to compare it on arrival.
     struct Sent: Hashable {
         let side: Int
         let request: SessionRequestID
@@ -41,7 +41,7 @@ struct SessionSimulation {
         var random = SeededGenerator(seed: 1)
         var buffer = ByteBuffer()
         for _ in 0..<(1 << 17) { buffer.writeInteger(random.next()) }
-        // Long enough for the largest message at any start below 4,096.
+        // Long enough for the largest message at any offset below 4,096.
         for _ in 0..<4 {
             let whole = buffer
             buffer.writeImmutableBuffer(whole)
@@ -67,7 +67,7 @@ struct SessionSimulation {
         for side in 0...1 { run(side) { $0.start(at: .zero, into: &$1) } }
     }
 
-    // MARK: Plumbing
+    // MARK: Helpers
 
     private var note: Comment { "seed \(seed)" }
 
@@ -101,7 +101,7 @@ struct SessionSimulation {
         case .openFailed(let id, _):
             #expect(sides[side].opening.remove(id) != nil, note)
         case .connectionClosed(let id, _):
-            // An offered one stays to be answered.
+            // An offered connection remains until the app answers.
             if sides[side].open.remove(id) == nil { #expect(sides[side].offered.contains(id), note) }
             forgetClosed(id, side)
         case .requestReceived(let id, let message, timeLeft: _, let receipt):
@@ -136,18 +136,18 @@ struct SessionSimulation {
         }
     }
 
-    /// With the connection its requests are over on this side; the machine said so for each.
+    /// The machine has ended all requests of the connection.
     private func forgetClosed(_ id: SessionConnectionID, _ side: Int) {
         #expect(!sides[side].unanswered.keys.contains { $0.connection == id }, note)
         #expect(!sides[side].awaited.keys.contains { $0.connection == id }, note)
         #expect(!sides[side].answering.contains { $0.connection == id }, note)
     }
 
-    /// Moves up to so many bytes from a side to the other.
+    /// Delivers up to the given number of bytes to the other side.
     private mutating func deliver(from side: Int, upTo limit: Int) {
         let count = min(limit, sides[side].output.readableBytes)
         if count > 0 {
-            // A piece of its own, as from a socket.
+            // A separate buffer, as from a socket.
             guard let piece = sides[side].output.readBytes(length: count) else { return }
             sides[side].output.discardReadBytes()
             sides[1 - side].decoder.append(ByteBuffer(bytes: piece))
@@ -168,7 +168,7 @@ struct SessionSimulation {
         }
     }
 
-    // MARK: Chance
+    // MARK: Random choices
 
     private mutating func message() -> ByteBuffer {
         let sizes = [0, 1, 100, 128, 32_767, 32_768, 32_769, 65_536, 65_537]
@@ -275,7 +275,7 @@ struct SessionSimulation {
     private mutating func nextData(_ side: Int) {
         let now = now
         let count = Int.random(in: 1...40_000, using: &random)
-        // An owner asks for more once the stream takes more.
+        // An owner calls `nextData` when the stream accepts more bytes.
         guard sides[side].output.readableBytes < 100_000 else { return }
         run(side) { $0.nextData(maximumBytes: count, at: now, into: &$1) }
     }
@@ -307,7 +307,7 @@ struct SessionSimulation {
         }
     }
 
-    /// Lets everything come to rest: apps take and answer all that is there.
+    /// Runs until nothing is pending: apps take and answer everything.
     mutating func settle() {
         var isBusy = true
         while isBusy {
@@ -341,7 +341,7 @@ struct SessionSimulation {
         }
     }
 
-    /// The byte stream breaks: what is under way is lost.
+    /// Breaks the byte stream: bytes in flight are lost.
     mutating func breakOff() {
         for side in 0...1 {
             sides[side].output.clear()
@@ -349,7 +349,7 @@ struct SessionSimulation {
         }
     }
 
-    /// Nothing waits any more.
+    /// Checks that nothing is pending.
     func checkSettled() {
         for side in sides {
             #expect(side.opening.isEmpty && side.awaited.isEmpty && side.unanswered.isEmpty && side.answering.isEmpty, note)
@@ -367,7 +367,7 @@ struct SessionSimulation {
 }
 
 extension SessionStateMachine {
-    /// Whether what the machine counts as it goes is what is there.
+    /// Whether the machine's counters match its tables.
     var countsAreRight: Bool {
         var (awaited, closing, assembling, queued, unfinished, ungranted) = (0, 0, 0, 0, 0, 0)
         for connection in connections.values {

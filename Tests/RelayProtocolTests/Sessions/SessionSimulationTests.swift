@@ -7,7 +7,7 @@ import Testing
 @testable import RelayProtocol
 
 @Suite struct SessionSimulationTests {
-    /// Small limits, so that all of them are met often.
+    /// Small limits that are often reached.
     private static let narrow: Limits = {
         var limits = Limits()
         limits[.messageBytes] = 400_000

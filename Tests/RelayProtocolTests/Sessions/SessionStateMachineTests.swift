@@ -297,7 +297,7 @@ private let echo = SessionOpening(
     // MARK: Cancelling
 
     @Test func cancellingIsTheLastWordInEveryPhase() throws {
-        // Waiting for the answer.
+        // While it waits for the response.
         var side = SessionSide.withOpenConnection()
         var (id, _) = try side.request(sessionBytes(1))
         let cancelled: [SessionAction] = [sentFrame(.cancel, 1, 1), .requestFailed(id, .cancelled)]
@@ -305,7 +305,7 @@ private let echo = SessionOpening(
         #expect(side.run { $0.cancelRequest(id, into: &$1) } == [])
         #expect(side.receive(.response(.inline(sessionBytes(1))), 1, 1) == [])
 
-        // Announced, and granted.
+        // While it is announced, and when it is granted.
         side = .withOpenConnection()
         (id, _) = try side.request(sessionBytes(40_000))
         #expect(side.run { $0.cancelRequest(id, into: &$1) } == cancelled)
@@ -319,7 +319,7 @@ private let echo = SessionOpening(
         #expect(side.run { $0.cancelRequest(id, into: &$1) } == cancelled)
         #expect(!side.machine.hasData)
 
-        // The answer is on its way.
+        // While the response is being received.
         side = .withOpenConnection()
         (id, _) = try side.request(sessionBytes(1))
         side.receive(.response(.announced(40_000)), 1, 1)
@@ -331,7 +331,7 @@ private let echo = SessionOpening(
         #expect(side.machine.heldBytes == 0)
         #expect(side.receive(.data(sessionBytes(9), of: .response, isLast: false), 1, 1) == [])
 
-        // Still waiting for the window: the peer never hears of it.
+        // While it waits for the window: the peer does not learn of it.
         side = .withOpenConnection()
         for _ in 0..<7 { _ = try side.request(sessionBytes(32_768)) }
         let (last, actions) = try side.request(sessionBytes(32_768))
@@ -347,12 +347,12 @@ private let echo = SessionOpening(
         #expect(try side.respond(1, sessionBytes(1)) == (.dropped, []))
         #expect(side.run { $0.failRequest(sessionRequest(1), SessionFailure(.failure), into: &$1) } == [])
 
-        // Its message was not there yet.
+        // Its message has not arrived completely.
         side.receive(.request(.announced(40_000), timeLeft: nil), 1, 2)
         side.run { $0.reserved(at: .zero, into: &$1) }
         #expect(side.receive(.cancel, 1, 2) == [.release(40_000)])
 
-        // The response is waiting.
+        // The response waits.
         side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 3)
         #expect(try side.respond(3, sessionBytes(40_000)).0 == .waiting)
         #expect(side.receive(.cancel, 1, 3) == [.responseFinished(sessionRequest(3), wasSent: false)])
@@ -455,7 +455,7 @@ private let echo = SessionOpening(
         #expect(side.machine.connectionCount == 0)
     }
 
-    // MARK: The end
+    // MARK: Ending
 
     @Test func everythingPendingGetsOneLastWordWhenTheStreamBreaks() throws {
         var side = SessionSide.withOpenConnection()
@@ -634,7 +634,7 @@ private let echo = SessionOpening(
         var side = SessionSide.withOpenConnection()
         side.receive(.request(.announced(40_000), timeLeft: nil), 1, 1)
         side.run { $0.reserved(at: .zero, into: &$1) }
-        // 4 KiB buy a second, and never more than a minute ahead.
+        // 4 KiB extend the deadline by a second, at most to a minute ahead.
         side.now = .seconds(10)
         side.receive(.data(sessionBytes(4_096), of: .request, isLast: false), 1, 1)
         side.machine.heard(at: .seconds(60))
@@ -663,7 +663,7 @@ private let echo = SessionOpening(
 
     @Test func whatWaitsBehindACancelledRequestLeaves() throws {
         var side = SessionSide.withOpenConnection()
-        // Seven of these fit into the window, the eighth waits.
+        // Seven of these fit into the window; the eighth waits.
         for _ in 0..<7 { _ = try side.request(sessionBytes(32_768)) }
         let (large, _) = try side.request(sessionBytes(32_768))
         let (_, waiting) = try side.request(sessionBytes(10))

@@ -7,7 +7,7 @@ import Testing
 
 @testable import RelayProtocol
 
-/// The fuzzers' seeds and every input that once failed, through the decoders as they are built for users.
+/// Runs the fuzzers' seeds and all inputs that once failed through the decoders of a normal build.
 @Suite struct FuzzCorpusTests {
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../FuzzTesting")
         .standardizedFileURL
@@ -60,7 +60,8 @@ import Testing
         #expect(inputs.contains { (try? JoinLink(parsing: String(decoding: $0, as: UTF8.self))) != nil })
     }
 
-    /// Writes the seeds anew, when their form has changed: `DEVICE_RELAY_WRITE_CORPUS=1 swift test --filter RelayProtocolTests.FuzzCorpusTests`.
+    /// Rewrites the seeds after a change of the format: `DEVICE_RELAY_WRITE_CORPUS=1 swift test --filter
+    /// RelayProtocolTests.FuzzCorpusTests`.
     @Test(.enabled(if: ProcessInfo.processInfo.environment["DEVICE_RELAY_WRITE_CORPUS"] != nil, "only when the seeds are wanted anew"))
     func writeSeeds() throws {
         for seed in 0..<12 as Range<UInt64> {
@@ -75,7 +76,7 @@ import Testing
         for (index, message) in ControlSamples.fromRelay.enumerated() {
             try write(Array(buffer: try message.encode()), "FuzzControl", "relay-\(index)")
         }
-        // The first byte is the role and the cut; after the settings, everything that a peer in either role may say.
+        // The first byte selects the role and the cut. After the settings follow all frames that a peer in either role may send.
         for role in 0...1 as ClosedRange<UInt8> {
             for (index, frame) in sampleSessionFrames.enumerated() {
                 let frames = [SessionFrame(.settings(SessionSettings())), frame]

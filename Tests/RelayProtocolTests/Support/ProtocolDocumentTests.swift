@@ -6,7 +6,7 @@ import Testing
 
 @testable import RelayProtocol
 
-/// `docs/protocol.md` says what the code does, as far as a table can be held against it.
+/// Compares the tables of `docs/protocol.md` with the code.
 @Suite struct ProtocolDocumentTests {
     private let document: String
 
@@ -48,7 +48,7 @@ import Testing
         for type in types { #expect(document.contains("`\(type)`"), "\(type)") }
     }
 
-    /// The fields of each message are in the line of its table, those of what it carries somewhere on the page.
+    /// The fields of each message are in its table row, and nested fields are anywhere on the page.
     @Test func everyFieldOfAControlMessageIsThere() throws {
         let lines = document.split(separator: "\n")
         for vector in try VectorFolder.read(ControlVectors.self, "control").valid {
@@ -57,13 +57,13 @@ import Testing
                 continue
             }
             let rows = lines.filter { line in
-                // What a final status carries has a table of its own.
+                // The content of a final status has its own table.
                 line.hasPrefix("| `\(vector.type)` |")
                     || vector.type == "command.status" && (line.hasPrefix("| `target` |") || line.hasPrefix("| `relay` |"))
             }
             for (name, value) in fields where name != "type" {
                 #expect(rows.contains { $0.contains("`\(name)`") }, "\(vector.type).\(name)")
-                // The names of limits have a table of their own, which is looked at above.
+                // The names of limits have their own table, which is checked above.
                 guard name != "limits" else { continue }
                 for inner in names(in: value) { #expect(document.contains("`\(inner)`"), "\(vector.type).\(name) … \(inner)") }
             }

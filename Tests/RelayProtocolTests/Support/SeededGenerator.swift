@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// SplitMix64: the same numbers for the same seed, so that a failure can be repeated.
+/// SplitMix64: the same seed gives the same numbers, so that a failure is reproducible.
 struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 
@@ -15,7 +15,7 @@ struct SeededGenerator: RandomNumberGenerator {
         return mixed ^ mixed >> 31
     }
 
-    /// True once in so many times.
+    /// `true` with a probability of one in `count`.
     mutating func oneIn(_ count: Int) -> Bool { Int.random(in: 0..<count, using: &self) == 0 }
 
     mutating func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8.random(in: 0...255, using: &self) } }

@@ -46,7 +46,7 @@ struct TestEndpoint {
     }
 }
 
-/// The error that a piece of work throws, if it is of this type.
+/// The error that a closure throws, if it has this type.
 func error<Failure: Error, Result>(of type: Failure.Type, from work: () throws -> Result) -> Failure? {
     do {
         _ = try work()

@@ -5,7 +5,7 @@ import Foundation
 import RelayProtocol
 
 extension ValueSet {
-    /// A message that can be sent: arrays of one kind, finite dates, no deeper than asked for.
+    /// A random valid message: arrays of one type, finite dates, and a limited depth.
     static func random(depth: Int = 4, using random: inout SeededGenerator) -> ValueSet {
         ValueSet(
             (0..<Int.random(in: 0...6, using: &random)).map { _ in
@@ -26,7 +26,7 @@ extension ValueSet.Value {
         case 1: return .bool(.random(using: &random))
         case 2: return .randomInteger(using: &random)
         case 3: return .double(.randomNumber(using: &random))
-        // 64ths of a second are exact in a double and in whole microseconds, which others count dates in.
+        // Multiples of 1/64 s are exact both as a double and in whole microseconds, which other implementations use.
         case 4: return .date(Date(timeIntervalSince1970: (Double.random(in: -1e10...1e10, using: &random) * 64).rounded() / 64))
         case 5: return .uuid(UUID(uuid: random.bytes(16).withUnsafeBytes { $0.loadUnaligned(as: uuid_t.self) }))
         case 6: return .data(random.bytes(Int.random(in: 0...40, using: &random)))
@@ -41,7 +41,7 @@ extension ValueSet.Value {
         }
     }
 
-    /// Of every width, the edges often.
+    /// Integers of all widths, with frequent edge cases.
     static func randomInteger(using random: inout SeededGenerator) -> ValueSet.Value {
         let edges: [ValueSet.Value] = [
             0, -1, 23, 24, -24, -25, 255, 256, 65_535, 65_536, 0xFFFF_FFFF, 0x1_0000_0000, .int(.max), .int(.min), .uint(1 << 63),

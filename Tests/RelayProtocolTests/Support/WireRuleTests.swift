@@ -4,11 +4,11 @@
 import Foundation
 import Testing
 
-/// Rules of the wire that an implementation from the documents depends on: where each is written, and which test shows it.
+/// Wire rules that other implementations rely on: the passage of the document and the test of each.
 @Suite struct WireRuleTests {
     struct Rule: CustomTestStringConvertible {
         let page: String
-        /// The words of the page.
+        /// The words of the document.
         let words: String
         let tests: [(file: String, name: String)]
 

@@ -37,7 +37,7 @@ import Foundation
         )
     }
 
-    /// A proof whose parts are written by hand and signed as they are.
+    /// A signed proof with a manually written header and payload.
     func forged(header: String, payload: String) throws -> String {
         let signed = Base64URL.encode(header.utf8) + "." + Base64URL.encode(payload.utf8)
         return signed + "." + Base64URL.encode(try key.signature(for: Array(signed.utf8)))

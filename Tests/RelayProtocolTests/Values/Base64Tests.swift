@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    /// A byte is taken if it is one of the 64, wherever it stands.
+    /// Only the bytes of the alphabet are accepted, at every position.
     @Test func noOtherByteIsTaken() {
         for byte in UInt8.min...UInt8.max {
             for place in 0..<8 {

@@ -6,7 +6,7 @@ import Testing
 
 @testable import RelayProtocol
 
-/// Python's cbor2 reads what we write, and we read what it writes.
+/// Exchanges values with Python's cbor2 in both directions.
 @Suite struct CBORExchangeTests {
     private static let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_PYTHON"]
 

@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    /// RFC 8949 appendix A, the part that messages have. Dates and UUIDs stand under their tags.
+    /// The examples of RFC 8949 appendix A that messages support. Dates and UUIDs have their tags.
     static let appendixA: [(ValueSet.Value, String)] = [
         (0, "00"), (1, "01"), (10, "0a"), (23, "17"), (24, "1818"), (25, "1819"), (100, "1864"), (1000, "1903e8"),
         (1_000_000, "1a000f4240"),
@@ -68,7 +68,7 @@ import Testing
         #expect(try decoding("d8255000112233445566778899aabbccddeeff") == .uuid(id))
     }
 
-    /// Every refused form, in a set under the key "a" where that is possible.
+    /// Every rejected form, in a map under the key "a" where possible.
     static let refused: [(String, ValueSetError.Code, Int, String)] = [
         ("", .truncated, 0, ""), ("a1", .truncated, 1, ""), ("a161", .truncated, 2, ""), ("a16161", .truncated, 3, "a"),
         ("01", .notAValueSet, 0, ""), ("80", .notAValueSet, 0, ""), ("f6", .notAValueSet, 0, ""), ("6161", .notAValueSet, 0, ""),
@@ -134,7 +134,7 @@ import Testing
         }
     }
 
-    /// Each level claims more than there is; were the claims believed, they would add up to gigabytes.
+    /// Each level claims more elements than exist. Reserving memory for the claims would take gigabytes.
     @Test func claimedCountsReserveNothing() {
         let levels = String(repeating: "b9ffff60", count: 31)
         let bytes = hex(levels) + [UInt8](repeating: 0x60, count: 200_000)
@@ -204,7 +204,7 @@ import Testing
                 bytes[index] = UInt8.random(in: 0...255, using: &random)
             }
             guard let message = try? ValueSet(decoding: bytes) else { continue }
-            // One message has one encoding: whatever is read is written just so. (Dates lose what their type cannot hold.)
+            // A message has one encoding, so decoded bytes are encoded identically. (Dates lose precision that their type cannot hold.)
             let again = try message.encodedBytes()
             if again != bytes { #expect(try ValueSet(decoding: again) == message, "seed \(seed)") }
         }

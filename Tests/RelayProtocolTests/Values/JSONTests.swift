@@ -41,7 +41,7 @@ import Testing
             let read = try ValueSet(json: text)
             #expect(read == message, "seed \(seed)")
             #expect(try read.json() == text, "seed \(seed)")
-            // It is JSON to others too.
+            // Foundation also reads it as JSON.
             #expect(throws: Never.self, "seed \(seed)") { try JSONSerialization.jsonObject(with: Data(text.utf8)) }
         }
     }

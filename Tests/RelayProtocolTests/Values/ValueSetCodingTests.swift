@@ -159,7 +159,7 @@ import Testing
 }
 
 extension ValueSet {
-    /// What arrives when a message was sent.
+    /// Decodes the CBOR of a message, as after a transfer.
     init(decodingCBOROf set: ValueSet) throws {
         try self.init(decoding: try set.encodedBytes())
     }

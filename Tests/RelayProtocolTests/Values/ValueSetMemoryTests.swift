@@ -6,7 +6,7 @@ import Testing
 
 @testable import RelayProtocol
 
-/// What a message takes in memory, judged by its bytes.
+/// The memory of a decoded message, estimated from its bytes.
 @Suite struct ValueSetMemoryTests {
     static func memory(_ set: ValueSet) throws -> Int {
         var buffer = ByteBuffer()
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test func aTinyMessageNeverTakesMuch() {
-        // The most that so few bytes can claim, on every level.
+        // The largest claims that this few bytes can make, on every level.
         var buffer = ByteBuffer()
         for left in stride(from: 127, to: 1, by: -2) { buffer.writeBytes([0x98, UInt8(left)]) }
         #expect(ValueSet.decodedMemory(of: ByteBuffer(bytes: Array(repeating: 0x80, count: 128))) < 8 << 10)
@@ -48,7 +48,7 @@ import Testing
             let bytes = random.bytes(Int.random(in: 0...60, using: &random))
             #expect(ValueSet.decodedMemory(of: ByteBuffer(bytes: bytes)) >= 0)
         }
-        // Heads that claim all there is, one in the other.
+        // Nested heads that each claim a large count.
         let claims = ByteBuffer(bytes: (0..<20_000).flatMap { _ in [0x9A, 0, 0, 0x30, 0] as [UInt8] })
         #expect(ValueSet.decodedMemory(of: claims) > 1 << 30)
         #expect(ValueSet.decodedMemory(of: ByteBuffer(bytes: [0xBB] + Array(repeating: 0xFF, count: 8))) == 0)

@@ -6,8 +6,8 @@ import Foundation
 
 @testable import RelayProtocol
 
-/// HPKE's base mode (RFC 9180) with an ephemeral key that is given, so that a seal can be made again: P-256, HKDF-SHA256, AES-256-GCM.
-/// Only vectors are made so; what is sent has an ephemeral key of its own.
+/// HPKE base mode (RFC 9180) with a given ephemeral key, so that a seal is reproducible: P-256, HKDF-SHA256, AES-256-GCM.
+/// Only test vectors use it; real messages use a random ephemeral key.
 enum FixedSealing {
     static func seal(
         _ plain: [UInt8],
@@ -26,7 +26,7 @@ enum FixedSealing {
             count: 32
         )
         let hpke = Labels(suite: Array("HPKE".utf8) + [0x00, 0x10, 0x00, 0x01, 0x00, 0x02])
-        // The mode, and that there is no pre-shared key.
+        // The base mode has no pre-shared key.
         let context = [0] + hpke.extract(salt: [], "psk_id_hash", []) + hpke.extract(salt: [], "info_hash", info)
         let scheduled = hpke.extract(salt: secret, "secret", [])
         let box = try AES.GCM.seal(

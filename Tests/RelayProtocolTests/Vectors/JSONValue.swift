@@ -5,8 +5,8 @@ import Foundation
 
 @testable import RelayProtocol
 
-/// A part of a vector's file that other implementations read as plain JSON: a value set in its JSON form. It holds no doubles, whose texts
-/// differ between JSON writers; those are in `values.json`, as texts.
+/// A part of a vector file that other implementations read as plain JSON: a value set in its JSON form. It contains no
+/// doubles, because JSON writers format them differently; `values.json` has them as texts.
 indirect enum JSONValue: Codable, Hashable {
     case string(String)
     case integer(Int64)
@@ -44,7 +44,7 @@ indirect enum JSONValue: Codable, Hashable {
         self = try JSONDecoder().decode(JSONValue.self, from: Data(try set.json().utf8))
     }
 
-    /// What a payload is as a value set.
+    /// The value set of a payload.
     init(encoding payload: some Encodable) throws {
         try self.init(try ValueSetEncoder().encode(payload))
     }
@@ -53,7 +53,7 @@ indirect enum JSONValue: Codable, Hashable {
         get throws { try ValueSet(json: try JSONEncoder().encode(self)) }
     }
 
-    /// Whether this says what the other one does; of limits the other may have more.
+    /// Whether all content of this value is in the other one. The other value may have more limits.
     func isPart(of other: JSONValue, extra: Set<String> = []) -> Bool {
         switch (self, other) {
         case (.object(let mine), .object(let theirs)):

@@ -6,7 +6,7 @@ import NIOCore
 @testable import RelayProtocol
 
 extension IdentityVectors {
-    /// What a reader does with a signed statement.
+    /// Checks a signed statement as its reader does.
     static func check(_ encoded: [UInt8], _ kind: Kind, by key: SigningPublicKey, account: String, record: [UInt8]?) throws {
         let signer = EndpointID(key)
         switch kind {
@@ -24,7 +24,7 @@ extension IdentityVectors {
         }
     }
 
-    /// Of who vouches, the key and the account count.
+    /// A record for the voucher's signer. Only its key and account matter.
     private static func voucher(_ key: SigningPublicKey, _ account: String) throws -> EndpointRecord {
         try EndpointRecord(
             version: 1,
@@ -40,7 +40,7 @@ extension IdentityVectors {
 }
 
 extension CommandVectors {
-    /// What the target does with a command, and its sender with a receipt and a reply.
+    /// Checks a command as the target does, and a receipt or reply as the sender does.
     func check(_ refused: Refused, _ keys: KeyVectors, sender: EndpointRecord, target: EndpointRecord) throws {
         switch refused.kind {
         case .command: try take(hex(refused.encoded), keys, from: sender)
@@ -75,7 +75,7 @@ extension ControlVectors {
         var isIgnored: Bool?
     }
 
-    /// What the receiver of a frame does that is no message; `nil` if it is one.
+    /// The receiver's reaction to a frame; `nil` if it is a valid message.
     static func judge(_ frame: [UInt8], from side: Side) -> Judgement? {
         do throws(ControlFrameError) {
             switch side {
@@ -95,7 +95,7 @@ extension ControlVectors {
 }
 
 extension SessionVectors {
-    /// The rule that a stream breaks at the TLS client, from the beginning of its session.
+    /// The rule that a stream violates at the TLS client, from the start of its session.
     static func error(of stream: [UInt8]) -> SessionError? {
         var machine = SessionStateMachine(role: .client)
         var decoder = SessionFrameDecoder()

@@ -4,7 +4,7 @@
 import Foundation
 import Testing
 
-/// An implementation in Python, with other libraries for CBOR, signatures and encryption, takes and refuses the same vectors.
+/// A Python implementation, with other libraries for CBOR, signatures and encryption, accepts and rejects the same vectors.
 @Suite struct VectorExchangeTests {
     private static let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_PYTHON"]
 

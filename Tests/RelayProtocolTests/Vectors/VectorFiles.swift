@@ -5,7 +5,7 @@ import Foundation
 
 @testable import RelayProtocol
 
-/// `docs/vectors`: what another implementation of the protocol can be held against. `README.md` there says what the fields mean.
+/// `docs/vectors`: test vectors for other implementations of the protocol. Its `README.md` documents the fields.
 enum VectorFolder {
     static let url = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../docs/vectors").standardizedFileURL
 
@@ -29,7 +29,7 @@ struct ValueVectors: Codable {
 
     struct Valid: Codable {
         var name: String
-        /// As a text, since it is compared byte by byte.
+        /// A text, because it is compared by bytes.
         var json: String
         var cbor: String
     }
@@ -61,15 +61,15 @@ struct IdentityVectors: Codable {
         var name: String
         var kind: Kind
         var purpose: String
-        /// The key that signs.
+        /// The signing key.
         var signer: String
         var fields: JSONValue
         var body: String
         var signature: String
         var encoded: String
-        /// Of an endpoint record: what the system key has signed, without the purpose.
+        /// Only in an endpoint record: the bytes that the system key signed, without the purpose.
         var membership: String?
-        /// Of a voucher: the record that it is for.
+        /// Only in a voucher: the record that it vouches for.
         var record: String?
     }
 
@@ -109,9 +109,9 @@ struct InvitationVectors: Codable {
     struct Invitation: Codable {
         var name: String
         var secret: String
-        /// The newcomer.
+        /// The new device.
         var endpoint: String
-        /// What the HMAC is over.
+        /// The input of the HMAC.
         var statement: String
         var proof: String
         var origin: String
@@ -147,7 +147,7 @@ struct HelloVectors: Codable {
         var nonce: String
         var token: String
         var record: String
-        /// The statement: what is signed, without the purpose.
+        /// The signed statement, without the purpose.
         var statement: String
         var signature: String
     }
@@ -160,11 +160,11 @@ struct DPoPVectors: Codable {
     struct Valid: Codable {
         var name: String
         var signer: String
-        /// RFC 7638, of the key: what `cnf.jkt` says.
+        /// The RFC 7638 thumbprint of the key, as in `cnf.jkt`.
         var thumbprint: String
         var method: String
         var url: String
-        /// The checking side's clock, in milliseconds.
+        /// The verifier's clock, in milliseconds.
         var time: Int64
         var accessToken: String?
         var header: String
@@ -186,19 +186,19 @@ struct DPoPVectors: Codable {
 struct CommandVectors: Codable {
     var account: String
     var relay: String
-    /// The key of the sender, and that of the target.
+    /// The identity keys of the sender and the target.
     var sender: String
     var target: String
-    /// The relay's time at which the target looks at them.
+    /// The relay's time at which the target checks the commands.
     var time: Int64
     var commands: [Command]
     var receipts: [Receipt]
     var refused: [Refused]
 
     struct Seal: Codable {
-        /// The agreement key that it is for.
+        /// The agreement key of the recipient.
         var recipient: String
-        /// The sender's key for this seal alone.
+        /// The sender's ephemeral key of this seal.
         var ephemeral: String
         var info: String
         var associatedData: String
@@ -242,10 +242,10 @@ struct CommandVectors: Codable {
     struct Refused: Codable {
         var name: String
         var kind: Kind
-        /// Of a receipt or reply: the command that it came for.
+        /// Only for a receipt or reply: the command that it answers.
         var command: String?
         var encoded: String
-        /// Of a receipt: the reply that came with it.
+        /// Only for a receipt: the reply that came with it.
         var reply: String?
         var error: String
     }
@@ -266,11 +266,11 @@ struct ControlVectors: Codable {
         var frame: String
     }
 
-    /// One of `closes`, `answers` and `isIgnored` is there.
+    /// Exactly one of `closes`, `answers` and `isIgnored` is present.
     struct Refused: Codable {
         var name: String
         var from: Side
-        /// In hexadecimal: it need not be text.
+        /// In hexadecimal, because it may not be valid text.
         var frame: String
         /// The WebSocket close code.
         var closes: Int?
@@ -297,18 +297,18 @@ struct SessionVectors: Codable {
         var code: UInt16?
         var text: String?
         var credit: UInt32?
-        /// Of `ping` and `pong`.
+        /// Only in `ping` and `pong`.
         var value: String?
         var lastConnection: UInt32?
         var frame: String
     }
 
-    /// What a side receives from the beginning of a session.
+    /// The bytes that a side receives from the start of a session.
     struct Stream: Codable {
         var name: String
-        /// Who receives it: the TLS client.
+        /// The receiver is the TLS client.
         var bytes: String
-        /// The code of the session error; absent where all of it is in order.
+        /// The code of the session error; absent if the stream is valid.
         var error: UInt16?
         var errorName: String?
     }
@@ -320,7 +320,7 @@ struct SessionVectors: Codable {
     }
 }
 
-/// An error's name as the vectors have it: that of its case.
+/// The name of an error in the vectors: that of its case.
 func vectorName(of error: any Error) -> String {
     switch error {
     case let error as ValueSetError: return error.code.description
@@ -345,7 +345,7 @@ func vectorName(of error: any Error) -> String {
         case .member: "member"
         case .repeatedMember: "repeatedMember"
         }
-    // Without what the case carries.
+    // Without the associated values.
     default: return String(String(describing: error).prefix { $0 != "(" })
     }
 }

@@ -5,7 +5,7 @@ import Crypto
 
 @testable import RelayProtocol
 
-/// A key of `keys.json`: for tests alone.
+/// A key of `keys.json`, for tests only.
 struct KeyVector: Codable, Hashable {
     var name: String
     /// The 32 bytes of the private scalar.
@@ -13,9 +13,9 @@ struct KeyVector: Codable, Hashable {
     /// The uncompressed point.
     var point: String
     var spki: String
-    /// The identifier that it is the key of.
+    /// The identifier of the key.
     var id: String
-    /// As a command names it, if it is an agreement key.
+    /// The key id in commands, for an agreement key.
     var keyID: String
 
     private enum CodingKeys: String, CodingKey {
@@ -46,7 +46,7 @@ struct KeyVectors: Codable {
 
     func endpoint(_ name: String) throws -> EndpointID { EndpointID(try signing(name).publicKey) }
 
-    /// The keys whose scalars are the hashes of their names, so that they never change.
+    /// Keys whose scalars are the hashes of their names, so that they never change.
     static func made(_ names: [String]) throws -> KeyVectors {
         KeyVectors(
             keys: try names.map { name in

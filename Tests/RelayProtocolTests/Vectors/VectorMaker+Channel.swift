@@ -6,7 +6,7 @@ import Testing
 
 @testable import RelayProtocol
 
-/// The control channel. What the messages carry is that of the other files.
+/// The control channel. Its messages contain the values of the other files.
 extension VectorMaker {
     func control(_ identities: IdentityVectors, _ hellos: HelloVectors, _ commands: CommandVectors) throws -> ControlVectors {
         let fromEndpoint = try endpointMessages(identities, hellos, commands).map { name, message in

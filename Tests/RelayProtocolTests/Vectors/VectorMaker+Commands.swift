@@ -132,6 +132,7 @@ extension VectorMaker {
         }
         let receipts = [
             try receipt("launched", 0, .succeeded), try receipt("answered", 1, .succeeded, answer), try receipt("declined", 0, .declined),
+            try receipt("declined for a reason", 0, .declined(reason: "not while a film runs ☹")),
             try receipt("unsupported", 0, .unsupported), try receipt("failed", 0, .failed(reason: "no display ☹")),
             try receipt("expired", 0, .expired), try receipt("cancelled", 0, .cancelled),
             try receipt("interrupted", 0, .indeterminate(.interrupted)), try receipt("timed out", 0, .indeterminate(.timedOut)),
@@ -158,7 +159,7 @@ extension VectorMaker {
     private func refusedCommands(_ commands: [CommandVectors.Command], _ launch: CommandBody) throws -> [CommandVectors.Refused] {
         let (good, seal) = (hex(commands[0].encoded), commands[0].seal)
         let headerBytes = hex(commands[0].headerBytes)
-        /// A command that was made by the rules, for other than the vectors' ends.
+        /// A valid command with a modified header, content, purpose or signer.
         func made(
             _ change: (inout CommandHeader) throws -> Void,
             plain: [UInt8]? = nil,
@@ -231,6 +232,15 @@ extension VectorMaker {
             ),
             ("of an unknown outcome", "message", try changed { $0["outcome"] = ["outcome": "perhaps"] }, answer.encoded),
             ("failed without a reason", "message", try changed { $0["outcome"] = ["outcome": "failed"] }, answer.encoded),
+            (
+                "declined for a reason that is no text", "message", try changed { $0["outcome"] = ["outcome": "declined", "reason": 1] },
+                answer.encoded
+            ),
+            (
+                "declined for a reason of 1025 bytes", "message",
+                try changed { $0["outcome"] = ["outcome": "declined", "reason": .string(String(repeating: "x", count: 1_025))] },
+                answer.encoded
+            ),
             ("with a digest of 31 bytes", "message", try changed { $0["command"] = .data(Array(repeating: 1, count: 31)) }, answer.encoded),
         ]
         func replied(_ change: (inout ValueSet) -> Void) throws -> String {

@@ -99,7 +99,7 @@ extension VectorMaker {
                     .init(encoded: try encoded(2, "Another"), error: "versionReused"), .init(encoded: try encoded(4, "Fourth")),
                 ]
             ),
-            // The same body with a signature made anew.
+            // The same body with a new signature.
             .init(name: "signed anew", steps: [.init(encoded: first), .init(encoded: try encoded(oldest))]),
         ]
     }

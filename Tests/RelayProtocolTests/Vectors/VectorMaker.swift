@@ -6,7 +6,7 @@ import Testing
 
 @testable import RelayProtocol
 
-/// Makes the files of `docs/vectors`. Keys, times and seals are always the same; signatures are random, so all of them change.
+/// Generates the files of `docs/vectors`. Keys, times and seals are constant; signatures are random and change with each run.
 struct VectorMaker {
     static let names = [
         "phone.identity", "phone.system", "phone.agreement", "pc.identity", "pc.system", "pc.agreement", "other.identity",

@@ -7,11 +7,11 @@ import Testing
 
 @testable import RelayProtocol
 
-/// Every vector of `docs/vectors` is what this implementation reads, writes and refuses.
+/// This implementation reads, writes and rejects every vector of `docs/vectors` as documented.
 @Suite struct VectorTests {
     // MARK: Writing
 
-    /// Writes the files anew: `DEVICE_RELAY_WRITE_VECTORS=1 swift test --filter RelayProtocolTests.VectorTests/write`.
+    /// Rewrites the files: `DEVICE_RELAY_WRITE_VECTORS=1 swift test --filter RelayProtocolTests.VectorTests/write`.
     @Test(.enabled(if: ProcessInfo.processInfo.environment["DEVICE_RELAY_WRITE_VECTORS"] != nil, "only when the vectors are wanted anew"))
     func write() throws {
         let maker = try VectorMaker()
@@ -28,7 +28,7 @@ import Testing
         try VectorFolder.write(try maker.sessions(), "session")
     }
 
-    /// Each error's name is in a table of `README.md`, or in the one of values in `protocol.md`.
+    /// The name of each error is in a table of `README.md`, or in the table of values in `protocol.md`.
     @Test func everyErrorIsExplained() throws {
         let values = try VectorFolder.read(ValueVectors.self, "values")
         let identities = try VectorFolder.read(IdentityVectors.self, "identity")
@@ -90,7 +90,7 @@ import Testing
         let file = try VectorFolder.read(ValueVectors.self, "values")
         for vector in file.valid { visit(.valueSet(try ValueSet(decoding: hex(vector.cbor)))) }
         #expect(kinds.count == 10, "\(kinds)")
-        // Every error that the decoder of CBOR has, but `tooManyValues`, which takes two million of them.
+        // All errors of the CBOR decoder except `tooManyValues`, which needs two million values.
         #expect(Set(file.refusedCBOR.map(\.error)).count == 16)
     }
 
@@ -133,7 +133,7 @@ import Testing
         }
     }
 
-    /// The body that a payload's fields make.
+    /// The encoded body of a payload's fields.
     private func payload(_ kind: IdentityVectors.Kind, _ body: [UInt8]) throws -> [UInt8] {
         func again<Payload: SignedPayload>(_: Payload.Type) throws -> [UInt8] {
             try ValueSetEncoder().encode(try Payload(reading: try ValueSet(decoding: body))).encodedBytes()
@@ -333,7 +333,7 @@ import Testing
                 again = try message.encode()
             }
             let (expected, found) = try (json(vector.frame), json(String(buffer: again)))
-            // A later version of this implementation may have more limits than the vector's relay.
+            // A later version of this implementation may have more limits than the vector.
             #expect(expected.isPart(of: found, extra: ["commandBytes"]), "\(vector.name)")
         }
     }
@@ -370,7 +370,7 @@ import Testing
         }
     }
 
-    /// A frame from a vector's fields, as the page has them.
+    /// Encodes the fields of a vector as a frame.
     private func bytes(of vector: SessionVectors.Frame) throws -> [UInt8] {
         var body = ByteBuffer()
         let metadata = try vector.metadata?.valueSet.encodedBytes() ?? []

@@ -7,9 +7,9 @@ import Testing
 
 @testable import RelayProtocol
 
-/// A relay, or the network, changes or cuts off what is in `docs/vectors`. Nothing of it is taken for the original, and nothing traps.
+/// A relay or the network modifies or truncates the data of `docs/vectors`. Nothing is accepted as the original, and nothing traps.
 @Suite struct WireAttackTests {
-    /// The bytes cut off at every place, and with one bit of every byte flipped, each another.
+    /// The bytes truncated at every position, and with one bit flipped in every byte.
     private func damaged(_ bytes: [UInt8]) -> [[UInt8]] {
         bytes.indices.map { Array(bytes[..<$0]) }
             + bytes.indices.map { index in
@@ -53,7 +53,7 @@ import Testing
         for vector in try VectorFolder.read(InvitationVectors.self, "invitations").invitations {
             let text = Array(vector.link.utf8)
             for bytes in damaged(text) {
-                // A changed link may hold another id; but an id is whole, or the link is refused.
+                // A modified link may contain another id, but never an incomplete one.
                 guard let link = try? JoinLink(parsing: String(decoding: bytes, as: UTF8.self)) else { continue }
                 #expect(link.relay.description.utf8.count == 52)
                 #expect(link.by == nil || link.proof != nil, "\(link)")
@@ -65,7 +65,7 @@ import Testing
     @Test func noDamagedFrameTrapsAndNoPartOfOneIsAMessage() throws {
         for vector in try VectorFolder.read(ControlVectors.self, "control").valid {
             let frame = Array(vector.frame.utf8)
-            // Not at every byte: the frames are long, and most of them alike.
+            // Not at every byte, because the frames are long and similar.
             for count in stride(from: 0, to: frame.count, by: 7) {
                 #expect(ControlVectors.judge(Array(frame[..<count]), from: vector.from)?.closes == 1007, "\(vector.name), \(count)")
             }

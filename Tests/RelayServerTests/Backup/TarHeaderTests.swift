@@ -2,12 +2,18 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayTesting
 import Testing
 
 @testable import RelayServer
 
 @Suite struct TarHeaderTests {
-    @Test(arguments: [0, 1, 511, 512, 1 << 20, TarHeader.maximumSize]) func whatIsWrittenIsRead(size: Int64) throws {
+    /// The first size that eleven octal digits do not say.
+    private static let large: Int64 = 0x2_0000_0000
+    private static let sizes: [Int64] = [0, 1, 511, 512, large - 1, large, large + 1, .max]
+    private static let archived: [Int64] = [large - 512, large, large + 512]
+
+    @Test(arguments: sizes) func whatIsWrittenIsRead(size: Int64) throws {
         let header = try #require(TarHeader(name: "relay.sqlite", size: size))
         let block = header.encoded(time: 1_700_000_000)
         #expect(block.count == TarHeader.blockBytes)
@@ -19,7 +25,43 @@ import Testing
         #expect(TarHeader(name: String(repeating: "a", count: 100), size: 1) == nil)
         #expect(TarHeader(name: "a\0b", size: 1) == nil)
         #expect(TarHeader(name: "a", size: -1) == nil)
-        #expect(TarHeader(name: "a", size: TarHeader.maximumSize + 1) == nil)
+    }
+
+    /// The size field is the only one that may hold more than octal digits; what no size can be is none.
+    @Test func aSizeThatCannotBeIsNone() throws {
+        let block = try #require(TarHeader(name: "a", size: Self.large)).encoded(time: 0)
+        for (index, byte) in [(124, 0x81), (124, 0xFF), (125, 1), (127, 1), (128, 0x80)] as [(Int, UInt8)] {
+            var changed = block
+            changed[index] = byte
+            let sum = changed.enumerated().reduce(0) { $0 + ((148..<156).contains($1.offset) ? 0x20 : Int($1.element)) }
+            changed.replaceSubrange(148..<154, with: String(sum + 0o1_000_000, radix: 8).utf8.suffix(6))
+            #expect(TarHeader(decoding: changed) == nil, "byte \(index)")
+        }
+    }
+
+    /// Beyond what octal digits say, and just below: `tar` finds the file behind.
+    @Test(arguments: archived) func tarReadsAnArchiveOfAnySize(size: Int64) throws {
+        let path = FileManager.default.temporaryDirectory.appending(path: "size-\(UUID().uuidString).tar").path
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        let file = try BackupFile(creating: path)
+        try file.add(try #require(TarHeader(name: "large", size: size)).encoded(time: 1))
+        // A hole takes no room on the disk.
+        #expect(truncate(path, off_t(TarHeader.blockBytes) + off_t(size)) == 0)
+        let end = try FileHandle(forWritingTo: URL(filePath: path))
+        try end.seekToEnd()
+        try end.write(
+            contentsOf: Data(try #require(TarHeader(name: "last", size: 0)).encoded(time: 1) + [UInt8](repeating: 0, count: 1_024))
+        )
+        try end.close()
+        let tar = Process()
+        tar.executableURL = URL(filePath: "/usr/bin/env")
+        tar.arguments = ["tar", "tvf", path]
+        let output = try ProcessStart.reading(tar)
+        let lines = String(decoding: try output.readToEnd() ?? Data(), as: UTF8.self).split(separator: "\n")
+        tar.waitUntilExit()
+        #expect(lines.count == 2)
+        #expect(lines.first?.contains(" \(size) ") == true)
+        #expect(lines.last?.hasSuffix(" last") == true)
     }
 
     @Test func filesFillTheirBlocks() {

@@ -113,14 +113,19 @@ import Testing
         _ = machine.opened(Self.at(0))
         _ = machine.received(try Self.helloFrame(), Self.at(0))
         #expect(machine.tokenChecked(.success(Self.token(3_600_000, login: first)), Self.at(0)).last == .follow(first))
-        var connecting = machine
-        let rejected = connecting.loginWithdrawn(first, Self.at(1))
-        guard case .send(.rejected(let reason)) = rejected.first else {
-            Issue.record("\(rejected)")
-            return
+        // While the core is asked, which may know that the endpoint was revoked.
+        let revoked = RelayMessage.Rejected(code: .endpointRevoked, message: "", retry: false)
+        for (answer, code) in [(.success(ChannelID(7)), .tokenRevoked), (.failure(revoked), .endpointRevoked)]
+            as [(Result<ChannelID, RelayMessage.Rejected>, ControlErrorCode)]
+        {
+            var connecting = machine
+            #expect(connecting.loginWithdrawn(first, Self.at(1)) == [])
+            let actions = connecting.coreAnswered(answer, Self.at(2))
+            let said = actions.compactMap { if case .send(.rejected(let rejected)) = $0 { rejected.code } else { nil } }
+            #expect(said == [code])
+            #expect(actions.contains(.disconnected(ChannelID(7), isSilent: false)) == (code == .tokenRevoked))
+            #expect(connecting.isClosed && !connecting.isAwaitingCore)
         }
-        #expect(reason.code == .tokenRevoked)
-        #expect(connecting.isClosed && connecting.isAwaitingCore)
         _ = machine.coreAnswered(.success(ChannelID(7)), Self.at(1))
         #expect(machine.loginWithdrawn(second, Self.at(2)) == [])
         let refresh = EndpointMessage.authRefresh(.init(ref: try Self.ref(1), token: Secret("new")))

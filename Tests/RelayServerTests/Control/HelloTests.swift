@@ -138,6 +138,17 @@ import Testing
         #expect(core.disconnected.isEmpty)
     }
 
+    /// By a token that is over: what it has to know is not that.
+    @Test func anEndpointThatWasRevokedIsToldSo() async throws {
+        let core = RecordingCore(isRevoked: true)
+        let rejected = try await Self.reject(core: core) { endpoint, challenge, relay in
+            try endpoint.hello(nonce: challenge.nonce.bytes, relay: challenge.relay, origin: relay.origin, token: FixedTokens.expired)
+        }
+        #expect(rejected.code == .endpointRevoked)
+        #expect(rejected.retry == false)
+        #expect(core.connected.isEmpty)
+    }
+
     @Test func whatTheCoreRejectsIsPassedOn() async throws {
         let refusal = RelayMessage.Rejected(code: .endpointRevoked, message: "shut out", retry: false)
         let rejected = try await Self.reject(core: RecordingCore(rejection: refusal)) { endpoint, challenge, relay in

@@ -159,6 +159,57 @@ import Testing
         #expect(try await home.revoke(home.phone, by: home.newcomer, on: home.newcomerHost) == nil)
     }
 
+    /// The same by the operator's word, when no other device could revoke it.
+    @Test func whomADeviceLetInThatTheOperatorRevokedRevokesNobody() async throws {
+        let home = try await Home()
+        // The phone was the first: that the stolen PC vouches for it takes nothing from it.
+        #expect(try await home.pcHost.say(home.pc.approval(of: home.phone, account: home.account)).first?.isOK == true)
+        #expect(try await home.pcHost.say(home.pc.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        let revocation = try #require(try await home.world.core.revoke(home.pc.id))
+        #expect(revocation.revoked.map(\.id) == [home.pc.id])
+        #expect(revocation.letIn.map(\.row.id) == [home.newcomer.id])
+        #expect(revocation.letIn.map(\.row.isEstablished) == [false])
+        #expect(revocation.letIn.map(\.isConnected) == [true])
+        #expect(try await home.revoke(home.phone, by: home.newcomer, on: home.newcomerHost) == .notEstablished)
+        #expect(try await home.revoke(home.newcomer, by: home.phone, on: home.phoneHost) == nil)
+    }
+
+    /// All that a chain of invitations and vouchers of a stolen device let in goes with it, and nothing else does.
+    @Test func theOperatorRevokesWhomADeviceLetIn() async throws {
+        let home = try await Home()
+        var (invited, invitedByIt) = (TestDevice(subject: "me"), TestDevice(subject: "me"))
+        (invited.inviter, invitedByIt.inviter) = (home.pc.id, invited.id)
+        let vouchedFor = TestDevice(subject: "me")
+        let own = TestDevice(subject: "me")
+        var hosts: [Session] = []
+        for device in [invited, invitedByIt, vouchedFor, own] { hosts.append(try await home.world.open(device)) }
+        #expect(try await home.pcHost.say(home.pc.approval(of: invited, account: home.account)).first?.isOK == true)
+        #expect(try await hosts[0].say(invited.approval(of: vouchedFor, account: home.account)).first?.isOK == true)
+        for device in [own, home.newcomer] {
+            #expect(try await home.phoneHost.say(home.phone.approval(of: device, account: home.account)).first?.isOK == true)
+        }
+        let revocation = try #require(try await home.world.core.revoke(home.pc.id, withLetIn: true))
+        let gone = [home.pc, invited, invitedByIt, vouchedFor]
+        #expect(Set(revocation.revoked.map(\.id)) == Set(gone.map(\.id)))
+        #expect(revocation.letIn.isEmpty)
+        for device in gone { #expect(try await home.isThere(device) == false) }
+        #expect(hosts.prefix(3).allSatisfy { $0.peer.closeCode == 1008 })
+        for device in [home.phone, home.newcomer, own] { #expect(try await home.isThere(device)) }
+        #expect(try await home.revoke(home.newcomer, by: own, on: hosts[3]) == nil)
+    }
+
+    /// The operator learns of the others after the device is gone. What it had vouched for is not known then, whom it had invited is.
+    @Test func whomARevokedDeviceInvitedIsRevokedLater() async throws {
+        let home = try await Home()
+        var invited = TestDevice(subject: "me")
+        invited.inviter = home.pc.id
+        _ = try await home.world.open(invited)
+        #expect(try await home.world.core.revoke(home.pc.id)?.letIn.map(\.row.id) == [invited.id])
+        let later = try #require(try await home.world.core.revoke(home.pc.id, withLetIn: true))
+        #expect(later.revoked.map(\.id) == [invited.id])
+        #expect(try await home.isThere(invited) == false)
+    }
+
     /// A thief redeems invitations of a stolen device, and comes with them after the device was revoked.
     @Test func aLoginByARevokedDevicesInvitationLetsNothingIn() async throws {
         let home = try await Home()

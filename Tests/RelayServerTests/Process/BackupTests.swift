@@ -104,7 +104,44 @@ import Testing
         // Nothing is left beside it.
         let folder = try FileManager.default.contentsOfDirectory(atPath: file.deletingLastPathComponent().path)
         #expect(folder.filter { $0.hasPrefix(file.lastPathComponent) } == [file.lastPathComponent])
+        #expect(!folder.contains { $0.hasPrefix("relayd-backup.") })
         #expect(try await relayd.stop() == 0)
+    }
+
+    /// The keys that a killed backup has copied are gone after the next one.
+    @Test func whatAKilledBackupLeftGoesWithTheNextOne() async throws {
+        _ = try await relayd.start()
+        #expect(try await relayd.stop() == 0)
+        let folder = FileManager.default.temporaryDirectory.appending(path: "backups-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        @Sendable func drafts() throws -> [String] {
+            try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasPrefix("relayd-backup.") }
+        }
+        // It waits at a pipe in a key's place, with the key before it copied.
+        let (key, aside) = (relayd.directory.appending(path: "issuer.key"), relayd.directory.appending(path: "aside"))
+        try FileManager.default.moveItem(at: key, to: aside)
+        #expect(mkfifo(key.path, 0o600) == 0)
+        let backup = RelaydProcess.process(["backup", folder.path + "/1.tar", "--data-directory", relayd.directory.path])
+        try backup.run()
+        let hasCopied = try await eventually {
+            guard let draft = try? drafts().first else { return false }
+            return FileManager.default.fileExists(atPath: "\(folder.path)/\(draft)/relay.sqlite")
+        }
+        #expect(hasCopied)
+        // One that is at work keeps its draft.
+        try FileManager.default.createDirectory(at: folder.appending(path: "relayd-backup.1.partial"), withIntermediateDirectories: false)
+        let second = folder.path + "/2.tar"
+        try FileManager.default.removeItem(at: key)
+        try FileManager.default.moveItem(at: aside, to: key)
+        #expect(try await run("backup", second).status == 0)
+        let left = try drafts()
+        #expect(left.count == 1 && left != ["relayd-backup.1.partial"])
+        #expect(kill(backup.processIdentifier, SIGKILL) == 0)
+        backup.waitUntilExit()
+        #expect(try drafts() == left)
+        #expect(try await run("backup", second, "--force").status == 0)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["2.tar"])
     }
 
     @Test func anyTarReadsIt() async throws {

@@ -106,6 +106,16 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path).isEmpty)
     }
 
+    /// A restore holds it while it replaces the files, the key among them.
+    @Test func aRelayReadsNothingOfADirectoryThatIsHeld() async throws {
+        let lock = try StoreLock(directory: directory.path)
+        let refused = try await run("serve", "--listen", "127.0.0.1:\(try await RelaydProcess().port)", "--tunnel-listen", "off")
+        #expect(refused.status == 1)
+        #expect(refused.error.contains("another relay uses"), "\(refused.error)")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == ["relay.lock"])
+        withExtendedLifetime(lock) {}
+    }
+
     // MARK: Accounts
 
     @Test func accountsHaveNamesOfTheirOwn() async throws {

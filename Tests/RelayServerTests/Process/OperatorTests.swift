@@ -58,6 +58,43 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
+    @Test func theOperatorRevokesALostDeviceWithThoseThatItLetIn() async throws {
+        let relayd = try await RelaydProcess()
+        _ = try await relayd.start()
+        _ = try await relayd.run("account", "add", "Anna")
+        let phone = WireEndpoint("Phone", at: relayd)
+        let (lost, second, thief) = (
+            WireEndpoint("Lost", at: relayd), WireEndpoint("Second", at: relayd), WireEndpoint("Thief", at: relayd)
+        )
+        for endpoint in [phone, lost, second, thief] {
+            try await endpoint.join(try await relayd.run("invite", "Anna"))
+            try await endpoint.connect()
+        }
+        for (voucher, other) in [(phone, lost), (phone, second), (lost, thief)] {
+            guard case .ok = try await voucher.approve(other) else { throw WireEndpoint.Unexpected(message: "not approved") }
+        }
+        func revoke(_ arguments: String...) async throws -> AdminRevocation {
+            let arguments = ["endpoint", "revoke", "--json", "--data-directory", relayd.directory.path] + arguments
+            let output = try await RelaydProcess.run(arguments).output
+            return try JSONDecoder().decode(AdminRevocation.self, from: Data(output.utf8))
+        }
+        let first = try await revoke("\(lost.id)")
+        #expect(first.revoked.map(\.name) == ["Lost"])
+        #expect(first.letIn.map(\.name) == ["Thief"])
+        #expect(first.letIn.map(\.isEstablished) == [false])
+        guard case .failure(let failure) = try await thief.revoke(phone) else { throw WireEndpoint.Unexpected(message: "revoked") }
+        #expect(failure.code == .notEstablished)
+
+        guard case .ok = try await second.approve(thief) else { throw WireEndpoint.Unexpected(message: "not approved") }
+        #expect(Set(try await revoke("\(second.id)", "--with-invited").revoked.map(\.name)) == ["Second", "Thief"])
+        #expect(await thief.closeCode() == 1008)
+        #expect(try await list(relayd).map(\.id) == ["\(phone.id)"])
+        // For people.
+        let text = try await relayd.run("endpoint", "revoke", "\(phone.id)")
+        #expect(text.hasPrefix("revoked \(phone.id)  Anna  Phone  "))
+        #expect(try await relayd.stop() == 0)
+    }
+
     @Test func onlyTheRelaysOwnerReachesIt() async throws {
         let relayd = try await RelaydProcess()
         _ = try await relayd.start()

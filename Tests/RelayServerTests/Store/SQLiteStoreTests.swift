@@ -56,6 +56,19 @@ import Foundation
         }
     }
 
+    /// Neither for itself nor with what comes after it.
+    @Test func whatFailsCountsNothing() async throws {
+        let (store, account) = (try SQLiteStore(), AccountID("account"))
+        await #expect(throws: TestError.self) {
+            try await store.transact { store in
+                try #require(store as? CachingTransaction<SQLiteTransaction>).cache.use.add(100, to: account)
+                throw TestError("no")
+            }
+        }
+        try await store.transact { _ in }
+        #expect(try await store.transact { try $0.storedBytes(of: account) } == 0)
+    }
+
     @Test func aStoreIsOpenedOnceAndAgainWhenItIsClosed() async throws {
         let directory = try temporaryDirectory()
         let first = try SQLiteStore(directory: directory)

@@ -25,17 +25,20 @@ final class RecordingCore: RelayCoreProtocol {
     }
 
     private let state = Mutex(State())
+    private let isRevoked: Bool
     /// What a received message is answered with.
     let answer: @Sendable (EndpointMessage) -> [RelayMessage]
 
     init(
         rejection: RelayMessage.Rejected? = nil,
         isAnswering: Bool = true,
+        isRevoked: Bool = false,
         answer: @escaping @Sendable (EndpointMessage) -> [RelayMessage] = { message in
             message.ref.map { [.ok(RelayMessage.OK(ref: $0))] } ?? []
         }
     ) {
         self.answer = answer
+        self.isRevoked = isRevoked
         state.withLock {
             $0.rejection = rejection
             $0.isAnswering = isAnswering
@@ -64,7 +67,7 @@ final class RecordingCore: RelayCoreProtocol {
         if let result { completion(result) }
     }
 
-    func isRevoked(_ endpoint: EndpointID, completion: @escaping @Sendable (Bool) -> Void) { completion(false) }
+    func isRevoked(_ endpoint: EndpointID, completion: @escaping @Sendable (Bool) -> Void) { completion(isRevoked) }
 
     func receive(_ message: EndpointMessage, on channel: ChannelID) -> Bool {
         let peer = state.withLock { state in

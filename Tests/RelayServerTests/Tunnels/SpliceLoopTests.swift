@@ -27,7 +27,10 @@ import Musl
         /// Which sides have been closed, in order.
         var left: [Int] { gone.all }
 
-        init(early: (String, String) = ("", ""), hasEnded: Bool = false) throws {
+        /// For as long as the tests run.
+        private static let shared = SpliceLoop()
+
+        init(in loop: SpliceLoop? = nil, early: (String, String) = ("", ""), hasEnded: Bool = false) throws {
             func sockets() throws -> (CInt, CInt) {
                 var pair: [CInt] = [0, 0]
                 guard socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &pair) == 0 else { throw TestError("no sockets") }
@@ -35,14 +38,14 @@ import Musl
             }
             let gone = Gone()
             self.gone = gone
-            guard let loop = SpliceLoop.next else { throw TestError("no loop") }
+            guard let loop = loop ?? Self.shared else { throw TestError("no loop") }
             self.loop = loop
             let (first, second) = (try sockets(), try sockets())
             (one, other) = (first.0, second.0)
-            func end(_ side: Int, _ socket: CInt, _ early: String) -> SpliceEnd {
-                SpliceEnd(socket: socket, early: Array(early.utf8), hasEnded: side == 0 && hasEnded) { gone.add(side) }
+            func end(_ side: Int, _ socket: CInt, _ early: String) -> DetachedSocket {
+                DetachedSocket(socket: socket, early: Array(early.utf8), hasEnded: side == 0 && hasEnded) { gone.add(side) }
             }
-            let ends = SpliceEnds(one: end(0, first.1, early.0), other: end(1, second.1, early.1))
+            let ends = DetachedSockets(one: end(0, first.1, early.0), other: end(1, second.1, early.1))
             id = loop.add(ends, metrics: TunnelMetrics(factory: PrometheusMetrics()))
         }
 
@@ -134,6 +137,57 @@ import Musl
             try await Task.sleep(for: .milliseconds(5))
         }
         #expect(try await eventually { clients.left == [0, 1] })
+    }
+
+    // MARK: The threads' end
+
+    private final class Weak: @unchecked Sendable {
+        weak var loop: SpliceLoop?
+        init(_ loop: SpliceLoop) { self.loop = loop }
+    }
+
+    /// A loop that has stopped, and its thread with it.
+    private static func stopped() async throws -> Weak {
+        let loop = try #require(SpliceLoop())
+        let clients = try Clients(in: loop)
+        Clients.write(clients.one, "before")
+        #expect(Clients.read(clients.other, 6) == "before")
+        await loop.stop()
+        #expect(Clients.read(clients.one) == "")
+        #expect(Clients.read(clients.other) == "")
+        #expect(clients.left == [0, 1])
+        // What comes too late ends at once.
+        let late = try Clients(in: loop)
+        #expect(Clients.read(late.one) == "")
+        #expect(late.left == [0, 1])
+        #expect(await loop.bytesInFlight(late.id, from: 0) == 0)
+        await loop.stop()
+        return Weak(loop)
+    }
+
+    @Test func stoppedItEndsItsPairsAndItsThread() async throws {
+        // The thread holds the loop as long as it runs.
+        let ended = try await Self.stopped()
+        #expect(try await eventually { ended.loop == nil })
+    }
+
+    /// In a process of its own: the threads of other tests' relays have the same name.
+    private static func threads() throws -> Int {
+        let tasks = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")
+        return tasks.count { (try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8)) == "splice\n" }
+    }
+
+    private static func runRelay() async throws {
+        let configure = { (configuration: inout RelayConfiguration) in
+            configuration.tunnelListen = [ListenAddress(host: "127.0.0.1", port: 0)]
+        }
+        let running = try await TestRelay.with(configure: configure) { _ in try threads() }
+        guard running == EventLoops.count else { throw TestError("\(running) threads") }
+        while try threads() > 0 { await Task.yield() }
+    }
+
+    @Test func theThreadsEndWithTheRelay() async {
+        await #expect(processExitsWith: .success) { try await SpliceLoopTests.runRelay() }
     }
 }
 #endif

@@ -10,8 +10,10 @@ import Testing
 
 @testable import RelayServer
 
-/// Strangers take turns with those who are known.
-@Suite(.timeLimit(.minutes(10))) struct TurnsTests {
+private let policy = AdmissionPolicy.standard
+
+/// Unauthenticated connections leave the relay's time to the others.
+@Suite(.timeLimit(.minutes(10))) struct AdmissionTests {
     /// Counts what is asked of the socket.
     private final class ReadCounter: ChannelOutboundHandler {
         typealias OutboundIn = ByteBuffer
@@ -23,13 +25,13 @@ import Testing
         }
     }
 
-    /// One of so many strangers.
-    private static func stranger(
-        of count: Int = UnauthenticatedConnections.many + 1
-    ) throws -> (EmbeddedChannel, ReadCounter, PreAuthenticationReads) {
-        let strangers = UnauthenticatedConnections(allowed: count)
-        for _ in 0..<count { _ = try #require(strangers.admit(nil)) }
-        let (counter, reads) = (ReadCounter(), PreAuthenticationReads(among: strangers))
+    /// One of so many unauthenticated connections.
+    private static func unauthenticated(
+        of count: Int = policy.manyUnauthenticated + 1
+    ) throws -> (EmbeddedChannel, ReadCounter, PreAuthReadThrottle) {
+        let all = UnauthenticatedConnections(allowed: count)
+        for _ in 0..<count { _ = try #require(all.admit(nil)) }
+        let (counter, reads) = (ReadCounter(), PreAuthReadThrottle(among: all))
         let channel = EmbeddedChannel()
         try channel.pipeline.syncOperations.addHandlers(counter, reads)
         return (channel, counter, reads)
@@ -38,8 +40,8 @@ import Testing
     private static func piece(_ count: Int) -> ByteBuffer { ByteBuffer(repeating: 7, count: count) }
 
     @Test func smallPiecesAreReadNowAndThen() throws {
-        let (channel, counter, _) = try Self.stranger()
-        for number in 1...PreAuthenticationReads.pieces {
+        let (channel, counter, _) = try Self.unauthenticated()
+        for number in 1...policy.readsWithoutDelay {
             channel.read()
             #expect(counter.count == number)
             try channel.writeInbound(Self.piece(1))
@@ -48,24 +50,24 @@ import Testing
             channel.read()
             // Asked twice is asked once.
             channel.read()
-            #expect(counter.count == PreAuthenticationReads.pieces + number - 1)
-            channel.embeddedEventLoop.advanceTime(by: PreAuthenticationReads.rest)
-            #expect(counter.count == PreAuthenticationReads.pieces + number)
+            #expect(counter.count == policy.readsWithoutDelay + number - 1)
+            channel.embeddedEventLoop.advanceTime(by: policy.readDelay)
+            #expect(counter.count == policy.readsWithoutDelay + number)
             try channel.writeInbound(Self.piece(1))
         }
         // All of it comes through.
         var count = 0
         while let bytes = try channel.readInbound(as: ByteBuffer.self) { count += bytes.readableBytes }
-        #expect(count == PreAuthenticationReads.pieces + 3)
+        #expect(count == policy.readsWithoutDelay + 3)
         #expect(try channel.finish().isClean)
     }
 
     @Test func fullReadsAndWhatIsCompleteAreNotHeldUp() throws {
-        let (channel, counter, reads) = try Self.stranger()
+        let (channel, counter, reads) = try Self.unauthenticated()
         for number in 1...100 {
             channel.read()
             #expect(counter.count == number)
-            try channel.writeInbound(Self.piece(ReadSize.small))
+            try channel.writeInbound(Self.piece(policy.smallRead))
         }
         for number in 1...100 {
             channel.read()
@@ -77,7 +79,7 @@ import Testing
     }
 
     @Test func whoIsAmongFewIsReadAtOnce() throws {
-        let (channel, counter, _) = try Self.stranger(of: UnauthenticatedConnections.many)
+        let (channel, counter, _) = try Self.unauthenticated(of: policy.manyUnauthenticated)
         for number in 1...100 {
             channel.read()
             #expect(counter.count == number)
@@ -87,24 +89,24 @@ import Testing
     }
 
     @Test func whoIsKnownIsReadAtOnce() throws {
-        let (channel, counter, reads) = try Self.stranger()
-        for _ in 0..<PreAuthenticationReads.pieces { try channel.writeInbound(Self.piece(1)) }
+        let (channel, counter, reads) = try Self.unauthenticated()
+        for _ in 0..<policy.readsWithoutDelay { try channel.writeInbound(Self.piece(1)) }
         channel.read()
         #expect(counter.count == 0)
         channel.pipeline.syncOperations.removeHandler(reads, promise: nil)
         #expect(counter.count == 1)
         // Nothing is asked twice.
-        channel.embeddedEventLoop.advanceTime(by: PreAuthenticationReads.rest)
+        channel.embeddedEventLoop.advanceTime(by: policy.readDelay)
         #expect(counter.count == 1)
         _ = try channel.finish()
     }
 
     @Test func aConnectionThatClosesLeavesNoTimer() throws {
-        let (channel, counter, _) = try Self.stranger()
-        for _ in 0..<PreAuthenticationReads.pieces { try channel.writeInbound(Self.piece(1)) }
+        let (channel, counter, _) = try Self.unauthenticated()
+        for _ in 0..<policy.readsWithoutDelay { try channel.writeInbound(Self.piece(1)) }
         channel.read()
         try channel.close().wait()
-        channel.embeddedEventLoop.advanceTime(by: PreAuthenticationReads.rest)
+        channel.embeddedEventLoop.advanceTime(by: policy.readDelay)
         #expect(counter.count == 0)
     }
 
@@ -116,7 +118,7 @@ import Testing
         private(set) var setUp = 0
 
         init() throws {
-            try channel.pipeline.syncOperations.addHandlers(counter, AcceptTurns(among: UnauthenticatedConnections(allowed: 100)))
+            try channel.pipeline.syncOperations.addHandlers(counter, AcceptThrottleHandler(among: UnauthenticatedConnections(allowed: 100)))
         }
 
         /// Asks to accept; what comes then are so many.
@@ -141,7 +143,7 @@ import Testing
         }
 
         mutating func passTurn() throws {
-            channel.embeddedEventLoop.advanceTime(by: AcceptTurns.othersTurn)
+            channel.embeddedEventLoop.advanceTime(by: policy.acceptPause)
             try look()
         }
 
@@ -154,12 +156,12 @@ import Testing
         var listener = try Listener()
         #expect(try listener.accept(1))
         #expect(listener.setUp == 1)
-        for _ in 0..<AcceptTurns.accepted { #expect(try listener.accept(1)) }
+        for _ in 0..<policy.acceptedAtOnce { #expect(try listener.accept(1)) }
         #expect(try !listener.accept(1))
         #expect(listener.setUp == 1)
         let reads = listener.counter.count
         try listener.passTurn()
-        #expect(listener.setUp == 1 + AcceptTurns.turn)
+        #expect(listener.setUp == 1 + policy.setUpAtOnce)
         // What was asked meanwhile, once.
         #expect(listener.counter.count == reads + 1)
     }
@@ -167,7 +169,7 @@ import Testing
     @Test func whoHasGoneCountsAsAccepted() throws {
         var listener = try Listener()
         try listener.come(1, isThere: false)
-        for _ in 0..<AcceptTurns.accepted {
+        for _ in 0..<policy.acceptedAtOnce {
             #expect(try listener.accept(0))
             try listener.come(1, isThere: false)
         }
@@ -180,15 +182,15 @@ import Testing
     @Test func theLineIsBoundedAndAllHaveTheirTurn() throws {
         var listener = try Listener()
         var isFull = false
-        for _ in 0..<2 * AcceptTurns.longestLine {
+        for _ in 0..<2 * policy.longestAcceptLine {
             while try listener.accept(1) {}
             let waiting = listener.accepted - listener.setUp
-            #expect(waiting <= AcceptTurns.longestLine)
-            isFull = isFull || waiting == AcceptTurns.longestLine
+            #expect(waiting <= policy.longestAcceptLine)
+            isFull = isFull || waiting == policy.longestAcceptLine
             try listener.passTurn()
         }
         #expect(isFull)
-        for _ in 0...AcceptTurns.longestLine / AcceptTurns.turn { try listener.passTurn() }
+        for _ in 0...policy.longestAcceptLine / policy.setUpAtOnce { try listener.passTurn() }
         #expect(listener.setUp == listener.accepted)
     }
 
@@ -203,7 +205,7 @@ import Testing
             .serverChannelOption(.backlog, value: 512)
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(AcceptTurns(among: UnauthenticatedConnections(allowed: 100)))
+                    try channel.pipeline.syncOperations.addHandler(AcceptThrottleHandler(among: UnauthenticatedConnections(allowed: 100)))
                 }
             }
             .childChannelInitializer { channel in
@@ -249,7 +251,7 @@ import Testing
     #endif
 
     @Test func memoryIsGivenBackWhenManyHaveGone() {
-        let least = FreedMemory.Ebb.least
+        let least = policy.connectionsBeforeTrim
         func worthwhile(_ counts: [Int]) -> [Int] {
             var ebb = FreedMemory.Ebb()
             return counts.indices.filter { ebb.isWorthwhile(connections: counts[$0]) }

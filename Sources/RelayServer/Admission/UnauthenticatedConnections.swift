@@ -9,18 +9,13 @@ import Synchronization
 ///
 /// A trusted proxy's connection counts for the client whose request it brings, and while it brings none for the proxy.
 package final class UnauthenticatedConnections: Sendable {
-    /// From so many on, of all addresses together, each has to take less of the relay.
-    package static let many = 256
-    /// How many times as many as an address a proxy may have that bring no request. Those of a proxy that reads requests before it passes
-    /// them on are few.
-    private static let proxyFactor = 16
-
     fileprivate enum Owner: Hashable {
         /// `nil`: connections over a Unix socket come from any process that may open it, and count as one address.
         case client(IPNetwork?)
         case proxy(IPAddress)
     }
 
+    let policy = AdmissionPolicy.standard
     private let allowed: Int
     private let proxies: TrustedProxies
     private let counts = Mutex<[Owner: Int]>([:])
@@ -42,11 +37,12 @@ package final class UnauthenticatedConnections: Sendable {
 
     /// How many there are now.
     package var total: Int { all.load(ordering: .relaxed) }
-    package var areMany: Bool { total > Self.many }
+    /// Whether each has to take less of the relay.
+    package var areMany: Bool { total > policy.manyUnauthenticated }
 
     private func add(_ owner: Owner, to counts: inout [Owner: Int]) -> Bool {
         let count = counts[owner, default: 0]
-        let most = if case .proxy = owner { allowed * Self.proxyFactor } else { allowed }
+        let most = if case .proxy = owner { allowed * policy.proxyFactor } else { allowed }
         guard count < most else { return false }
         counts[owner] = count + 1
         return true

@@ -14,14 +14,6 @@ import Musl
 /// A thread that copies bytes between the sockets of paired tunnels, with one `epoll_wait`, one `recv` and one `send` for what comes:
 /// a NIO channel takes up to twice as much of the processor, and what passes through a tunnel should wait for nothing else.
 final class SpliceLoop: Sendable {
-    /// One for each processor, for as long as the process lives.
-    private static let all = (0..<EventLoops.count).compactMap { _ in SpliceLoop() }
-    private static let turn = Atomic(0)
-    /// The next one's turn; `nil` if the system let us have none.
-    static var next: SpliceLoop? {
-        all.isEmpty ? nil : all[turn.wrappingAdd(1, ordering: .relaxed).oldValue % all.count]
-    }
-
     /// What is read in one go, and so what may be kept of a direction.
     static let blockSize = 256 << 10
 
@@ -30,16 +22,29 @@ final class SpliceLoop: Sendable {
         fileprivate let number: UInt64
     }
 
+    fileprivate typealias Job = @Sendable (inout Pairs) -> Void
+
+    private struct State {
+        var work: [Job] = []
+        /// Who waits for the end of the thread. It ends when there is somebody.
+        var stopping: [CheckedContinuation<Void, Never>] = []
+        var hasStopped = false
+    }
+
     private let epoll: CInt
     /// Readable when there is something to do (`eventfd`).
     private let wakeUp: CInt
-    private let work = Mutex<[@Sendable (inout Pairs) -> Void]>([])
+    private let state = Mutex(State())
     private let lastPair = Atomic<UInt64>(0)
 
-    private init?() {
+    /// `nil` if the system lets us have none. It runs until `stop`.
+    init?() {
         epoll = epoll_create1(CInt(EPOLL_CLOEXEC))
         wakeUp = eventfd(0, CInt(EFD_CLOEXEC | EFD_NONBLOCK))
-        guard epoll >= 0, wakeUp >= 0, Pairs.wait(for: wakeUp, as: 0, EPOLLIN.rawValue, EPOLL_CTL_ADD, in: epoll) else { return nil }
+        guard epoll >= 0, wakeUp >= 0, Pairs.wait(for: wakeUp, as: 0, EPOLLIN.rawValue, EPOLL_CTL_ADD, in: epoll) else {
+            closeFiles()
+            return nil
+        }
         var thread = pthread_t()
         let context = Unmanaged.passRetained(self)
         let failure = pthread_create(
@@ -50,14 +55,17 @@ final class SpliceLoop: Sendable {
         )
         guard failure == 0 else {
             context.release()
+            closeFiles()
             return nil
         }
         pthread_detach(thread)
     }
 
+    private func closeFiles() { for file in [epoll, wakeUp] where file >= 0 { close(file) } }
+
     // MARK: For other threads
 
-    func add(_ ends: SpliceEnds, metrics: TunnelMetrics) -> PairID {
+    func add(_ ends: DetachedSockets, metrics: TunnelMetrics) -> PairID {
         let id = PairID(number: lastPair.wrappingAdd(1, ordering: .relaxed).newValue)
         perform { $0.add(SplicedPair(ends, metrics: metrics), as: id) }
         return id
@@ -73,12 +81,31 @@ final class SpliceLoop: Sendable {
         }
     }
 
-    private func perform(_ job: @escaping @Sendable (inout Pairs) -> Void) {
-        let isFirst = work.withLock { work in
-            work.append(job)
-            return work.count == 1
+    /// Ends all pairs and the thread. A pair that is added later ends at once.
+    func stop() async {
+        await withCheckedContinuation { continuation in
+            let hasStopped = state.withLock { state in
+                guard !state.hasStopped else { return true }
+                state.stopping.append(continuation)
+                eventfd_write(wakeUp, 1)
+                return false
+            }
+            if hasStopped { continuation.resume() }
         }
-        if isFirst { eventfd_write(wakeUp, 1) }
+    }
+
+    private func perform(_ job: @escaping Job) {
+        let hasStopped = state.withLock { state in
+            guard !state.hasStopped else { return true }
+            state.work.append(job)
+            // Under the lock, since the file is closed with the thread.
+            if state.work.count == 1 { eventfd_write(wakeUp, 1) }
+            return false
+        }
+        guard hasStopped else { return }
+        // Without a thread no pair lasts.
+        var pairs = Pairs(epoll: -1)
+        job(&pairs)
     }
 
     // MARK: The thread
@@ -97,6 +124,8 @@ final class SpliceLoop: Sendable {
         }
 
         mutating func end(_ id: PairID) { pairs.removeValue(forKey: id)?.end() }
+
+        mutating func endAll() { for id in pairs.keys { end(id) } }
 
         mutating func happened(_ event: epoll_event, block: UnsafeMutableRawBufferPointer) {
             let id = PairID(number: event.data.u64 >> 1)
@@ -130,23 +159,38 @@ final class SpliceLoop: Sendable {
         clinux_name_thread("splice")
         let block = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.blockSize, alignment: 4_096)
         let events = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: 256)
+        defer {
+            block.deallocate()
+            events.deallocate()
+        }
         var pairs = Pairs(epoll: epoll)
-        while true {
+        var goesOn = true
+        while goesOn {
             let count = epoll_wait(epoll, events.baseAddress, CInt(events.count), -1)
             for event in events.prefix(max(0, Int(count))) {
-                if event.data.u64 == 0 { performWork(&pairs) } else { pairs.happened(event, block: block) }
+                if event.data.u64 == 0 { goesOn = performWork(&pairs) } else { pairs.happened(event, block: block) }
             }
         }
+        return nil
     }
 
-    private func performWork(_ pairs: inout Pairs) {
+    /// - Returns: whether the thread goes on.
+    private func performWork(_ pairs: inout Pairs) -> Bool {
         var value: eventfd_t = 0
         eventfd_read(wakeUp, &value)
-        let jobs = work.withLock { work in
-            defer { work = [] }
-            return work
+        let (jobs, stopping) = state.withLock { state in
+            defer { (state.work, state.stopping) = ([], []) }
+            if !state.stopping.isEmpty {
+                state.hasStopped = true
+                closeFiles()
+            }
+            return (state.work, state.stopping)
         }
         for job in jobs { job(&pairs) }
+        guard !stopping.isEmpty else { return true }
+        pairs.endAll()
+        for continuation in stopping { continuation.resume() }
+        return false
     }
 }
 #endif

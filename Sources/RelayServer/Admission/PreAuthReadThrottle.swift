@@ -3,39 +3,38 @@
 
 import NIOCore
 
-/// While many connections are not authenticated, reads small pieces of one of them less and less often: a few as they come, which is all
-/// that an endpoint needs until it is welcomed, then what has gathered every now and then. Each piece is a turn of the loop, however little is in
-/// it, and others wait for theirs.
-final class PreAuthenticationReads: ChannelDuplexHandler, RemovableChannelHandler {
+/// While many connections are not authenticated, delays the small reads of each: a few come at once, which is all that an endpoint needs
+/// until it is welcomed, then one in a second with what has gathered. Each read is a turn of the loop, however little it brings, and others
+/// wait for theirs.
+final class PreAuthReadThrottle: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
 
-    /// How many pieces are read as they come: one more than TLS, a request and a `hello` are.
-    static let pieces = 5
-    /// How long the next is left to gather after that.
-    static let rest = TimeAmount.seconds(1)
-
     private let unauthenticated: UnauthenticatedConnections
-    private var piecesLeft = pieces
+    private var policy: AdmissionPolicy { unauthenticated.policy }
+    private var readsLeft: Int
     private var timer: Scheduled<Void>?
     private var isReadWanted = false
 
-    init(among unauthenticated: UnauthenticatedConnections) { self.unauthenticated = unauthenticated }
+    init(among unauthenticated: UnauthenticatedConnections) {
+        self.unauthenticated = unauthenticated
+        self.readsLeft = unauthenticated.policy.readsWithoutDelay
+    }
 
     /// Something complete has come, such as a request: what comes next counts anew.
-    func renew() { piecesLeft = Self.pieces }
+    func renew() { readsLeft = policy.readsWithoutDelay }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         // A full read is what more of would come at once.
-        if Self.unwrapInboundIn(data).readableBytes < ReadSize.small { piecesLeft = max(0, piecesLeft - 1) }
+        if Self.unwrapInboundIn(data).readableBytes < policy.smallRead { readsLeft = max(0, readsLeft - 1) }
         context.fireChannelRead(data)
     }
 
     func read(context: ChannelHandlerContext) {
         guard timer == nil else { return isReadWanted = true }
-        guard piecesLeft == 0, unauthenticated.areMany else { return context.read() }
+        guard readsLeft == 0, unauthenticated.areMany else { return context.read() }
         isReadWanted = true
-        timer = context.eventLoop.assumeIsolated().scheduleTask(in: Self.rest) {
+        timer = context.eventLoop.assumeIsolated().scheduleTask(in: policy.readDelay) {
             self.timer = nil
             self.readIfWanted(context)
         }

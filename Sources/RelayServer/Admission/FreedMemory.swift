@@ -34,7 +34,7 @@ struct FreedMemory: Service {
     /// Looks on as connections come and go.
     struct Ebb {
         /// So many have to go first.
-        static let least = 1_000
+        let least = AdmissionPolicy.standard.connectionsBeforeTrim
         private var most = 0
         private var last = 0
 
@@ -43,7 +43,7 @@ struct FreedMemory: Service {
         mutating func isWorthwhile(connections: Int) -> Bool {
             defer { last = connections }
             most = max(most, connections)
-            guard most - connections >= Self.least, last - connections < Self.least / 10 else { return false }
+            guard most - connections >= least, last - connections < least / 10 else { return false }
             most = connections
             return true
         }

@@ -2,65 +2,26 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 #if os(Linux)
-import NIOCore
 import Synchronization
 
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#endif
-
-/// The system's own, where a method has its name.
-private func systemClose(_ socket: CInt) { close(socket) }
-
-/// A side's socket, when it has left its NIO channel.
-struct SpliceEnd: Sendable {
-    /// Ours to close.
-    let socket: CInt
-    /// What was read and not written to the other side.
-    let early: [UInt8]
-    /// Nothing comes behind that.
-    let hasEnded: Bool
-    /// Called when it is closed.
-    let left: @Sendable () -> Void
-
-    func end() {
-        Self.close(socket)
-        left()
-    }
-
-    static func close(_ socket: CInt) { systemClose(socket) }
-}
-
-extension Channel {
-    /// The socket under another number, which outlives the channel. Called on the event loop.
-    func duplicatedSocket() -> CInt? {
-        let copy = try? pipeline.syncOperations.withUnsafeTransportIfAvailable(of: CInt.self) { fcntl($0, F_DUPFD_CLOEXEC, 0) }
-        guard let copy, copy >= 0 else { return nil }
-        return copy
-    }
-}
-
 /// Both sides' sockets.
-struct SpliceEnds: Sendable {
-    let one: SpliceEnd
-    let other: SpliceEnd
+struct DetachedSockets: Sendable {
+    let one: DetachedSocket
+    let other: DetachedSocket
 }
 
-/// Where the two connections of a tunnel meet, on their way from their event loops to a splice loop. They start when the first bytes have
-/// come: until then either may be replaced. Both stay where they are if one cannot have another file.
-final class SpliceMeeting: Sendable {
+/// Two connections on their way from their event loops to a splice loop, and there. They stay where they are if one cannot have another file.
+final class SplicedTransfer: TunnelTransfer {
     private struct State {
         var greeted: Set<Int> = []
         var isWanted = false
         var sockets: [Int: CInt] = [:]
-        var ends: [Int: SpliceEnd] = [:]
-        var pair: (loop: SpliceLoop, id: SpliceLoop.PairID)?
+        var ends: [Int: DetachedSocket] = [:]
+        var pair: SpliceLoop.PairID?
         var areStaying = false
         var isOver = false
 
-        mutating func takeEnds() -> [SpliceEnd] {
+        mutating func takeEnds() -> [DetachedSocket] {
             defer { ends = [:] }
             return Array(ends.values)
         }
@@ -72,11 +33,13 @@ final class SpliceMeeting: Sendable {
     }
 
     private let connections: [TunnelConnection]
+    private let loop: SpliceLoop
     private let metrics: TunnelMetrics
     private let state = Mutex(State())
 
-    init(_ one: TunnelConnection, _ other: TunnelConnection, metrics: TunnelMetrics) {
+    init(_ one: TunnelConnection, _ other: TunnelConnection, in loop: SpliceLoop, metrics: TunnelMetrics) {
         connections = [one, other]
+        self.loop = loop
         self.metrics = metrics
     }
 
@@ -98,33 +61,37 @@ final class SpliceMeeting: Sendable {
             change(&state)
             return !before && state.isWanted && state.greeted.count == 2
         }
-        if isNow { for (side, connection) in connections.enumerated() { connection.duplicateSocket(for: self, side) } }
+        guard isNow else { return }
+        for (side, connection) in connections.enumerated() { connection.duplicateSocket { self.duplicated($0, side) } }
     }
 
     /// A side's socket has another number, or `nil` if it could not have one.
     func duplicated(_ socket: CInt?, _ side: Int) {
         let (superfluous, leaving, areStaying) = state.withLock { state -> ([CInt], [Int: CInt], Bool) in
             guard !state.isOver, !state.areStaying else { return (socket.map { [$0] } ?? [], [:], false) }
-            guard let socket, SpliceLoop.next != nil else {
+            guard let socket else {
                 state.areStaying = true
-                return ((socket.map { [$0] } ?? []) + state.takeSockets().values, [:], true)
+                return (Array(state.takeSockets().values), [:], true)
             }
             state.sockets[side] = socket
             return ([], state.sockets.count == 2 ? state.takeSockets() : [:], false)
         }
-        for socket in superfluous { SpliceEnd.close(socket) }
-        for (side, socket) in leaving { connections[side].leave(by: socket, for: self, side) }
+        for socket in superfluous { DetachedSocket.close(socket) }
+        for (side, socket) in leaving {
+            connections[side].leave(by: socket) { end in
+                if let end { self.arrived(end, side) } else { self.abort() }
+            }
+        }
         if areStaying { for connection in connections { connection.stay() } }
     }
 
     /// A side has left its channel.
-    func arrived(_ end: SpliceEnd, _ side: Int) {
-        let superfluous: [SpliceEnd] = state.withLock { state in
+    func arrived(_ end: DetachedSocket, _ side: Int) {
+        let superfluous: [DetachedSocket] = state.withLock { state in
             state.ends[side] = end
             guard !state.isOver else { return state.takeEnds() }
             guard let one = state.ends[0], let other = state.ends[1] else { return [] }
-            guard let loop = SpliceLoop.next else { return state.takeEnds() }
-            state.pair = (loop, loop.add(SpliceEnds(one: one, other: other), metrics: metrics))
+            state.pair = loop.add(DetachedSockets(one: one, other: other), metrics: metrics)
             state.ends = [:]
             return []
         }
@@ -138,13 +105,13 @@ final class SpliceMeeting: Sendable {
             return (state.pair, state.takeEnds(), state.takeSockets())
         }
         for end in ends { end.end() }
-        for socket in sockets.values { SpliceEnd.close(socket) }
-        if let (loop, id) = pair { loop.abort(id) }
+        for socket in sockets.values { DetachedSocket.close(socket) }
+        if let pair { loop.abort(pair) }
     }
 
     func bytesInFlight(from side: Int) async -> Int {
-        guard let (loop, id) = state.withLock({ $0.pair }) else { return state.withLock { $0.ends[side]?.early.count ?? 0 } }
-        return await loop.bytesInFlight(id, from: side)
+        guard let pair = state.withLock({ $0.pair }) else { return state.withLock { $0.ends[side]?.early.count ?? 0 } }
+        return await loop.bytesInFlight(pair, from: side)
     }
 }
 #endif

@@ -23,7 +23,7 @@ final class SplicedPair {
     }
 
     private struct Side {
-        let end: SpliceEnd
+        let end: DetachedSocket
         /// What comes from here and goes to the other side.
         var direction: SpliceDirection
         /// What the loop waits for.
@@ -39,7 +39,7 @@ final class SplicedPair {
     private var sides: [Side]
     private let metrics: TunnelMetrics
 
-    init(_ ends: SpliceEnds, metrics: TunnelMetrics) {
+    init(_ ends: DetachedSockets, metrics: TunnelMetrics) {
         sides = [ends.one, ends.other].map { Side(end: $0, direction: SpliceDirection(rest: $0.early, hasEnded: $0.hasEnded)) }
         self.metrics = metrics
     }

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+#if canImport(Darwin)
+import Darwin
+#elseif canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#endif
+
+/// The folder in which a backup is made, beside its file and for this user alone. It holds keys, so it must not stay: a process that is
+/// killed lets go of its lock, and the next backup beside it removes the folder.
+package final class BackupDraft {
+    private static let beginning = "relayd-backup."
+    private static let ending = ".partial"
+
+    package let path: String
+    private let descriptor: Int32
+
+    /// Makes the folder, and removes those that other backups left in the same place.
+    package init(beside file: String) throws(BackupError) {
+        let folder = BackupFile.parent(of: file)
+        Self.removeAbandoned(in: folder)
+        while true {
+            let path = "\(folder)/\(Self.beginning)\(UInt64.random(in: .min ... .max))\(Self.ending)"
+            guard mkdir(path, 0o700) == 0 else { throw .notWritable(file, code: errno) }
+            let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+            // Another backup takes it for abandoned until it is locked. Where folders cannot be locked, none is taken for abandoned.
+            if descriptor >= 0, Self.lock(descriptor) || errno != EWOULDBLOCK, access(path, F_OK) == 0 {
+                self.path = path
+                self.descriptor = descriptor
+                return
+            }
+            if descriptor >= 0 { close(descriptor) }
+        }
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: path)
+        close(descriptor)
+    }
+
+    private static func removeAbandoned(in folder: String) {
+        for name in (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [] where isName(name) {
+            let descriptor = open("\(folder)/\(name)", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+            guard descriptor >= 0 else { continue }
+            defer { close(descriptor) }
+            if lock(descriptor) { try? FileManager.default.removeItem(atPath: "\(folder)/\(name)") }
+        }
+    }
+
+    private static func isName(_ name: String) -> Bool {
+        let digits = name.utf8.dropFirst(beginning.utf8.count).dropLast(ending.utf8.count)
+        return name.utf8.starts(with: beginning.utf8) && name.utf8.suffix(ending.utf8.count).elementsEqual(ending.utf8)
+            && !digits.isEmpty && digits.allSatisfy { (0x30...0x39).contains($0) }
+    }
+
+    private static func lock(_ descriptor: Int32) -> Bool { flock(descriptor, LOCK_EX | LOCK_NB) == 0 }
+}

@@ -74,10 +74,17 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // What the SDK and the services keep on disk: files for one user alone, locks, SQLite.
+        .target(
+            name: "RelayStorage",
+            dependencies: ["RelayProtocol", .product(name: "GRDB", package: "GRDB.swift")],
+            swiftSettings: settings
+        ),
         .target(
             name: "DeviceRelay",
             dependencies: [
                 "RelayProtocol",
+                "RelayStorage",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -97,6 +104,7 @@ let package = Package(
             dependencies: [
                 "DeviceRelay",
                 "RelayProtocol",
+                "RelayStorage",
                 server("Subprocess", "swift-subprocess"),
                 .product(name: "SystemPackage", package: "swift-system", condition: .when(platforms: [.linux], traits: ["Server"])),
                 server("Yams", "Yams"),
@@ -116,6 +124,7 @@ let package = Package(
             name: "RelayIssuer",
             dependencies: [
                 "RelayProtocol",
+                "RelayStorage",
                 server("Crypto", "swift-crypto"),
                 server("GRDB", "GRDB.swift"),
                 server("Hummingbird", "hummingbird"),
@@ -132,6 +141,7 @@ let package = Package(
             dependencies: [
                 "CLinux",
                 "RelayProtocol",
+                "RelayStorage",
                 server("Configuration", "swift-configuration"),
                 server("CoreMetrics", "swift-metrics"),
                 server("Crypto", "swift-crypto"),
@@ -209,6 +219,7 @@ let package = Package(
             dependencies: [
                 "DeviceRelay",
                 "RelayProtocol",
+                "RelayStorage",
                 "RelayTesting",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -313,6 +324,7 @@ let package = Package(
                 "RelayIssuer",
                 "RelayProtocol",
                 "RelayServer",
+                "RelayStorage",
                 server("GRDB", "GRDB.swift"),
                 server("Hummingbird", "hummingbird"),
                 server("HummingbirdTesting", "hummingbird"),
@@ -327,6 +339,7 @@ let package = Package(
                 "RelayIssuer",
                 "RelayProtocol",
                 "RelayServer",
+                "RelayStorage",
                 "RelayTesting",
                 server("Configuration", "swift-configuration"),
                 server("CoreMetrics", "swift-metrics"),
@@ -340,6 +353,11 @@ let package = Package(
                 server("NIOSSL", "swift-nio-ssl"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "RelayStorageTests",
+            dependencies: ["RelayProtocol", "RelayStorage", .product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: settings
         ),
         .testTarget(

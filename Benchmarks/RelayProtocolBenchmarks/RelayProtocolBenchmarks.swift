@@ -8,7 +8,7 @@ import Foundation
 enum RelayProtocolBenchmarks {
     static func main() throws {
         let rounds = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 21
-        for (title, measurements) in try valueBenchmarks() + frameBenchmarks() + launchBenchmarks() {
+        for (title, measurements) in try valueBenchmarks() + frameBenchmarks() + controlBenchmarks() + launchBenchmarks() {
             print("\(title), median of \(rounds) rounds")
             let results = try medians(of: measurements, rounds: rounds)
             for (measurement, nanoseconds) in zip(measurements, results) {

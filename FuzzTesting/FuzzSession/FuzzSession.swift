@@ -55,7 +55,7 @@ private struct App {
                 count = machine.receive(from: &decoder, mostFrames: framesAtOnce, at: now, into: &actions)
             }
             if !isSlow { consumeAll() }
-            guard machine.heldBytes <= 8 * 256 * 1024 + 1 << 20 else { fatalError("holds \(machine.heldBytes) bytes") }
+            guard machine.heldBytes <= 8 * 256 * 1024 + 2 << 20 else { fatalError("holds \(machine.heldBytes) bytes") }
             guard machine.connectionCount <= 8 else { fatalError("holds \(machine.connectionCount) connections") }
         } while count > 0
     }
@@ -116,7 +116,7 @@ private struct App {
             guard awaited.remove(request) != nil else { fatalError("a second last word") }
         case .requestFailed(let request, _):
             guard awaited.remove(request) != nil else { fatalError("a second last word") }
-        case .reserve: machine.reserved(at: now, into: &actions)
+        case .reserve(_, let kind): machine.reserved(for: kind, at: now, into: &actions)
         case .requestCancelled, .responseFinished, .release, .ended: break
         }
     }

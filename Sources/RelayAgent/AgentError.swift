@@ -3,6 +3,7 @@
 
 import DeviceRelay
 package import RelayProtocol
+import RelayStorage
 
 /// Why a command failed, as it is printed.
 package struct AgentError: Error, Sendable, CustomStringConvertible {

@@ -146,7 +146,7 @@ extension Issuer {
     ///   - mayInvite: whether the endpoint with the key of this thumbprint may invite others.
     package static func open(
         _ directory: String,
-        origins: [WebOrigin],
+        origins: [Origin],
         relay: RelayID,
         now: @escaping @Sendable () -> Milliseconds,
         logger: Logger,
@@ -161,18 +161,18 @@ extension Issuer {
 
 extension RelayConfiguration {
     /// The addresses that endpoints dial and tokens name: the configured URLs, else those that are listened on.
-    package func origins() throws -> [WebOrigin] {
+    package func origins() throws -> [Origin] {
         guard urls.isEmpty else { return urls }
-        var origins: [WebOrigin] = []
+        var origins: [Origin] = []
         for address in listen {
             guard address.port != 0 else {
                 throw ConfigurationError(
-                    "listen: only the relay that runs knows what port 0 is; give --listen the port of its ready line"
+                    "listen: this command cannot know port 0; give --listen the port that the relay's ready line names"
                 )
             }
             let scheme = try security(of: address) == .plain ? "http" : "https"
             for host in try hosts(of: address) {
-                let origin = WebOrigin(scheme: scheme, host: host, port: address.port)
+                let origin = Origin(scheme: scheme, host: host, port: address.port)
                 if !origins.contains(origin) { origins.append(origin) }
             }
         }

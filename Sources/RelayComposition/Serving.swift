@@ -27,7 +27,7 @@ package struct Serving: Codable, Hashable, Sendable {
     /// Best first.
     package var origins: [String]
 
-    package init(relay: RelayID, origins: [WebOrigin]) {
+    package init(relay: RelayID, origins: [Origin]) {
         self.relay = "\(relay)"
         self.origins = origins.map(\.description)
     }

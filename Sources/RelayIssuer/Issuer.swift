@@ -3,6 +3,7 @@
 
 package import Logging
 package import RelayProtocol
+import RelayStorage
 import Synchronization
 
 /// The embedded issuer: manages the users and issues the tokens that authenticate them. It has no private access to the relay.

@@ -3,12 +3,13 @@
 
 import GRDB
 import RelayProtocol
+package import RelayStorage
 
 /// Why the issuer cannot be opened, or cannot carry out the operator's command.
 package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The database exists, but its key file does not.
     case masterKeyMissing(path: String)
-    case masterKeyUnreadable(path: String, code: Int32)
+    case masterKeyUnusable(StorageError)
     /// Other users can read the key file.
     case masterKeyExposed(path: String)
     case masterKeyDamaged(path: String)
@@ -16,6 +17,8 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
     case wrongMasterKey
     /// SQLite failed with this result code.
     case database(code: Int32)
+    /// A newer version of the issuer wrote the database.
+    case databaseTooNew
     /// The database does not guarantee that a commit survives a loss of power.
     case notDurable
     case unknownUser
@@ -29,11 +32,12 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
         switch self {
         case .masterKeyMissing(let path):
             "the issuer's key file \(path) is missing; restore it, or remove issuer.sqlite to begin anew (all must join again)"
-        case .masterKeyUnreadable(let path, let code): "the issuer's key file \(path) cannot be read or written (errno \(code))"
+        case .masterKeyUnusable(let error): "the issuer's key: \(error)"
         case .masterKeyExposed(let path): "others may read the issuer's key file \(path); run: chmod 600 \(path)"
         case .masterKeyDamaged(let path): "the issuer's key file \(path) does not hold \(MasterKey.byteCount) bytes; restore it"
         case .wrongMasterKey: "the issuer's key file is not the one that its database was sealed with; restore it"
         case .database(let code): "the issuer's database cannot be used (SQLite result \(code)): \(Self.advice(code))"
+        case .databaseTooNew: "the issuer's database was written by a newer version; update this one, or restore an older backup"
         case .notDurable: "the issuer's database does not take synchronous=FULL and WAL; its directory's file system does not serve"
         case .unknownUser: "there is no such user"
         case .unknownLogin: "the login was revoked, or is not known here"
@@ -70,7 +74,7 @@ extension IssuerUser {
     init(name: String) {
         var subject = ""
         // The commands that take a subject would read a leading hyphen as a flag.
-        repeat { subject = Base64URL.encode(randomBytes(16)) } while subject.hasPrefix("-")
+        repeat { subject = Base64.url.encode(randomBytes(16)) } while subject.hasPrefix("-")
         self.init(subject: subject, name: name)
     }
 }

@@ -53,9 +53,10 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
     case tunnelsOfNewcomers
     /// App service connections of one session, both directions together.
     case connectionsPerSession
-    /// Bytes that one session may hold of large messages that arrive, of decoded requests, and of answers that have not left: so many of each.
+    /// Bytes that all sessions of one peer may hold of large messages that arrive, of decoded requests, and of answers that have not left: so
+    /// many of each.
     case assemblyBytesPerSession
-    /// The same over all sessions of an endpoint.
+    /// The same over all peers of an endpoint. No peer may hold more than it leaves free.
     case assemblyBytesPerEndpoint
     /// Requests of one connection and direction that wait for their answer.
     case requestsPerConnection
@@ -173,6 +174,9 @@ public struct Limits: Hashable, Sendable {
         let allowed = self[limit]
         guard requested <= allowed else { throw LimitExceeded(limit: limit, allowed: allowed, requested: requested) }
     }
+
+    /// The most that a peer's sessions can hold of one of an endpoint's budgets: they hold no more than they leave free.
+    package var assemblyBytesPerPeer: Int { min(self[.assemblyBytesPerSession], self[.assemblyBytesPerEndpoint] / 2) }
 }
 
 /// More was asked for than a limit allows.
@@ -204,19 +208,18 @@ extension Limits {
     }
 }
 
-extension Limits: Codable {
+extension Limits: JSONObjectCodable {
     /// An object from limit name to value; unknown names are ignored, so that a newer peer may have more.
-    public init(from decoder: any Decoder) throws {
+    package init(json: JSONValue) throws(JSONError) {
         self.init()
-        for (name, value) in try decoder.singleValueContainer().decode([String: Int].self) {
+        for (name, value) in try json.object() {
+            let value = try Int(json: value)
             if let limit = Limit(rawValue: name) { self[limit] = value }
         }
     }
 
     /// All limits, the defaults too.
-    public func encode(to encoder: any Encoder) throws {
-        // Always in one order, which a dictionary has not.
-        var container = encoder.container(keyedBy: PathKey.self)
-        for limit in Limit.allCases { try container.encode(self[limit], forKey: PathKey(stringValue: limit.rawValue)) }
+    package func writeMembers(to json: inout JSONWriter) {
+        for limit in Limit.allCases { json.member(limit.rawValue, self[limit]) }
     }
 }

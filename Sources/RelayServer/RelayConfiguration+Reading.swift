@@ -54,12 +54,12 @@ extension RelayConfiguration {
         }
         if let text = try values.text(.metricsListen) {
             let address = try Self.address(text, .metricsListen)
-            guard address.port != 0 else { throw ConfigurationError("metricsListen: it needs a port that can be known, not 0") }
+            guard address.port != 0 else { throw ConfigurationError("metricsListen: port 0 is not allowed; choose a port") }
             metricsListen = address
         }
         if let texts = try values.list(.urls) {
             urls = try texts.map { text throws(ConfigurationError) in
-                guard let url = WebOrigin(text) else {
+                guard let url = Origin(text) else {
                     throw ConfigurationError("urls: '\(text)' is not scheme, host and port, such as https://relay.example")
                 }
                 return url

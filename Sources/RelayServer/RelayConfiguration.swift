@@ -12,7 +12,7 @@ package struct RelayConfiguration: Sendable {
     /// go over WebSocket only.
     package var tunnelListen: [ListenAddress]?
     /// The public URLs, best first: what endpoints dial, and pages may come from. Empty: the addresses listened on.
-    package var urls: [WebOrigin] = []
+    package var urls: [Origin] = []
     /// Where metrics are told, in plain HTTP; nowhere without.
     package var metricsListen: ListenAddress?
     /// Where the relay keeps its key and its database.
@@ -103,7 +103,7 @@ package struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
 
     package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 
-    package var isLoopback: Bool { WebOrigin(scheme: "http", host: host, port: port).isLoopback }
+    package var isLoopback: Bool { Origin(scheme: "http", host: host, port: port).isLoopback }
 }
 
 /// A setting that cannot be. Names it and says what it may be.

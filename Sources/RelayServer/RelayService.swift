@@ -74,7 +74,7 @@ package struct RelayService: Service {
         logger: Logger,
         clock: RelayClock = .system,
         intervals: RelayMessage.Welcome.Intervals = RelayMessage.Welcome.Intervals(),
-        ready: @escaping @Sendable ([WebOrigin]) -> Void
+        ready: @escaping @Sendable ([Origin]) -> Void
     ) throws {
         self.configuration = configuration
         self.core = parts.core
@@ -262,11 +262,11 @@ private struct ListenerService: Service {
 /// Collects what was bound, until it is all.
 private final class BoundAddresses: Sendable {
     private let expected: Int
-    private let urls: [WebOrigin]
-    private let ready: @Sendable ([WebOrigin]) -> Void
-    private let bound = Mutex((count: 0, origins: [WebOrigin]()))
+    private let urls: [Origin]
+    private let ready: @Sendable ([Origin]) -> Void
+    private let bound = Mutex((count: 0, origins: [Origin]()))
 
-    init(expected: Int, urls: [WebOrigin], ready: @escaping @Sendable ([WebOrigin]) -> Void) {
+    init(expected: Int, urls: [Origin], ready: @escaping @Sendable ([Origin]) -> Void) {
         self.expected = expected
         self.urls = urls
         self.ready = ready
@@ -275,7 +275,7 @@ private final class BoundAddresses: Sendable {
     /// - Parameter scheme: how endpoints dial it, if they do.
     func add(_ address: SocketAddress?, scheme: String?) {
         let reachable = scheme.map { scheme in
-            Self.hosts(of: address).map { WebOrigin(scheme: scheme, host: $0, port: address?.port ?? 0) }
+            Self.hosts(of: address).map { Origin(scheme: scheme, host: $0, port: address?.port ?? 0) }
         }
         let (count, all) = bound.withLock { bound in
             bound.count += 1

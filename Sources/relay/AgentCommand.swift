@@ -13,8 +13,8 @@ import Foundation
 struct AgentCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "agent",
-        abstract: "Make this machine a device: open what others launch, answer their app services, until Ctrl-C.",
-        discussion: "SIGHUP makes it read its settings again. docs/agent.md has all of them.",
+        abstract: "Make this machine a device: open what other devices launch and answer their app services, until Ctrl-C.",
+        discussion: "SIGHUP reloads the settings. docs/agent.md describes them.",
         subcommands: [AgentInstallCommand.self, AgentUninstallCommand.self]
     )
 
@@ -26,7 +26,7 @@ struct AgentCommand: AsyncParsableCommand {
 
 struct AgentOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp("Its settings. Default: agent.yaml in the home, if there is one.", valueName: "file"),
+        help: ArgumentHelp("The file with the settings. Default: agent.yaml in the home, if it exists.", valueName: "file"),
         completion: .file(extensions: ["yaml", "yml"])
     )
     var config: String?
@@ -35,12 +35,12 @@ struct AgentOptions: ParsableArguments {
 struct AgentInstallCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "install",
-        abstract: "Have your service manager (systemd or launchd) run the agent, now and whenever you log in."
+        abstract: "Make your service manager (systemd or launchd) run the agent, now and at each login."
     )
 
     @OptionGroup var common: CommonOptions
     @OptionGroup var settings: AgentOptions
-    @Flag(help: "Print what would be written, and do nothing.") var print = false
+    @Flag(help: "Print what would be written, and change nothing.") var print = false
 
     func run() async throws {
         let context = common.context
@@ -55,11 +55,11 @@ struct AgentInstallCommand: AsyncParsableCommand {
 struct AgentUninstallCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "uninstall",
-        abstract: "End the agent that your service manager runs, and have it forget it."
+        abstract: "Stop the agent that your service manager runs, and remove it from there."
     )
 
     @OptionGroup var common: CommonOptions
-    @Flag(help: "Print what would be removed, and do nothing.") var print = false
+    @Flag(help: "Print what would be removed, and change nothing.") var print = false
 
     func run() async throws {
         let context = common.context

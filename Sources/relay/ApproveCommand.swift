@@ -10,7 +10,7 @@ struct ApproveCommand: AsyncParsableCommand {
         abstract: "Confirm a new device, for this device and all others.",
         discussion: """
             At a terminal it shows what it found, and asks. Compare the ids with those that `relay whoami` prints on the new device. Without a \
-            terminal it takes an id only, since any device may bear a name.
+            terminal it accepts only an id, because any device can have any name.
             """
     )
 

@@ -7,8 +7,8 @@ import RelayAgent
 struct CallCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "call",
-        abstract: "Ask an app service of another device, and print its answer.",
-        discussion: "Messages and answers are JSON objects; what JSON lacks is a tagged object, such as {\"$date\": 1767225600}."
+        abstract: "Send a message to an app service of another device, and print the answer.",
+        discussion: "Messages and answers are JSON objects. A value that JSON lacks is a tagged object, such as {\"$date\": 1767225600}."
     )
 
     @OptionGroup var common: CommonOptions
@@ -20,15 +20,15 @@ struct CallCommand: AsyncParsableCommand {
     @Argument(help: "The service's name.") var service: String
     @Argument(help: ArgumentHelp("A JSON object, or - to read it from standard input. Default: {}.", valueName: "json"))
     var message: String?
-    @Flag(help: "Send each line of standard input, over one connection, and print each answer in a line.") var stream = false
+    @Flag(help: "Send each line of standard input over one connection, and print each answer on a line.") var stream = false
     @Option(parsing: .unconditional, help: ArgumentHelp("How long to wait for an answer. Default: 30.", valueName: "seconds")) var timeout =
         30.0
 
     func validate() throws {
         if stream, message.map({ $0 != "-" }) ?? false {
-            throw ValidationError("--stream reads standard input; give no message beside it.")
+            throw ValidationError("--stream reads standard input; do not give a message.")
         }
-        if !(0.001...86_400).contains(timeout) { throw ValidationError("--timeout must be above 0, and 86400 seconds at most.") }
+        if !(0.001...86_400).contains(timeout) { throw ValidationError("--timeout must be above 0 and at most 86400 seconds.") }
     }
 
     func run() async throws {

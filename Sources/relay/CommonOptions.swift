@@ -14,7 +14,7 @@ import Foundation
 struct CommonOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Where keys and commands are kept. Default: $DEVICE_RELAY_HOME, else ~/.local/state/device-relay.",
+            "The directory for keys and commands. Default: $DEVICE_RELAY_HOME, else $XDG_STATE_HOME/device-relay, else ~/.local/state/device-relay.",
             valueName: "directory"
         ),
         completion: .directory

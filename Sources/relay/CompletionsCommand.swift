@@ -17,10 +17,10 @@ struct CompletionsCommand: AsyncParsableCommand {
 
     static let configuration = CommandConfiguration(
         commandName: "completions",
-        abstract: "Print what makes a shell complete commands, options and the names of your devices.",
+        abstract: "Print a script that makes the shell complete commands, options and device names.",
         discussion: """
             bash: relay completions bash > ~/.local/share/bash-completion/completions/relay
-            zsh:  relay completions zsh > a folder of $fpath, as _relay
+            zsh:  relay completions zsh > DIR/_relay, where DIR is a folder of $fpath
             fish: relay completions fish > ~/.config/fish/completions/relay.fish
             """
     )

@@ -7,11 +7,11 @@ import RelayAgent
 struct DevicesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "devices",
-        abstract: "List the account's other devices that have an app to be reached."
+        abstract: "List the account's other devices that publish an app."
     )
 
     @OptionGroup var common: CommonOptions
-    @Flag(help: "Show this device too, and every endpoint, with or without an app.") var all = false
+    @Flag(help: "Also list this device, and every endpoint, with or without an app.") var all = false
 
     func run() async throws {
         let context = common.context

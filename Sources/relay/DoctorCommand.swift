@@ -7,12 +7,12 @@ import RelayAgent
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
-        abstract: "Find out what is in the way, to the relay or to a device, and what to do about it."
+        abstract: "Find out why the relay or a device cannot be reached, and what to do."
     )
 
     @OptionGroup var common: CommonOptions
     @Argument(
-        help: ArgumentHelp("A device to talk to: its name or id; with /APP one app there.", valueName: "device[/app]"),
+        help: ArgumentHelp("A device to check: its name or id; with /APP one of its apps.", valueName: "device[/app]"),
         completion: .devices
     )
     var target: String?

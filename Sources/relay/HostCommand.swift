@@ -7,14 +7,14 @@ import RelayAgent
 struct HostCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "host",
-        abstract: "Be a device that others launch on: print each launch, and answer it, until Ctrl-C."
+        abstract: "Receive launches from other devices: print and answer each one, until Ctrl-C."
     )
 
     @OptionGroup var common: CommonOptions
-    @Option(help: "A URI scheme to take, such as https; may be repeated. Default: http and https.") var scheme: [String] = []
+    @Option(help: "A URI scheme to accept, such as https; may be repeated. Default: http and https.") var scheme: [String] = []
     @Option(help: "The app's id.") var app = "org.device-relay.cli"
     @Option(help: "The app's name for people.") var name = "relay host"
-    @Option(help: "What to answer.") var answer = Host.Answer.launched
+    @Option(help: "The answer to each launch.") var answer = Host.Answer.launched
 
     func run() async throws {
         let host = Host(schemes: scheme.isEmpty ? ["http", "https"] : scheme, appID: app, name: name, answer: answer)

@@ -9,19 +9,19 @@ struct JoinCommand: AsyncParsableCommand {
         commandName: "join",
         abstract: "Make this machine a device of the account that a link is for.",
         discussion: """
-            Quote the link: a shell would take it apart. A device that has joined the same relay takes a link's address as the relay's new one, \
-            and keeps its keys; it joins anew only if its login is over.
+            Quote the link, because # begins a comment in a shell. A device that has joined this relay before takes the link's address as the \
+            relay's new address, and keeps its keys. It joins again only if its login has ended.
             """
     )
 
     @OptionGroup var common: CommonOptions
     @Argument(help: "A join link, from `relayd invite` or `relay invite`. It works once.") var link: String
-    @Option(help: "What your other devices show. Default: the host's name.") var name: String?
-    @Flag(help: "Take a link that leads to plain HTTP on another machine, which everybody on the way can read.") var insecure = false
+    @Option(help: "The device's name on your other devices. Default: the host name.") var name: String?
+    @Flag(help: "Accept a link to plain HTTP on another machine. Others on the network can then read the traffic.") var insecure = false
 
     @Option(
         help: ArgumentHelp(
-            "A PEM file of the authorities that the relay's certificate is checked with, for a relay behind a private authority.",
+            "A PEM file with the authorities for the relay's certificate, for a relay with a private authority.",
             valueName: "file"
         ),
         completion: .file()

@@ -7,7 +7,7 @@ import RelayAgent
 struct LaunchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "launch",
-        abstract: "Launch a URI on another device, and say how it went."
+        abstract: "Launch a URI on another device, and print the outcome."
     )
 
     /// 28 days, in seconds.
@@ -16,30 +16,30 @@ struct LaunchCommand: AsyncParsableCommand {
     @OptionGroup var common: CommonOptions
     @Argument(
         help: ArgumentHelp(
-            "A device's name, its id or at least the first 4 characters of it; with /APP one app there.",
+            "A device's name, its id or at least the first 4 characters of it; with /APP one of its apps.",
             valueName: "device[/app]"
         ),
         completion: .devices
     )
     var target: String
-    @Argument(help: "What to launch, such as https://films.example/42.") var uri: String
-    @Option(help: ArgumentHelp("What to launch if nothing there takes the URI.", valueName: "uri")) var fallback: String?
-    @Option(help: ArgumentHelp("The app that should take it, best first; may be repeated.", valueName: "app")) var prefer: [String] = []
+    @Argument(help: "The URI to launch, such as https://films.example/42.") var uri: String
+    @Option(help: ArgumentHelp("The URI to launch if no app there accepts the first one.", valueName: "uri")) var fallback: String?
+    @Option(help: ArgumentHelp("An app that should open it, best first; may be repeated.", valueName: "app")) var prefer: [String] = []
     @Option(parsing: .unconditional, help: ArgumentHelp("How long to wait for the outcome. Default: 30.", valueName: "seconds")) var wait:
         Double?
-    @Flag(help: "Return as soon as the relay has it.") var noWait = false
+    @Flag(help: "Return as soon as the relay has stored the launch.") var noWait = false
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("How long it waits for a device that is not there. Default: 300.", valueName: "seconds")
+        help: ArgumentHelp("How long the launch waits for a device that is not connected. Default: 300.", valueName: "seconds")
     ) var ttl: Double?
 
     func validate() throws {
-        if noWait, wait != nil { throw ValidationError("--wait and --no-wait exclude each other.") }
+        if noWait, wait != nil { throw ValidationError("--wait and --no-wait cannot be combined.") }
         if let wait, !(0...Self.longest).contains(wait) { throw ValidationError("--wait must be 0 to \(Int(Self.longest)) seconds.") }
         if let ttl, !(0.001...Self.longest).contains(ttl) {
-            throw ValidationError("--ttl must be above 0, and \(Int(Self.longest)) seconds at most.")
+            throw ValidationError("--ttl must be above 0 and at most \(Int(Self.longest)) seconds.")
         }
-        if prefer.count > 64 { throw ValidationError("--prefer may be given 64 times at most.") }
+        if prefer.count > 64 { throw ValidationError("--prefer may be given at most 64 times.") }
     }
 
     func run() async throws {

@@ -7,20 +7,20 @@ import RelayAgent
 struct PingCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ping",
-        abstract: "Measure how long a message to another device and back takes, until Ctrl-C."
+        abstract: "Measure the round-trip time of messages to another device, until Ctrl-C."
     )
 
     @OptionGroup var common: CommonOptions
     @Argument(
         help: ArgumentHelp(
-            "A device's name, its id or at least the first 4 characters of it; with /APP one app there.",
+            "A device's name, its id or at least the first 4 characters of it; with /APP one of its apps.",
             valueName: "device[/app]"
         ),
         completion: .devices
     )
     var target: String
-    @Option(parsing: .unconditional, help: "How many messages. Default: no end.") var count: Int?
-    @Option(parsing: .unconditional, help: ArgumentHelp("From one message to the next. Default: 1.", valueName: "seconds")) var interval =
+    @Option(parsing: .unconditional, help: "The number of messages. Default: no limit.") var count: Int?
+    @Option(parsing: .unconditional, help: ArgumentHelp("The time between two messages. Default: 1.", valueName: "seconds")) var interval =
         1.0
     @Option(parsing: .unconditional, help: ArgumentHelp("How long to wait for an answer. Default: 10.", valueName: "seconds")) var timeout =
         10.0
@@ -29,7 +29,7 @@ struct PingCommand: AsyncParsableCommand {
         if let count, count < 1 { throw ValidationError("--count must be 1 or more.") }
         if !(0...86_400).contains(interval) { throw ValidationError("--interval must be 0 to 86400 seconds.") }
         if interval < 0.01, count == nil { throw ValidationError("--interval below 0.01 needs a --count.") }
-        if !(0.001...86_400).contains(timeout) { throw ValidationError("--timeout must be above 0, and 86400 seconds at most.") }
+        if !(0.001...86_400).contains(timeout) { throw ValidationError("--timeout must be above 0 and at most 86400 seconds.") }
     }
 
     func run() async throws {

@@ -8,7 +8,8 @@ struct RevokeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revoke",
         abstract: "Revoke a device, or one endpoint of it, for ever.",
-        discussion: "At a terminal it shows what it found, and asks. Without one it takes an id only, since any device may bear a name."
+        discussion:
+            "At a terminal it shows what it found, and asks. Without a terminal it accepts only an id, because any device can have any name."
     )
 
     @OptionGroup var common: CommonOptions

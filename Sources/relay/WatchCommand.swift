@@ -7,7 +7,7 @@ import RelayAgent
 struct WatchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "watch",
-        abstract: "Print devices as they come (+), change (~) and go (-), until Ctrl-C."
+        abstract: "Print devices as they appear (+), change (~) and disappear (-), until Ctrl-C."
     )
 
     @OptionGroup var common: CommonOptions

@@ -20,7 +20,7 @@ struct AccountCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Add an account and print its id.")
 
         @OptionGroup var settings: ConfigurationOptions
-        @Argument(help: "The person's name.") var name: String
+        @Argument(help: "The account's name, such as the name of its person.") var name: String
         @Flag(help: "Print a JSON object.") var json = false
 
         func run() async throws {
@@ -52,11 +52,11 @@ struct AccountCommand: AsyncParsableCommand {
 struct InviteCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "invite",
-        abstract: "Print a link that lets one device into an account within ten minutes."
+        abstract: "Print a link with which one device can join an account within ten minutes."
     )
 
     @OptionGroup var settings: ConfigurationOptions
-    @Argument(help: "The account's id or name; may be left out if there is only one.") var account: String?
+    @Argument(help: "The account's id or name; optional if there is only one account.") var account: String?
     @Flag(help: "Print a JSON object.") var json = false
 
     func run() async throws {
@@ -76,7 +76,7 @@ struct InviteCommand: AsyncParsableCommand {
                 throw ConfigurationError(
                     users.isEmpty
                         ? "there is no account yet: make one with `relayd account add NAME`"
-                        : "there are \(users.count) accounts: say which, by a name or id that `relayd account list` prints"
+                        : "there are \(users.count) accounts: give a name or id that `relayd account list` prints"
                 )
             }
             return only

@@ -9,16 +9,16 @@ import RelayServer
 struct BackupCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backup",
-        abstract: "Write all that makes the relay into one file, while it runs or not.",
+        abstract: "Save the relay's keys and databases in one file, whether it runs or not.",
         discussion: """
-            The file is a tar archive with mode 0600. Keep it as secret as the data directory: its reader can be the relay, sign
-            tokens for every account, and read what the relay can read.
+            The file is a tar archive with mode 0600. Keep it as secret as the data directory: whoever can read it can act as
+            the relay, sign tokens for every account, and read what the relay can read.
             """
     )
 
     @OptionGroup var settings: ConfigurationOptions
-    @Argument(help: "The file to make.") var file: String
-    @Flag(help: "Replace the file if it is there.") var force = false
+    @Argument(help: "The file to write.") var file: String
+    @Flag(help: "Replace the file if it exists.") var force = false
 
     func run() async throws {
         let directory = try DataDirectory(settings.read().dataDirectory, .existing)
@@ -30,16 +30,17 @@ struct BackupCommand: AsyncParsableCommand {
 struct RestoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore",
-        abstract: "Put a file of `relayd backup` into the data directory.",
+        abstract: "Restore a file of `relayd backup` into the data directory.",
         discussion: """
-            The relay must not run. All of the file is checked before anything is changed. What happened since the backup is lost: devices
-            that joined later need a new link, and whatever was revoked later has to be revoked again.
+            The relay must not run. The whole file is checked before anything is changed. Changes since the backup are lost: devices that
+            joined later need a new link, and later revocations have to be repeated.
             """
     )
 
     @OptionGroup var settings: ConfigurationOptions
     @Argument(help: "The file to read.") var file: String
-    @Flag(help: "Go on where the data directory is not empty; a relay's files in it are moved into a folder beside them.") var force = false
+    @Flag(help: "Restore even if the data directory is not empty; the relay's files in it are moved to a folder beside them.") var force =
+        false
 
     func run() async throws {
         let directory = try DataDirectory(settings.read().dataDirectory, .restored)

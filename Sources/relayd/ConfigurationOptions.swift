@@ -25,8 +25,8 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "An address to listen on, such as 127.0.0.1:8080 (the default), 0.0.0.0 or [::]:8443; without a port it is 8080, "
-                + "and 0 is any free one; may be repeated. (RELAYD_LISTEN)",
+            "An address to listen on, such as 127.0.0.1:8080 (the default), 0.0.0.0 or [::]:8443; the default port is 8080, "
+                + "and 0 means any free port; may be repeated. (RELAYD_LISTEN)",
             valueName: "address[:port]"
         )
     )
@@ -34,7 +34,7 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "An address to take tunnels on over plain TCP, or off, which leaves them WebSocket; may be repeated. "
+            "An address for tunnels over plain TCP, or off to use only WebSocket; may be repeated. "
                 + "Default: the hosts of --listen, one port higher. "
                 + "(RELAYD_TUNNEL_LISTEN)",
             valueName: "address:port"
@@ -45,7 +45,7 @@ struct ConfigurationOptions: ParsableArguments {
     @Option(
         name: .customLong("url"),
         help: ArgumentHelp(
-            "A public URL of the relay, best first; needed behind a proxy or for a name; may be repeated. "
+            "A public URL of the relay, best first; needed for a host name or behind a proxy; may be repeated. "
                 + "(RELAYD_URLS)",
             valueName: "url"
         )
@@ -54,7 +54,7 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "An address of its own for /metrics, such as 127.0.0.1:9090, in plain HTTP for whoever reaches it. Default: none. "
+            "A separate address for /metrics, such as 127.0.0.1:9090: plain HTTP without authentication. Default: none. "
                 + "(RELAYD_METRICS_LISTEN)",
             valueName: "address:port"
         )
@@ -63,7 +63,7 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Where key and database are kept. Default: ~/.local/share/relayd. "
+            "The directory for the keys and databases. Default: ~/.local/share/relayd. "
                 + "(RELAYD_DATA_DIRECTORY)",
             valueName: "directory"
         )
@@ -90,7 +90,7 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Flag(
         help: ArgumentHelp(
-            "Plain HTTP on addresses that are not loopback, where otherwise a certificate over the relay's own key is used. "
+            "Serve plain HTTP on addresses that are not loopback, instead of TLS with the relay's own key. "
                 + "(RELAYD_INSECURE=true)"
         )
     )
@@ -109,7 +109,7 @@ struct ConfigurationOptions: ParsableArguments {
     @Option(
         name: .customLong("trusted-proxy"),
         help: ArgumentHelp(
-            "A proxy before the relay, or a network of them, whose X-Forwarded-For says who a client is; may be repeated. Default: none. "
+            "A proxy, or a network of proxies, whose X-Forwarded-For names the client's address; may be repeated. Default: none. "
                 + "(RELAYD_TRUSTED_PROXIES)",
             valueName: "address[/bits]"
         )
@@ -118,7 +118,7 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "How many connections that are not authenticated one address may have. Default: 256. "
+            "How many unauthenticated connections one address may have. Default: 256. "
                 + "(RELAYD_UNAUTHENTICATED_PER_ADDRESS)",
             valueName: "count"
         )
@@ -127,7 +127,7 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "How many requests for tokens of one address may fail in a minute; valid ones are served all the same. Default: 60. "
+            "How many token requests of one address may fail per minute; valid requests are always served. Default: 60. "
                 + "(RELAYD_TOKEN_FAILURES_PER_MINUTE)",
             valueName: "count"
         )
@@ -136,7 +136,7 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Of how many addresses such failures are counted; those that failed last. Default: 10000. "
+            "For how many addresses such failures are counted: those that failed last. Default: 10000. "
                 + "(RELAYD_TOKEN_FAILURE_ADDRESSES)",
             valueName: "count"
         )
@@ -145,7 +145,7 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "How much may wait for one endpoint to read it; more closes its channel. Default: 16777216. "
+            "How many bytes may wait for one endpoint to read them; beyond that its channel closes. Default: 16777216. "
                 + "(RELAYD_OUTBOUND_BYTES)",
             valueName: "bytes"
         )
@@ -154,7 +154,7 @@ struct ConfigurationOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "How long an HTTP connection may be without a request. Default: 60. "
+            "How long an HTTP connection may be idle between requests. Default: 60. "
                 + "(RELAYD_IDLE_SECONDS)",
             valueName: "seconds"
         )

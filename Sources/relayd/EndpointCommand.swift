@@ -14,8 +14,8 @@ import Foundation
 struct EndpointCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "endpoint",
-        abstract: "List the devices of accounts, and revoke one that was lost.",
-        discussion: "Asks the relay that runs on the data directory.",
+        abstract: "List endpoints, and revoke the endpoint of a lost device.",
+        discussion: "The relay has to run on the data directory.",
         subcommands: [List.self, Revoke.self],
         defaultSubcommand: List.self
     )
@@ -24,7 +24,7 @@ struct EndpointCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List the endpoints of an account, or of all.")
 
         @OptionGroup var settings: ConfigurationOptions
-        @Argument(help: "The account's id or name; all accounts without it.") var account: String?
+        @Argument(help: "The account's id or name. Default: all accounts.") var account: String?
         @Flag(help: "Print a JSON array.") var json = false
 
         func run() async throws {
@@ -39,9 +39,8 @@ struct EndpointCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Revoke an endpoint for ever, and end its logins.",
             discussion: """
-                For a device that was lost, and that no other device of its owner can revoke. It cannot be undone. Endpoints that are
-                approved by the word of the revoked one alone may revoke others and invite no more. Prints what was revoked, and the
-                endpoints that it had let in.
+                Use it for a lost device that no other device of its owner can revoke. It cannot be undone. Endpoints that are established only
+                through the revoked one can no longer revoke or invite. Prints the revoked endpoint and the endpoints that it had let in.
                 """
         )
 

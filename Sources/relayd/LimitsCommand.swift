@@ -14,7 +14,7 @@ import Foundation
 struct LimitsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "limits",
-        abstract: "Print every limit as it is with these settings."
+        abstract: "Print every limit with its value under these settings."
     )
 
     @OptionGroup var settings: ConfigurationOptions
@@ -24,7 +24,7 @@ struct LimitsCommand: AsyncParsableCommand {
 
     func run() async throws {
         let limits = try settings.read().limits
-        if json { return try printJSON(limits) }
+        if json { return try printJSON(Dictionary(uniqueKeysWithValues: Limit.allCases.map { ($0.rawValue, limits[$0]) })) }
         let width = Limit.allCases.map(\.rawValue.count).max() ?? 0
         for limit in Limit.allCases {
             let padding = String(repeating: " ", count: width - limit.rawValue.count)

@@ -3,6 +3,7 @@
 
 import Logging
 import RelayComposition
+import RelayProtocol
 import RelayServer
 import ServiceLifecycle
 import Synchronization

@@ -19,8 +19,8 @@ struct ServeCommand: AsyncParsableCommand {
         abstract: "Run the relay until SIGTERM or SIGINT.",
         discussion: """
             Prints one line with the relay's id and URLs when it is ready. Settings come from flags, then the environment, then the file.
-            Where there is no account yet it makes one for whoever starts it, and prints a link for the first device; later ones come from
-            `relayd invite`, or from a device that is in (`relay invite`). `relayd account add` makes accounts for others.
+            If there is no account yet, it makes one for the user that starts it, and prints a link for the first device. Later links come from
+            `relayd invite`, or from a device of the account (`relay invite`). `relayd account add` makes accounts for other people.
             """
     )
 

@@ -4,6 +4,7 @@
 import Foundation
 import GRDB
 import RelayProtocol
+import RelayStorage
 import Testing
 
 @testable import RelayIssuer
@@ -51,12 +52,12 @@ import Testing
     @Test func aKeyFileThatIsALinkIsRefused() throws {
         try FileManager.default.moveItem(atPath: keyPath, toPath: keyPath + ".old")
         try FileManager.default.createSymbolicLink(atPath: keyPath, withDestinationPath: keyPath + ".old")
-        #expect(throws: IssuerError.masterKeyUnreadable(path: keyPath, code: ELOOP)) { try test.make() }
+        #expect(throws: IssuerError.masterKeyUnusable(StorageError(.notReadable, path: keyPath))) { try test.make() }
     }
 
     @Test func aDirectoryThatIsNotThereIsAnError() {
         let settings = Issuer.Settings(directory: test.directory + "/none", origins: [TestIssuer.origin], audience: "relay")
-        #expect(throws: IssuerError.masterKeyUnreadable(path: test.directory + "/none/issuer.key", code: ENOENT)) {
+        #expect(throws: IssuerError.masterKeyUnusable(StorageError(.notWritable, path: test.directory + "/none/issuer.key"))) {
             try Issuer(settings: settings, now: { 0 }, logger: test.logger)
         }
     }
@@ -117,7 +118,7 @@ import Testing
         for text in texts {
             needles.append(Data(text.utf8))
             // The file contains the family's id, but must not contain the MAC at the end of the token.
-            needles.append(Data(try #require(Base64URL.decode(text)).suffix(text.utf8.count == RefreshToken.characters ? 32 : 16)))
+            needles.append(Data(try #require(Base64.url.decode(text)).suffix(text.utf8.count == RefreshToken.characters ? 32 : 16)))
         }
         for name in try FileManager.default.contentsOfDirectory(atPath: test.directory) {
             let contents = try Data(contentsOf: URL(fileURLWithPath: test.directory + "/" + name))

@@ -269,12 +269,12 @@ import Testing
     }
 
     @Test func noChangedByteIsTaken() throws {
-        let bytes = try #require(Base64URL.decode(RefreshToken(family: .random(), number: 3, key: key).text.exposed))
+        let bytes = try #require(Base64.url.decode(RefreshToken(family: .random(), number: 3, key: key).text.exposed))
         for index in bytes.indices {
             for bit in 0..<8 {
                 var changed = bytes
                 changed[index] ^= 1 << bit
-                let read = RefreshToken(parsing: Base64URL.encode(changed))
+                let read = RefreshToken(parsing: Base64.url.encode(changed))
                 #expect(read?.isAuthentic(by: key) != true)
             }
         }
@@ -283,7 +283,7 @@ import Testing
     @Test func textsOfAnotherFormAreNone() {
         for number in [0, UInt64(Int64.max), UInt64(Int64.max) + 1, UInt64.max] {
             let bytes = [UInt8](repeating: 1, count: 16) + (0..<8).reversed().map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) }
-            #expect(RefreshToken(parsing: Base64URL.encode(bytes + [UInt8](repeating: 2, count: 32))) == nil)
+            #expect(RefreshToken(parsing: Base64.url.encode(bytes + [UInt8](repeating: 2, count: 32))) == nil)
         }
         for text in ["", "a", String(repeating: "A", count: 64), String(repeating: "ä", count: 75), String(repeating: "+", count: 75)] {
             #expect(RefreshToken(parsing: text) == nil)

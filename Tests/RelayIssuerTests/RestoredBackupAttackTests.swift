@@ -94,11 +94,11 @@ import Testing
     @Test func aThiefWhoMakesUpNumbersGetsNothing() async throws {
         let joined = try await join()
         let text = try #require(joined.refreshToken).exposed
-        let bytes = try #require(Base64URL.decode(text))
+        let bytes = try #require(Base64.url.decode(text))
         for index in bytes.indices {
             var forged = bytes
             forged[index] ^= 1
-            try await refused(Secret(Base64URL.encode(forged)), by: device)
+            try await refused(Secret(Base64.url.encode(forged)), by: device)
         }
         #expect(test.revoked.isEmpty)
         _ = try await live(joined.refreshToken)

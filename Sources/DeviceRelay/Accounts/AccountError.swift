@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+package import RelayStorage
+
 /// Why an account was not added, changed or removed.
 public struct AccountError: Error, Sendable, CustomStringConvertible {
     /// The kind of failure.

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 package import RelayProtocol
+package import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -137,7 +138,7 @@ package struct AccountStorage: Sendable {
             _ = try readFacts()
             return
         }
-        try PrivateFile.makeDirectory(directory)
+        try PrivateDirectory.make(directory)
         try keys.destroyAll(ofScopeNamed: scope.name)
         _ = try keys.makeIdentityKey(of: scope)
         _ = try keys.makeAgreementKey(1, of: scope)

@@ -3,6 +3,7 @@
 
 import Logging
 public import RelayProtocol
+import RelayStorage
 import Synchronization
 
 /// The accounts of a platform. They are stored and survive a restart of the app.
@@ -196,11 +197,6 @@ extension LocalEndpoint {
 
     /// In milliseconds. It is short, because a device may leave without a network.
     private static let loginPatience: Int64 = 5_000
-
-    fileprivate func forgetDevices() {
-        peers.removeAll()
-        publishDirectory()
-    }
 }
 
 extension AccountError {

@@ -42,7 +42,7 @@ package func makeInvitation(
         let issuer = try await client.discover()
         let answer: Answer = try client.content(try await client.post(issuer.invitationEndpoint, accessToken: accessToken))
         let life = Int64(min(max(answer.expiresIn, 0), 86_400) * 1_000)
-        let proof = Secret(Base64URL.encode(secret))
+        let proof = Secret(Base64.url.encode(secret))
         guard
             let link = try? JoinLink(
                 origin: endpoint.address.origin,

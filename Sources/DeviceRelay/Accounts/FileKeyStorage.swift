@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 package import RelayProtocol
+package import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -22,7 +23,7 @@ package struct FileKeyStorage: KeyStorage {
     private let directory: String
 
     package init(directory: String) throws(StorageError) {
-        try PrivateFile.makeDirectory(directory)
+        try PrivateDirectory.make(directory)
         self.directory = directory
     }
 
@@ -52,11 +53,11 @@ package struct FileKeyStorage: KeyStorage {
 
     package func destroyAll(ofScopeNamed name: String) throws(StorageError) {
         let folder = "\(directory)/\(name)"
-        for file in try PrivateFile.names(in: folder) { try PrivateFile.delete("\(folder)/\(file)") }
-        guard rmdir(folder) == 0 || errno == ENOENT else { throw PrivateFile.problem(errno, path: folder) }
+        for file in try PrivateDirectory.names(in: folder) { try PrivateFile.delete("\(folder)/\(file)") }
+        guard rmdir(folder) == 0 || errno == ENOENT else { throw StorageError(system: errno, path: folder) }
     }
 
-    package func scopeNames() throws(StorageError) -> [String] { try PrivateFile.names(in: directory) }
+    package func scopeNames() throws(StorageError) -> [String] { try PrivateDirectory.names(in: directory) }
 
     private func path(of name: EndpointKeyName, _ scope: AccountScope) -> String {
         switch name {
@@ -77,7 +78,7 @@ package struct FileKeyStorage: KeyStorage {
     }
 
     private func write(_ bytes: [UInt8], as name: EndpointKeyName, of scope: AccountScope) throws(StorageError) {
-        try PrivateFile.makeDirectory("\(directory)/\(scope.name)")
+        try PrivateDirectory.make("\(directory)/\(scope.name)")
         try PrivateFile.replace(path(of: name, scope), with: bytes)
     }
 }

@@ -97,13 +97,7 @@ extension AccessToken {
     /// Whether the token needs a proof of a key. An opaque token counts as bound: a bearer token may be presented with a
     /// proof, but a bound one must be.
     var isBound: Bool {
-        struct Claims: Decodable {
-            var cnf: Confirmation?
-            struct Confirmation: Decodable {
-                var jkt: String?
-            }
-        }
-        guard let claims = try? SignedJSON(parsing: value).claims(Claims.self) else { return true }
-        return claims.cnf?.jkt != nil
+        guard let claims = try? SignedJSON(parsing: value).claims(JSONValue.self) else { return true }
+        return claims["cnf"]?["jkt"] != nil
     }
 }

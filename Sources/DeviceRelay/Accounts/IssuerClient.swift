@@ -27,12 +27,12 @@ struct IssuerClient: Sendable {
 
     /// The metadata of an issuer.
     struct Issuer: Hashable {
-        var url: OriginURL
-        var tokenEndpoint: OriginURL
+        var url: RelayURL
+        var tokenEndpoint: RelayURL
         /// The revocation endpoint (RFC 7009); `nil` if the issuer has none.
-        var revocationEndpoint: OriginURL?
+        var revocationEndpoint: RelayURL?
         /// The invitation endpoint, which is not standardised: below the issuer's URL.
-        var invitationEndpoint: OriginURL
+        var invitationEndpoint: RelayURL
     }
 
     /// Discovers the issuer at the relay's own address from the relay's metadata (RFC 9728) and the issuer's (RFC 8414). All
@@ -47,12 +47,12 @@ struct IssuerClient: Sendable {
         }
         let resource = try await get("/.well-known/oauth-protected-resource", Resource.self)
         for text in resource.servers.prefix(64) {
-            if let url = OriginURL(text, at: address) { return try await metadata(of: url) }
+            if let url = RelayURL(text, at: address) { return try await metadata(of: url) }
         }
         throw .noIssuer
     }
 
-    private func metadata(of issuer: OriginURL) async throws(IssuerFailure) -> Issuer {
+    private func metadata(of issuer: RelayURL) async throws(IssuerFailure) -> Issuer {
         struct Metadata: Decodable {
             var issuer: String
             var tokenEndpoint: String
@@ -67,13 +67,13 @@ struct IssuerClient: Sendable {
         let suffix = issuer.path == "/" ? "" : issuer.path
         let metadata = try await get("/.well-known/oauth-authorization-server\(suffix)", Metadata.self)
         guard metadata.issuer == issuer.text else { throw .malformed("its name is another than the relay says") }
-        guard let token = OriginURL(metadata.tokenEndpoint, at: address),
-            let invitations = OriginURL(issuer.text + "/invitations", at: address)
+        guard let token = RelayURL(metadata.tokenEndpoint, at: address),
+            let invitations = RelayURL(issuer.text + "/invitations", at: address)
         else { throw .malformed("its token endpoint is elsewhere") }
         return Issuer(
             url: issuer,
             tokenEndpoint: token,
-            revocationEndpoint: metadata.revocationEndpoint.flatMap { OriginURL($0, at: address) },
+            revocationEndpoint: metadata.revocationEndpoint.flatMap { RelayURL($0, at: address) },
             invitationEndpoint: invitations
         )
     }
@@ -90,13 +90,13 @@ struct IssuerClient: Sendable {
     /// the issuer's time, because the local clock may be wrong.
     /// - Parameter token: An access token that the proof is bound to.
     func post(
-        _ url: OriginURL,
+        _ url: RelayURL,
         form: [(String, Secret<String>)] = [],
         accessToken token: AccessToken? = nil
     ) async throws(IssuerFailure) -> HTTPAnswer {
         var headers: HTTPHeaders = ["Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"]
         if let token { headers.add(name: "Authorization", value: "\(token.isBound ? "DPoP" : "Bearer") \(token.value)") }
-        let body = Array(form.map { "\($0)=\(Self.escaped($1.exposed))" }.joined(separator: "&").utf8)
+        let body = Array(form.map { "\($0)=\(FormCoding.encode($1.exposed))" }.joined(separator: "&").utf8)
         var time = endpoint.now()
         for attempt in 1...2 {
             do {
@@ -144,34 +144,5 @@ struct IssuerClient: Sendable {
         let code = IssuerFailure.Code(rawValue: problem.error) ?? .other
         if code == .invalidGrant, problem.reason.flatMap(ControlErrorCode.init(rawValue:)) == .endpointRevoked { return .endpointRevoked }
         return code == .temporarilyUnavailable ? .unavailable(status: answer.status) : .refused(code)
-    }
-
-    private static func escaped(_ text: String) -> String {
-        text.utf8.map { byte in
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-                UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"):
-                String(UnicodeScalar(byte))
-            default: "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
-            }
-        }.joined()
-    }
-}
-
-/// A URL at the relay's own address. A server may have supplied it.
-struct OriginURL: Hashable {
-    /// The URL as it was received.
-    let text: String
-    let path: String
-
-    /// `nil` for a URL with another address or scheme, or with user information, query or fragment.
-    init?(_ text: String, at address: RelayAddress) {
-        guard text.utf8.count <= 2_048, text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
-            text.hasPrefix(address.isEncrypted ? "https://" : "http://"), let url = URL(string: text),
-            let path = URLComponents(url: url, resolvingAgainstBaseURL: true)?.percentEncodedPath,
-            let other = try? RelayAddress(url, allowsPlaintext: true), other.host == address.host, other.port == address.port
-        else { return nil }
-        self.text = text
-        self.path = path.isEmpty ? "/" : path
     }
 }

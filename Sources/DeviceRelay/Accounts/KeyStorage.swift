@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 package import RelayProtocol
+package import RelayStorage
 
 /// An account at a relay. Each scope has one endpoint, and all stored data belongs to one scope.
 package struct AccountScope: Codable, Hashable, Sendable {

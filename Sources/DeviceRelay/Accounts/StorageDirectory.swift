@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+package import RelayStorage
+
 #if canImport(FoundationEssentials)
 import FoundationEssentials
 #else
@@ -37,12 +39,9 @@ package struct StorageDirectory: Sendable {
     ) throws(StorageError) {
         self.path = path
         self.systemKey = systemKey
-        try PrivateFile.makeDirectories(path)
-        guard let facts = FileFacts(path) else { throw StorageError(.notReadable, path: path) }
-        // With write access to the directory, another user could replace the files.
-        guard facts.mode & 0o022 == 0 else { throw StorageError(.openToOthers, path: path) }
-        guard access(path, W_OK | X_OK) == 0 else { throw StorageError(.notWritable, path: path) }
-        try PrivateFile.makeDirectory("\(path)/accounts")
+        try PrivateDirectory.makeAll(path)
+        try PrivateDirectory.check(path)
+        try PrivateDirectory.make("\(path)/accounts")
         if let keys { self.keys = keys } else { self.keys = try FileKeyStorage(directory: "\(path)/keys") }
         try discardStrayKeys()
     }
@@ -52,7 +51,7 @@ package struct StorageDirectory: Sendable {
     /// The accounts that have an endpoint in this directory.
     package func scopes() throws(StorageError) -> [AccountScope] {
         var scopes: [AccountScope] = []
-        for name in try PrivateFile.names(in: "\(path)/accounts") {
+        for name in try PrivateDirectory.names(in: "\(path)/accounts") {
             guard let facts = try AccountStorage.readFacts("\(path)/accounts/\(name)/\(AccountStorage.factsName)") else { continue }
             scopes.append(facts.scope)
         }
@@ -74,8 +73,8 @@ package struct StorageDirectory: Sendable {
             try PrivateFile.delete(storage(of: scope).factsPath)
             try keys.destroyAll(ofScopeNamed: scope.name)
             let folder = "\(path)/accounts/\(scope.name)"
-            for name in try PrivateFile.names(in: folder) { try PrivateFile.delete("\(folder)/\(name)") }
-            guard rmdir(folder) == 0 || errno == ENOENT else { throw PrivateFile.problem(errno, path: folder) }
+            for name in try PrivateDirectory.names(in: folder) { try PrivateFile.delete("\(folder)/\(name)") }
+            guard rmdir(folder) == 0 || errno == ENOENT else { throw StorageError(system: errno, path: folder) }
         }
     }
 

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 package import RelayProtocol
+package import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -38,7 +39,7 @@ package struct SystemKeyFile: Sendable {
     package func load() throws(StorageError) -> any SystemKey {
         if let key = try read() { return key }
         let directory = String(path[..<(path.utf8.lastIndex(of: UInt8(ascii: "/")) ?? path.endIndex)])
-        try PrivateFile.makeDirectories(directory)
+        try PrivateDirectory.makeAll(directory)
         let key = P256SigningKey()
         if try PrivateFile.create(path, with: key.rawRepresentation) { return key }
         guard let key = try read() else { throw StorageError(.notReadable, path: path) }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 package import RelayProtocol
+package import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials

@@ -14,13 +14,13 @@ public final class AppServiceConnection: Sendable {
     private let carrier: any AppServiceCarrier
     private let inbox: AppServiceInbox
     /// Shared with other connections to the service.
-    let turns: HandlerTurns
+    let limiter: HandlerLimiter
 
-    init(info: AppServiceInfo, carrier: any AppServiceCarrier, inbox: AppServiceInbox, turns: HandlerTurns = HandlerTurns()) {
+    init(info: AppServiceInfo, carrier: any AppServiceCarrier, inbox: AppServiceInbox, limiter: HandlerLimiter = HandlerLimiter()) {
         self.info = info
         self.carrier = carrier
         self.inbox = inbox
-        self.turns = turns
+        self.limiter = limiter
     }
 
     deinit { carrier.finish(nil) }

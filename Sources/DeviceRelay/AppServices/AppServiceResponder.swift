@@ -40,7 +40,7 @@ final class AppServiceResponder: Sendable {
         self.connection = connection
         self.maximum = max(1, maximum)
         self.handler = handler
-        connection.turns.allow(self.maximum)
+        connection.limiter.raise(to: self.maximum)
     }
 
     /// Returns when the connection is closed, or the task is cancelled, and all handlers have returned.
@@ -100,16 +100,16 @@ final class AppServiceResponder: Sendable {
         leave(id)
     }
 
-    /// Runs the handler for a request, when there is a turn and memory for it.
+    /// Runs the handler for a request, when it may run and there is memory for the message.
     /// - Returns: Whether the task was not cancelled for it, and will not be.
     private func handle(_ exchange: any AppServiceExchange, onCancel cancel: @escaping @Sendable () -> Void) async -> Bool {
-        var hasTurn = connection.turns.beginAtOnce()
-        if !hasTurn { hasTurn = await connection.turns.begin() }
-        guard hasTurn else {
+        var mayRun = connection.limiter.acquireAtOnce()
+        if !mayRun { mayRun = await connection.limiter.acquire() }
+        guard mayRun else {
             connection.putBack(exchange)
             return false
         }
-        defer { connection.turns.end() }
+        defer { connection.limiter.release() }
         var hasRoom = exchange.makeRoomAtOnce()
         if !hasRoom { hasRoom = await connection.makeRoom(exchange) }
         guard hasRoom, let request = connection.request(exchange) else { return true }

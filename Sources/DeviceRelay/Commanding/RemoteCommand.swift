@@ -19,7 +19,7 @@ public struct RemoteCommand: Sendable, Identifiable {
     /// The endpoint and app of the target.
     public let target: RemoteSystemApp.ID
 
-    let state: Observed<SentCommand.State>
+    let state: CurrentValue<SentCommand.State>
     let endpoint: LocalEndpoint
 
     /// The progress: the current status, then each change, the final one last. A slow reader misses statuses in between, but
@@ -76,18 +76,18 @@ public struct RemoteCommand: Sendable, Identifiable {
 
     /// The statuses of a command. The sequence ends after the final status, or when the relay rejected the command.
     public struct Statuses: AsyncSequence, Sendable {
-        let state: Observed<SentCommand.State>
+        let state: CurrentValue<SentCommand.State>
 
         /// Starts with the current status.
         public func makeAsyncIterator() -> Iterator { Iterator(state: state) }
 
         /// The iterator of one reader.
         public struct Iterator: AsyncIteratorProtocol {
-            let state: Observed<SentCommand.State>
+            let state: CurrentValue<SentCommand.State>
             private var seen: UInt64 = 0
             private var told: CommandStatus?
 
-            init(state: Observed<SentCommand.State>) { self.state = state }
+            init(state: CurrentValue<SentCommand.State>) { self.state = state }
 
             /// The next status that differs from the last one; `nil` at the end.
             public mutating func next(isolation: isolated (any Actor)?) async -> CommandStatus? {
@@ -153,5 +153,17 @@ extension SentCommand.State {
         case .accepted(let progress): progress.status
         case .final(let final): final.status
         }
+    }
+}
+
+extension RemoteCommand {
+    init(_ row: SentCommand, _ state: CurrentValue<SentCommand.State>, _ endpoint: LocalEndpoint) {
+        self.init(
+            id: row.command.id,
+            expiresAt: Date(timeIntervalSince1970: Double(row.command.expires) / 1_000),
+            target: .init(endpoint: row.command.lane.target, appID: row.command.lane.appID),
+            state: state,
+            endpoint: endpoint
+        )
     }
 }

@@ -98,18 +98,18 @@ extension RemoteLaunchError {
         case .invalidURI(let error): return (.invalidURI, error.description)
         case .target(let error): return (code(error), error.description)
         case .noAccount: return (.notSignedIn, "the platform has no such account, or was not started")
-        case .noDirectory(let state): return (.relayUnavailable, "the relay has not told which devices there are; \(state)")
+        case .noDirectory(let state): return (.relayUnavailable, "the relay has not sent the list of devices; \(state)")
         case .content(let error):
             guard let exceeded = error as? LimitExceeded else { return (.unknown, "the command cannot be encoded") }
             return (.valueSetTooLarge, exceeded.description)
-        case .tooManyCommands(let exceeded): return (.notAccepted, "too many commands wait for their end: \(exceeded)")
+        case .tooManyCommands(let exceeded): return (.notAccepted, "too many commands have not ended yet: \(exceeded)")
         case .storage: return (.storageFailed, "the command cannot be stored, so it was not sent; check the storage directory")
         case .refused(let refusal): return refusal.launchError
         case .withdrawn: return (.cancelled, "it was cancelled before it was sent")
         case .outcome(let outcome): return outcome.launchError
-        case .pending: return (.pending, "it has not ended yet; it goes on by itself, and can be waited for again")
-        case .taskCancelled: return (.pending, "nobody waits for it any more; it goes on by itself, and can be waited for again")
-        case .shutDown: return (.pending, "the platform was shut down; the command goes on when it is started again")
+        case .pending: return (.pending, "it has not ended yet; it continues by itself, and can be awaited again")
+        case .taskCancelled: return (.pending, "the waiting was cancelled; the launch continues by itself, and can be awaited again")
+        case .shutDown: return (.pending, "the platform was shut down; the command continues when it is started again")
         }
     }
 
@@ -128,15 +128,15 @@ extension CommandRefusal {
     fileprivate var launchError: (RemoteLaunchError.Code, String) {
         switch reason {
         case .targetUnknown: (.remoteSystemUnavailable, "the device is not in the account any more")
-        case .expired: (.expired, "its time was over before the relay got it; it has not run and will not")
+        case .expired: (.expired, "it expired before the relay received it; it has not run and will not")
         case .limit(let exceeded) where exceeded.limit == .commandBytes: (.valueSetTooLarge, exceeded.description)
-        case .limit(let exceeded): (.notAccepted, "the device's mailbox is full (\(exceeded)); try again when it has been there")
+        case .limit(let exceeded): (.notAccepted, "the device's mailbox is full (\(exceeded)); try again after the device has connected")
         case .numberPassed: (.notAccepted, "another process sent to the same app at the same moment; try again")
-        case .clockSkew: (.notAccepted, "this device's clock and the relay's do not agree; set the clock and try again")
-        case .idConflict, .livesTooLong: (.notAccepted, "the relay did not take it (\(code))")
+        case .clockSkew: (.notAccepted, "this device's clock differs from the relay's; correct the clock and try again")
+        case .idConflict, .livesTooLong: (.notAccepted, "the relay did not accept it (\(code))")
         case .other(let code) where code == ControlErrorCode.tooManyRequests.rawValue:
             (.notAccepted, "too many commands at once; try again in a moment")
-        case .other(let code): (.notAccepted, "the relay did not take it (\(DisplayText.sanitized(code))); it has not run and will not")
+        case .other(let code): (.notAccepted, "the relay did not accept it (\(DisplayText.sanitized(code))); it has not run and will not")
         }
     }
 }
@@ -150,13 +150,16 @@ extension CommandOutcome {
             (.deniedByRemoteSystem, "the other device declined" + (reason.isEmpty ? "" : ": \(DisplayText.sanitized(reason))"))
         case .unsupported: (.protocolUnavailable, "the app there does not support it")
         case .failed(let reason): (.failed, "the app there failed: \(DisplayText.sanitized(reason))")
-        case .expired: (.expired, "its time was over before the other device could take it; it has not run and will not")
+        case .expired: (.expired, "it expired before the other device could accept it; it has not run and will not")
         case .cancelled: (.cancelled, "it was cancelled; it has not run and will not")
         case .indeterminate(.interrupted):
-            (.indeterminate, "the other device stopped while it handled it; it may have run, and is not run again")
-        case .indeterminate(.timedOut): (.indeterminate, "the app there did not answer in its time; it may have run, and is not run again")
+            (.indeterminate, "the other device stopped while it handled the launch; it may have run, and is not run again")
+        case .indeterminate(.timedOut): (.indeterminate, "the app there did not answer in time; it may have run, and is not run again")
         case .indeterminate(.targetLost):
-            (.indeterminate, "the other device is gone, or what it answered does not hold; it may have run, and is not run again")
+            (
+                .indeterminate,
+                "the other device does not exist any more, or its receipt is not valid; the launch may have run, and is not run again"
+            )
         }
     }
 }

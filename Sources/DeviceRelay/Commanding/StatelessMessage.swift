@@ -80,26 +80,27 @@ extension AppServiceError {
         case .target(let error): self.init(Self.code(error), message: error.description, cause: error)
         case .noAccount: self.init(.authenticationError, message: "the platform has no such account, or was not started")
         case .noDirectory(let state):
-            self.init(.networkNotAvailable, message: "the relay has not told which devices there are; \(state)", cause: state.problem)
+            self.init(.networkNotAvailable, message: "the relay has not sent the list of devices; \(state)", cause: state.problem)
         case .content(let error as LimitExceeded): self.init(.messageTooLarge, message: error.description, cause: error)
         case .content(let error): self.init(.invalidMessage, cause: error)
         case .tooManyCommands(let exceeded):
-            self.init(.resourceLimitsExceeded, message: "too many commands wait for their end: \(exceeded)", cause: exceeded)
+            self.init(.resourceLimitsExceeded, message: "too many commands have not ended yet: \(exceeded)", cause: exceeded)
         case .storage(let error):
             self.init(.failure, message: "the message cannot be stored, so it was not sent; check the storage directory", cause: error)
         case .refused(let refusal): self.init(refusal)
         case .withdrawn, .outcome(.cancelled): self.init(.cancelled)
-        case .pending: self.init(.timedOut, message: "there is no answer yet; the message goes on by itself")
-        case .taskCancelled: self.init(.cancelled, message: "nobody waits for the answer any more; the message goes on by itself")
-        case .shutDown: self.init(.cancelled, message: "the platform was shut down; the message goes on when it is started again")
+        case .pending: self.init(.timedOut, message: "there is no answer yet; the message continues by itself")
+        case .taskCancelled: self.init(.cancelled, message: "the waiting was cancelled; the message continues by itself")
+        case .shutDown: self.init(.cancelled, message: "the platform was shut down; the message continues when it is started again")
         case .outcome(.succeeded): self.init(.unknown)
         case .outcome(.declined(let reason)):
             self.init(.notAuthorized, message: reason.isEmpty ? nil : DisplayText.sanitized(reason))
         case .outcome(.unsupported): self.init(.appServiceUnavailable)
         case .outcome(.failed(let reason)): self.init(.failure, message: DisplayText.sanitized(reason))
         case .outcome(.expired):
-            self.init(.remoteSystemUnavailable, message: "the device did not come in time; the message was not handled and will not be")
-        case .outcome(.indeterminate): self.init(.unknown, message: "it may have been handled; nobody can know, and it is not sent again")
+            self.init(.remoteSystemUnavailable, message: "the device did not connect in time; the message was not handled and will not be")
+        case .outcome(.indeterminate):
+            self.init(.unknown, message: "the message may have been handled, which cannot be determined; it is not sent again")
         }
     }
 
@@ -109,7 +110,7 @@ extension AppServiceError {
         case .limit(let exceeded) where exceeded.limit == .commandBytes:
             self.init(.messageTooLarge, message: exceeded.description, cause: exceeded)
         case .limit(let exceeded): self.init(.resourceLimitsExceeded, message: "the device's mailbox is full: \(exceeded)", cause: exceeded)
-        default: self.init(.webServiceUnavailable, message: "the relay did not take it (\(DisplayText.sanitized(refusal.code)))")
+        default: self.init(.webServiceUnavailable, message: "the relay did not accept it (\(DisplayText.sanitized(refusal.code)))")
         }
     }
 

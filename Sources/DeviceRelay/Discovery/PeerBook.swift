@@ -6,40 +6,6 @@ import RelayProtocol
 /// What the relay says of the account's endpoints, after it was checked: their newest records, the directory that follows from them, and which of
 /// them are known. What a key did not sign, or that goes back, is left out.
 struct PeerBook: Sendable {
-    enum Action: Hashable {
-        /// Store that the endpoint is pinned, with this record.
-        case pin(EndpointID, record: [UInt8], Voucher.Knowledge)
-        /// From now on nothing is pinned because it is listed.
-        case storeEnumeration
-        /// The endpoint that invited this one need not be looked for any more.
-        case forgetInviter
-        /// Store that an endpoint is revoked, and forget its pin. If it is untold, the relay has to be told.
-        case storeRevocation(Signed<Revocation>, isUntold: Bool)
-        /// Nothing is taken from the endpoint: close its sessions.
-        case shutOut(EndpointID)
-        /// It is gone for good: its lanes need not be kept.
-        case forgetSender(EndpointID)
-        /// Say to the others that the endpoint belongs here, and that its invitation is used.
-        case vouch(Signed<EndpointRecord>, invitation: Secret<[UInt8]>?)
-    }
-
-    /// The sender of something that came.
-    struct Peer {
-        var record: EndpointRecord
-        var isNew: Bool
-        var actions: [Action]
-    }
-
-    /// Nothing is taken from this endpoint.
-    struct EndpointRevoked: Error {}
-
-    /// A pinned endpoint, as it is stored.
-    struct Pin {
-        var endpoint: EndpointID
-        var record: [UInt8]
-        var knowledge: Voucher.Knowledge
-    }
-
     /// The most revocations that are kept. What other endpoints revoke beyond that is in force for as long as the relay says it.
     static let maximumRevocations = 1_024
 
@@ -47,14 +13,8 @@ struct PeerBook: Sendable {
     private(set) var directory: DeviceDirectory
     private var records: RecordBook
     private var graph: TrustGraph
-    /// With which vouchers an endpoint was introduced last, so that those are not checked once more.
-    private var vouchers: [EndpointID: [Blob<BlobKinds.Voucher>]] = [:]
-    /// Vouchers whose giver has no record here yet, by the endpoint they are for and by the giver.
-    private var unchecked: [EndpointID: [EndpointID: [UInt8]]] = [:]
-    /// Signed revocations whose signer is not known yet, by the endpoint that they revoke.
-    private var unproven: [EndpointID: Unverified<Revocation>] = [:]
-    /// The names of known endpoints that are refused by such a revocation. Watchers are told when the enumeration does not prove it.
-    private var unreported: [EndpointID: String] = [:]
+    private var vouchers = VoucherChecks()
+    private var unproven = UnprovenRevocations()
     private var hasEnumerated: Bool
     /// The endpoint by whose link this one joined, until its record has been seen.
     private var inviter: EndpointID?
@@ -185,7 +145,7 @@ struct PeerBook: Sendable {
             let registrations = try records.set(appRegistrations: message.registrations.map(\.bytes), of: endpoint)
             // What the relay lists it does not call revoked any more.
             graph.restore(endpoint)
-            unproven[endpoint] = nil
+            unproven.remove(endpoint)
             var actions = taken(record, before: known)
             let admission = directory.add(
                 DeviceDirectory.Endpoint(
@@ -250,8 +210,7 @@ struct PeerBook: Sendable {
         let statement = message.revocation.flatMap { try? Unverified<Revocation>(decoding: $0.bytes) }
         if let statement, statement.payload.endpoint == endpoint {
             if let actions = revoke(by: statement) { return actions }
-            // Its signer may be listed later.
-            if unproven.count < Self.maximumRevocations || unproven[endpoint] != nil { unproven[endpoint] = statement }
+            unproven.keep(statement)
         }
         return withdraw(endpoint, mayBeProven: statement.map { records[$0.payload.revoker] == nil } ?? false)
     }
@@ -262,13 +221,7 @@ struct PeerBook: Sendable {
         for gone in directory.completeEnumeration() { leave(gone) }
         if hasNewAccount {
             hasNewAccount = false
-            directory.report(
-                RemoteSystemWatcherError(
-                    .accountChanged,
-                    message:
-                        "the relay assigned this device to another account; no device of it is known here: confirm each one that is yours"
-                )
-            )
+            directory.report(.accountChanged)
         }
         var actions: [Action] = []
         let isFirst = !hasEnumerated
@@ -276,9 +229,10 @@ struct PeerBook: Sendable {
             hasEnumerated = true
             actions = directory.endpointIDs.filter { $0 != own }.flatMap { pin($0, .firstSeen) }
         }
-        for endpoint in unproven.keys.sorted() { if let statement = unproven[endpoint] { actions += revoke(by: statement) ?? [] } }
-        for (endpoint, name) in unreported where graph.withdrawn.contains(endpoint) { reportWithdrawal(of: endpoint, name) }
-        unreported = [:]
+        for statement in unproven.statements { actions += revoke(by: statement) ?? [] }
+        for (endpoint, name) in unproven.takeNames() where graph.withdrawn.contains(endpoint) {
+            directory.report(.revokedByRelay(endpoint, name: name))
+        }
         refreshTrust()
         // Last: a process that finds it after a crash has to find those that are known from then on.
         return isFirst ? actions + [.storeEnumeration] : actions
@@ -305,7 +259,8 @@ struct PeerBook: Sendable {
             directory.update(endpoint) { $0.record = record.payload }
             refreshTrust()
         } else if !isKnown {
-            // A relay that makes up callers without end must not fill the memory.
+            // A relay that invents callers without end must not fill the memory. One that a known endpoint vouches for, or that is part of a
+            // known device, is kept though it is not listed: only the key of a known endpoint or device can add such a caller.
             forget(endpoint)
         }
         return Peer(record: record.payload, isNew: !isKnown, actions: actions)
@@ -316,10 +271,11 @@ struct PeerBook: Sendable {
         let known = records[endpoint]
         let record = try records.add(endpointRecord: introduction.record.bytes, of: endpoint)
         // Mostly it is what was said before: each command comes with it.
-        if let known, known.encoded == record.encoded, vouchers[endpoint] == introduction.vouchers { return record }
-        vouchers[endpoint] = introduction.vouchers
+        if let known, known.encoded == record.encoded, vouchers.isSame(introduction.vouchers, for: endpoint) { return record }
         graph.setSystem(record.payload.systemID, of: endpoint)
-        take(introduction.vouchers, for: record)
+        let (given, others) = vouchers.take(introduction.vouchers, for: record, records)
+        graph.setVouchers(given, for: endpoint)
+        for (other, knowledge) in others { graph.addVoucher(by: endpoint, for: other, knowledge) }
         return record
     }
 
@@ -344,20 +300,7 @@ struct PeerBook: Sendable {
 
     /// What the relay says of an endpoint cannot be. What was known of it stays; its watchers are told.
     private mutating func refuse(_ endpoint: EndpointID, _ error: RecordError) {
-        let what: String =
-            switch error {
-            case .outdated, .versionReused: "an older record than the one that is known"
-            case .badSignature, .notPartOfSystem, .wrongEndpoint: "a record that it did not sign"
-            case .wrongAccount: "a record of another account"
-            case .malformed, .invalidField, .limitExceeded: "a record that cannot be read"
-            }
-        directory.report(
-            RemoteSystemWatcherError(
-                .recordRefused,
-                message:
-                    "the relay sent \(what) for the endpoint \(endpoint.label); it was left out. Do not trust this relay until you know why"
-            )
-        )
+        directory.report(.recordRefused(endpoint, error))
     }
 
     // MARK: Trust
@@ -387,34 +330,6 @@ struct PeerBook: Sendable {
         return graph.pins[endpoint] == nil ? .approved : .pinned
     }
 
-    /// What others say of an endpoint. Each signature is checked once: when both records are there.
-    private mutating func take(_ vouchers: [Blob<BlobKinds.Voucher>], for record: Signed<EndpointRecord>) {
-        let endpoint = record.payload.endpointID
-        unchecked[endpoint] = nil
-        var given: [EndpointID: Voucher.Knowledge] = [:]
-        for voucher in vouchers {
-            guard let giver = try? Unverified<Voucher>(decoding: voucher.bytes).payload.voucher, giver != endpoint else { continue }
-            if records[giver] != nil {
-                given[giver] = checked(voucher.bytes, by: giver, for: endpoint)
-            } else {
-                unchecked[endpoint, default: [:]][giver] = voucher.bytes
-            }
-        }
-        graph.setVouchers(given, for: endpoint)
-        for (other, givers) in unchecked {
-            guard let voucher = givers[endpoint] else { continue }
-            unchecked[other]?[endpoint] = nil
-            if let knowledge = checked(voucher, by: endpoint, for: other) {
-                graph.addVoucher(by: endpoint, for: other, knowledge)
-            }
-        }
-    }
-
-    private func checked(_ voucher: [UInt8], by giver: EndpointID, for endpoint: EndpointID) -> Voucher.Knowledge? {
-        guard let giving = records[giver]?.payload, let record = records[endpoint] else { return nil }
-        return try? Signed<Voucher>(verifying: voucher, by: giving, for: record).payload.knowledge
-    }
-
     private mutating func refreshTrust() {
         for id in directory.endpointIDs {
             guard let endpoint = directory[id] else { continue }
@@ -431,8 +346,7 @@ struct PeerBook: Sendable {
     }
 
     private mutating func forget(_ endpoint: EndpointID) {
-        vouchers[endpoint] = nil
-        unchecked[endpoint] = nil
+        vouchers.forget(endpoint)
         guard graph.pins[endpoint] == nil else { return graph.setVouchers([:], for: endpoint) }
         graph.forget(endpoint)
         records.forget(endpoint)
@@ -477,7 +391,7 @@ struct PeerBook: Sendable {
 
     private mutating func remove(_ endpoint: EndpointID) {
         if inviter == endpoint { inviter = nil }
-        unproven[endpoint] = nil
+        unproven.remove(endpoint)
         graph.revoke(endpoint)
         directory.remove(endpoint)
         forget(endpoint)
@@ -495,18 +409,8 @@ struct PeerBook: Sendable {
         leave(endpoint)
         refreshTrust()
         if let name {
-            if mayBeProven { unreported[endpoint] = name } else { reportWithdrawal(of: endpoint, name) }
+            if mayBeProven { unproven.keep(name, of: endpoint) } else { directory.report(.revokedByRelay(endpoint, name: name)) }
         }
         return isAgain ? [] : [.shutOut(endpoint)]
-    }
-
-    private mutating func reportWithdrawal(of endpoint: EndpointID, _ name: String) {
-        directory.report(
-            RemoteSystemWatcherError(
-                .revokedByRelay,
-                message:
-                    "the relay says that '\(DisplayText.sanitized(name))' (endpoint \(endpoint.label)) was revoked, and no known device signed that; it is refused as long as the relay says so"
-            )
-        )
     }
 }

@@ -7,7 +7,7 @@ import Synchronization
 /// Discovery: the person's devices as they come, change and go. Each iteration is independent, and begins with the devices of now. What
 /// changes while nobody reads is told once, as it is then; so nothing piles up and nothing is left out.
 public struct RemoteSystemWatcher: AsyncSequence, Sendable {
-    let directories: Observed<[String: DeviceDirectory]>
+    let directories: CurrentValue<[String: DeviceDirectory]>
     let filters: [RemoteSystemFilter]
     /// Whether the platform knows its accounts.
     let isStarted: @Sendable () -> Bool
@@ -20,7 +20,7 @@ public struct RemoteSystemWatcher: AsyncSequence, Sendable {
 
     /// Of one reader.
     public struct Iterator: AsyncIteratorProtocol {
-        let directories: Observed<[String: DeviceDirectory]>
+        let directories: CurrentValue<[String: DeviceDirectory]>
         let filters: [RemoteSystemFilter]
         let isStarted: @Sendable () -> Bool
         private var seen: UInt64 = 0
@@ -30,7 +30,8 @@ public struct RemoteSystemWatcher: AsyncSequence, Sendable {
         private var enumerated: Set<String> = []
         private var hasToldEnumeration = false
 
-        init(directories: Observed<[String: DeviceDirectory]>, filters: [RemoteSystemFilter], isStarted: @escaping @Sendable () -> Bool) {
+        init(directories: CurrentValue<[String: DeviceDirectory]>, filters: [RemoteSystemFilter], isStarted: @escaping @Sendable () -> Bool)
+        {
             self.directories = directories
             self.filters = filters
             self.isStarted = isStarted
@@ -80,7 +81,7 @@ public struct RemoteSystemWatcher: AsyncSequence, Sendable {
 
 /// The devices that pass a watcher's filters, as a whole, after each change.
 public struct RemoteSystemSnapshots: AsyncSequence, Sendable {
-    let directories: Observed<[String: DeviceDirectory]>
+    let directories: CurrentValue<[String: DeviceDirectory]>
     let filters: [RemoteSystemFilter]
 
     /// Begins with the devices of now.
@@ -88,12 +89,12 @@ public struct RemoteSystemSnapshots: AsyncSequence, Sendable {
 
     /// Of one reader.
     public struct Iterator: AsyncIteratorProtocol {
-        let directories: Observed<[String: DeviceDirectory]>
+        let directories: CurrentValue<[String: DeviceDirectory]>
         let filters: [RemoteSystemFilter]
         private var seen: UInt64 = 0
         private var told: [RemoteSystem]?
 
-        init(directories: Observed<[String: DeviceDirectory]>, filters: [RemoteSystemFilter]) {
+        init(directories: CurrentValue<[String: DeviceDirectory]>, filters: [RemoteSystemFilter]) {
             self.directories = directories
             self.filters = filters
         }

@@ -7,182 +7,77 @@ import NIOPosix
 import RelayProtocol
 import Synchronization
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
-/// This installation, for one account at one relay: it runs the control channel, and what goes over it. Everything of it happens on
-/// one event loop, where its connection lives too; so what the relay says is taken in order, without a hop.
+/// This installation, for one account at one relay: it puts the endpoint's parts together, and is what the rest of the SDK calls. All of
+/// it happens on the event loop of its connection, so messages of the relay are handled in order, without a hop.
 ///
-/// The state machines decide; the extensions carry out what they say, each for its part: the channel, the peers, commands sent,
-/// commands received, and the apps that are published.
+/// - `ControlLink` connects to the relay, and carries messages both ways. `OwnIdentity` is what this endpoint says of itself there.
+/// - `Peers` knows the account's other endpoints, and which of them are trusted.
+/// - `Outbox` sends commands, `Inbox` takes them, for the apps that `Publisher` tells of.
+/// - `SessionPool` keeps the sessions with other endpoints.
+/// - `StorageGuard` stops promises while they cannot be stored.
 actor LocalEndpoint {
-    nonisolated let loop: any EventLoop
-    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor.asUnownedSerialExecutor() }
+    private nonisolated let endpoint: EndpointContext
+    nonisolated var unownedExecutor: UnownedSerialExecutor { endpoint.loop.unownedExecutor }
 
-    nonisolated let account: ConnectedDevicesAccount
-    nonisolated let id: EndpointID
-    nonisolated let relay: RelayID
-    nonisolated let settings: ConnectedDevicesPlatformSettings
-    nonisolated let accessTokens: any AccessTokenProvider
-    nonisolated let storage: AccountStorage
-    nonisolated let journal: Journal
-    nonisolated let identityKey: any IdentityKey
-    nonisolated let systemKey: any SystemKey
-    nonisolated let address: RelayAddress
-    nonisolated let logger: Logger
-    nonisolated let link = Observed(Link())
-    /// The devices of all accounts of the platform, by the app's id of the account.
-    nonisolated let directories: Observed<[String: DeviceDirectory]>
+    private let storageGuard: StorageGuard
+    private let identity: OwnIdentity
+    private let control: ControlLink
+    private let peers: Peers
+    private let publisher: Publisher
+    private let outbox: Outbox
+    private let inbox: Inbox
+    private let sessions: SessionPool
 
-    /// Names this process to the relay, so that an older connection of it cannot say anything behind a newer one.
-    nonisolated let instance = (0..<16).map { _ in UInt8.random(in: 0 ... .max) }
-
-    // The channel.
-    var channel: ControlChannelStateMachine
-    var actions: [ControlChannelStateMachine.Action] = []
-    var isPerforming = false
-    var dialled: RelayAddress
-    var dial: ControlDial?
-    var socket: ControlConnection?
-    /// Of connections that are not closed yet, the present one included.
-    var openSockets: Set<Int> = []
-    var whenClosed: [CheckedContinuation<Void, Never>] = []
-    var timer: (due: Int64, scheduled: Scheduled<Void>)?
-    var answers: [RequestRef: Answer] = [:]
-    /// What found no room on the connection.
-    var waitingForRoom: [@Sendable (isolated LocalEndpoint) -> Void] = []
-    var problem: ConnectionProblem?
-    /// What the provider of tokens says, while the machine is told.
-    var tokenError: AccessTokenError?
-    var storageTrouble = StorageTrouble()
-    var hasStarted = false
-    /// Those that are over are deleted, once for each start.
-    var hasForgottenInvitations = false
-    var isShutDown = false
-    /// How far the relay's clock is ahead of the own one.
-    var relayOffset: Int64
-    /// Where the relay said to come back to; stored, so that a relay that moved is found after a restart too.
-    var relayURLs: [String]
-    /// The account's id at the relay, as records name it.
-    var relayAccount: String?
-    /// The relay may tell another one than before.
-    var mayChangeAccount = false
-    var record: Signed<EndpointRecord>?
-    /// As they were read last, the newest first; read anew at least on every connection, so that those destroyed do not stay.
-    var agreementKeys: [any AgreementKey] = []
-    var invitationProof: Secret<[UInt8]>?
-    /// How often in a row the relay had a newer record than this endpoint.
-    var outdatedRecords = 0
-    /// The relay has a newer one than this.
-    var outdatedVersion: UInt64 = 0
-
-    var peers: PeerBook
-    /// Commands that came before the relay has told who belongs to the account, from senders that are not known yet.
-    var heldCommands: [HeldCommand] = []
-    var sent = SentCommands()
-    var sentStates: [CommandID: Observed<SentCommand.State>] = [:]
-    var sentWork = WorkQueue<SentWork>()
-    /// To be stored soon.
-    var noted = Lingering<CommandID, SentCommand>()
-    /// The blobs of those that have not left.
-    var blobs = RecentlyStored<CommandID, [UInt8]>()
-    var commandIDs = CommandIDGenerator()
-    var retryAfter: [CommandID: Int64] = [:]
-    /// Signed anew, and not stored yet.
-    var resigned: [CommandID: JournalTransaction.SentContent] = [:]
-
-    var received: CommandTarget
-    var receivedWork = WorkQueue<ReceivedWork>()
-    /// To be deleted with the next commit, or soon.
-    var settled: Set<CommandKey> = []
-    /// Those whose results are on their way to the relay; to be stored soon, unless they are settled before.
-    var answered = Lingering<CommandKey, AnsweredCommand>()
-    /// There is a timer for what is to be stored soon.
-    var isLingering = false
-    /// Commands that came, until they are stored or with their handlers.
-    var arriving: [CommandKey: ArrivedCommand] = [:]
-    /// Those that are stored, and not with their handlers yet.
-    var arrived = RecentlyStored<CommandKey, ArrivedCommand>()
-    var handlers: [CommandKey: Handler] = [:]
-    var apps: [String: HostedApp] = [:]
-
-    var sessions: SessionTable<PeerSession>
-    var sessionConnector: SessionConnector?
-    /// Sessions that are being opened: one for each peer.
-    var dialing: [EndpointID: Dial] = [:]
-    /// The peers of sessions that are being accepted: one entry for each.
-    var accepting: [EndpointID] = []
-    /// Their records, also of those that are not in the directory.
-    var introduced: [EndpointID: EndpointRecord] = [:]
-    var waitingTunnels: [TunnelID: CheckedContinuation<Result<TunnelEntrance, AppServiceError>, Never>] = [:]
-    /// What the relay says of tunnels that this side is entering.
-    var tunnelFailures: [TunnelID: Observed<AppServiceError?>] = [:]
-
-    private var tasks: [UInt64: Task<Void, Never>] = [:]
-    private var lastTask: UInt64 = 0
-
-    init(
-        account: ConnectedDevicesAccount,
-        storage: AccountStorage,
-        settings: ConnectedDevicesPlatformSettings,
-        accessTokens: any AccessTokenProvider,
-        directories: Observed<[String: DeviceDirectory]>,
-        invitationProof: Secret<[UInt8]>? = nil
-    ) throws {
-        self.account = account
-        self.storage = storage
-        self.settings = settings
-        self.accessTokens = accessTokens
-        self.directories = directories
-        self.invitationProof = invitationProof
-        self.loop = Self.nextLoop()
-        self.address = try RelayAddress(settings.relay, allowsPlaintext: settings.allowsPlainHTTP)
-        self.dialled = address
-        self.relay = storage.scope.relay
-        self.identityKey = try storage.identityKey()
-        self.id = EndpointID(identityKey.publicKey)
-        self.sessions = SessionTable(own: id)
-        self.systemKey = try settings.systemKey.load()
-        let journal = try Journal(path: storage.journalPath, endpoint: id)
-        self.journal = journal
-        let (own, pins, offset, target) = try journal.read { transaction in
-            (try transaction.ownEndpoint(), try transaction.pins(), try transaction.relayOffset(), try transaction.target())
-        }
-        let revoked = try journal.read { try $0.revoked() }
-        self.relayURLs = try journal.read { try $0.relayURLs() }
-        self.relayAccount = own.account
-        self.record = own.record.flatMap { try? Signed<EndpointRecord>(verifying: $0) }
-        self.relayOffset = offset ?? 0
-        self.received = target
-        self.channel = ControlChannelStateMachine(role: .client, relay: storage.scope.relay)
-        self.channel.urls = relayURLs
-        self.peers = PeerBook(
-            own: id,
-            directoryName: account.id,
-            account: own.account ?? "",
-            pins: pins.map { PeerBook.Pin(endpoint: $0.endpoint, record: $0.record, knowledge: $0.knowledge) },
-            revoked: revoked,
-            inviter: own.inviter,
-            hasEnumerated: own.hasEnumerated
-        )
-        let directory = peers.directory
-        directories.update { $0[account.id] = directory }
-        var logger = settings.logger
-        logger[metadataKey: "endpoint"] = "\(id.label)"
-        self.logger = logger
-    }
-
-    /// A session that is being opened, and what becomes of it.
-    typealias Dial = Observed<Result<PeerSession, AppServiceError>?>
+    private var isWired = false
+    private var hasStarted = false
+    /// Those that are over are deleted, once for each process.
+    private var hasForgottenInvitations = false
+    private var isShutDown = false
 
     /// How the endpoint stands with its relay.
     struct Link: Hashable, Sendable {
         var state = ConnectionState(phase: .stopped, problem: nil)
         /// Whether everything there was to be found has been told on this connection.
         var isEnumerated = false
+    }
+
+    init(
+        account: ConnectedDevicesAccount,
+        storage: AccountStorage,
+        settings: ConnectedDevicesPlatformSettings,
+        accessTokens: any AccessTokenProvider,
+        directories: CurrentValue<[String: DeviceDirectory]>,
+        invitationProof: Secret<[UInt8]>? = nil
+    ) throws {
+        let endpoint = try EndpointContext(account, storage, settings, accessTokens, on: Self.nextLoop())
+        let (loop, journal, logger) = (endpoint.loop, endpoint.journal, endpoint.logger)
+        let (own, target) = try journal.read { (try $0.ownEndpoint(), try $0.target()) }
+        let (offset, urls) = try journal.read { (try $0.relayOffset() ?? 0, try $0.relayURLs()) }
+        let clock = RelayClock(loop, journal, offset: offset)
+        let storageGuard = StorageGuard(loop, journal, logger)
+        let identity = OwnIdentity(endpoint, stored: own, invitationProof: invitationProof)
+        let control = ControlLink(endpoint, clock: clock, storage: storageGuard, identity: identity, relayURLs: urls)
+        let book = try journal.read { try PeerBook(own: endpoint.id, directoryName: account.id, stored: own, $0) }
+        let peers = Peers(endpoint, link: control, clock: clock, book: book, directories: directories)
+        let publisher = Publisher(endpoint, link: control, identity: identity)
+        self.endpoint = endpoint
+        self.storageGuard = storageGuard
+        self.identity = identity
+        self.control = control
+        self.peers = peers
+        self.publisher = publisher
+        self.outbox = Outbox(endpoint, link: control, clock: clock, storage: storageGuard, identity: identity, peers: peers)
+        self.inbox = Inbox(
+            endpoint,
+            stored: target,
+            link: control,
+            clock: clock,
+            storage: storageGuard,
+            identity: identity,
+            peers: peers,
+            app: publisher.app
+        )
+        self.sessions = SessionPool(endpoint, link: control, peers: peers, publisher: publisher)
     }
 
     private static let loops = Array(MultiThreadedEventLoopGroup.singleton.makeIterator())
@@ -193,73 +88,117 @@ actor LocalEndpoint {
         loops[endpointCount.wrappingAdd(1, ordering: .relaxed).oldValue % loops.count]
     }
 
-    // MARK: Time
+    // MARK: Wiring
 
-    nonisolated var now: Int64 { settings.clock.steady() }
-    nonisolated var wallTime: Int64 { settings.clock.wall() }
-    /// What the relay's clock shows, as far as is known.
-    var relayTime: Int64 { wallTime.addingReportingOverflow(relayOffset).partialValue }
+    /// What happens in one part is told to the others here.
+    private func wire() {
+        guard !isWired else { return }
+        isWired = true
+        control.onEvent = { [weak self] event in self?.assumeIsolated { $0.take(event) } }
+        peers.onEvent = { [weak self] event in self?.assumeIsolated { $0.take(event) } }
+        storageGuard.onFailure = { [weak self] error in self?.assumeIsolated { $0.storageFailed(error) } }
+        storageGuard.onRecovery = { [weak self] in self?.assumeIsolated { $0.storageRecovered() } }
+    }
 
-    func after(_ delay: Int64, _ body: @escaping @Sendable (isolated LocalEndpoint) -> Void) -> Scheduled<Void> {
-        loop.scheduleTask(in: .milliseconds(max(0, delay))) { [weak self] in
-            self?.assumeIsolated { body($0) }
+    private func take(_ event: ControlLink.Event) {
+        switch event {
+        case .connected:
+            identity.welcomed()
+            outbox.connected()
+            if control.isHost { inbox.connected() }
+            peers.connected()
+            if control.isHost { publisher.connected() }
+        case .disconnected(let reason): disconnected(reason)
+        case .message(let message): take(message)
         }
     }
 
-    // MARK: Tasks
-
-    /// Runs something that the endpoint owns, beginning on its loop: it is cancelled, and waited for, when the endpoint shuts down.
-    @discardableResult
-    func spawn(_ body: @escaping @Sendable (isolated LocalEndpoint) async -> Void) -> Task<Void, Never>? {
-        guard !isShutDown else { return nil }
-        lastTask &+= 1
-        let number = lastTask
-        let task = Task {
-            await body(self)
-            tasks[number] = nil
+    private func take(_ message: RelayMessage) {
+        switch message {
+        case .endpointAdded(let message): peers.added(message)
+        case .endpointUpdated(let message): peers.updated(message)
+        case .endpointRemoved(let message): peers.removed(message)
+        case .enumerationCompleted: peers.enumerated()
+        case .command(let message): if control.isHost { inbox.offered(message) }
+        case .commandCancel(let message): inbox.cancelled(message)
+        case .commandStatus(let message): outbox.told(message)
+        case .tunnelOffer(let message): sessions.offered(message)
+        case .tunnelReady(let message): sessions.ready(message)
+        case .tunnelFailed(let message): sessions.failed(message)
+        case .notificationsState: break
+        // The channel's own.
+        case .challenge, .welcome, .rejected, .ok, .failure, .commandSettled, .authExpiring, .authInvalidated, .replaced, .restarting: break
         }
-        tasks[number] = task
-        return task
     }
+
+    private func take(_ event: Peers.Event) {
+        switch event {
+        case .enumerated: inbox.takeHeld()
+        case .shutOut(let peer): sessions.close(with: peer)
+        case .gone(let sender): inbox.senderRemoved(sender)
+        }
+    }
+
+    private func disconnected(_ reason: DisconnectReason) {
+        sessions.disconnected()
+        outbox.disconnected()
+        inbox.disconnected()
+        peers.disconnected(reason == .suspended ? nil : control.problem)
+        guard case .rejected(let rejected) = reason else { return }
+        do {
+            switch try identity.recovery(from: rejected) {
+            case .account(let account, let isOther):
+                peers.accountChanged(to: account, isOther: isOther)
+                control.startAgain(atOnce: true)
+            case .record: control.startAgain(atOnce: false)
+            case nil: break
+            }
+        } catch {
+            storageGuard.fail(error)
+        }
+    }
+
+    /// Nothing is promised any more until it can be stored again.
+    private func storageFailed(_ error: any Error) { control.leave(because: ConnectionProblem(.storageFailed, "\(error)")) }
+
+    private func storageRecovered() { endpoint.loop.spawn(self) { await $0.start() } }
 
     // MARK: Start and end
 
     func start() async {
         guard !isShutDown else { return }
-        storageTrouble.end()
-        if !hasStarted {
-            hasStarted = true
-            startTarget()
-        }
+        wire()
+        storageGuard.reset()
+        hasStarted = true
         if !hasForgottenInvitations {
             do {
-                try await forgetOldInvitations()
+                try await peers.forgetOldInvitations()
                 hasForgottenInvitations = true
             } catch {
-                return storageFailed(error)
+                return storageGuard.fail(error)
             }
         }
-        workOnReceived()
-        perform(channel.start(now: now))
+        if control.isHost { inbox.start() }
+        control.start()
     }
 
-    /// After the person has signed in again, perhaps to another account: which one, the relay tells once more.
-    /// - Parameter link: The join link that was used for it.
+    /// After the person has signed in again by a link, perhaps to another account: which one, the relay tells once more.
     func startAgain(joining link: JoinLink) async {
-        mayChangeAccount = true
-        await joined(by: link)
-        perform(channel.leave(.suspended, now: now))
-        await closed()
+        identity.signedInAgain()
+        if let proof = link.proofSecret { identity.setInvitationProof(proof) }
+        await peers.joined(by: link)
+        control.leave(.suspended)
+        await control.closed()
         await start()
     }
 
     /// Ends the connection, and all sessions, until `start`.
     func leave(_ reason: EndpointMessage.Leaving.Reason) async {
-        storageTrouble.end()
-        perform(channel.leave(reason, now: now))
-        await closed()
+        storageGuard.reset()
+        control.leave(reason)
+        await control.closed()
         // From here on no session is kept that comes about late.
-        await endSessions()
+        await sessions.closeAll()
     }
 
     /// Ends everything: returns when no task, socket or timer is left.
@@ -267,19 +206,94 @@ actor LocalEndpoint {
         guard !isShutDown else { return }
         await leave(reason)
         isShutDown = true
-        timer?.scheduled.cancel()
-        timer = nil
-        for handler in handlers.values { handler.timer?.cancel() }
-        while let (_, task) = tasks.first {
-            task.cancel()
-            await task.value
-        }
-        handlers = [:]
-        for state in sentStates.values { state.finish() }
-        sentStates = [:]
-        endPublishing()
-        link.finish()
-        await storeTheRest()
-        journal.close()
+        storageGuard.end()
+        control.end()
+        sessions.end()
+        inbox.stop()
+        await endpoint.loop.end()
+        publisher.end()
+        await outbox.end()
+        await inbox.end()
+        endpoint.status.finish()
+        endpoint.journal.close()
     }
+
+    /// The device has another network.
+    func networkChanged() { control.retryNow() }
+
+    // MARK: What the SDK calls
+
+    nonisolated var id: EndpointID { endpoint.id }
+    nonisolated var account: ConnectedDevicesAccount { endpoint.account }
+    nonisolated var storage: AccountStorage { endpoint.storage }
+    nonisolated var journal: Journal { endpoint.journal }
+    nonisolated var identityKey: any IdentityKey { endpoint.identityKey }
+    nonisolated var credentials: EndpointCredentials { endpoint.credentials }
+    nonisolated var accessTokens: any AccessTokenProvider { endpoint.accessTokens }
+    nonisolated var logger: Logger { endpoint.logger }
+    nonisolated var loop: any EventLoop { endpoint.loop.eventLoop }
+    nonisolated var link: CurrentValue<Link> { endpoint.status }
+
+    /// Takes commands for an app from now on, which makes this channel the endpoint's host.
+    func host(_ registration: RemoteSystemAppRegistration) {
+        wire()
+        publisher.host(registration)
+        guard !control.isHost else { return }
+        let wasActive = control.becomeHost()
+        guard hasStarted else { return }
+        inbox.start()
+        if wasActive { control.start() }
+    }
+
+    func publish(_ registration: RemoteSystemAppRegistration) {
+        host(registration)
+        publisher.publish(registration)
+    }
+
+    func published(_ appID: String) async -> Result<Void, PublishError> { await publisher.published(appID) }
+
+    func unpublish(_ appID: String) async -> Result<Void, PublishError> { await publisher.unpublish(appID) }
+
+    /// Stores a command; it goes on by itself from then on.
+    func submit(
+        _ body: CommandBody,
+        to target: ResolvedTarget,
+        life: Duration,
+        senderApp: String? = nil
+    ) async throws(CommandTrouble) -> RemoteCommand {
+        guard !isShutDown else { throw .shutDown }
+        let (row, state) = try await outbox.submit(body, to: target, life: life, senderApp: publisher.callingApp(senderApp))
+        return RemoteCommand(row, state, self)
+    }
+
+    func cancel(_ id: CommandID) async throws(CommandTrouble) { try await outbox.cancel(id) }
+
+    /// The commands that are kept: those that have not ended, and the latest that have.
+    func commands() async throws -> [RemoteCommand] { try await outbox.commands().map { RemoteCommand($0.0, $0.1, self) } }
+
+    func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet? { try await outbox.reply(to: id, final) }
+
+    func open(
+        _ info: AppServiceInfo,
+        on target: ResolvedTarget,
+        from appID: String?,
+        timeout: Duration
+    ) async throws(AppServiceError) -> AppServiceConnection {
+        try await sessions.open(info, on: target, from: appID, timeout: timeout)
+    }
+
+    var pinnedRecords: [EndpointRecord] { peers.pinnedRecords }
+
+    func invite() async throws(AccountError) -> JoinLink { try await peers.invite() }
+
+    func confirm(_ peer: EndpointID) async -> Bool { await peers.confirm(peer) }
+
+    func revoke(_ peer: EndpointID) async throws -> ControlAnswer {
+        // Without an account there is no other endpoint.
+        guard let account = identity.account else { return .connectionLost }
+        return try await peers.revoke(peer, account: account)
+    }
+
+    /// The account was removed.
+    func forgetDevices() { peers.removeAll() }
 }

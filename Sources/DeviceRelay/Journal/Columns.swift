@@ -3,6 +3,7 @@
 
 import GRDB
 import RelayProtocol
+import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -10,64 +11,9 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What a row holds is not what this software writes.
-struct RowProblem: Error {}
-
 // How values stand in columns, and how they are read again without trusting the file.
 
-extension KeyFingerprint {
-    var column: Data { digest.column }
-}
-
-extension Digest256 {
-    var column: Data { Data(bytes) }
-}
-
-extension CommandID {
-    var column: Data { withUnsafeBytes(of: uuid.uuid) { Data($0) } }
-}
-
-/// Unsigned numbers in a signed column, in the same order.
-enum NumberColumn {
-    static func encode(_ number: UInt64) -> Int64 { Int64(bitPattern: number ^ 1 << 63) }
-    static func decode(_ column: Int64) -> UInt64 { UInt64(bitPattern: column) ^ 1 << 63 }
-}
-
 extension Row {
-    /// `nil` where the column is null.
-    func value<Value: DatabaseValueConvertible>(_ name: String, as type: Value.Type = Value.self) throws -> Value? {
-        guard let column: DatabaseValue = self[name] else { throw RowProblem() }
-        if column.isNull { return nil }
-        guard let value = Value.fromDatabaseValue(column) else { throw RowProblem() }
-        return value
-    }
-
-    func required<Value: DatabaseValueConvertible>(_ name: String, as type: Value.Type = Value.self) throws -> Value {
-        guard let value = try value(name, as: type) else { throw RowProblem() }
-        return value
-    }
-
-    func bytes(_ name: String) throws -> [UInt8] { [UInt8](try required(name, as: Data.self)) }
-
-    func optionalBytes(_ name: String) throws -> [UInt8]? { try value(name, as: Data.self).map { [UInt8]($0) } }
-
-    func digest(_ name: String) throws -> Digest256 {
-        guard let digest = Digest256(bytes: try bytes(name)) else { throw RowProblem() }
-        return digest
-    }
-
-    func endpoint(_ name: String) throws -> EndpointID { EndpointID(digest: try digest(name)) }
-
-    func number(_ name: String) throws -> UInt64 { NumberColumn.decode(try required(name, as: Int64.self)) }
-
-    func commandID(_ name: String) throws -> CommandID {
-        let bytes = try bytes(name)
-        guard bytes.count == 16 else { throw RowProblem() }
-        let uuid = bytes.withUnsafeBytes { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) }
-        guard let id = CommandID(uuid: uuid) else { throw RowProblem() }
-        return id
-    }
-
     func descriptor(sender: EndpointID, target: EndpointID) throws -> CommandDescriptor {
         CommandDescriptor(
             id: try commandID("id"),

@@ -4,6 +4,7 @@
 import Dispatch
 import GRDB
 package import RelayProtocol
+import RelayStorage
 import Synchronization
 
 #if canImport(FoundationEssentials)
@@ -43,28 +44,7 @@ package final class Journal: Sendable {
         self.endpoint = endpoint
         self.limits = limits
         do {
-            // SQLite gives the files beside the database the database's own mode, so it is made first.
-            _ = try PrivateFile.create(path, with: [])
-            try Self.check(path, patience: patience)
-            var configuration = Configuration()
-            configuration.journalMode = .wal
-            configuration.busyMode = .timeout(patience)
-            configuration.foreignKeysEnabled = true
-            // A disk that fails may leave a transaction open, which must not end the process.
-            configuration.allowsUnsafeTransactions = true
-            database = try DatabaseQueue(path: path, configuration: configuration)
-            // Opening in WAL mode sets NORMAL, with which a commit that was told can be lost with the power.
-            try database.inDatabase { database in
-                try database.execute(sql: "PRAGMA synchronous = FULL")
-                #if canImport(Darwin)
-                try database.execute(sql: "PRAGMA fullfsync = 1")
-                #endif
-                guard try Int.fetchOne(database, sql: "PRAGMA synchronous") == 2 else { throw JournalError.notWritable(path) }
-                guard try String.fetchOne(database, sql: "PRAGMA journal_mode") == "wal" else { throw JournalError.notWritable(path) }
-            }
-            let migrator = JournalSchema.migrator
-            if try database.read(migrator.hasBeenSuperseded) { throw JournalError.tooNew(path) }
-            try migrator.migrate(database)
+            database = try DatabaseFile.open(path, migrator: JournalSchema.migrator, patience: patience)
             try database.write { database in
                 try database.execute(sql: "INSERT OR IGNORE INTO meta (id, endpoint) VALUES (1, ?)", arguments: [endpoint.column])
                 let owner = try Row.fetchOne(database, sql: "SELECT endpoint FROM meta")?.endpoint("endpoint")
@@ -73,17 +53,6 @@ package final class Journal: Sendable {
         } catch {
             throw Self.error(error, path: path)
         }
-    }
-
-    /// Reads all of it before anything is written, which opening for writing does: what is damaged may yet be rescued.
-    private static func check(_ path: String, patience: Double) throws {
-        var configuration = Configuration()
-        configuration.readonly = true
-        configuration.busyMode = .timeout(patience)
-        let database = try DatabaseQueue(path: path, configuration: configuration)
-        let found = try database.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
-        try database.close()
-        guard found == "ok" else { throw JournalError.damaged(path) }
     }
 
     // MARK: Access
@@ -194,19 +163,23 @@ package final class Journal: Sendable {
 
     static func error(_ error: any Error, path: String) -> JournalError {
         switch error {
-        case let error as JournalError: return error
-        case is RowProblem: return .damaged(path)
-        case let error as StorageError: return error.problem == .full ? .full(path) : .notWritable(path)
-        default: break
+        case let error as JournalError: error
+        case is RowProblem, DatabaseFileError.damaged: .damaged(path)
+        case DatabaseFileError.tooNew: .tooNew(path)
+        case let error as DatabaseFileError: self.error(error.code, path: path)
+        case let error as DatabaseError: self.error(error.extendedResultCode, path: path)
+        default: .failed(ResultCode.SQLITE_ERROR.rawValue)
         }
-        guard let error = error as? DatabaseError else { return .failed(ResultCode.SQLITE_ERROR.rawValue) }
-        switch error.resultCode {
+    }
+
+    private static func error(_ code: ResultCode, path: String) -> JournalError {
+        switch code.primaryResultCode {
         // The plain error is one of SQL, which is the schema's not being what was written.
-        case .SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_ERROR: return .damaged(path)
-        case .SQLITE_BUSY, .SQLITE_LOCKED: return .locked(path)
-        case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM: return .notWritable(path)
-        case .SQLITE_FULL: return .full(path)
-        default: return .failed(error.extendedResultCode.rawValue)
+        case .SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_ERROR: .damaged(path)
+        case .SQLITE_BUSY, .SQLITE_LOCKED: .locked(path)
+        case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM: .notWritable(path)
+        case .SQLITE_FULL: .full(path)
+        default: .failed(code.rawValue)
         }
     }
 }

@@ -7,28 +7,22 @@ import GRDB
 enum JournalSchema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
-        migrator.registerMigration("1 commands, pins, invitations") { database in
+        migrator.registerMigration("1 commands, peers, registrations, invitations") { database in
             try database.execute(sql: first)
-        }
-        migrator.registerMigration("2 registrations, vouchers") { database in
-            try database.execute(sql: second)
-        }
-        migrator.registerMigration("3 sent commands by state") { database in
-            // Each new command asks how many have not ended, and which of the others have to make room.
-            try database.execute(sql: "CREATE INDEX sent_commands_state ON sent_commands (state)")
-        }
-        migrator.registerMigration("4 commands for less") { database in
-            try database.execute(sql: fourth)
-        }
-        migrator.registerMigration("5 how peers are known, revocations") { database in
-            try database.execute(sql: fifth)
         }
         return migrator
     }
 
+    /// Which command has not ended; in these words, by which SQLite knows that `sent_commands_open` has all of them.
+    static let isOpen = "(state = 'prepared' OR state = 'sent' OR state = 'accepted')"
+
     /// Ids of endpoints and digests are 32 bytes, ids of commands 16. Times are milliseconds since 1970. Numbers are unsigned 64 bit
     /// with the top bit flipped, so that SQL sorts them right. Blobs have tables of their own, so that a change of state does
     /// not write them again. Optional columns belong to the state that is named beside them.
+    ///
+    /// Each new command asks how many have not ended, and which of its lane are before it: one index for both, of these few alone, is
+    /// what a change has to keep up. And SQLite makes a table of more than two values behind `IN`, each time anew. A voucher may be for an
+    /// endpoint that is known and not pinned. Of a revocation that is `untold` the relay has not heard.
     private static let first = """
         CREATE TABLE meta (
             id INTEGER PRIMARY KEY NOT NULL CHECK (id = 1),
@@ -37,7 +31,8 @@ enum JournalSchema {
             account TEXT,
             record BLOB,
             relay_urls TEXT NOT NULL DEFAULT '',
-            enumerated INTEGER NOT NULL DEFAULT 0 CHECK (enumerated IN (0, 1))
+            enumerated INTEGER NOT NULL DEFAULT 0 CHECK (enumerated IN (0, 1)),
+            inviter BLOB CHECK (inviter IS NULL OR length(inviter) = 32)
         );
 
         CREATE TABLE sent_lanes (
@@ -47,102 +42,6 @@ enum JournalSchema {
             PRIMARY KEY (target, app)
         ) WITHOUT ROWID;
         CREATE TABLE sent_commands (
-            id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 16),
-            target BLOB NOT NULL,
-            app TEXT NOT NULL,
-            number INTEGER NOT NULL,
-            created INTEGER NOT NULL,
-            expires INTEGER NOT NULL,
-            digest BLOB NOT NULL CHECK (length(digest) = 32),
-            size INTEGER NOT NULL CHECK (size > 0),
-            cancel_requested INTEGER NOT NULL CHECK (cancel_requested IN (0, 1)),
-            signings INTEGER NOT NULL CHECK (signings > 0),
-            state TEXT NOT NULL CHECK (state IN ('prepared', 'sent', 'accepted', 'withdrawn', 'refused', 'final')),
-            progress TEXT CHECK (progress IN ('accepted', 'waking', 'delivered')),
-            refusal TEXT,
-            refusal_limit TEXT,
-            limit_allowed INTEGER,
-            limit_requested INTEGER,
-            may_have_run INTEGER CHECK (may_have_run IN (0, 1)),
-            outcome TEXT,
-            outcome_reason TEXT,
-            attested_by TEXT CHECK (attested_by IN ('target', 'relay')),
-            receipt BLOB,
-            reply BLOB,
-            FOREIGN KEY (target, app) REFERENCES sent_lanes (target, app),
-            CHECK ((state = 'accepted') = (progress IS NOT NULL)),
-            CHECK ((state = 'refused') = (refusal IS NOT NULL)),
-            CHECK ((state = 'refused') = (may_have_run IS NOT NULL)),
-            CHECK ((state = 'final') = (outcome IS NOT NULL)),
-            CHECK ((state = 'final') = (attested_by IS NOT NULL)),
-            CHECK ((receipt IS NOT NULL) = (attested_by IS NOT NULL AND attested_by = 'target')),
-            CHECK (reply IS NULL OR receipt IS NOT NULL),
-            CHECK ((refusal_limit IS NULL) = (limit_allowed IS NULL) AND (refusal_limit IS NULL) = (limit_requested IS NULL))
-        ) WITHOUT ROWID;
-        CREATE UNIQUE INDEX sent_commands_lane ON sent_commands (target, app, number);
-        CREATE TABLE sent_blobs (
-            id BLOB PRIMARY KEY NOT NULL REFERENCES sent_commands (id) ON DELETE CASCADE,
-            blob BLOB NOT NULL,
-            body BLOB NOT NULL,
-            target BLOB NOT NULL
-        );
-
-        CREATE TABLE lanes (
-            sender BLOB NOT NULL CHECK (length(sender) = 32),
-            app TEXT NOT NULL,
-            highest INTEGER NOT NULL,
-            PRIMARY KEY (sender, app)
-        ) WITHOUT ROWID;
-        CREATE TABLE received_commands (
-            sender BLOB NOT NULL CHECK (length(sender) = 32),
-            id BLOB NOT NULL CHECK (length(id) = 16),
-            app TEXT NOT NULL,
-            number INTEGER NOT NULL,
-            created INTEGER NOT NULL,
-            expires INTEGER NOT NULL,
-            digest BLOB NOT NULL CHECK (length(digest) = 32),
-            size INTEGER NOT NULL CHECK (size > 0),
-            state TEXT NOT NULL CHECK (state IN ('received', 'handling', 'answered')),
-            outcome TEXT,
-            outcome_reason TEXT,
-            PRIMARY KEY (sender, id),
-            CHECK ((state = 'answered') = (outcome IS NOT NULL))
-        ) WITHOUT ROWID;
-        CREATE TABLE received_blobs (
-            sender BLOB NOT NULL,
-            id BLOB NOT NULL,
-            blob BLOB NOT NULL,
-            record BLOB NOT NULL,
-            PRIMARY KEY (sender, id),
-            FOREIGN KEY (sender, id) REFERENCES received_commands (sender, id) ON DELETE CASCADE
-        );
-        CREATE TABLE results (
-            sender BLOB NOT NULL,
-            id BLOB NOT NULL,
-            receipt BLOB NOT NULL,
-            reply BLOB,
-            PRIMARY KEY (sender, id),
-            FOREIGN KEY (sender, id) REFERENCES received_commands (sender, id) ON DELETE CASCADE
-        );
-
-        CREATE TABLE pins (
-            endpoint BLOB PRIMARY KEY NOT NULL CHECK (length(endpoint) = 32),
-            record BLOB NOT NULL,
-            pinned INTEGER NOT NULL
-        );
-        CREATE TABLE invitations (
-            secret BLOB PRIMARY KEY NOT NULL CHECK (length(secret) = 32),
-            ends INTEGER NOT NULL
-        ) WITHOUT ROWID;
-        """
-
-    /// Which command has not ended; in these words, by which SQLite knows that `sent_commands_open` has all of them.
-    static let isOpen = "(state = 'prepared' OR state = 'sent' OR state = 'accepted')"
-
-    /// Each new command asks how many have not ended, and which of its lane are before it: one index for both, of these few alone, is
-    /// what a change has to keep up. And SQLite makes a table of more than two values behind `IN`, each time anew.
-    private static let fourth = """
-        CREATE TABLE new_sent_commands (
             id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 16),
             target BLOB NOT NULL,
             app TEXT NOT NULL,
@@ -175,12 +74,21 @@ enum JournalSchema {
             CHECK (reply IS NULL OR receipt IS NOT NULL),
             CHECK ((refusal_limit IS NULL) = (limit_allowed IS NULL) AND (refusal_limit IS NULL) = (limit_requested IS NULL))
         ) WITHOUT ROWID;
-        INSERT INTO new_sent_commands SELECT * FROM sent_commands;
-        DROP TABLE sent_commands;
-        ALTER TABLE new_sent_commands RENAME TO sent_commands;
         CREATE INDEX sent_commands_open ON sent_commands (target, app, number, state) WHERE \(isOpen);
+        CREATE TABLE sent_blobs (
+            id BLOB PRIMARY KEY NOT NULL REFERENCES sent_commands (id) ON DELETE CASCADE,
+            blob BLOB NOT NULL,
+            body BLOB NOT NULL,
+            target BLOB NOT NULL
+        );
 
-        CREATE TABLE new_received_commands (
+        CREATE TABLE lanes (
+            sender BLOB NOT NULL CHECK (length(sender) = 32),
+            app TEXT NOT NULL,
+            highest INTEGER NOT NULL,
+            PRIMARY KEY (sender, app)
+        ) WITHOUT ROWID;
+        CREATE TABLE received_commands (
             sender BLOB NOT NULL CHECK (length(sender) = 32),
             id BLOB NOT NULL CHECK (length(id) = 16),
             app TEXT NOT NULL,
@@ -195,35 +103,44 @@ enum JournalSchema {
             PRIMARY KEY (sender, id),
             CHECK ((state = 'answered') = (outcome IS NOT NULL))
         ) WITHOUT ROWID;
-        INSERT INTO new_received_commands SELECT * FROM received_commands;
-        DROP TABLE received_commands;
-        ALTER TABLE new_received_commands RENAME TO received_commands;
-        """
+        CREATE TABLE received_blobs (
+            sender BLOB NOT NULL,
+            id BLOB NOT NULL,
+            blob BLOB NOT NULL,
+            record BLOB NOT NULL,
+            PRIMARY KEY (sender, id),
+            FOREIGN KEY (sender, id) REFERENCES received_commands (sender, id) ON DELETE CASCADE
+        );
+        CREATE TABLE results (
+            sender BLOB NOT NULL,
+            id BLOB NOT NULL,
+            receipt BLOB NOT NULL,
+            reply BLOB,
+            PRIMARY KEY (sender, id),
+            FOREIGN KEY (sender, id) REFERENCES received_commands (sender, id) ON DELETE CASCADE
+        );
 
-    /// A voucher may be for an endpoint that is known and not pinned. Of a revocation that is `untold` the relay has not heard.
-    private static let fifth = """
-        ALTER TABLE meta ADD COLUMN inviter BLOB CHECK (inviter IS NULL OR length(inviter) = 32);
-        ALTER TABLE pins ADD COLUMN knowledge TEXT NOT NULL DEFAULT 'firstSeen' CHECK (knowledge = 'verified' OR knowledge = 'firstSeen');
-        CREATE TABLE new_vouchers (
+        CREATE TABLE registrations (
+            app TEXT PRIMARY KEY NOT NULL,
+            registration BLOB NOT NULL
+        ) WITHOUT ROWID;
+        CREATE TABLE pins (
+            endpoint BLOB PRIMARY KEY NOT NULL CHECK (length(endpoint) = 32),
+            record BLOB NOT NULL,
+            pinned INTEGER NOT NULL,
+            knowledge TEXT NOT NULL CHECK (knowledge = 'verified' OR knowledge = 'firstSeen')
+        );
+        CREATE TABLE vouchers (
             endpoint BLOB PRIMARY KEY NOT NULL CHECK (length(endpoint) = 32)
         ) WITHOUT ROWID;
-        INSERT INTO new_vouchers SELECT * FROM vouchers;
-        DROP TABLE vouchers;
-        ALTER TABLE new_vouchers RENAME TO vouchers;
         CREATE TABLE revocations (
             endpoint BLOB PRIMARY KEY NOT NULL CHECK (length(endpoint) = 32),
             revocation BLOB NOT NULL,
             untold INTEGER NOT NULL CHECK (untold IN (0, 1))
         );
-        """
-
-    private static let second = """
-        CREATE TABLE registrations (
-            app TEXT PRIMARY KEY NOT NULL,
-            registration BLOB NOT NULL
-        ) WITHOUT ROWID;
-        CREATE TABLE vouchers (
-            endpoint BLOB PRIMARY KEY NOT NULL REFERENCES pins (endpoint) ON DELETE CASCADE
+        CREATE TABLE invitations (
+            secret BLOB PRIMARY KEY NOT NULL CHECK (length(secret) = 32),
+            ends INTEGER NOT NULL
         ) WITHOUT ROWID;
         """
 }

@@ -3,6 +3,7 @@
 
 import GRDB
 import RelayProtocol
+import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials

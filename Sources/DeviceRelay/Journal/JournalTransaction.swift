@@ -3,6 +3,7 @@
 
 import GRDB
 package import RelayProtocol
+import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials

@@ -43,7 +43,7 @@ public final class ConnectedDevicesPlatform: Sendable {
     let accessTokens: any AccessTokenProvider
     let state = Mutex(State())
     /// The devices of each account, by the app's id of the account.
-    package let directories = Observed<[String: DeviceDirectory]>([:])
+    package let directories = CurrentValue<[String: DeviceDirectory]>([:])
 
     /// Creates a platform. It does nothing before `start`.
     /// - Parameters:
@@ -154,7 +154,7 @@ public final class ConnectedDevicesPlatform: Sendable {
     public func run() async throws {
         try await start()
         // Only a cancellation ends this wait.
-        _ = await Observed(()).next(after: 1)
+        _ = await CurrentValue(()).next(after: 1)
         await shutdown()
     }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayStorage
+
 /// Why the platform did not start.
 public struct PlatformError: Error, Sendable, CustomStringConvertible {
     /// The kind of failure.

@@ -51,7 +51,7 @@ final class SessionCarrier: AppServiceCarrier {
         }
         // A large one that needs more memory than a session may have for messages is a mistake, or an attack.
         if response.receipt != nil,
-            let error = AppServiceError(decodedBytes: ValueSet.decodedMemory(of: response.message), most: link.decoded.part)
+            let error = AppServiceError(decodedBytes: ValueSet.decodedMemory(of: response.message), most: link.memory.decoded.part)
         {
             throw error
         }

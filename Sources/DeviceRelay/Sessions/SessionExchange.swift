@@ -37,7 +37,7 @@ final class SessionExchange: AppServiceExchange {
 
     deinit {
         let room = state.withLock(\.room)
-        if room > 0 { link.decoded.release(room) }
+        if room > 0 { link.memory.decoded.release(room) }
     }
 
     // MARK: The message
@@ -59,7 +59,7 @@ final class SessionExchange: AppServiceExchange {
     func makeRoomAtOnce() -> Bool {
         let room = neededRoom
         guard room > 0 else { return true }
-        guard link.decoded.takeAtOnce(room) else { return false }
+        guard link.memory.decoded.takeAtOnce(room) else { return false }
         state.withLock { $0.room = room }
         return true
     }
@@ -67,8 +67,8 @@ final class SessionExchange: AppServiceExchange {
     func makeRoom() async throws(AppServiceError) {
         let room = neededRoom
         guard room > 0 else { return }
-        if let error = AppServiceError(decodedBytes: room, most: link.decoded.part) { throw error }
-        guard await link.decoded.take(room) else { throw AppServiceError(.cancelled) }
+        if let error = AppServiceError(decodedBytes: room, most: link.memory.decoded.part) { throw error }
+        guard await link.memory.decoded.take(room) else { throw AppServiceError(.cancelled) }
         state.withLock { $0.room = room }
     }
 

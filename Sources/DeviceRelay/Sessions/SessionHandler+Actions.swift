@@ -36,8 +36,8 @@ extension SessionHandler {
         case .responseReceived(let request, let message, let receipt): responded(request, message, receipt)
         case .requestFailed(let request, let failure): asks.remove(request)?.fail(AppServiceError(request: failure))
 
-        case .reserve(let bytes): reserve(bytes)
-        case .release(let bytes): arriving.release(bytes)
+        case .reserve(let bytes, let kind): reserve(bytes, for: kind)
+        case .release(let bytes, let kind): memory?[arriving: kind].release(bytes)
 
         case .ended(let end): ended(end)
         }
@@ -45,23 +45,25 @@ extension SessionHandler {
 
     // MARK: The endpoint's budget
 
-    private func reserve(_ bytes: Int) {
-        claim = arriving.take(bytes) { [link] in
+    private func reserve(_ bytes: Int, for kind: SessionFrame.MessageKind) {
+        let claim = memory?[arriving: kind].take(bytes) { [link] in
             // A session that is over gives the bytes back.
             link?.enqueue { handler in
-                handler.claim = nil
-                handler.change { $0.reserved(at: $1, into: &$2) }
+                handler.claims[kind] = nil
+                handler.change { $0.reserved(for: kind, at: $1, into: &$2) }
             }
         }
-        if claim == nil { change { $0.reserved(at: $1, into: &$2) } }
+        claims[kind] = claim
+        if claim == nil { change { $0.reserved(for: kind, at: $1, into: &$2) } }
     }
 
     // MARK: The end
 
     private func ended(_ end: SessionEnd) {
         link?.end.settle(end)
-        if let claim { arriving.cancel(claim) }
-        claim = nil
+        for (kind, claim) in claims { memory?[arriving: kind].cancel(claim) }
+        claims = [:]
+        pending?.trim(keepsStep: false)
         close()
     }
 
@@ -78,7 +80,7 @@ extension SessionHandler {
         let counts = [
             "asks": asks.count, "tokens": asks.tokenCount, "connections": inboxes.count + machine.connectionCount,
             "exchanges": exchanges.count, "responses": responses.count, "services": serving.count, "bytes": machine.heldBytes,
-            "claims": claim == nil ? 0 : 1, "unsent": link?.unsentBytes ?? 0,
+            "claims": claims.count, "unsent": link?.unsentBytes ?? 0,
         ]
         return counts.filter { $0.value > 0 }
     }

@@ -31,8 +31,8 @@ extension SessionHandler {
         let inbox = AppServiceInbox()
         inboxes[id] = inbox
         let carrier = SessionCarrier(id, link: link, inbox: inbox, isOffered: false)
-        let turns = turns.turns(for: info, isOffered: false)
-        continuation.resume(returning: .success(AppServiceConnection(info: info, carrier: carrier, inbox: inbox, turns: turns)))
+        let limiter = handlerLimiters.limiter(for: info, isOffered: false)
+        continuation.resume(returning: .success(AppServiceConnection(info: info, carrier: carrier, inbox: inbox, limiter: limiter)))
     }
 
     // MARK: The peer's
@@ -51,12 +51,12 @@ extension SessionHandler {
         offered.insert(id)
         let carrier = SessionCarrier(id, link: link, inbox: inbox, isOffered: true)
         let name = AppServiceInfo(name: opening.serviceName, packageID: opening.packageID)
-        let turns = turns.turns(for: name, isOffered: true)
+        let limiter = handlerLimiters.limiter(for: name, isOffered: true)
         serving[id] = Task { [admit = environment.admit] in
             switch await admit(peer, opening) {
             case .refuse(let error): carrier.finish(error)
             case .serve(let service, let info, let caller):
-                await service.serve(AppServiceConnection(info: info, carrier: carrier, inbox: inbox, turns: turns), caller)
+                await service.serve(AppServiceConnection(info: info, carrier: carrier, inbox: inbox, limiter: limiter), caller)
             }
             link.enqueue { handler in handler.serving[id] = nil }
         }

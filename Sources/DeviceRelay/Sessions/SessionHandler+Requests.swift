@@ -27,10 +27,10 @@ extension SessionHandler {
     }
 
     func responded(_ request: SessionRequestID, _ message: ByteBuffer, _ receipt: SessionReceipt) {
-        guard case .response(let continuation) = asks.remove(request)?.waiter else { return consumed(receipt) }
+        guard case .response(let continuation) = asks.remove(request)?.waiter else { return credit(receipt) }
         // Somebody waits for it, so it is taken. What lies in the budget is held until it is decoded.
         let isLarge = receipt.assemblyBytes > 0
-        if !isLarge { consumed(receipt) }
+        if !isLarge { credit(receipt) }
         continuation.resume(returning: .success(.init(message: message, receipt: isLarge ? receipt : nil)))
     }
 
@@ -39,11 +39,15 @@ extension SessionHandler {
     func deliver(_ request: SessionRequestID, _ message: ByteBuffer, timeLeft: Duration?, _ receipt: SessionReceipt) {
         guard let link, let inbox = inboxes[request.connection] else {
             fail(request, SessionFailure(.appServiceConnectionClosed))
-            return consumed(receipt)
+            return credit(receipt)
         }
-        // A small message counts with its request. Any other occupies its window, or the memory for what arrives, until it is decoded.
+        // A small message counts with its request. Any other occupies its window, or the memory for large ones, until it is decoded.
         let isSmall = message.readableBytes <= SessionMemory.smallBytes && receipt.assemblyBytes == 0
-        if isSmall { consumed(receipt) }
+        guard pending?.add(isSmall ? 0 : receipt.pendingBytes) == true else {
+            fail(request, SessionFailure(.resourceLimitsExceeded, "too many requests wait for this app; wait for others to end"))
+            return credit(receipt)
+        }
+        if isSmall { credit(receipt) }
         let exchange = SessionExchange(
             request,
             message: message,
@@ -81,7 +85,7 @@ extension SessionHandler {
         }
         switch result {
         case .success(let progress):
-            exchanges[request] = nil
+            if exchanges.removeValue(forKey: request) != nil { pending?.removeRequest() }
             switch progress {
             case .sent: finish(answer, .success(()))
             case .waiting: break
@@ -104,6 +108,7 @@ extension SessionHandler {
     @discardableResult
     private func forget(_ request: SessionRequestID) -> SessionExchange? {
         guard let exchange = exchanges.removeValue(forKey: request) else { return nil }
+        pending?.removeRequest()
         if exchange.takeBytes() != nil, let receipt = exchange.receipt { consumed(receipt) }
         return exchange
     }
@@ -115,7 +120,13 @@ extension SessionHandler {
 
     // MARK: Both
 
+    /// A message that was held is decoded, or dropped.
     func consumed(_ receipt: SessionReceipt) {
+        pending?.removeMessage(receipt.pendingBytes)
+        credit(receipt)
+    }
+
+    private func credit(_ receipt: SessionReceipt) {
         feed { machine, actions in machine.consumed(receipt, into: &actions) }
     }
 }

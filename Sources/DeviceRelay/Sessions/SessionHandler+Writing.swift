@@ -57,7 +57,7 @@ extension SessionHandler {
 
     /// Answers have left, or never will.
     func haveLeft(_ place: AnswerPlace) {
-        if place.largeBytes > 0 { answers.release(place.largeBytes) }
+        if place.largeBytes > 0 { memory?.answers.release(place.largeBytes) }
         link?.smallAnswersLeft(place.smallBytes)
     }
 

@@ -65,13 +65,13 @@ final class SessionHandler: ChannelInboundHandler {
     /// The peer's wishes that no service has taken up.
     var offered: Set<SessionConnectionID> = []
     var serving: [SessionConnectionID: Task<Void, Never>] = [:]
-    /// Of the endpoint's memory for what arrives.
-    let arriving: SharedBudget.Share
-    /// Of that for answers.
-    let answers: SharedBudget.Share
-    var claim: SharedBudget.Ticket?
-    /// Handlers of a service at work, over all connections.
-    var turns = HandlerTurns.Table()
+    /// What the peer has of the endpoint's memory, once it is known.
+    private(set) var memory: SessionMemory.Share?
+    var pending: PendingMemory?
+    /// For large messages that wait for memory: the session has one of each kind at most.
+    var claims: [SessionFrame.MessageKind: SharedBudget.Ticket] = [:]
+    /// Of each service, over all connections.
+    var handlerLimiters = HandlerLimiter.Table()
 
     // What is on its way out, and when to look again.
     var outgoing = ByteBuffer()
@@ -87,8 +87,6 @@ final class SessionHandler: ChannelInboundHandler {
     init(_ environment: Environment, started: @escaping @Sendable (Result<PeerSession, SessionStartError>) -> Void) {
         self.environment = environment
         self.started = started
-        arriving = environment.memory.arriving.makeShare()
-        answers = environment.memory.answers.makeShare()
         machine = SessionStateMachine(role: environment.role, limits: environment.limits, timing: environment.timing)
     }
 
@@ -110,7 +108,6 @@ final class SessionHandler: ChannelInboundHandler {
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         epoch = context.eventLoop.now
-        link = SessionLink(channel: context.channel, handler: self)
         let isolated = context.eventLoop.assumeIsolated()
         startTimer = isolated.scheduleTask(in: environment.startTimeout) { self.failStart(.timedOut) }
     }
@@ -128,8 +125,14 @@ final class SessionHandler: ChannelInboundHandler {
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
         case TLSUserEvent.handshakeCompleted(negotiatedProtocol: let name):
-            guard name == SessionWire.applicationProtocol, let peer = environment.peer() else { return failStart(.notAuthentic) }
+            guard start == .handshaking, name == SessionWire.applicationProtocol, let peer = environment.peer() else {
+                return failStart(.notAuthentic)
+            }
             self.peer = peer
+            let memory = environment.memory.share(of: peer)
+            self.memory = memory
+            pending = PendingMemory(share: memory.pending)
+            link = SessionLink(channel: context.channel, handler: self, memory: memory)
             start = .greeting
             change { $0.start(at: $1, into: &$2) }
             settle()
@@ -237,6 +240,7 @@ final class SessionHandler: ChannelInboundHandler {
         sendData()
         flush()
         setTimer()
+        pending?.trim(keepsStep: machine.end == nil)
         currentTurn = nil
     }
 }

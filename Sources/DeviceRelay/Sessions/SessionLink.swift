@@ -32,17 +32,15 @@ final class SessionLink: Sendable {
     private let handler: NIOLoopBound<SessionHandler>
     private let state = Mutex(State())
     private let lastToken = Atomic<UInt64>(0)
-    /// What the session has of the endpoint's memory for decoded requests, and for answers.
-    let decoded: SharedBudget.Share
-    private let answers: SharedBudget.Share
+    /// What the peer has of the endpoint's memory.
+    let memory: SessionMemory.Share
     private let smallAnswers = Atomic<Int>(0)
     /// How the session ended.
     let end = OneShot<SessionEnd>()
 
-    init(channel: any Channel, handler: SessionHandler) {
+    init(channel: any Channel, handler: SessionHandler, memory: SessionMemory.Share) {
         self.channel = channel
-        decoded = handler.environment.memory.decoded.makeShare()
-        answers = handler.answers
+        self.memory = memory
         self.handler = NIOLoopBound(handler, eventLoop: channel.eventLoop)
     }
 
@@ -70,17 +68,17 @@ final class SessionLink: Sendable {
             smallAnswers.add(bytes, ordering: .relaxed)
             return AnswerPlace(smallBytes: bytes)
         }
-        return answers.takeAtOnce(bytes) ? AnswerPlace(largeBytes: bytes) : nil
+        return memory.answers.takeAtOnce(bytes) ? AnswerPlace(largeBytes: bytes) : nil
     }
 
     /// The same, in turn. Throws `cancelled` when the task is cancelled before.
     func place(ofBytes bytes: Int) async throws(AppServiceError) -> AnswerPlace {
         if let place = placeAtOnce(ofBytes: bytes) { return place }
-        let most = answers.part
+        let most = memory.answers.part
         guard bytes <= most else {
             throw AppServiceError(LimitExceeded(limit: .messageBytes, allowed: most, requested: bytes))
         }
-        guard await answers.take(bytes) else { throw AppServiceError(.cancelled) }
+        guard await memory.answers.take(bytes) else { throw AppServiceError(.cancelled) }
         return AnswerPlace(largeBytes: bytes)
     }
 

@@ -4,11 +4,11 @@
 import RelayProtocol
 
 extension SharedBudget {
-    /// Who has how much of a budget, and who waits for more.
+    /// Which peer has how much of a budget, and who waits for more.
     ///
-    /// Claims of a share are served in order. A share whose first claim is above its part waits for itself alone; the others wait for the
-    /// whole in one line, so that many small claims do not keep a large one waiting for ever.
-    struct Ledger<Waiter: Sendable>: Sendable {
+    /// Claims of a peer are served in order. Those of different peers are served as they fit, the earliest first: were they to wait for each
+    /// other, a peer could hold all up with a claim that never fits. The price is that smaller claims may pass a large one.
+    struct Ledger<Peer: Hashable & Sendable, Waiter: Sendable>: Sendable {
         private struct Claim {
             let amount: Int
             let waiter: Waiter
@@ -17,94 +17,85 @@ extension SharedBudget {
         private struct Account {
             var used = 0
             var claims = WaitingLine<Claim>()
-            /// In the line of those that wait for the whole.
-            var place: WaitingLine<ShareID>.Ticket?
+
+            var isEmpty: Bool { used == 0 && claims.isEmpty }
         }
 
         private(set) var free: Int
-        private(set) var part: Int
-        private var accounts: [ShareID: Account] = [:]
-        private var line = WaitingLine<ShareID>()
-        private var lastShare: ShareID = 0
+        let part: Int
+        private var accounts: [Peer: Account] = [:]
+        /// Peers with claims, in the order in which they are looked at. None of their first claims fits now.
+        private var waiting: [Peer] = []
 
         init(whole: Int, part: Int) {
             free = whole
-            self.part = min(whole, part)
+            // More than it leaves free no peer can have.
+            self.part = min(whole / 2, part)
         }
 
-        /// Shares that have something, or wait.
+        /// Peers that have something, or wait.
         var activeCount: Int { accounts.count }
 
-        mutating func makeShare() -> ShareID {
-            lastShare += 1
-            return lastShare
+        /// Whether a peer that holds `used` may have more: then it holds at most its part, and no more than is free for others.
+        private func fits(_ amount: Int, used: Int) -> Bool {
+            amount <= part - used && used + amount <= free - amount
         }
 
         /// Takes the amount unless it has to wait.
-        mutating func take(_ amount: Int, for share: ShareID) -> Bool {
-            let account = accounts[share]
-            guard line.isEmpty, account?.claims.isEmpty ?? true, amount <= part - (account?.used ?? 0), amount <= free else { return false }
+        mutating func take(_ amount: Int, for peer: Peer) -> Bool {
+            let account = accounts[peer]
+            guard account?.claims.isEmpty ?? true, fits(amount, used: account?.used ?? 0) else { return false }
             free -= amount
-            accounts[share, default: Account()].used += amount
+            accounts[peer, default: Account()].used += amount
             return true
         }
 
-        /// A claim for at most a share's part, behind the others of the share.
-        mutating func wait(_ waiter: Waiter, for amount: Int, of share: ShareID) -> Ticket {
-            let ticket = accounts[share, default: Account()].claims.append(Claim(amount: amount, waiter: waiter))
-            lineUp(share)
-            return ticket
+        /// A claim for at most the part, behind the others of the peer.
+        mutating func wait(_ waiter: Waiter, for amount: Int, of peer: Peer) -> Ticket {
+            let isFirst = accounts[peer]?.claims.isEmpty ?? true
+            if isFirst { waiting.append(peer) }
+            return accounts[peer, default: Account()].claims.append(Claim(amount: amount, waiter: waiter))
         }
 
         /// Takes a claim back.
         /// - Returns: The claims that are served by that; `nil` if the claim itself was served before.
-        mutating func cancel(_ ticket: Ticket, of share: ShareID) -> [Waiter]? {
-            let wasFirst = accounts[share]?.claims.first?.ticket == ticket
-            guard accounts[share]?.claims.remove(ticket) != nil else { return nil }
-            if wasFirst, let place = accounts[share]?.place {
-                line.remove(place)
-                accounts[share]?.place = nil
-            }
-            lineUp(share)
+        mutating func cancel(_ ticket: Ticket, of peer: Peer) -> [Waiter]? {
+            guard accounts[peer]?.claims.remove(ticket) != nil else { return nil }
+            if accounts[peer]?.claims.isEmpty == true { waiting.removeAll { $0 == peer } }
+            forgetIfEmpty(peer)
             return serve()
         }
 
         /// Gives back what was taken.
         /// - Returns: The claims that are served by that.
-        mutating func release(_ amount: Int, of share: ShareID) -> [Waiter] {
+        mutating func release(_ amount: Int, of peer: Peer) -> [Waiter] {
             free += amount
-            accounts[share]?.used -= amount
-            lineUp(share)
-            return serve()
+            accounts[peer]?.used -= amount
+            forgetIfEmpty(peer)
+            return waiting.isEmpty ? [] : serve()
         }
 
-        /// Makes the whole, and every part, larger.
-        mutating func grow(by amount: Int) -> [Waiter] {
-            free += amount
-            part += amount
-            for share in accounts.keys { lineUp(share) }
-            return serve()
-        }
-
-        private mutating func lineUp(_ share: ShareID) {
-            guard let first = accounts[share]?.claims.first, let account = accounts[share] else {
-                if accounts[share]?.used == 0 { accounts[share] = nil }
-                return
-            }
-            guard account.place == nil, first.element.amount <= part - account.used else { return }
-            accounts[share]?.place = line.append(share)
+        private mutating func forgetIfEmpty(_ peer: Peer) {
+            if accounts[peer]?.isEmpty == true { accounts[peer] = nil }
         }
 
         private mutating func serve() -> [Waiter] {
             var served: [Waiter] = []
-            while let (place, share) = line.first, let (ticket, claim) = accounts[share]?.claims.first, claim.amount <= free {
-                line.remove(place)
-                accounts[share]?.place = nil
-                accounts[share]?.claims.remove(ticket)
-                accounts[share]?.used += claim.amount
+            // What does not fit does not fit later in this pass either: there is only less.
+            var index = 0
+            while index < waiting.count {
+                let peer = waiting[index]
+                guard let (ticket, claim) = accounts[peer]?.claims.first, fits(claim.amount, used: accounts[peer]?.used ?? 0) else {
+                    index += 1
+                    continue
+                }
+                waiting.remove(at: index)
+                accounts[peer]?.claims.remove(ticket)
+                accounts[peer]?.used += claim.amount
                 free -= claim.amount
                 served.append(claim.waiter)
-                lineUp(share)
+                // Its next claim comes after those of the others.
+                if accounts[peer]?.claims.isEmpty == false { waiting.append(peer) }
             }
             return served
         }

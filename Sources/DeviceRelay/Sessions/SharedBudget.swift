@@ -1,52 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayProtocol
 import Synchronization
 
-/// Something of which there is so much for all, and for each share at most a part: the memory that all sessions of an endpoint have, in
-/// bytes, or the handlers of a service that run at once. Who comes first is served first.
+/// Memory of an endpoint for one purpose, which its peers share. All sessions of a peer together hold at most the peer's part, and never more
+/// than they leave free.
+///
+/// So `n` peers that take all they get leave 1/(n + 1) of the whole free, of which the next one gets half. A claim that has to wait holds up
+/// later claims of the same peer alone.
 package final class SharedBudget: Sendable {
     package typealias Ticket = UInt64
-    typealias ShareID = UInt64
     private typealias Waiter = @Sendable () -> Void
 
-    private let ledger: Mutex<Ledger<Waiter>>
+    private let ledger: Mutex<Ledger<EndpointID, Waiter>>
+    /// The most that one peer can hold.
+    let part: Int
 
-    package init(whole: Int, part: Int) { ledger = Mutex(Ledger(whole: whole, part: part)) }
+    /// - Parameters:
+    ///   - whole: The bytes there are.
+    ///   - part: The most that one peer may hold; more than half of the whole counts as half.
+    package init(whole: Int, part: Int) {
+        let ledger = Ledger<EndpointID, Waiter>(whole: whole, part: part)
+        self.part = ledger.part
+        self.ledger = Mutex(ledger)
+    }
 
     /// What is free now.
     package var free: Int { ledger.withLock(\.free) }
 
-    /// Something that takes of it.
-    func makeShare() -> Share { Share(budget: self, id: ledger.withLock { $0.makeShare() }) }
+    /// What a peer has of it.
+    func share(of peer: EndpointID) -> Share { Share(budget: self, peer: peer) }
 
-    /// Makes it larger; each share's part too.
-    func grow(by amount: Int) { serve { $0.grow(by: amount) } }
-
-    private func serve(_ change: (inout Ledger<Waiter>) -> [Waiter]) {
-        for waiter in ledger.withLock({ change(&$0) }) { waiter() }
+    private func release(_ amount: Int, of peer: EndpointID) {
+        for waiter in ledger.withLock({ $0.release(amount, of: peer) }) { waiter() }
     }
 
-    /// One that takes of a budget, and waits for its turn.
+    /// The share of a peer: all its sessions take from the same.
     struct Share: Sendable {
         fileprivate let budget: SharedBudget
-        fileprivate let id: ShareID
+        fileprivate let peer: EndpointID
 
-        /// What it can have at all.
-        var part: Int { budget.ledger.withLock(\.part) }
+        /// The most that it can hold.
+        var part: Int { budget.part }
 
         /// Takes the amount unless it has to wait.
-        func takeAtOnce(_ amount: Int) -> Bool { budget.ledger.withLock { $0.take(amount, for: id) } }
+        func takeAtOnce(_ amount: Int) -> Bool { budget.ledger.withLock { $0.take(amount, for: peer) } }
 
-        /// Takes the amount, which is at most its part.
-        /// - Returns: `nil` if it is taken, else a place in the line; then the closure is called when it is.
+        /// Takes the amount, which is at most the part.
+        /// - Returns: `nil` if it is taken. Otherwise it is taken later, and then the closure is called.
         func take(_ amount: Int, isAvailable: @escaping @Sendable () -> Void) -> Ticket? {
             budget.ledger.withLock { ledger in
-                ledger.take(amount, for: id) ? nil : ledger.wait(isAvailable, for: amount, of: id)
+                ledger.take(amount, for: peer) ? nil : ledger.wait(isAvailable, for: amount, of: peer)
             }
         }
 
-        /// Takes the amount, which is at most its part, when it is its turn.
+        /// Waits for the amount, which is at most the part, and takes it.
         /// - Returns: False if the task is cancelled before.
         func take(_ amount: Int) async -> Bool {
             let taken = OneShot<Bool>()
@@ -56,16 +65,16 @@ package final class SharedBudget: Sendable {
             return false
         }
 
-        /// Leaves the line.
+        /// Takes a claim back.
         /// - Returns: False if the amount was taken before.
         @discardableResult
         func cancel(_ ticket: Ticket) -> Bool {
-            let served: [Waiter]? = budget.ledger.withLock { $0.cancel(ticket, of: id) }
+            let served: [Waiter]? = budget.ledger.withLock { $0.cancel(ticket, of: peer) }
             for waiter in served ?? [] { waiter() }
             return served != nil
         }
 
         /// Gives back what was taken.
-        func release(_ amount: Int) { budget.serve { $0.release(amount, of: id) } }
+        func release(_ amount: Int) { budget.release(amount, of: peer) }
     }
 }

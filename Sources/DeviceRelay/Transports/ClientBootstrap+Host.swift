@@ -15,3 +15,18 @@ extension ClientBootstrap {
         return connect(host: host, port: port)
     }
 }
+
+extension ClientBootstrap {
+    /// A bootstrap of connections to a relay, on one loop.
+    /// - Parameter initialize: Readies each channel before it connects; several may be tried for one host.
+    static func toRelay(
+        on loop: any EventLoop,
+        timeout: TimeAmount = .seconds(15),
+        initialize: @escaping @Sendable (any Channel) throws -> Void
+    ) -> ClientBootstrap {
+        ClientBootstrap(group: loop)
+            .connectTimeout(timeout)
+            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+            .channelInitializer { channel in channel.eventLoop.makeCompletedFuture { try initialize(channel) } }
+    }
+}

@@ -2,10 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 package import NIOCore
-import NIOHTTP1
 import NIOPosix
-import NIOSSL
-import NIOWebSocket
 import RelayProtocol
 import Synchronization
 
@@ -38,55 +35,27 @@ package struct ControlChannelClient: Sendable {
     ) -> ControlDial {
         let loop = loop
         let dial = ControlDial(loop: loop, events: events)
-        let tls: NIOSSLContext?
-        do throws(DialFailure) {
-            tls = try RelayTLS.context(for: address)
-        } catch {
-            dial.fail(error)
-            return dial
-        }
         let timer = loop.scheduleTask(in: .milliseconds(timeout)) { dial.fail(.timedOut) }
         dial.whenEnded { timer.cancel() }
-        let bootstrap = ClientBootstrap(group: loop)
-            .connectTimeout(.milliseconds(min(timeout, 15_000)))
-            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    guard dial.add(channel) else { throw ChannelError.alreadyClosed }
-                    if let tls {
-                        let handler = try RelayTLS.handler(tls, address, trust) { dial.fail(.untrusted($0)) }
-                        try channel.pipeline.syncOperations.addHandler(handler)
-                    }
-                    try addHTTP(to: channel, address, dial)
-                }
-            }
+        let webSocket = WebSocketDial(
+            address: address,
+            path: address.path,
+            subprotocol: Self.subprotocol,
+            maximumFrameBytes: maximumFrameBytes,
+            trust: trust
+        )
+        let bootstrap = ClientBootstrap.toRelay(on: loop, timeout: .milliseconds(min(timeout, 15_000))) { channel in
+            guard dial.add(channel) else { throw ChannelError.alreadyClosed }
+            try webSocket.install(on: channel, opened: { try opened($0, dial) }, failed: { dial.fail($0) })
+        }
         bootstrap.connect(toHost: address.host, port: address.port).whenFailure { dial.fail(DialFailure(connecting: $0)) }
         return dial
     }
 
-    private func addHTTP(to channel: any Channel, _ address: RelayAddress, _ dial: ControlDial) throws {
-        let upgrader = NIOWebSocketClientUpgrader(maxFrameSize: maximumFrameBytes, automaticErrorHandling: false) { channel, head in
-            channel.eventLoop.makeCompletedFuture {
-                guard head.headers[canonicalForm: "Sec-WebSocket-Protocol"].map(String.init) == [Self.subprotocol],
-                    head.headers["Sec-WebSocket-Extensions"].isEmpty
-                else {
-                    return dial.fail(.notARelay(status: 101, retryAfter: nil))
-                }
-                let handler = ControlFrameHandler(maximumMessageBytes: maximumFrameBytes, events: dial.events)
-                dial.open(ControlConnection(channel: channel, handler: NIOLoopBound(handler, eventLoop: channel.eventLoop)))
-                try channel.pipeline.syncOperations.addHandler(handler)
-            }
-        }
-        let request = UpgradeRequestHandler(address, path: address.path, subprotocol: Self.subprotocol) { dial.fail($0) }
-        let bound = NIOLoopBound(request, eventLoop: channel.eventLoop)
-        try channel.pipeline.syncOperations.addHTTPClientHandlers(
-            leftOverBytesStrategy: .forwardBytes,
-            withClientUpgrade: (
-                upgraders: [upgrader],
-                completionHandler: { context in context.pipeline.syncOperations.removeHandler(bound.value, promise: nil) }
-            )
-        )
-        try channel.pipeline.syncOperations.addHandler(request)
+    private func opened(_ channel: any Channel, _ dial: ControlDial) throws {
+        let handler = ControlFrameHandler(maximumMessageBytes: maximumFrameBytes, events: dial.events)
+        dial.open(ControlConnection(channel: channel, handler: NIOLoopBound(handler, eventLoop: channel.eventLoop)))
+        try channel.pipeline.syncOperations.addHandler(handler)
     }
 }
 

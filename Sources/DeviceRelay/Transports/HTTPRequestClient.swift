@@ -97,7 +97,7 @@ package struct HTTPRequestClient: Sendable {
         try pipeline.addHTTPClientHandlers()
         try pipeline.addHandler(AnswerHandler(limit: limit, answer: answer))
         var headers = request.headers
-        headers.replaceOrAdd(name: "Host", value: address.authority)
+        headers.replaceOrAdd(name: "Host", value: address.server.authority)
         headers.replaceOrAdd(name: "Connection", value: "close")
         if request.method != .GET { headers.replaceOrAdd(name: "Content-Length", value: "\(request.body?.count ?? 0)") }
         let head = HTTPRequestHead(version: .http1_1, method: request.method, uri: request.path, headers: headers)

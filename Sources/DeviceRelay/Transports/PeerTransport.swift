@@ -38,21 +38,21 @@ extension AppServiceError {
     init(transport error: PeerTransportError) {
         switch error {
         case .unreachable(.untrusted):
-            self.init(.authenticationError, message: "whoever answers in the relay's place is not the relay", cause: error)
-        case .refused(.timedOut): self.init(.timedOut, message: "the device did not come in time; try again", cause: error)
+            self.init(.authenticationError, message: "the server at the relay's address did not prove to be the relay", cause: error)
+        case .refused(.timedOut): self.init(.timedOut, message: "the device did not connect in time; try again", cause: error)
         case .unreachable(.notARelay), .refused, .closed:
             self.init(.remoteSystemUnavailable, message: "the relay has no tunnel to the device any more; try again", cause: error)
         case .unreachable:
-            self.init(.networkNotAvailable, message: "there is no way to the relay's tunnel; check the connection", cause: error)
+            self.init(.networkNotAvailable, message: "the relay's tunnel cannot be reached; check the connection", cause: error)
         case .noCandidate:
-            self.init(.notSupported, message: "the relay offers no tunnel that this version knows; update the app", cause: error)
+            self.init(.notSupported, message: "the relay offers no tunnel that this version supports; update the app", cause: error)
         case .foreignHost:
             self.init(
                 .authenticationError,
-                message: "the relay names only tunnels at hosts that are not its own; its operator has to add them to its URLs",
+                message: "the relay names only tunnels on hosts that are not its own; its operator has to add these hosts to its URLs",
                 cause: error
             )
-        case .timedOut: self.init(.timedOut, message: "the device did not come in time; try again", cause: error)
+        case .timedOut: self.init(.timedOut, message: "the device did not connect in time; try again", cause: error)
         case .cancelled: self.init(.cancelled)
         }
     }

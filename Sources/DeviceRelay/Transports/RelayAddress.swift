@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+package import RelayProtocol
+
 #if canImport(FoundationEssentials)
 package import FoundationEssentials
 #else
@@ -16,10 +18,7 @@ package struct RelayAddress: Hashable, Sendable {
         case notEncrypted
     }
 
-    package let isEncrypted: Bool
-    /// A name in lower case, or an address without brackets.
-    package let host: String
-    package let port: Int
+    package let server: Origin
     /// What all paths of the relay begin with; empty, or a path without a slash at its end.
     package let basePath: String
 
@@ -31,37 +30,27 @@ package struct RelayAddress: Hashable, Sendable {
         guard let components = URLComponents(url: url, resolvingAgainstBaseURL: true), components.user == nil, components.password == nil,
             components.query == nil, components.fragment == nil
         else { throw .malformed }
+        let scheme: String
         switch components.scheme?.lowercased() {
-        case "https", "wss": isEncrypted = true
-        case "http", "ws": isEncrypted = false
+        case "https", "wss": scheme = "https"
+        case "http", "ws": scheme = "http"
         default: throw .malformed
         }
         // Before it becomes lower case: there are letters elsewhere whose lower case is ASCII.
         guard var host = components.host, !host.isEmpty, host.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { throw .malformed }
-        host = host.lowercased()
         if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
-        self.host = host
-        port = components.port ?? (isEncrypted ? 443 : 80)
-        guard (1...65535).contains(port) else { throw .malformed }
+        guard let port = components.port ?? Origin.defaultPorts[scheme], (1...65535).contains(port) else { throw .malformed }
+        server = Origin(scheme: scheme, host: host, port: port)
         var base = components.percentEncodedPath
         while base.utf8.last == UInt8(ascii: "/") { base = String(decoding: base.utf8.dropLast(), as: UTF8.self) }
         basePath = base
-        guard isEncrypted || allowsPlaintext || Self.isLoopback(host) else { throw .notEncrypted }
+        guard isEncrypted || allowsPlaintext || server.isLoopback else { throw .notEncrypted }
     }
 
-    /// The origin, as the hello names it: the port only if it is not the scheme's own.
-    package var origin: String {
-        "\(isEncrypted ? "https" : "http")://\(authority)"
-    }
+    package var isEncrypted: Bool { server.isEncrypted }
+    package var host: String { server.host }
+    package var port: Int { server.port }
 
-    var authority: String {
-        let name = host.contains(":") ? "[\(host)]" : host
-        return port == (isEncrypted ? 443 : 80) ? name : "\(name):\(port)"
-    }
-
-    private static func isLoopback(_ host: String) -> Bool {
-        if host == "localhost" || host == "::1" { return true }
-        let parts = host.split(separator: ".", omittingEmptySubsequences: false)  // ASCII only
-        return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
-    }
+    /// As the hello names it.
+    package var origin: String { server.description }
 }

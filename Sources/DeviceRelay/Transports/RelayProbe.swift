@@ -38,7 +38,7 @@ package struct RelayProbe: Sendable {
         do throws(RelayAddress.Problem) {
             address = try RelayAddress(relay, allowsPlaintext: allowsPlainHTTP)
         } catch {
-            throw ConnectionProblem(.notARelay, "the relay's URL cannot be used; join it anew")
+            throw ConnectionProblem(.notARelay, "the relay's URL cannot be used; join again")
         }
         trust = RelayTrust(relay: relayID, authorities: authorities)
     }
@@ -86,7 +86,7 @@ package struct RelayProbe: Sendable {
             case .refused: return
             case .unreachable(let failure): throw ConnectionProblem(failure)
             case .timedOut: throw ConnectionProblem(DialFailure.timedOut)
-            case .closed, .noCandidate, .foreignHost: throw ConnectionProblem(.notARelay, "what answers there is no relay's tunnel")
+            case .closed, .noCandidate, .foreignHost: throw ConnectionProblem(.notARelay, "the server there is not a relay's tunnel")
             case .cancelled: throw ConnectionProblem(.suspended, "it was interrupted")
             }
         }

@@ -75,7 +75,8 @@ extension DialFailure {
     init(connecting error: any Error) {
         self =
             switch error {
-            case let error as NIOConnectionError where error.connectionErrors.isEmpty: .unreachable("the name is not known")
+            case let failure as DialFailure: failure
+            case let error as NIOConnectionError where error.connectionErrors.isEmpty: .unreachable("the host name cannot be resolved")
             case is NIOConnectionError, is IOError: .unreachable("nothing answers there")
             case is ChannelError: .unreachable("no answer")
             default: .unreachable("\(type(of: error))")

@@ -2,9 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import NIOCore
-import NIOHTTP1
 import NIOPosix
-import NIOWebSocket
 import RelayProtocol
 
 /// Dials one way into a tunnel.
@@ -43,14 +41,28 @@ struct TunnelDialer: Sendable {
                 )
             }
         case .webSocket(let address, let path):
+            let webSocket = WebSocketDial(
+                address: address,
+                path: path,
+                subprotocol: Self.subprotocol,
+                authorization: "Tunnel " + Base64.url.encode(entrance.token.exposed.bytes),
+                maximumFrameBytes: Self.maximumFrameBytes,
+                trust: trust
+            )
             connect(address.host, address.port, attempt) { channel in
-                if let tls = try RelayTLS.context(for: address) {
-                    let handler = try RelayTLS.handler(tls, address, trust) { attempt.fail(.unreachable(.untrusted($0))) }
-                    try channel.pipeline.syncOperations.addHandler(handler)
-                }
-                try addHTTP(to: channel, address, path, attempt)
+                try webSocket.install(
+                    on: channel,
+                    opened: { try opened($0, attempt) },
+                    failed: { attempt.fail(PeerTransportError(upgrading: $0)) }
+                )
             }
         }
+    }
+
+    /// The relay says yes when both sides are there.
+    private func opened(_ channel: any Channel, _ attempt: TunnelAttempt) throws {
+        try channel.pipeline.syncOperations.addHandler(TunnelWebSocketHandler())
+        attempt.win(channel, install: install)
     }
 
     private func connect(
@@ -59,14 +71,10 @@ struct TunnelDialer: Sendable {
         _ attempt: TunnelAttempt,
         _ initialize: @escaping @Sendable (any Channel) throws -> Void
     ) {
-        ClientBootstrap(group: loop)
-            .connectTimeout(.seconds(15))
-            .channelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    guard attempt.add(channel) else { throw ChannelError.alreadyClosed }
-                    try initialize(channel)
-                }
+        ClientBootstrap
+            .toRelay(on: loop) { channel in
+                guard attempt.add(channel) else { throw ChannelError.alreadyClosed }
+                try initialize(channel)
             }
             .connect(toHost: host, port: port)
             .whenComplete { result in
@@ -75,36 +83,6 @@ struct TunnelDialer: Sendable {
                 case .failure(let error): attempt.fail(.unreachable(DialFailure(connecting: error)))
                 }
             }
-    }
-
-    private func addHTTP(to channel: any Channel, _ address: RelayAddress, _ path: String, _ attempt: TunnelAttempt) throws {
-        let upgrader = NIOWebSocketClientUpgrader(maxFrameSize: Self.maximumFrameBytes, automaticErrorHandling: false) { channel, head in
-            channel.eventLoop.makeCompletedFuture {
-                guard head.headers[canonicalForm: "Sec-WebSocket-Protocol"].map(String.init) == [Self.subprotocol],
-                    head.headers["Sec-WebSocket-Extensions"].isEmpty
-                else {
-                    return attempt.fail(.unreachable(.notARelay(status: 101, retryAfter: nil)))
-                }
-                // The relay says yes when both sides are there.
-                try channel.pipeline.syncOperations.addHandler(TunnelWebSocketHandler())
-                attempt.win(channel, install: install)
-            }
-        }
-        let request = UpgradeRequestHandler(
-            address,
-            path: path,
-            subprotocol: Self.subprotocol,
-            authorization: "Tunnel " + Base64URL.encode(entrance.token.exposed.bytes)
-        ) { attempt.fail(PeerTransportError(upgrading: $0)) }
-        let bound = NIOLoopBound(request, eventLoop: channel.eventLoop)
-        try channel.pipeline.syncOperations.addHTTPClientHandlers(
-            leftOverBytesStrategy: .forwardBytes,
-            withClientUpgrade: (
-                upgraders: [upgrader],
-                completionHandler: { context in context.pipeline.syncOperations.removeHandler(bound.value, promise: nil) }
-            )
-        )
-        try channel.pipeline.syncOperations.addHandler(request)
     }
 }
 

@@ -20,7 +20,7 @@ final class UpgradeRequestHandler: ChannelInboundHandler, RemovableChannelHandle
         failed: @escaping @Sendable (DialFailure) -> Void
     ) {
         var headers = HTTPHeaders()
-        headers.add(name: "Host", value: address.authority)
+        headers.add(name: "Host", value: address.server.authority)
         headers.add(name: "Sec-WebSocket-Protocol", value: subprotocol)
         if let authorization { headers.add(name: "Authorization", value: authorization) }
         head = HTTPRequestHead(version: .http1_1, method: .GET, uri: path, headers: headers)

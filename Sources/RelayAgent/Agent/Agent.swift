@@ -105,7 +105,7 @@ package struct Agent: Sendable {
             try await session.platform.publish(app, for: session.account)
             try output.print(Self.event(.reloaded, configuration, app))
         } catch {
-            if !Task.isCancelled { console.note("not changed: \(AgentError(error).message)") }
+            if !Task.isCancelled { console.note("the settings are not changed: \(AgentError(error).message)") }
         }
     }
 

@@ -128,7 +128,7 @@ extension AgentConfiguration.Opening: Decodable {
         let twice = ask.first { schemes.contains($0) }
         try container.check(.ask, twice == nil, "has '\(twice ?? "")', which 'schemes' has too")
         let most = Limits()[.schemesPerApp]
-        try container.check(.ask, schemes.count + ask.count <= most, "has, with 'schemes', more than \(most)")
+        try container.check(.ask, schemes.count + ask.count <= most, "and 'schemes' together have more than \(most) entries")
         programs = try container.number(.programs, 1...1_000) ?? programs
         launchesPerMinute = try container.number(.launchesPerMinute, 1...6_000) ?? launchesPerMinute
         newLaunchesPerMinute = try container.number(.newLaunchesPerMinute, 0...6_000) ?? newLaunchesPerMinute
@@ -138,7 +138,7 @@ extension AgentConfiguration.Opening: Decodable {
             // Inside a longer text (such as a shell script) the URI could be read as code. It must be a whole argument or the value
             // behind `=`.
             let isBad = program?.arguments.contains { $0.contains("{uri}") && $0 != "{uri}" && !$0.hasSuffix("={uri}") } ?? false
-            try container.check(key, !isBad, "has {uri} within a text; it stands alone, or last behind =")
+            try container.check(key, !isBad, "has {uri} inside an argument; it must be a whole argument, or follow = at the end")
         }
     }
 }
@@ -149,7 +149,7 @@ extension AgentConfiguration.Files: Decodable {
     init(from decoder: any Decoder) throws {
         let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
         folder = LocalPath.expanded(try container.decode(String.self, forKey: .folder))
-        try container.check(.folder, folder.utf8.first == UInt8(ascii: "/"), "is no absolute path")
+        try container.check(.folder, folder.utf8.first == UInt8(ascii: "/"), "is not an absolute path")
         var isFolder = false
         if let type = try? FileManager.default.attributesOfItem(atPath: URL(filePath: folder).resolvingSymlinksInPath().path)[.type] {
             isFolder = type as? FileAttributeType == .typeDirectory
@@ -173,11 +173,11 @@ extension AgentConfiguration.ServiceConfiguration: Decodable {
         self.command = command
         if let text = try container.decodeIfPresent(String.self, forKey: .mode) {
             let mode = Mode(rawValue: text)
-            try container.check(.mode, mode != nil, "is one of \(Mode.allCases.map(\.rawValue).joined(separator: ", "))")
+            try container.check(.mode, mode != nil, "must be one of \(Mode.allCases.map(\.rawValue).joined(separator: ", "))")
             self.mode = mode ?? self.mode
         }
         if let seconds = try container.decodeIfPresent(Double.self, forKey: .timeout) {
-            try container.check(.timeout, (0.1...3_600).contains(seconds), "is a number of seconds from 0.1 to 3600")
+            try container.check(.timeout, (0.1...3_600).contains(seconds), "must be a number of seconds from 0.1 to 3600")
             timeout = .seconds(seconds)
         }
         devices = try container.devices(.devices)
@@ -215,7 +215,7 @@ extension KeyedDecodingContainer {
     fileprivate func program(_ key: Key) throws -> Program? {
         guard var arguments = try decodeIfPresent([String].self, forKey: key) else { return nil }
         try check(key, !(arguments.first ?? "").isEmpty, "begins with a program")
-        try check(key, !arguments.contains { $0.utf8.contains(0) }, "holds a character that no argument can have")
+        try check(key, !arguments.contains { $0.utf8.contains(0) }, "has a NUL character in an argument")
         arguments[0] = LocalPath.expanded(arguments[0])
         return Program(arguments: arguments)
     }
@@ -223,17 +223,17 @@ extension KeyedDecodingContainer {
     fileprivate func schemes(_ key: Key) throws -> [String]? {
         guard let schemes = try decodeIfPresent([String].self, forKey: key)?.map({ $0.lowercased() }) else { return nil }
         let bad = schemes.first { !LaunchURI.isScheme($0) }
-        try check(key, bad == nil, "has '\(bad ?? "")', which is no URI scheme; give it without a colon, such as https")
+        try check(key, bad == nil, "has '\(bad ?? "")', which is not a URI scheme; give it without a colon, such as https")
         let never = schemes.first { AgentConfiguration.Opening.neverOpened.contains($0) }
         try check(key, never == nil, "has '\(never ?? "")', which is never opened")
-        try check(key, Set(schemes).count == schemes.count, "has one twice")
+        try check(key, Set(schemes).count == schemes.count, "has an entry twice")
         try check(key, schemes.count <= Limits()[.schemesPerApp], "has more than \(Limits()[.schemesPerApp])")
         return schemes
     }
 
     fileprivate func number(_ key: Key, _ range: ClosedRange<Int>) throws -> Int? {
         guard let number = try decodeIfPresent(Int.self, forKey: key) else { return nil }
-        try check(key, range.contains(number), "is a number from \(range.lowerBound) to \(range.upperBound)")
+        try check(key, range.contains(number), "must be a number from \(range.lowerBound) to \(range.upperBound)")
         return number
     }
 

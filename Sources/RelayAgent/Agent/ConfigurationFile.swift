@@ -86,7 +86,7 @@ package struct ConfigurationFile: Sendable {
         do {
             node = try Yams.compose(yaml: text)
         } catch {
-            throw Self.place(of: error).map { problem($1, line: $0) } ?? problem("it is no YAML")
+            throw Self.place(of: error).map { problem($1, line: $0) } ?? problem("it is not YAML")
         }
         guard let node else { return AgentConfiguration() }
         do {
@@ -108,7 +108,7 @@ package struct ConfigurationFile: Sendable {
             YamlError.composer(_, let problem, let mark, _):
             (mark.line, problem)
         case YamlError.duplicatedKeysInMapping(let keys, let context):
-            (context.mark.line, "'\(keys.sorted().joined(separator: ", "))' is there twice")
+            (context.mark.line, "'\(keys.sorted().joined(separator: ", "))' occurs twice")
         default: nil
         }
     }
@@ -118,7 +118,7 @@ package struct ConfigurationFile: Sendable {
         case .dataCorrupted(let context): (context.codingPath, context.debugDescription)
         case .keyNotFound(let key, let context): (context.codingPath, "needs '\(key.stringValue)'")
         case .typeMismatch(_, let context), .valueNotFound(_, let context): (context.codingPath, "is of another kind than it has to be")
-        @unknown default: ([], "cannot be understood")
+        @unknown default: ([], "cannot be decoded")
         }
     }
 

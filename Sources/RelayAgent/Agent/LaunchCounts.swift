@@ -76,12 +76,12 @@ enum LaunchRefusal: Hashable, Sendable, CustomStringConvertible {
         case .neverOpened(let scheme): "\(scheme): links are never opened there"
         case .tooManyLaunches(let perMinute, let isNew):
             isNew
-                ? "too many launches: \(perMinute) launches a minute are taken from new devices"
-                : "too many launches: \(perMinute) launches a minute are taken from one device"
+                ? "too many launches: \(perMinute) launches a minute are accepted from new devices"
+                : "too many launches: \(perMinute) launches a minute are accepted from one device"
         case .tooManyPrograms(let most, let isNew):
             isNew
-                ? "\(most) programs that new devices opened still run there; it takes no more of them (open.programs)"
-                : "\(most) programs that launches opened still run there; it takes no more of them (open.programs)"
+                ? "\(most) programs that new devices opened still run there; it starts no more (open.programs)"
+                : "\(most) programs that launches opened still run there; it starts no more (open.programs)"
         case .localPage(let endpoint):
             "pages of the local network are not opened for a device that nobody has approved; run there: relay approve \(endpoint)"
         case .noOneToAsk(let scheme): "\(scheme): links are opened only after a question, and nobody can be asked there"

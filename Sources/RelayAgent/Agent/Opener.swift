@@ -48,7 +48,7 @@ struct Opener: Sendable {
     func open(_ uri: LaunchURI, ended: @escaping @Sendable () -> Void) async -> LaunchAnswer {
         if command == nil, !Self.hasDisplay {
             ended()
-            return .failed(why: "nobody is logged in with a display there that the agent knows of")
+            return .failed(why: "the agent there has no display on which it could open it")
         }
         let program = Self.program(command ?? Self.system, with: uri)
         let file: ErrorFile

@@ -34,10 +34,10 @@ package struct Approve: Sendable {
             }
             for endpoint in open {
                 guard await session.platform.confirm(endpoint.id, for: session.account) else {
-                    throw AgentError("notFound", "endpoint \(endpoint.id) is in the account no more, or was revoked", .notFound)
+                    throw AgentError("notFound", "endpoint \(endpoint.id) is no longer in the account, or was revoked", .notFound)
                 }
             }
-            if open.isEmpty, !context.console.isJSON { context.console.note("it is known already") }
+            if open.isEmpty, !context.console.isJSON { context.console.note("it is already known") }
             return Result(approved: open.map(EndpointResult.init))
         }
     }

@@ -51,9 +51,9 @@ package struct Cancel: Sendable {
             case .cancelled: return true
             // The time limit of the wait has passed.
             case .pending: return nil
-            default: throw AgentError("ended", "it has ended before: \(error.message)", .failed, command: command.id)
+            default: throw AgentError("ended", "it has already ended: \(error.message)", .failed, command: command.id)
             }
         }
-        throw AgentError("ended", "it has ended before: the other device took it", .failed, command: command.id)
+        throw AgentError("ended", "it has already ended: the other device accepted it", .failed, command: command.id)
     }
 }

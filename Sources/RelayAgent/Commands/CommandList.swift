@@ -58,7 +58,7 @@ package struct CommandList: Sendable {
                 try await session.waitForDirectory()
             } catch {
                 isCurrent = false
-                context.console.note("this is what was known last: \(AgentError(error).message)")
+                context.console.note("the relay cannot be asked, this is the last known state: \(AgentError(error).message)")
             }
             let endpoints = session.platform.endpoints(for: session.account)
             var entries: [Entry] = []

@@ -54,7 +54,7 @@ package struct Devices: Sendable {
             let systems = await session.devices(showsAll: showsAll)
             if systems.isEmpty, !context.console.isJSON {
                 context.console.note(
-                    "no other device has an app that can be reached; start `relay host` on one, or see `relay devices --all`"
+                    "no other device publishes an app; run `relay agent` or `relay host` on one, or see `relay devices --all`"
                 )
             }
             return Result(

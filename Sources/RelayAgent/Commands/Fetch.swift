@@ -172,12 +172,12 @@ package struct Fetch: Sendable {
     /// The destination of a folder: the named folder itself, or if it exists, a folder of the remote name inside it.
     private func destination() throws -> (folder: OpenFile, shown: String) {
         if path.isEmpty {
-            guard let output else { throw AgentError("usage", "say with -o where all of the folder goes", .usage) }
+            guard let output else { throw AgentError("usage", "give the destination of the folder with -o", .usage) }
             return (try Place.makeFolder(at: output), output)
         }
         if let output {
             guard let facts = FileFacts(path: output, followsLinks: true) else { return (try Place.makeFolder(at: output), output) }
-            guard facts.isFolder else { throw AgentError("notAFolder", "'\(output)' is no folder", .usage) }
+            guard facts.isFolder else { throw AgentError("notAFolder", "'\(output)' is not a folder", .usage) }
         }
         let place = try Place(output: output, name: try name)
         return (try Download.makeFolder(place), place.shown)

@@ -115,7 +115,7 @@ package struct Join: Sendable {
             guard error == .notEncrypted else { throw JoinLinkError.address }
             throw AgentError(
                 "plainHTTP",
-                "this join link leads to plain HTTP on another machine, which everybody on the way can read; with --insecure it is taken all the same",
+                "this join link leads to plain HTTP on another machine, which others on the network can read; --insecure accepts it anyway",
                 .usage
             )
         }

@@ -106,7 +106,7 @@ package struct Launch: Sendable {
         guard let status else {
             throw AgentError(
                 "pending",
-                "the relay has not confirmed it; it is stored here, and goes on with the next `relay` command that connects",
+                "the relay has not confirmed the launch; it is stored here, and the next `relay` command that connects sends it again",
                 .pending,
                 command: command.id
             )
@@ -140,7 +140,7 @@ package struct Launch: Sendable {
         } catch {
             throw AgentError("invalidURI", "\(what): \(error)", .usage)
         }
-        guard let url = URL(string: text) else { throw AgentError("invalidURI", "\(what) is none", .usage) }
+        guard let url = URL(string: text) else { throw AgentError("invalidURI", "\(what) is not valid", .usage) }
         return url
     }
 }

@@ -23,7 +23,7 @@ package struct Revoke: Sendable {
             let all = session.platform.endpoints(for: session.account)
             let endpoints = try EndpointSearch.endpoints(target, in: all, isShown: console.canAsk)
             guard !endpoints.contains(where: \.isLocal) else {
-                throw AgentError("isLocal", "that is this device itself; run `relay leave`", .usage)
+                throw AgentError("isLocal", "this is the local device; run `relay leave`", .usage)
             }
             if console.canAsk {
                 let lines = ["To be revoked, for ever:"] + endpoints.flatMap { EndpointResult($0).facts }

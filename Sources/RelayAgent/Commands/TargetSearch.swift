@@ -91,7 +91,7 @@ extension Session {
             throw AgentError("appUnavailable", "the device has no app \(found.appID ?? ""); \(has(found.system))", .notFound)
         }
         if found.system.isNew, await isNameOfAKnownDevice(text, besides: found.system) {
-            let what = "'\(text)' is the name of a known device that offers nothing now, and of a new one"
+            let what = "'\(text)' is the name of a known device that publishes no app now, and of a new device"
             throw AgentError.ambiguous(what, [found.system.candidate])
         }
         guard search.fits.count == 1 else {
@@ -104,7 +104,7 @@ extension Session {
         guard found.apps.count == 1 else {
             throw AgentError(
                 "ambiguous",
-                "the device has that app in several installations: \(found.apps.map { "\($0.endpoint)" }.joined(separator: ", "))",
+                "several endpoints of the device have this app: \(found.apps.map { "\($0.endpoint)" }.joined(separator: ", "))",
                 .usage
             )
         }

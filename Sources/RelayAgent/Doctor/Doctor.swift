@@ -93,7 +93,7 @@ package struct Doctor: Sendable {
         }
         var checks = [Check(.account, .ok, "this device is '\(membership.name)' at \(membership.relay)")]
         do throws(ConnectionProblem) {
-            guard let url = URL(string: membership.relay) else { throw ConnectionProblem(.notARelay, "the relay's URL is none") }
+            guard let url = URL(string: membership.relay) else { throw ConnectionProblem(.notARelay, "the relay's URL is not valid") }
             let probe = try RelayProbe(
                 url,
                 relayID: membership.relayID,

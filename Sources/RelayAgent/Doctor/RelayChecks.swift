@@ -27,10 +27,10 @@ struct RelayChecks: Sendable {
             let problem =
                 answer.status == 503
                 ? ConnectionProblem(.relayRestarting, Self.detail(of: answer.body) ?? "the relay is starting or stopping")
-                : ConnectionProblem(.notARelay, "what answers there is no relay (HTTP \(answer.status))")
+                : ConnectionProblem(.notARelay, "the server there is not a relay (HTTP \(answer.status))")
             return [Doctor.Check(.relay, failed: problem, advice: Self.advice(problem, membership))]
         }
-        let trust = membership.relay.hasPrefix("https:") ? ", and its certificate is right" : ""
+        let trust = membership.relay.hasPrefix("https:") ? ", and its certificate is valid" : ""
         return [
             Doctor.Check(.relay, .ok, "it answers\(trust)"), await identity(), Self.clock(own: own, relay: answer.date), await tunnel(),
         ]
@@ -45,10 +45,10 @@ struct RelayChecks: Sendable {
 
     static func advice(_ problem: ConnectionProblem, _ membership: Membership) -> String? {
         switch problem.code {
-        case .relayUnreachable: "see that relayd runs, that this machine has a network, and that nothing between blocks \(membership.relay)"
+        case .relayUnreachable: "check that relayd runs, that this machine has a network, and that no firewall blocks \(membership.relay)"
         case .relayNotTrusted:
-            "if the relay was set up anew, run `relay leave` and join again; if not, somebody answers in its place: do not go on in this network"
-        case .notARelay: "see what listens at \(membership.relay), and that a proxy before the relay passes everything on to it"
+            "if the relay was set up again, run `relay leave` and join again; if not, another server answers in its place: do not use this network"
+        case .notARelay: "check what listens at \(membership.relay), and that a proxy in front of the relay forwards all requests to it"
         default: nil
         }
     }
@@ -64,7 +64,7 @@ struct RelayChecks: Sendable {
             let advice =
                 error.code == .relayNotTrusted
                 ? Self.advice(error, membership)
-                : "a proxy before the relay has to let WebSockets through (Upgrade: websocket) at /v1/connect"
+                : "a proxy in front of the relay has to forward WebSockets (Upgrade: websocket) at /v1/connect"
             return Doctor.Check(.identity, failed: error, advice: advice)
         }
     }
@@ -74,7 +74,7 @@ struct RelayChecks: Sendable {
         guard let relay else { return Doctor.Check(.clock, .skipped, "the relay does not tell its time") }
         let difference = own.timeIntervalSince1970 - Double(relay) / 1_000
         let seconds = Int(min(abs(difference), 1e15))
-        guard seconds > 10 else { return Doctor.Check(.clock, .ok, "it shows the relay's time") }
+        guard seconds > 10 else { return Doctor.Check(.clock, .ok, "it agrees with the relay's clock") }
         let size =
             switch seconds {
             case ..<120: "\(seconds) s"
@@ -83,7 +83,7 @@ struct RelayChecks: Sendable {
             default: "\(seconds / 86_400) d"
             }
         let text = "it is \(size) \(difference > 0 ? "ahead of" : "behind") the relay's"
-        let advice = "set the clock of whichever of the two is wrong, best by NTP (`timedatectl set-ntp true`)"
+        let advice = "correct the clock that is wrong, preferably with NTP (`timedatectl set-ntp true`)"
         // With a clock that is off by a day, waiting commands expire and certificates are not valid.
         guard seconds >= 86_400 else { return Doctor.Check(.clock, .warning, text, advice: advice) }
         var check = Doctor.Check(.clock, .failed, text, advice: advice)
@@ -115,13 +115,13 @@ struct RelayChecks: Sendable {
         do throws(ConnectionProblem) {
             try await probe.knock(.webSocket)
             guard !ports.isEmpty else {
-                return Doctor.Check(.tunnel, .ok, "connections to devices go through the relay's own port; it tells of no other")
+                return Doctor.Check(.tunnel, .ok, "connections to devices go through the relay's HTTP port; it offers no other")
             }
             return Doctor.Check(
                 .tunnel,
                 .warning,
                 "TCP port \(names) of the relay is blocked; connections to devices go through its own port instead, and more slowly",
-                advice: "let TCP port \(names) through the firewall before the relay, or say with its --tunnel-listen where it may be"
+                advice: "open TCP port \(names) in the relay's firewall, or choose another with `relayd serve --tunnel-listen`"
             )
         } catch {
             let what = ports.isEmpty ? "" : "TCP port \(names) of the relay is blocked, and "
@@ -129,7 +129,7 @@ struct RelayChecks: Sendable {
                 .tunnel,
                 failed: ConnectionProblem(error.code, "\(what)its own port takes no tunnels: \(error.message)"),
                 advice:
-                    "a proxy before the relay has to let WebSockets through (Upgrade: websocket) at /v1/tunnels/, or a firewall the TCP port"
+                    "a proxy in front of the relay has to forward WebSockets (Upgrade: websocket) at /v1/tunnels/, or its firewall has to open the TCP port"
             )
         }
     }

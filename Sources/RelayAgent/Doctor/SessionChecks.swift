@@ -19,7 +19,9 @@ struct SessionChecks: Sendable {
         }
         let endpoints = session.platform.endpoints(for: session.account)
         let devices = Set(endpoints.filter { !$0.isLocal }.map(\.systemID)).count
-        var checks = [Doctor.Check(.login, .ok, "the relay lets this device in; it has \(devices) other device\(devices == 1 ? "" : "s")")]
+        var checks = [
+            Doctor.Check(.login, .ok, "the relay accepts this device; the account has \(devices) other device\(devices == 1 ? "" : "s")")
+        ]
         let own = endpoints.first { $0.isLocal }
         checks.append(presence(own))
         checks.append(await mailbox(own))
@@ -39,7 +41,7 @@ struct SessionChecks: Sendable {
             return Doctor.Check(
                 .presence,
                 .warning,
-                "this device offers nothing: others do not see it",
+                "this device publishes no app, so others do not see it",
                 advice: "run `relay agent`, or have it run always: relay agent install"
             )
         }
@@ -49,7 +51,7 @@ struct SessionChecks: Sendable {
                 .presence,
                 .warning,
                 "others see this device as \(own.presence.state.rawValue) (\(DisplayText.sanitized(own.presence.reason.rawValue))), with \(apps)",
-                advice: "start what hosts it, such as `relay agent`; what waits for it is kept meanwhile"
+                advice: "start the process that hosts, such as `relay agent`; commands for this device wait until then"
             )
         }
         return Doctor.Check(.presence, .ok, "others see this device as available, with \(apps)")
@@ -62,7 +64,7 @@ struct SessionChecks: Sendable {
             let place = await session.devices(showsAll: true).flatMap(\.apps).first(where: {
                 $0.endpoint == own.id && $0.appID == app.appID
             })
-        else { return Doctor.Check(.mailbox, .skipped, "nothing runs here that could answer; run `relay agent`") }
+        else { return Doctor.Check(.mailbox, .skipped, "no process here can answer; run `relay agent`") }
         do {
             let start = ContinuousClock.now
             _ = try await session.platform.sendStatelessMessage(
@@ -89,7 +91,7 @@ struct SessionChecks: Sendable {
                 return Doctor.Check(
                     .device,
                     .skipped,
-                    "'\(name)' is \(system.presence.state.rawValue), and has nothing that could answer",
+                    "'\(name)' is \(system.presence.state.rawValue), and has no app that could answer",
                     advice: "run `relay agent` there"
                 )
             }
@@ -112,7 +114,7 @@ struct SessionChecks: Sendable {
                 return (opened, ContinuousClock.now)
             }
             let times = "in \(Self.milliseconds(opened - start)) ms, and an answer took \(Self.milliseconds(answered - opened)) ms"
-            return Doctor.Check(.device, .ok, "'\(name)' took a connection \(times)")
+            return Doctor.Check(.device, .ok, "'\(name)' accepted a connection \(times)")
         } catch {
             return Doctor.Check(.device, failed: error, advice: Self.advice(forDevice: AgentError(error)))
         }
@@ -120,7 +122,7 @@ struct SessionChecks: Sendable {
 
     private static func advice(forDevice failure: AgentError) -> String? {
         switch failure.status {
-        case .unreachable: "run `relay doctor` there too: it has to be on, connected, and have something that runs"
+        case .unreachable: "run `relay doctor` there too: the device has to be on and connected, and its agent has to run"
         case .declined: "run `relay approve` there for this device, and compare the ids"
         default: nil
         }

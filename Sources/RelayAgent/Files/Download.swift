@@ -74,18 +74,18 @@ struct Download {
     }
 
     private static func exists(_ place: Place) -> AgentError {
-        AgentError("fileExists", "'\(place.shown)' is there already; replace it with --force, or choose another with -o", .failed)
+        AgentError("fileExists", "'\(place.shown)' exists already; replace it with --force, or choose another name with -o", .failed)
     }
 
     private static func isNoFile(_ place: Place) -> AgentError {
-        AgentError("fileExists", "'\(place.shown)' is there already, and is no file; choose another with -o", .failed)
+        AgentError("fileExists", "'\(place.shown)' exists already and is not a file; choose another name with -o", .failed)
     }
 
     private static func explained(_ failure: PartFile.Failure, _ place: Place) -> AgentError {
         switch failure {
         case .busy: AgentError("fileBusy", "another process is fetching '\(place.shown)'", .failed)
         case .occupied(let name):
-            AgentError("fileExists", "'\(name)' beside '\(place.shown)' is not of a transfer; move it away", .failed)
+            AgentError("fileExists", "'\(name)' beside '\(place.shown)' does not belong to a transfer; move it away", .failed)
         case .exists: exists(place)
         case .system(let error): AgentError(error, place.shown)
         }
@@ -103,7 +103,7 @@ struct Download {
 
     /// Page by page: what is listed is dealt with before more is asked for.
     private func folder(_ path: String, to folder: OpenFile, _ shown: String, depth: Int, _ entries: inout Int) async throws {
-        guard depth < Self.mostDepth else { throw AgentError("tooDeep", "'\(path)' is too deep", .failed) }
+        guard depth < Self.mostDepth else { throw AgentError("tooDeep", "'\(path)' is nested too deep", .failed) }
         var listing = Listing(path, .pages)
         while let page = try await remote.next(&listing) {
             entries += page.count
@@ -127,7 +127,7 @@ struct Download {
             return try place.folder.makeFolder(place.name)
         } catch {
             guard [ELOOP, ENOTDIR].contains(error.number) else { throw AgentError(error, place.shown) }
-            throw AgentError("fileExists", "'\(place.shown)' is there already, and is no folder", .failed)
+            throw AgentError("fileExists", "'\(place.shown)' exists already and is not a folder", .failed)
         }
     }
 }

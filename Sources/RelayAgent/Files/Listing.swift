@@ -63,7 +63,7 @@ struct Listing {
             guard let name = EntryName(entry.name) else {
                 throw AgentError(
                     "nameNotAllowed",
-                    "the other device has a name in \(Self.shown(path)) that cannot be one here: '\(entry.name)'",
+                    "the other device lists a name in \(Self.shown(path)) that is not allowed here: '\(entry.name)'",
                     .failed
                 )
             }
@@ -87,7 +87,7 @@ struct Listing {
     }
 
     static func invalid(_ path: String, _ why: String) -> AgentError {
-        AgentError("listingInvalid", "what the other device says of \(shown(path)) is not valid: \(why)", .failed)
+        AgentError("listingInvalid", "the other device's answer about \(shown(path)) is not valid: \(why)", .failed)
     }
 
     private static func shown(_ path: String) -> String { path.isEmpty ? "the folder" : "'\(path)'" }

@@ -34,7 +34,7 @@ struct Place: Sendable {
         }
         guard let facts = FileFacts(path: output, followsLinks: true) else {
             guard FileFacts(path: output, followsLinks: false) == nil else {
-                throw AgentError("notAFile", "'\(output)' is a link that leads nowhere", .usage)
+                throw AgentError("notAFile", "'\(output)' is a broken link", .usage)
             }
             try self.init(path: output, shown: output)
             return
@@ -43,7 +43,7 @@ struct Place: Sendable {
             self.init(try name(), in: try Self.folder(at: output), output)
         } else {
             guard facts.isFile else {
-                throw AgentError("notAFile", "'\(output)' is no file; use `-o -`, and let the shell write there", .usage)
+                throw AgentError("notAFile", "'\(output)' is not a file; use `-o -`, and let the shell write to it", .usage)
             }
             guard let path = realpath(output, nil) else { throw AgentError(SystemError(), output) }
             defer { free(path) }
@@ -75,7 +75,7 @@ struct Place: Sendable {
         do {
             try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         } catch {
-            throw AgentError("fileNotWritable", "the folder '\(path)' cannot be made", .failed)
+            throw AgentError("fileNotWritable", "the folder '\(path)' cannot be created", .failed)
         }
         return try folder(at: path)
     }
@@ -102,9 +102,9 @@ extension AgentError {
         let why =
             switch error.number {
             case ENOSPC, EDQUOT: ": the disk is full"
-            case EACCES, EPERM, EROFS: ": it is not allowed"
+            case EACCES, EPERM, EROFS: ": permission denied"
             case ENOENT: ": the folder is not there"
-            case ENOTDIR: ": it is not in a folder"
+            case ENOTDIR: ": a part of the path is not a folder"
             default: ""
             }
         self.init("fileNotWritable", "'\(path)' cannot be written\(why)", .failed)

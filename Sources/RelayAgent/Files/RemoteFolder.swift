@@ -39,11 +39,11 @@ struct RemoteFolder: Sendable {
     private static func error(_ problem: FileCalls.Problem?, _ path: String) -> AgentError {
         let name = path.isEmpty ? "the folder" : "'\(path)'"
         return switch problem {
-        case .notFound: AgentError("fileNotFound", "there is no file or folder \(name) there", .notFound)
-        case .notAllowed: AgentError("fileNotAllowed", "\(name) leads out of the folder that is shared there", .declined)
+        case .notFound: AgentError("fileNotFound", "the other device shares no file or folder \(name)", .notFound)
+        case .notAllowed: AgentError("fileNotAllowed", "\(name) leads out of the shared folder", .declined)
         case .notAFile: AgentError("notAFile", "\(name) is a folder; fetch it with -r", .usage)
-        case .notAFolder: AgentError("notAFolder", "\(name) is no folder", .usage)
-        case .changed: AgentError("fileChanged", "\(name) was changed meanwhile; fetch it again", .failed)
+        case .notAFolder: AgentError("notAFolder", "\(name) is not a folder", .usage)
+        case .changed: AgentError("fileChanged", "\(name) changed during the transfer; fetch it again", .failed)
         case .failed, nil: AgentError("fileNotReadable", "the other device cannot read \(name)", .failed)
         }
     }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
+import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -67,7 +68,7 @@ package struct Home: Sendable {
     func store(_ membership: Membership) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        try PrivateFile.makeDirectories(path)
+        try PrivateDirectory.makeAll(path)
         try PrivateFile.replace(file, with: Array(try encoder.encode(membership)) + [UInt8(ascii: "\n")])
     }
 

@@ -33,7 +33,7 @@ struct Membership: Codable, Hashable {
         guard let url = URL(string: relay) else {
             throw AgentError(
                 "storageFailed",
-                "the relay's URL in \(home.path)/relay.json is none; mend it, or delete the directory and join again",
+                "the relay's URL in \(home.path)/relay.json is not valid; correct it, or delete the directory and join again",
                 .failed
             )
         }

@@ -33,7 +33,7 @@ package struct Attestation: Encodable, Sendable {
 
     /// Such as `signed by Desk (endpoint t3vfq2bh) at 2026-11-24 16:40:03 UTC`.
     var description: String {
-        guard let endpoint else { return "said by the relay, without a signature of the device" }
+        guard let endpoint else { return "stated by the relay, without a signature of the device" }
         let when = time.map { " at \(Self.text($0))" } ?? ""
         return "signed by \(deviceName.map { "\($0) (endpoint \(endpoint.prefix(8)))" } ?? "endpoint \(endpoint.prefix(8))")\(when)"
     }

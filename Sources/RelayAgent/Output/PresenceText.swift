@@ -16,7 +16,7 @@ enum PresenceText {
         let reason =
             switch presence.reason {
             case .connected: "connected"
-            case .waking: "it was sent a wake"
+            case .waking: "a wake was sent to it"
             case .suspended: "asleep"
             case .signedOut: "signed out"
             case .shutdown: "shut down"

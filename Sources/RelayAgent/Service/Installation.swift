@@ -83,9 +83,9 @@ package struct Installation: Sendable {
         let done = await Self.run(commands)
         var advice =
             done
-            ? [] : ["the service manager did not take it; run: " + commands.map { $0.joined(separator: " ") }.joined(separator: " && ")]
+            ? [] : ["the service manager did not accept it; run: " + commands.map { $0.joined(separator: " ") }.joined(separator: " && ")]
         if case .systemd = manager, !isGraphical {
-            advice.append("it runs while you are logged in; for always, run: loginctl enable-linger")
+            advice.append("it runs while you are logged in; to run it always: loginctl enable-linger")
         }
         return Result(action: action, file: file, done: done, advice: advice)
     }

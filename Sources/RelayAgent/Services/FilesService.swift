@@ -14,7 +14,7 @@ struct FilesService: Sendable {
     var service: Service {
         Service(FileCalls.serviceName) { connection, caller in
             if let devices, !devices.contains(caller.systemID) {
-                throw AppServiceError(.notAuthorized, message: "the folder is for other devices")
+                throw AppServiceError(.notAuthorized, message: "the folder is not shared with this device")
             }
             try await connection.respond { request in try await answer(request.message) }
         }
@@ -44,7 +44,7 @@ struct FilesService: Sendable {
             else {
                 throw AppServiceError(
                     .invalidMessage,
-                    message: "'offset' is not negative, and 'length' at most \(FileCalls.maximumReadBytes)"
+                    message: "'offset' must not be negative, and 'length' must be at most \(FileCalls.maximumReadBytes)"
                 )
             }
             return try await answer {
@@ -52,7 +52,7 @@ struct FilesService: Sendable {
             } failure: {
                 FileCalls.Read.Response(problem: $0)
             }
-        default: throw AppServiceError(.invalidMessage, message: "'Type' is one of stat, list, read")
+        default: throw AppServiceError(.invalidMessage, message: "'Type' must be stat, list or read")
         }
     }
 
@@ -60,7 +60,7 @@ struct FilesService: Sendable {
         do {
             return try ValueSetDecoder().decode(call, from: message)
         } catch {
-            throw AppServiceError(.invalidMessage, message: "the message is no '\(Call.type)'")
+            throw AppServiceError(.invalidMessage, message: "the message is not a valid '\(Call.type)'")
         }
     }
 

@@ -20,7 +20,7 @@ struct ProgramService: Sendable {
     var service: Service {
         Service(name) { connection, caller in
             if let devices = configuration.devices, !devices.contains(caller.systemID) {
-                throw AppServiceError(.notAuthorized, message: "the service is for other devices")
+                throw AppServiceError(.notAuthorized, message: "the service is not open to this device")
             }
             switch configuration.mode {
             case .once: try await connection.respond { try await answer($0, caller) }
@@ -176,7 +176,7 @@ struct ProgramService: Sendable {
         do throws(ValueSetError) {
             return try ValueSet(json: json)
         } catch {
-            throw AppServiceError(.failure, message: "the service's program did not answer with a message as JSON: \(error)")
+            throw AppServiceError(.failure, message: "the service's program did not answer with a JSON object: \(error)")
         }
     }
 

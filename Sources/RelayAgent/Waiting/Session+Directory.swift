@@ -19,7 +19,7 @@ extension Session {
         guard isThere == nil else { return }
         let state = await connectionState()
         if let problem = state?.problem { throw AgentError(problem) }
-        throw AgentError("relayUnreachable", "the relay did not tell in time which devices there are", .unreachable)
+        throw AgentError("relayUnreachable", "the relay did not send the list of devices in time", .unreachable)
     }
 
     private func enumeration() async throws -> Bool? {
@@ -69,7 +69,8 @@ extension Session {
         let isThere = platform.endpoints(for: account).contains { $0.record.name.lowercased() == name }
         let why =
             isThere
-            ? "'\(text)' has no app to be reached: run `relay host` there" : "there is no device '\(text)': see `relay devices --all`"
+            ? "'\(text)' publishes no app: run `relay agent` or `relay host` there"
+            : "there is no device '\(text)': see `relay devices --all`"
         return AgentError("remoteSystemUnavailable", why, .notFound)
     }
 }

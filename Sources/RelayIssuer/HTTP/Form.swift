@@ -20,7 +20,8 @@ struct Form {
         }
         for pair in pairs {
             let halves = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
-            guard let name = halves.first.flatMap(Form.decoded), let value = halves.count == 2 ? Form.decoded(halves[1]) : "" else {
+            guard let name = halves.first.flatMap(FormCoding.decode), let value = halves.count == 2 ? FormCoding.decode(halves[1]) : ""
+            else {
                 throw OAuthError(.invalidRequest, "the form is not application/x-www-form-urlencoded in UTF-8")
             }
             guard fields.updateValue(value, forKey: name) == nil else {
@@ -37,22 +38,5 @@ struct Form {
     func required(_ name: String) throws(OAuthError) -> String {
         guard let value = self[name] else { throw OAuthError(.invalidRequest, "the form lacks \(name)") }
         return value
-    }
-
-    private static func decoded(_ bytes: ArraySlice<UInt8>) -> String? {
-        var decoded: [UInt8] = []
-        var rest = bytes.makeIterator()
-        while let byte = rest.next() {
-            switch byte {
-            case UInt8(ascii: "+"): decoded.append(UInt8(ascii: " "))
-            case UInt8(ascii: "%"):
-                guard let high = rest.next().flatMap(Hexadecimal.value), let low = rest.next().flatMap(Hexadecimal.value) else {
-                    return nil
-                }
-                decoded.append(high << 4 | low)
-            default: decoded.append(byte)
-            }
-        }
-        return String(validating: decoded, as: UTF8.self)
     }
 }

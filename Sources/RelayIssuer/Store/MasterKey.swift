@@ -3,6 +3,7 @@
 
 import Crypto
 import RelayProtocol
+import RelayStorage
 
 /// The secret beside the database: without it the database gives away neither the signing keys nor any refresh token.
 struct MasterKey: Sendable {
@@ -39,18 +40,19 @@ extension MasterKey {
     /// The key in the file. Makes both if there is no file, unless there is something that was sealed with the lost one.
     init(path: String, mayCreate: Bool) throws(IssuerError) {
         let bytes: [UInt8]?
-        do throws(PrivateFile.Failure) {
-            var found = try PrivateFile.contents(of: path, upTo: MasterKey.byteCount + 1)
+        do throws(StorageError) {
+            var found = try PrivateFile.contents(of: path, upTo: MasterKey.byteCount)
             if found == nil, mayCreate {
                 // Whatever stands in the file then is the key, whether it is ours or another process was faster.
                 _ = try PrivateFile.create(path, with: randomBytes(MasterKey.byteCount))
-                found = try PrivateFile.contents(of: path, upTo: MasterKey.byteCount + 1)
+                found = try PrivateFile.contents(of: path, upTo: MasterKey.byteCount)
             }
             bytes = found
         } catch {
-            switch error {
-            case .system(let code): throw .masterKeyUnreadable(path: path, code: code)
-            case .exposed: throw .masterKeyExposed(path: path)
+            switch error.problem {
+            case .openToOthers: throw .masterKeyExposed(path: path)
+            case .damaged: throw .masterKeyDamaged(path: path)
+            default: throw .masterKeyUnusable(error)
             }
         }
         guard let bytes else { throw .masterKeyMissing(path: path) }

@@ -3,6 +3,7 @@
 
 import GRDB
 import RelayProtocol
+import RelayStorage
 
 /// The issuer's rows in one SQLite file of its own.
 struct SQLiteIssuerStore: IssuerStore {
@@ -10,37 +11,12 @@ struct SQLiteIssuerStore: IssuerStore {
 
     /// Opens the database, or makes it.
     init(path: String, master: MasterKey) throws(IssuerError) {
-        // Made by us first, so that nobody else can read it; SQLite gives its other files the same mode.
-        do { try PrivateFile.touch(path) } catch { throw .database(code: ResultCode.SQLITE_CANTOPEN.rawValue) }
         self.database = try SQLiteIssuerStore.translated {
-            var configuration = Configuration()
-            configuration.label = "issuer"
-            configuration.journalMode = .wal
             // The command line writes beside the running service.
-            configuration.busyMode = .timeout(5)
-            try SQLiteIssuerStore.check(path, configuration)
-            let database = try DatabaseQueue(path: path, configuration: configuration)
-            try database.writeWithoutTransaction { db in
-                // GRDB sets NORMAL where it sets WAL; a refresh token that was given out must survive a loss of power.
-                try db.execute(sql: "PRAGMA synchronous = FULL")
-                let level = try Int.fetchOne(db, sql: "PRAGMA synchronous")
-                let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode")
-                guard level == 2, mode == "wal" else { throw IssuerError.notDurable }
-            }
-            try SQLiteIssuerStore.migrator.migrate(database)
+            let database = try DatabaseFile.open(path, migrator: SQLiteIssuerStore.migrator, label: "issuer")
             try database.write { try SQLiteIssuerTransaction(db: $0).checkSeal(by: master) }
             return database
         }
-    }
-
-    /// Reads all of it before anything is written, which opening for writing does: what is damaged may yet be rescued.
-    private static func check(_ path: String, _ configuration: Configuration) throws {
-        var configuration = configuration
-        configuration.readonly = true
-        let database = try DatabaseQueue(path: path, configuration: configuration)
-        let found = try database.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
-        try database.close()
-        guard found == "ok" else { throw IssuerError.database(code: ResultCode.SQLITE_CORRUPT.rawValue) }
     }
 
     func write<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result {
@@ -78,6 +54,9 @@ struct SQLiteIssuerStore: IssuerStore {
     private static func issuerError(_ error: any Error) -> IssuerError {
         switch error {
         case let error as IssuerError: error
+        case DatabaseFileError.notDurable: .notDurable
+        case DatabaseFileError.tooNew: .databaseTooNew
+        case let error as DatabaseFileError: .database(code: error.code.rawValue)
         case let error as DatabaseError: .database(code: error.extendedResultCode.rawValue)
         default: .database(code: ResultCode.SQLITE_ERROR.rawValue)
         }

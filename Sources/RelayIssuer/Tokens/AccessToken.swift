@@ -28,7 +28,7 @@ struct Scopes: Hashable, Sendable, CustomStringConvertible {
 }
 
 /// The claims of an access token (RFC 9068).
-struct AccessToken: Codable, Hashable, Sendable {
+struct AccessToken: JSONReadable, Encodable, Hashable, Sendable {
     static let life: Int64 = 900_000
 
     var iss: String
@@ -45,8 +45,12 @@ struct AccessToken: Codable, Hashable, Sendable {
     /// The endpoint whose invitation started the login.
     var invitedBy: String?
 
-    struct Confirmation: Codable, Hashable, Sendable {
+    struct Confirmation: JSONReadable, Encodable, Hashable, Sendable {
         var jkt: String
+
+        init(jkt: String) { self.jkt = jkt }
+
+        init(json: JSONValue) throws(JSONError) { self.jkt = try json.member("jkt") }
     }
 
     private enum CodingKeys: String, CodingKey {
@@ -76,12 +80,26 @@ struct AccessToken: Codable, Hashable, Sendable {
         self.aud = audience
         self.iat = NumericDate(now)
         self.exp = NumericDate(Milliseconds(clamping: now.count + AccessToken.life))
-        self.jti = Base64URL.encode(id)
+        self.jti = Base64.url.encode(id)
         self.clientID = client
         self.scope = scopes.description
         self.sid = session
-        self.cnf = key.map(Confirmation.init)
+        self.cnf = key.map(Confirmation.init(jkt:))
         self.invitedBy = invitedBy.map { "\($0)" }
+    }
+
+    init(json: JSONValue) throws(JSONError) {
+        self.iss = try json.member("iss")
+        self.sub = try json.member("sub")
+        self.aud = try json.member("aud")
+        self.exp = try json.member("exp")
+        self.iat = try json.member("iat")
+        self.jti = try json.member("jti")
+        self.clientID = try json.member("client_id")
+        self.scope = try json.member("scope")
+        self.sid = try json.optional("sid")
+        self.cnf = try json.optional("cnf")
+        self.invitedBy = try json.optional("invited_by")
     }
 
     func signed(by key: P256SigningKey, id: String) throws -> Secret<String> {

@@ -62,10 +62,10 @@ struct InvitationCode: Sendable {
     init() { self.bytes = Secret(randomBytes(16)) }
 
     init?(parsing text: String) {
-        guard text.utf8.count == 22, let bytes = Base64URL.decode(text) else { return nil }
+        guard text.utf8.count == 22, let bytes = Base64.url.decode(text) else { return nil }
         self.bytes = Secret(bytes)
     }
 
     var digest: Digest256 { Digest256(hashing: bytes.exposed) }
-    var text: Secret<String> { Secret(Base64URL.encode(bytes.exposed)) }
+    var text: Secret<String> { Secret(Base64.url.encode(bytes.exposed)) }
 }

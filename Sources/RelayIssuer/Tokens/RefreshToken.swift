@@ -26,7 +26,7 @@ struct RefreshToken: Sendable {
 
     /// Parses a token without checking its MAC; `nil` if the format is wrong.
     init?(parsing text: String) {
-        guard text.utf8.count == RefreshToken.characters, let bytes = Base64URL.decode(text),
+        guard text.utf8.count == RefreshToken.characters, let bytes = Base64.url.decode(text),
             bytes.count == RefreshToken.familyBytes + RefreshToken.numberBytes + RefreshToken.codeBytes
         else { return nil }
         let number = bytes.dropFirst(RefreshToken.familyBytes).prefix(RefreshToken.numberBytes).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
@@ -42,7 +42,7 @@ struct RefreshToken: Sendable {
         HMAC<SHA256>.isValidAuthenticationCode(code.exposed, authenticating: RefreshToken.signed(family, number), using: key)
     }
 
-    var text: Secret<String> { Secret(Base64URL.encode(RefreshToken.signed(family, number) + code.exposed)) }
+    var text: Secret<String> { Secret(Base64.url.encode(RefreshToken.signed(family, number) + code.exposed)) }
 
     private static func signed(_ family: FamilyID, _ number: Int64) -> [UInt8] {
         family.bytes + (0..<numberBytes).reversed().map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) }
@@ -58,7 +58,7 @@ struct FamilyID: Hashable, Sendable {
     static func random() -> FamilyID { FamilyID(randomBytes(16)) }
 
     /// The `sid` of the login's access tokens. It is a hash, because the id itself is part of the refresh tokens.
-    var session: String { Base64URL.encode(Digest256(hashing: Array("session".utf8) + bytes).bytes.prefix(16)) }
+    var session: String { Base64.url.encode(Digest256(hashing: Array("session".utf8) + bytes).bytes.prefix(16)) }
 }
 
 /// Bytes from a cryptographic random generator.

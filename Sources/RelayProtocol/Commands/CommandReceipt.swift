@@ -88,7 +88,7 @@ extension CommandFinal {
 }
 
 extension CommandOutcome: Codable {
-    private enum Name: String, Codable {
+    private enum Name: String, JSONCodable, Codable {
         case succeeded, declined, unsupported, failed, expired, cancelled, indeterminate
     }
 
@@ -115,19 +115,46 @@ extension CommandOutcome: Codable {
     /// Writes `{"outcome": name}`, with a `reason` for `failed` and `indeterminate`, and for `declined` if there is one.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
-        let name: Name =
-            switch self {
-            case .succeeded: .succeeded
-            case .declined: .declined
-            case .unsupported: .unsupported
-            case .failed: .failed
-            case .expired: .expired
-            case .cancelled: .cancelled
-            case .indeterminate: .indeterminate
-            }
         try container.encode(name, forKey: .name)
         if case .declined(let reason) = self, !reason.isEmpty { try container.encode(reason, forKey: .reason) }
         if case .failed(let reason) = self { try container.encode(reason, forKey: .reason) }
         if case .indeterminate(let reason) = self { try container.encode(reason, forKey: .reason) }
     }
+
+    private var name: Name {
+        switch self {
+        case .succeeded: .succeeded
+        case .declined: .declined
+        case .unsupported: .unsupported
+        case .failed: .failed
+        case .expired: .expired
+        case .cancelled: .cancelled
+        case .indeterminate: .indeterminate
+        }
+    }
 }
+
+extension CommandOutcome: JSONObjectCodable {
+    package init(json: JSONValue) throws(JSONError) {
+        self =
+            switch try json.member("outcome") as Name {
+            case .succeeded: .succeeded
+            case .declined: .declined(reason: try json.optional("reason") ?? "")
+            case .unsupported: .unsupported
+            case .failed: .failed(reason: try json.member("reason"))
+            case .expired: .expired
+            case .cancelled: .cancelled
+            case .indeterminate: .indeterminate(try json.member("reason"))
+            }
+    }
+
+    package func writeMembers(to json: inout JSONWriter) {
+        json.member("outcome", name)
+        if case .declined(let reason) = self, !reason.isEmpty { json.member("reason", reason) }
+        if case .failed(let reason) = self { json.member("reason", reason) }
+        if case .indeterminate(let reason) = self { json.member("reason", reason) }
+    }
+}
+
+extension CommandOutcome.Indeterminate: JSONCodable {}
+extension CommandAttestation: JSONCodable {}

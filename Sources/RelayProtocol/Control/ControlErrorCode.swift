@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// Why the relay refused something. A string on the wire, so that a newer relay may have codes of its own.
-package struct ControlErrorCode: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
+package struct ControlErrorCode: RawRepresentable, JSONCodable, Hashable, Sendable, CustomStringConvertible {
     package let rawValue: String
 
     package init(rawValue: String) { self.rawValue = rawValue }
@@ -44,7 +44,7 @@ extension ControlErrorCode {
     package static let mailboxFull = Self(rawValue: "mailboxFull")
     /// The command's time of creation is too far from the relay's clock, whose time the error carries.
     package static let clockSkew = Self(rawValue: "clockSkew")
-    /// The lane has a command with this number or a higher one; the sender signs anew with a higher number.
+    /// The lane has a command with this number or a higher one; the command ends as refused.
     package static let numberPassed = Self(rawValue: "numberPassed")
     /// The command would live for longer than 28 days.
     package static let livesTooLong = Self(rawValue: "livesTooLong")

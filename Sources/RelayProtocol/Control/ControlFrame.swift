@@ -4,7 +4,9 @@
 import NIOCore
 
 /// A message of the control channel: one JSON object, whose `type` says which.
-package protocol ControlMessage: Codable, Hashable, Sendable {
+///
+/// A new one is a type that says what its `type` and members are, and a case of `EndpointMessage` or `RelayMessage`.
+package protocol ControlMessage: JSONObjectCodable, Hashable, Sendable {
     static var type: String { get }
 }
 
@@ -19,6 +21,13 @@ package enum ControlFrameError: Error, Hashable, Sendable, CustomStringConvertib
     case tooLarge(LimitExceeded)
     /// It is not a message. The text names fields and their types, never a value.
     case malformed(String)
+
+    init(_ error: JSONError) {
+        switch error {
+        case .malformed(let reason): self = .malformed(reason)
+        case .tooLarge(let exceeded): self = .tooLarge(exceeded)
+        }
+    }
 
     /// The WebSocket close code (RFC 6455 §7.4.1).
     package var closeCode: UInt16 {
@@ -39,52 +48,20 @@ package enum ControlFrameError: Error, Hashable, Sendable, CustomStringConvertib
 
 /// How messages become frames and frames messages.
 enum ControlFrame {
-    static func decode<Message: Decodable>(_ type: Message.Type, from index: JSONIndex, limits: Limits) throws(ControlFrameError) -> Message
-    {
-        do {
-            var decoder = ControlFrameDecoder()
-            if let key = CodingUserInfoKey.limits { decoder.userInfo[key] = limits }
-            return try decoder.decode(type, from: index)
-        } catch {
-            throw ControlFrameError(error)
-        }
-    }
-
     /// What is in a frame, once it is JSON and not too large.
-    static func index(of frame: ByteBuffer, limits: Limits, isWelcome: Bool) throws(ControlFrameError) -> JSONIndex {
-        do {
-            try limits.check(isWelcome ? .controlFrameBytes : .controlFrameBytesBeforeWelcome, frame.readableBytes)
-            let bytes = Array(frame.readableBytesView)
-            guard bytes.first(where: { !isJSONSpace($0) }) == UInt8(ascii: "{") else {
-                throw ControlFrameError.malformed("not a JSON object")
-            }
-            // All of it, also in strings that nobody reads: so two readers of a frame are of one mind.
-            guard bytes.withUnsafeBytes(\.isASCII) || String(validating: bytes, as: UTF8.self) != nil else {
-                throw ControlFrameError.malformed("not valid UTF-8")
-            }
-            do throws(JSONIndex.Malformed) {
-                return try JSONIndex(bytes)
-            } catch {
-                throw ControlFrameError.malformed(ControlFrameError.notJSON)
-            }
-        } catch {
-            throw ControlFrameError(error)
+    static func json(of frame: ByteBuffer, limits: Limits, isWelcome: Bool) throws(ControlFrameError) -> JSONValue {
+        let limit: Limit = isWelcome ? .controlFrameBytes : .controlFrameBytesBeforeWelcome
+        try limits.check(limit, frame.readableBytes, as: ControlFrameError.tooLarge)
+        let bytes = Array(frame.readableBytesView)
+        guard bytes.first(where: { !isJSONSpace($0) }) == UInt8(ascii: "{") else { throw .malformed("not a JSON object") }
+        // All of it, also in strings that nobody reads: so two readers of a frame are of one mind.
+        guard bytes.withUnsafeBytes(\.isASCII) || String(validating: bytes, as: UTF8.self) != nil else {
+            throw .malformed("not valid UTF-8")
         }
-    }
-
-    /// A frame of what is JSON already.
-    static func frame(_ json: [UInt8], limits: Limits) throws(ControlFrameError) -> ByteBuffer {
-        try limits.check(.controlFrameBytes, json.count, as: ControlFrameError.tooLarge)
-        return ByteBuffer(bytes: json)
-    }
-
-    static func encode(_ message: some Encodable, limits: Limits) throws(ControlFrameError) -> ByteBuffer {
-        do {
-            let frame = try ControlFrameEncoder.encode(message)
-            try limits.check(.controlFrameBytes, frame.readableBytes)
-            return frame
+        do throws(JSONSyntaxError) {
+            return JSONValue(try JSONIndex(bytes), limits: limits)
         } catch {
-            throw ControlFrameError(error)
+            throw .malformed(JSONError.notJSON)
         }
     }
 
@@ -93,59 +70,15 @@ enum ControlFrame {
     }
 }
 
-/// The two fields that are read before it is known which message it is.
-enum ControlFrameKey: String, CodingKey {
-    case type, ref
-}
-
 extension ControlMessage {
-    /// The message with its `type`.
-    func encodeFrame(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: ControlFrameKey.self)
-        try container.encode(Self.type, forKey: .type)
-        try encode(to: encoder)
-    }
-}
-
-extension CodingUserInfoKey {
-    fileprivate static let limits = CodingUserInfoKey(rawValue: "limits")
-}
-
-extension Decoder {
-    /// What a message's fields are measured by.
-    var limits: Limits {
-        guard let key = CodingUserInfoKey.limits, let limits = userInfo[key] as? Limits else { return Limits() }
-        return limits
-    }
-}
-
-extension ControlFrameError {
-    init(_ error: any Error) {
-        switch error {
-        case let error as ControlFrameError: self = error
-        case let error as LimitExceeded: self = .tooLarge(error)
-        case let error as DecodingError: self = .malformed(Self.reason(error))
-        default: self = .malformed("cannot be read")
+    /// The message as a frame: its `type`, then its members.
+    func frame(limits: Limits) throws(ControlFrameError) -> ByteBuffer {
+        var json = JSONWriter(capacity: 1_024)
+        json.object { json in
+            json.member("type", Self.type)
+            writeMembers(to: &json)
         }
-    }
-
-    static let notJSON = "not JSON, nested too deep, or of too many values"
-
-    /// Only our own field names: a text of Foundation's may quote the frame.
-    private static func reason(_ error: DecodingError) -> String {
-        switch error {
-        case .keyNotFound(let key, let context): "\(path(context.codingPath + [key])) is missing"
-        case .valueNotFound(_, let context): "\(path(context.codingPath)) is null"
-        case .typeMismatch(_, let context): "\(path(context.codingPath)) has the wrong type"
-        case .dataCorrupted(let context) where !context.codingPath.isEmpty: "\(path(context.codingPath)) has no valid value"
-        default: notJSON
-        }
-    }
-
-    private static func path(_ keys: [any CodingKey]) -> String {
-        let names = keys.suffix(4).map { key in
-            key.stringValue.utf8.count <= 24 && key.stringValue.utf8.allSatisfy(isASCIIAlphanumeric) ? key.stringValue : "…"
-        }
-        return names.isEmpty ? "the message" : names.joined(separator: ".")
+        try limits.check(.controlFrameBytes, json.bytes.count, as: ControlFrameError.tooLarge)
+        return ByteBuffer(bytes: json.bytes)
     }
 }

@@ -52,26 +52,26 @@ package enum EndpointMessage: Hashable, Sendable {
     package var ref: RequestRef? { (content as? any NumberedControlMessage)?.ref }
 
     /// `nil` for a type that is not known.
-    private init?(type: String, from decoder: any Decoder) throws {
+    private init?(type: String, json: JSONValue) throws(JSONError) {
         switch type {
-        case Hello.type: self = .hello(try Hello(from: decoder))
-        case Publish.type: self = .publish(try Publish(from: decoder))
-        case Unpublish.type: self = .unpublish(try Unpublish(from: decoder))
-        case EndpointUpdate.type: self = .endpointUpdate(try EndpointUpdate(from: decoder))
-        case EndpointApprove.type: self = .endpointApprove(try EndpointApprove(from: decoder))
-        case EndpointRevoke.type: self = .endpointRevoke(try EndpointRevoke(from: decoder))
-        case Leaving.type: self = .leaving(try Leaving(from: decoder))
-        case NotificationsRegister.type: self = .notificationsRegister(try NotificationsRegister(from: decoder))
-        case Watch.type: self = .watch(try Watch(from: decoder))
-        case Unwatch.type: self = .unwatch(try Unwatch(from: decoder))
-        case CommandSend.type: self = .commandSend(try CommandSend(from: decoder))
-        case CommandCancel.type: self = .commandCancel(try CommandCancel(from: decoder))
-        case CommandReceived.type: self = .commandReceived(try CommandReceived(from: decoder))
-        case CommandResult.type: self = .commandResult(try CommandResult(from: decoder))
-        case CommandAcknowledge.type: self = .commandAcknowledge(try CommandAcknowledge(from: decoder))
-        case TunnelOpen.type: self = .tunnelOpen(try TunnelOpen(from: decoder))
-        case TunnelDecline.type: self = .tunnelDecline(try TunnelDecline(from: decoder))
-        case AuthRefresh.type: self = .authRefresh(try AuthRefresh(from: decoder))
+        case Hello.type: self = .hello(try Hello(json: json))
+        case Publish.type: self = .publish(try Publish(json: json))
+        case Unpublish.type: self = .unpublish(try Unpublish(json: json))
+        case EndpointUpdate.type: self = .endpointUpdate(try EndpointUpdate(json: json))
+        case EndpointApprove.type: self = .endpointApprove(try EndpointApprove(json: json))
+        case EndpointRevoke.type: self = .endpointRevoke(try EndpointRevoke(json: json))
+        case Leaving.type: self = .leaving(try Leaving(json: json))
+        case NotificationsRegister.type: self = .notificationsRegister(try NotificationsRegister(json: json))
+        case Watch.type: self = .watch(try Watch(json: json))
+        case Unwatch.type: self = .unwatch(try Unwatch(json: json))
+        case CommandSend.type: self = .commandSend(try CommandSend(json: json))
+        case CommandCancel.type: self = .commandCancel(try CommandCancel(json: json))
+        case CommandReceived.type: self = .commandReceived(try CommandReceived(json: json))
+        case CommandResult.type: self = .commandResult(try CommandResult(json: json))
+        case CommandAcknowledge.type: self = .commandAcknowledge(try CommandAcknowledge(json: json))
+        case TunnelOpen.type: self = .tunnelOpen(try TunnelOpen(json: json))
+        case TunnelDecline.type: self = .tunnelDecline(try TunnelDecline(json: json))
+        case AuthRefresh.type: self = .authRefresh(try AuthRefresh(json: json))
         default: return nil
         }
     }
@@ -96,51 +96,35 @@ extension EndpointMessage {
         limits: Limits,
         isWelcome: Bool = true
     ) throws(ControlFrameError) -> Received {
-        let index = try ControlFrame.index(of: frame, limits: limits, isWelcome: isWelcome)
-        if let message = EndpointMessage(frequent: .init(index: index, limits: limits)) { return .message(message) }
-        return try ControlFrame.decode(Reader.self, from: index, limits: limits).received
+        let json = try ControlFrame.json(of: frame, limits: limits, isWelcome: isWelcome)
+        do throws(JSONError) {
+            return try received(type: try json.member("type"), json: json)
+        } catch {
+            throw ControlFrameError(error)
+        }
     }
 
-    /// The message as a frame.
-    package func encode(limits: Limits = Limits()) throws(ControlFrameError) -> ByteBuffer {
-        if let json = frequentJSON { return try ControlFrame.frame(json, limits: limits) }
-        return try ControlFrame.encode(Writer(message: self), limits: limits)
-    }
+    /// What is no request is not answered, whatever fields it has.
+    private static let unanswered: Set<String> = [Hello.type, CommandReceived.type, CommandAcknowledge.type, TunnelDecline.type]
 
-    struct Reader: Decodable {
-        private static let unanswered: Set<String> = [Hello.type, CommandReceived.type, CommandAcknowledge.type, TunnelDecline.type]
-
-        let received: Received
-
-        init(from decoder: any Decoder) throws {
-            let container = try decoder.container(keyedBy: ControlFrameKey.self)
-            let type = try container.decode(String.self, forKey: .type)
-            // Read leniently: whether a message needs one is for the message to say.
-            let ref = (try? container.decodeIfPresent(RequestRef.self, forKey: .ref)) ?? nil
-            do {
-                if let message = try EndpointMessage(type: type, from: decoder) {
-                    self.received = .message(message)
-                } else if let ref {
-                    self.received = .refused(
-                        RelayMessage.Failure(ref: ref, code: .unknownType, message: "this relay does not know this type of request")
-                    )
-                } else {
-                    self.received = .ignored
-                }
-            } catch {
-                // What is no request is not answered, whatever fields it has.
-                guard let ref, !Self.unanswered.contains(type) else { throw error }
-                switch ControlFrameError(error) {
-                case .tooLarge(let exceeded): self.received = .refused(RelayMessage.Failure(ref: ref, exceeding: exceeded))
-                case .malformed(let reason):
-                    self.received = .refused(RelayMessage.Failure(ref: ref, code: .malformed, message: reason))
-                }
+    private static func received(type: String, json: JSONValue) throws(JSONError) -> Received {
+        do throws(JSONError) {
+            if let message = try EndpointMessage(type: type, json: json) { return .message(message) }
+            guard let ref = ref(of: json) else { return .ignored }
+            let message = "this relay does not know this type of request"
+            return .refused(RelayMessage.Failure(ref: ref, code: .unknownType, message: message))
+        } catch {
+            guard let ref = ref(of: json), !unanswered.contains(type) else { throw error }
+            switch error {
+            case .tooLarge(let exceeded): return .refused(RelayMessage.Failure(ref: ref, exceeding: exceeded))
+            case .malformed(let reason): return .refused(RelayMessage.Failure(ref: ref, code: .malformed, message: reason))
             }
         }
     }
 
-    private struct Writer: Encodable {
-        let message: EndpointMessage
-        func encode(to encoder: any Encoder) throws { try message.content.encodeFrame(to: encoder) }
-    }
+    /// Whether a message needs one is for the message to say.
+    private static func ref(of json: JSONValue) -> RequestRef? { try? json.optional("ref") }
+
+    /// The message as a frame.
+    package func encode(limits: Limits = Limits()) throws(ControlFrameError) -> ByteBuffer { try content.frame(limits: limits) }
 }

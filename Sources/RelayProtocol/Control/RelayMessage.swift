@@ -58,29 +58,29 @@ package enum RelayMessage: Hashable, Sendable {
     package var ref: RequestRef? { (content as? any NumberedControlMessage)?.ref }
 
     /// `nil` for a type that is not known.
-    private init?(type: String, from decoder: any Decoder) throws {
+    private init?(type: String, json: JSONValue) throws(JSONError) {
         switch type {
-        case Challenge.type: self = .challenge(try Challenge(from: decoder))
-        case Welcome.type: self = .welcome(try Welcome(from: decoder))
-        case Rejected.type: self = .rejected(try Rejected(from: decoder))
-        case OK.type: self = .ok(try OK(from: decoder))
-        case Failure.type: self = .failure(try Failure(from: decoder))
-        case EndpointAdded.type: self = .endpointAdded(try EndpointAdded(from: decoder))
-        case EndpointUpdated.type: self = .endpointUpdated(try EndpointUpdated(from: decoder))
-        case EndpointRemoved.type: self = .endpointRemoved(try EndpointRemoved(from: decoder))
-        case EnumerationCompleted.type: self = .enumerationCompleted(try EnumerationCompleted(from: decoder))
-        case NotificationsState.type: self = .notificationsState(try NotificationsState(from: decoder))
-        case Command.type: self = .command(try Command(from: decoder))
-        case CommandCancel.type: self = .commandCancel(try CommandCancel(from: decoder))
-        case CommandSettled.type: self = .commandSettled(try CommandSettled(from: decoder))
-        case CommandStatus.type: self = .commandStatus(try CommandStatus(from: decoder))
-        case TunnelOffer.type: self = .tunnelOffer(try TunnelOffer(from: decoder))
-        case TunnelReady.type: self = .tunnelReady(try TunnelReady(from: decoder))
-        case TunnelFailed.type: self = .tunnelFailed(try TunnelFailed(from: decoder))
-        case AuthExpiring.type: self = .authExpiring(try AuthExpiring(from: decoder))
-        case AuthInvalidated.type: self = .authInvalidated(try AuthInvalidated(from: decoder))
-        case Replaced.type: self = .replaced(try Replaced(from: decoder))
-        case Restarting.type: self = .restarting(try Restarting(from: decoder))
+        case Challenge.type: self = .challenge(try Challenge(json: json))
+        case Welcome.type: self = .welcome(try Welcome(json: json))
+        case Rejected.type: self = .rejected(try Rejected(json: json))
+        case OK.type: self = .ok(try OK(json: json))
+        case Failure.type: self = .failure(try Failure(json: json))
+        case EndpointAdded.type: self = .endpointAdded(try EndpointAdded(json: json))
+        case EndpointUpdated.type: self = .endpointUpdated(try EndpointUpdated(json: json))
+        case EndpointRemoved.type: self = .endpointRemoved(try EndpointRemoved(json: json))
+        case EnumerationCompleted.type: self = .enumerationCompleted(try EnumerationCompleted(json: json))
+        case NotificationsState.type: self = .notificationsState(try NotificationsState(json: json))
+        case Command.type: self = .command(try Command(json: json))
+        case CommandCancel.type: self = .commandCancel(try CommandCancel(json: json))
+        case CommandSettled.type: self = .commandSettled(try CommandSettled(json: json))
+        case CommandStatus.type: self = .commandStatus(try CommandStatus(json: json))
+        case TunnelOffer.type: self = .tunnelOffer(try TunnelOffer(json: json))
+        case TunnelReady.type: self = .tunnelReady(try TunnelReady(json: json))
+        case TunnelFailed.type: self = .tunnelFailed(try TunnelFailed(json: json))
+        case AuthExpiring.type: self = .authExpiring(try AuthExpiring(json: json))
+        case AuthInvalidated.type: self = .authInvalidated(try AuthInvalidated(json: json))
+        case Replaced.type: self = .replaced(try Replaced(json: json))
+        case Restarting.type: self = .restarting(try Restarting(json: json))
         default: return nil
         }
     }
@@ -94,28 +94,14 @@ extension RelayMessage {
         limits: Limits,
         isWelcome: Bool = true
     ) throws(ControlFrameError) -> RelayMessage? {
-        let index = try ControlFrame.index(of: frame, limits: limits, isWelcome: isWelcome)
-        if let message = RelayMessage(frequent: .init(index: index, limits: limits)) { return message }
-        return try ControlFrame.decode(Reader.self, from: index, limits: limits).message
-    }
-
-    /// The message as a frame.
-    package func encode(limits: Limits = Limits()) throws(ControlFrameError) -> ByteBuffer {
-        if let json = frequentJSON { return try ControlFrame.frame(json, limits: limits) }
-        return try ControlFrame.encode(Writer(message: self), limits: limits)
-    }
-
-    struct Reader: Decodable {
-        let message: RelayMessage?
-
-        init(from decoder: any Decoder) throws {
-            let container = try decoder.container(keyedBy: ControlFrameKey.self)
-            self.message = try RelayMessage(type: try container.decode(String.self, forKey: .type), from: decoder)
+        let json = try ControlFrame.json(of: frame, limits: limits, isWelcome: isWelcome)
+        do throws(JSONError) {
+            return try RelayMessage(type: try json.member("type"), json: json)
+        } catch {
+            throw ControlFrameError(error)
         }
     }
 
-    private struct Writer: Encodable {
-        let message: RelayMessage
-        func encode(to encoder: any Encoder) throws { try message.content.encodeFrame(to: encoder) }
-    }
+    /// The message as a frame.
+    package func encode(limits: Limits = Limits()) throws(ControlFrameError) -> ByteBuffer { try content.frame(limits: limits) }
 }

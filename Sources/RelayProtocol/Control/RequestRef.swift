@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Names a request on one control channel, so that its answer finds it: 1 … 2^53 − 1, chosen by whoever asks.
-package struct RequestRef: Hashable, Sendable, Codable, Comparable, CustomStringConvertible {
+/// Names a request on one control channel, so that its answer finds it: 1 … 2^53 − 1, chosen by the endpoint.
+package struct RequestRef: Hashable, Sendable, Comparable, CustomStringConvertible {
     package let number: Int64
 
     /// The first one a channel uses.
@@ -22,51 +22,13 @@ package struct RequestRef: Hashable, Sendable, Codable, Comparable, CustomString
     package var description: String { String(number) }
 
     package static func < (left: Self, right: Self) -> Bool { left.number < right.number }
+}
 
-    package init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        guard let ref = RequestRef(try container.decode(Int64.self)) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "a ref is between 1 and 2^53 - 1")
-        }
+extension RequestRef: JSONCodable {
+    package init(json: JSONValue) throws(JSONError) {
+        guard let ref = RequestRef(try json.integer()) else { throw json.invalid }
         self = ref
     }
 
-    package func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(number)
-    }
-}
-
-/// How time stands on the control channel: a duration, or a moment of the relay's clock since 1970. Below 2^53, so that
-/// every JSON reader holds it exactly.
-package struct Milliseconds: Hashable, Sendable, Codable, Comparable, ExpressibleByIntegerLiteral, CustomStringConvertible {
-    static let end: Int64 = 1 << 53
-
-    package let count: Int64
-
-    /// The nearest value there is.
-    package init(clamping count: some BinaryInteger) { self.init(clamping: Int64(clamping: count)) }
-
-    /// The same, without a generic call from another module for every message.
-    package init(clamping count: Int64) { self.count = min(max(count, 0), Milliseconds.end - 1) }
-
-    package init(integerLiteral value: Int64) { self.init(clamping: value) }
-
-    package var description: String { "\(count) ms" }
-
-    package static func < (left: Self, right: Self) -> Bool { left.count < right.count }
-
-    package init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        let count = try container.decode(Int64.self)
-        guard count >= 0, count < Milliseconds.end else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "milliseconds are between 0 and 2^53 - 1")
-        }
-        self.count = count
-    }
-
-    package func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(count)
-    }
+    package func write(to json: inout JSONWriter) { json.integer(number) }
 }

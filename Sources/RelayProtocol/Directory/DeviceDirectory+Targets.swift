@@ -35,13 +35,13 @@ package enum TargetError: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .remoteSystemUnavailable: "the device is not in the directory"
-        case .appUnavailable: "the app is not published any more"
+        case .appUnavailable: "the app is no longer published"
         case .appNotInstalled: "no such app is published on the device"
         case .appServiceUnavailable: "the app has no such service"
-        case .protocolUnavailable: "no app there takes such URIs"
-        case .ambiguous(let appIDs): "several apps take such URIs; prefer one of \(appIDs.joined(separator: ", "))"
+        case .protocolUnavailable: "no app there declares this URI scheme"
+        case .ambiguous(let appIDs): "several apps declare this URI scheme; prefer one of \(appIDs.joined(separator: ", "))"
         case .notConfirmed(let endpoints):
-            "only a new endpoint could take it; confirm \(endpoints.map(\.label).joined(separator: ", ")) first"
+            "only a new endpoint could handle it; confirm \(endpoints.map(\.label).joined(separator: ", ")) first"
         }
     }
 }

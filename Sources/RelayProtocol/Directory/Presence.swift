@@ -8,7 +8,7 @@ public import Foundation
 #endif
 
 /// Whether a device or endpoint can be reached now.
-public enum RemoteSystemStatus: String, Hashable, Sendable, CaseIterable, Codable {
+public enum RemoteSystemStatus: String, Hashable, Sendable, CaseIterable {
     /// It is connected.
     case available
     /// Its availability is being determined: a wake was sent, or the relay has just started.
@@ -17,17 +17,6 @@ public enum RemoteSystemStatus: String, Hashable, Sendable, CaseIterable, Codabl
     case unknown
     /// It is not connected. A wake may still reach it: see the presence's reason.
     case unavailable
-
-    /// Decodes the name; an unknown name becomes `unknown`.
-    public init(from decoder: any Decoder) throws {
-        self = RemoteSystemStatus(rawValue: try decoder.singleValueContainer().decode(String.self)) ?? .unknown
-    }
-
-    /// Encodes the name.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(rawValue)
-    }
 }
 
 /// The reachability of a device, an app or an endpoint, and the reason.
@@ -57,7 +46,7 @@ public struct Presence: Hashable, Sendable {
     }
 
     /// The reason of a presence. A newer relay may use more reasons.
-    public struct Reason: RawRepresentable, Hashable, Sendable, Codable {
+    public struct Reason: RawRepresentable, Hashable, Sendable {
         /// The name in JSON.
         public let rawValue: String
 
@@ -85,13 +74,24 @@ public struct Presence: Hashable, Sendable {
     }
 }
 
-extension Presence: Codable {
-    private enum CodingKeys: String, CodingKey {
-        case state, reason
-        case sinceMilliseconds = "since"
-        case expectedWithinMilliseconds = "expectedWithin"
+extension Presence: JSONObjectCodable {
+    package init(json: JSONValue) throws(JSONError) {
+        // A newer relay may know more states.
+        self.state = RemoteSystemStatus(rawValue: try json.member("state")) ?? .unknown
+        self.reason = try json.member("reason")
+        self.sinceMilliseconds = try json.optional("since")
+        self.expectedWithinMilliseconds = try json.optional("expectedWithin")
+    }
+
+    package func writeMembers(to json: inout JSONWriter) {
+        json.member("state", state.rawValue)
+        json.member("reason", reason)
+        json.member("since", sinceMilliseconds)
+        json.member("expectedWithin", expectedWithinMilliseconds)
     }
 }
+
+extension Presence.Reason: JSONCodable {}
 
 extension Presence {
     /// Orders the presences of two endpoints, best first: available, being discovered, unknown, suspended, unavailable for

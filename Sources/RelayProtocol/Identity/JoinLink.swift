@@ -94,7 +94,7 @@ public struct JoinLink: Hashable, Sendable {
     }
 
     /// The decoded proof; `nil` if it is missing or not base64url.
-    package var proofSecret: Secret<[UInt8]>? { proof.flatMap { Base64URL.decode($0.exposed) }.map(Secret.init) }
+    package var proofSecret: Secret<[UInt8]>? { proof.flatMap { Base64.url.decode($0.exposed) }.map(Secret.init) }
 
     /// The link itself. It is a secret: anyone who reads it can join the account until it is used or ten minutes have passed.
     /// Show it, as text or QR code, only to the user who asked for it, and keep it out of logs.

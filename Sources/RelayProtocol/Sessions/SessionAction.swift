@@ -30,10 +30,10 @@ package enum SessionAction: Equatable, Sendable {
     /// A request of this side failed. It ends the request.
     indirect case requestFailed(SessionRequestID, SessionRequestFailure)
 
-    /// Reserve this many bytes of the endpoint's assembly budget, and call `reserved` when they are available.
-    case reserve(Int)
+    /// Reserve this many bytes of the endpoint's assembly budget for this kind, and call `reserved` when they are available.
+    case reserve(Int, for: SessionFrame.MessageKind)
     /// Release this many bytes of the budget.
-    case release(Int)
+    case release(Int, for: SessionFrame.MessageKind)
 
     /// The session has ended. Flush pending writes, then close the stream.
     indirect case ended(SessionEnd)
@@ -42,8 +42,12 @@ package enum SessionAction: Equatable, Sendable {
 /// The window and budget that a received message occupies until the app takes it.
 package struct SessionReceipt: Hashable, Sendable {
     let connection: SessionConnectionID
+    let kind: SessionFrame.MessageKind
     let windowBytes: Int
     package let assemblyBytes: Int
+
+    /// What it occupies of a window, if it is a request.
+    package var pendingBytes: Int { kind == .request && assemblyBytes == 0 ? windowBytes : 0 }
 }
 
 /// Why a connection was not opened.

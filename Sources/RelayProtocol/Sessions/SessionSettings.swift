@@ -21,7 +21,7 @@ package struct SessionSettings: Hashable, Sendable {
         self.version = SessionWire.version
         self.features = []
         // A message that exceeds a budget could never get a grant.
-        self.messageBytes = min(limits[.messageBytes], limits[.assemblyBytesPerSession], limits[.assemblyBytesPerEndpoint])
+        self.messageBytes = min(limits[.messageBytes], limits.assemblyBytesPerPeer)
         self.connectionsPerSession = limits[.connectionsPerSession]
         self.requestsPerConnection = limits[.requestsPerConnection]
         self.requestsPerSession = limits[.requestsPerSession]

@@ -3,11 +3,17 @@
 
 import NIOCore
 
-// Announced bodies. Incoming bodies get grants in order, each for its whole length, from the budgets of the session and
-// the endpoint. Outgoing bodies are sent in slices, round-robin.
+// Announced bodies. Incoming bodies get their grants from the budgets of the session and the endpoint. Outgoing bodies are sent in slices,
+// round-robin.
 
 extension SessionStateMachine {
     // MARK: Receiving
+
+    /// The large messages that arrive: requests of the peer, or responses to ours.
+    subscript(assembly kind: SessionFrame.MessageKind) -> SessionAssembly {
+        get { kind == .request ? requestAssembly : responseAssembly }
+        _modify { if kind == .request { yield &requestAssembly } else { yield &responseAssembly } }
+    }
 
     mutating func announce(
         _ length: Int,
@@ -18,31 +24,30 @@ extension SessionStateMachine {
         at index: ConnectionIndex,
         into actions: inout [SessionAction]
     ) {
-        let ticket = announcements.append(.init(body: .init(request: request, isOurs: isOurs), length: length))
+        let ticket = self[assembly: isOurs ? .response : .request].announcements.append(
+            .init(body: .init(request: request, isOurs: isOurs), length: length)
+        )
         connections.values[index][request.number, isOurs: isOurs] =
             .receiving(.announced(length, ticket), windowBytes: windowBytes, timeLeft: timeLeft)
         requestGrants(into: &actions)
     }
 
-    /// Reserves bytes of the endpoint's budget for the first waiting body, if the session's budget has room.
+    /// Reserves bytes of the endpoint's budgets for the first waiting bodies, if the session's budgets have room.
     mutating func requestGrants(into actions: inout [SessionAction]) {
-        guard end == nil, reservation == nil, let (ticket, next) = announcements.first else { return }
-        guard next.length <= assemblyLimit - assemblyBytes else { return }
-        assemblyBytes += next.length
-        reservation = Reservation(bytes: next.length, ticket: ticket)
-        actions.append(.reserve(next.length))
+        guard end == nil else { return }
+        if let bytes = requestAssembly.reserveNext() { actions.append(.reserve(bytes, for: .request)) }
+        if let bytes = responseAssembly.reserveNext() { actions.append(.reserve(bytes, for: .response)) }
     }
 
-    /// Call this when the bytes of the last `reserve` action are reserved.
-    package mutating func reserved(at now: Duration, into actions: inout [SessionAction]) {
-        guard let reservation else { return }
-        self.reservation = nil
-        guard end == nil, let announcement = announcements.remove(reservation.ticket),
+    /// Call this when the bytes of the last `reserve` action of this kind are reserved.
+    package mutating func reserved(for kind: SessionFrame.MessageKind, at now: Duration, into actions: inout [SessionAction]) {
+        guard let reservation = self[assembly: kind].takeReservation() else { return }
+        guard end == nil, let announcement = self[assembly: kind].announcements.remove(reservation.ticket),
             let index = connections.index(forKey: announcement.body.request.connection),
             case .receiving(_, let windowBytes, let timeLeft) =
                 connections.values[index][announcement.body.request.number, isOurs: announcement.body.isOurs]
         else {
-            releaseAssembly(reservation.bytes, into: &actions)
+            releaseAssembly(reservation.bytes, of: kind, into: &actions)
             return requestGrants(into: &actions)
         }
         let body = announcement.body
@@ -51,13 +56,13 @@ extension SessionStateMachine {
             .receiving(.assembling(buffer, length: announcement.length), windowBytes: windowBytes, timeLeft: timeLeft)
         assemblingCount += 1
         if assemblingCount == 1 { bodyDeadline = now + SessionWire.stalledInterval }
-        reply(SessionFrame(.grant(body.isOurs ? .response : .request), body.request), into: &actions)
+        reply(SessionFrame(.grant(kind), body.request), into: &actions)
         requestGrants(into: &actions)
     }
 
-    mutating func releaseAssembly(_ bytes: Int, into actions: inout [SessionAction]) {
-        assemblyBytes -= bytes
-        actions.append(.release(bytes))
+    mutating func releaseAssembly(_ bytes: Int, of kind: SessionFrame.MessageKind, into actions: inout [SessionAction]) {
+        self[assembly: kind].release(bytes)
+        actions.append(.release(bytes, for: kind))
     }
 
     mutating func takeData(
@@ -85,6 +90,7 @@ extension SessionStateMachine {
             assemblingCount -= 1
             let receipt = SessionReceipt(
                 connection: request.connection,
+                kind: isOurs ? .response : .request,
                 windowBytes: windowBytes,
                 assemblyBytes: message.readableBytes
             )

@@ -200,7 +200,7 @@ extension SessionStateMachine {
         switch message {
         case .inline(let bytes):
             connections.values[index].theirs[request.number] = .awaitingResponse
-            let receipt = SessionReceipt(connection: request.connection, windowBytes: frame.size, assemblyBytes: 0)
+            let receipt = SessionReceipt(connection: request.connection, kind: .request, windowBytes: frame.size, assemblyBytes: 0)
             actions.append(.requestReceived(request, message: bytes, timeLeft: timeLeft, receipt))
         case .announced(let length):
             announce(length, request, isOurs: false, windowBytes: frame.size, timeLeft: timeLeft, at: index, into: &actions)
@@ -230,7 +230,7 @@ extension SessionStateMachine {
         case .inline(let bytes):
             connections.values[index].ours[request.number] = nil
             awaitedCount -= 1
-            let receipt = SessionReceipt(connection: request.connection, windowBytes: frame.size, assemblyBytes: 0)
+            let receipt = SessionReceipt(connection: request.connection, kind: .response, windowBytes: frame.size, assemblyBytes: 0)
             actions.append(.responseReceived(request, message: bytes, receipt))
         case .announced(let length):
             announce(length, request, isOurs: true, windowBytes: frame.size, timeLeft: nil, at: index, into: &actions)

@@ -179,10 +179,10 @@ extension SessionStateMachine {
         case .sending(.granted(_, let ticket)):
             granted.remove(ticket)
         case .receiving(.announced(_, let ticket), _, _):
-            announcements.remove(ticket)
+            self[assembly: isOurs ? .response : .request].announcements.remove(ticket)
         case .receiving(.assembling(_, let length), _, _):
             assemblingCount -= 1
-            releaseAssembly(length, into: &actions)
+            releaseAssembly(length, of: isOurs ? .response : .request, into: &actions)
         case .sending(.announced):
             if !isOurs { ungrantedAnswers -= 1 }
         case .awaitingResponse:

@@ -25,7 +25,6 @@ package struct SessionStateMachine: Sendable {
     package let role: Role
     let timing: SessionTiming
     let settings: SessionSettings
-    let assemblyLimit: Int
     /// The settings that apply: the own ones until the peer's arrive.
     var agreed: SessionSettings
     var hasPeerSettings = false
@@ -42,12 +41,9 @@ package struct SessionStateMachine: Sendable {
     /// The number of connections that the app has closed and that wait for their last responses.
     var closingCount = 0
 
-    /// Incoming bodies that wait for a grant, in order.
-    var announcements = WaitingLine<SessionConnection.Announcement>()
-    /// The reservation that the owner was asked for. Its body may be gone when the reservation is made.
-    var reservation: Reservation?
-    /// Bytes of announced messages, from the reservation until the app has taken the message.
-    package internal(set) var assemblyBytes = 0
+    /// Incoming large messages.
+    var requestAssembly: SessionAssembly
+    var responseAssembly: SessionAssembly
     /// The number of bodies that are being received, and the deadline of their next bytes.
     var assemblingCount = 0
     var bodyDeadline = Duration.zero
@@ -75,17 +71,13 @@ package struct SessionStateMachine: Sendable {
     package internal(set) var repliesSent: UInt64 = 0
     var repliesFlushed: UInt64 = 0
 
-    struct Reservation {
-        let bytes: Int
-        let ticket: WaitingLine<SessionConnection.Announcement>.Ticket
-    }
-
     package init(role: Role, limits: Limits = Limits(), timing: SessionTiming = SessionTiming()) {
         self.role = role
         self.timing = timing
         self.settings = SessionSettings(limits: limits)
         self.agreed = settings
-        self.assemblyLimit = min(limits[.assemblyBytesPerSession], limits[.assemblyBytesPerEndpoint])
+        self.requestAssembly = SessionAssembly(limit: limits.assemblyBytesPerPeer)
+        self.responseAssembly = SessionAssembly(limit: limits.assemblyBytesPerPeer)
         self.lastOurs = SessionConnectionID(0)
         self.lastTheirs = SessionConnectionID(0)
     }
@@ -98,7 +90,7 @@ package struct SessionStateMachine: Sendable {
 
     /// Bytes of the peer's messages that the machine accounts for: sent within a window or granted, and not taken by the app.
     package var heldBytes: Int {
-        connections.values.reduce(assemblyBytes) { $0 + $1.unconsumed }
+        connections.values.reduce(requestAssembly.bytes + responseAssembly.bytes) { $0 + $1.unconsumed }
     }
 
     // MARK: Lifecycle
@@ -313,6 +305,8 @@ package struct SessionStateMachine: Sendable {
         into actions: inout [SessionAction]
     ) -> SessionResponseProgress {
         guard let index = indexAwaitingResponse(request) else { return .dropped }
+        // The peer can provoke it at will, like a `pong`.
+        repliesSent += 1
         return transmit(SessionFrame(.error(failure), request), nil, isOurs: false, at: index, into: &actions)
     }
 
@@ -323,7 +317,7 @@ package struct SessionStateMachine: Sendable {
             credit(receipt.windowBytes, at: index, into: &actions)
         }
         if receipt.assemblyBytes > 0 {
-            releaseAssembly(receipt.assemblyBytes, into: &actions)
+            releaseAssembly(receipt.assemblyBytes, of: receipt.kind, into: &actions)
             requestGrants(into: &actions)
         }
     }

@@ -23,12 +23,28 @@ package struct DPoPProof: Hashable, Sendable {
     /// The time from which the proof is expired and its id may be forgotten.
     package let ends: Milliseconds
 
-    private struct Claims: Codable {
+    private struct Claims: JSONReadable, Encodable {
         var jti: String
         var htm: String
         var htu: String
         var iat: NumericDate
         var ath: String?
+
+        init(jti: String, htm: String, htu: String, iat: NumericDate, ath: String?) {
+            self.jti = jti
+            self.htm = htm
+            self.htu = htu
+            self.iat = iat
+            self.ath = ath
+        }
+
+        init(json: JSONValue) throws(JSONError) {
+            self.jti = try json.member("jti")
+            self.htm = try json.member("htm")
+            self.htu = try json.member("htu")
+            self.iat = try json.member("iat")
+            self.ath = try json.optional("ath")
+        }
     }
 
     /// Creates a proof for one request. `jti` is random; `accessToken` is the token that the request presents.
@@ -41,7 +57,7 @@ package struct DPoPProof: Hashable, Sendable {
         with key: some SigningKey
     ) throws -> String {
         let claims = Claims(
-            jti: Base64URL.encode(jti),
+            jti: Base64.url.encode(jti),
             htm: method,
             htu: url,
             iat: NumericDate(now),
@@ -86,7 +102,7 @@ package struct DPoPProof: Hashable, Sendable {
     }
 
     private static func hash(_ accessToken: String) -> String {
-        Base64URL.encode(SHA256.hash(data: [UInt8](accessToken.utf8)))
+        Base64.url.encode(SHA256.hash(data: [UInt8](accessToken.utf8)))
     }
 }
 

@@ -10,7 +10,7 @@ import Foundation
 #endif
 
 /// A public key as issuers publish it (RFC 7517). Members of unsupported key types are ignored.
-package struct JSONWebKey: Codable, Hashable, Sendable {
+package struct JSONWebKey: JSONReadable, Encodable, Hashable, Sendable {
     package var kty: String
     package var kid: String?
     package var use: String?
@@ -43,15 +43,27 @@ package struct JSONWebKey: Codable, Hashable, Sendable {
         self.e = e
     }
 
+    package init(json: JSONValue) throws(JSONError) {
+        self.kty = try json.member("kty")
+        self.kid = try json.optional("kid")
+        self.use = try json.optional("use")
+        self.alg = try json.optional("alg")
+        self.crv = try json.optional("crv")
+        self.x = try json.optional("x")
+        self.y = try json.optional("y")
+        self.n = try json.optional("n")
+        self.e = try json.optional("e")
+    }
+
     /// Creates a P-256 key.
     package init(_ key: SigningPublicKey) {
         let point = key.spki.suffix(64)
-        self.init(kty: "EC", crv: "P-256", x: Base64URL.encode(point.prefix(32)), y: Base64URL.encode(point.suffix(32)))
+        self.init(kty: "EC", crv: "P-256", x: Base64.url.encode(point.prefix(32)), y: Base64.url.encode(point.suffix(32)))
     }
 
     /// The P-256 key; `nil` for another type or an invalid key.
     package var signingKey: SigningPublicKey? {
-        guard kty == "EC", crv == "P-256", let x = x.flatMap(Base64URL.decode), let y = y.flatMap(Base64URL.decode), x.count == 32,
+        guard kty == "EC", crv == "P-256", let x = x.flatMap(Base64.url.decode), let y = y.flatMap(Base64.url.decode), x.count == 32,
             y.count == 32,
             let key = try? P256.Signing.PublicKey(rawRepresentation: x + y)
         else { return nil }
@@ -60,22 +72,15 @@ package struct JSONWebKey: Codable, Hashable, Sendable {
 }
 
 /// A key set as issuers publish it (RFC 7517 §5).
-package struct JSONWebKeySet: Codable, Hashable, Sendable {
+package struct JSONWebKeySet: JSONReadable, Encodable, Hashable, Sendable {
     package var keys: [JSONWebKey]
 
     package init(keys: [JSONWebKey]) { self.keys = keys }
 
     /// Skips unsupported keys, because a set may contain key types that are defined later.
-    package init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        self.keys = try container.decode([Entry].self, forKey: .keys).compactMap(\.key)
-    }
-
-    private enum CodingKeys: CodingKey { case keys }
-
-    private struct Entry: Decodable {
-        let key: JSONWebKey?
-        init(from decoder: any Decoder) throws { self.key = try? JSONWebKey(from: decoder) }
+    package init(json: JSONValue) throws(JSONError) {
+        let keys: [JSONValue] = try json.member("keys")
+        self.keys = keys.compactMap { try? JSONWebKey(json: $0) }
     }
 }
 
@@ -85,7 +90,7 @@ extension SigningPublicKey {
     package var jwkThumbprint: String {
         let point = spki.suffix(64)
         let members =
-            #"{"crv":"P-256","kty":"EC","x":"\#(Base64URL.encode(point.prefix(32)))","y":"\#(Base64URL.encode(point.suffix(32)))"}"#
-        return Base64URL.encode(SHA256.hash(data: [UInt8](members.utf8)))
+            #"{"crv":"P-256","kty":"EC","x":"\#(Base64.url.encode(point.prefix(32)))","y":"\#(Base64.url.encode(point.suffix(32)))"}"#
+        return Base64.url.encode(SHA256.hash(data: [UInt8](members.utf8)))
     }
 }

@@ -12,7 +12,7 @@ package struct SignedJSON: Sendable {
     /// The size limit of tokens and proofs.
     package static let maximumBytes = 16 << 10
 
-    package struct Header: Codable, Hashable, Sendable {
+    package struct Header: JSONReadable, Encodable, Hashable, Sendable {
         package var alg: String
         package var typ: String?
         package var kid: String?
@@ -26,6 +26,14 @@ package struct SignedJSON: Sendable {
             self.kid = kid
             self.jwk = jwk
         }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.alg = try json.member("alg")
+            self.typ = try json.optional("typ")
+            self.kid = try json.optional("kid")
+            self.jwk = try json.optional("jwk")
+            self.crit = try json.optional("crit")
+        }
     }
 
     package let header: Header
@@ -38,8 +46,8 @@ package struct SignedJSON: Sendable {
         guard text.utf8.count <= SignedJSON.maximumBytes else { throw .tooLarge }
         let bytes = Array(text.utf8)
         let parts = bytes.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
-        guard parts.count == 3, let header = Base64URL.decode(parts[0]), let payload = Base64URL.decode(parts[1]),
-            let signature = Base64URL.decode(parts[2]), let parsed = try? Self.decode(Header.self, from: header)
+        guard parts.count == 3, let header = Base64.url.decode(parts[0]), let payload = Base64.url.decode(parts[1]),
+            let signature = Base64.url.decode(parts[2]), let parsed = try? Header(json: JSONValue(parsing: header))
         else { throw .malformed }
         guard parsed.crit == nil else { throw .unknownExtension }
         self.header = parsed
@@ -49,22 +57,17 @@ package struct SignedJSON: Sendable {
     }
 
     /// Decodes the payload.
-    package func claims<Claims: Decodable>(_: Claims.Type) throws(SignedJSONError) -> Claims {
-        guard let claims = try? Self.decode(Claims.self, from: payload) else { throw .malformed }
+    package func claims<Claims: JSONReadable>(_: Claims.Type) throws(SignedJSONError) -> Claims {
+        guard let claims = try? Claims(json: JSONValue(parsing: payload)) else { throw .malformed }
         return claims
-    }
-
-    private static func decode<Part: Decodable>(_ type: Part.Type, from bytes: [UInt8]) throws -> Part {
-        guard String(validating: bytes, as: UTF8.self) != nil else { throw SignedJSONError.malformed }
-        return try ControlFrameDecoder().decode(type, from: bytes)
     }
 
     /// Signs claims with ES256, the only algorithm with which this project signs tokens.
     package static func sign(_ claims: some Encodable, header: Header, with key: some SigningKey) throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        let signed = try Base64URL.encode(encoder.encode(header)) + "." + Base64URL.encode(encoder.encode(claims))
-        return try signed + "." + Base64URL.encode(key.signature(for: [UInt8](signed.utf8)))
+        let signed = try Base64.url.encode(encoder.encode(header)) + "." + Base64.url.encode(encoder.encode(claims))
+        return try signed + "." + Base64.url.encode(key.signature(for: [UInt8](signed.utf8)))
     }
 }
 
@@ -76,17 +79,16 @@ package enum SignedJSONError: Error, Hashable, Sendable {
 }
 
 /// A time in tokens: seconds since 1970, optionally with a fraction (RFC 7519 §2).
-package struct NumericDate: Codable, Hashable, Sendable {
+package struct NumericDate: JSONReadable, Encodable, Hashable, Sendable {
     package let time: Milliseconds
 
     /// Truncated to whole seconds, which every reader supports.
     package init(_ time: Milliseconds) { self.time = Milliseconds(clamping: time.count / 1_000 * 1_000) }
 
-    package init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        let seconds = try container.decode(Double.self)
+    package init(json: JSONValue) throws(JSONError) {
+        let seconds = try json.double()
         guard let count = Int64(exactly: (seconds * 1_000).rounded(.down)), count >= 0, count < Milliseconds.end else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "not a time")
+            throw json.invalid
         }
         self.time = Milliseconds(clamping: count)
     }

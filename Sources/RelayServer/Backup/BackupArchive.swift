@@ -3,6 +3,7 @@
 
 import Crypto
 import RelayProtocol
+import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -101,7 +102,7 @@ package enum BackupArchive {
             // A hard link never replaces a file.
             guard link(draft, path) == 0 else { throw errno == EEXIST ? .exists(path) : .notWritable(path, code: errno) }
         }
-        try BackupFile.syncDirectory(BackupFile.parent(of: path))
+        try BackupFile.syncDirectory(PrivateDirectory.parent(of: path))
     }
 
     /// Flushes a directory to disk, so that its file names survive a loss of power.
@@ -123,7 +124,7 @@ package enum BackupArchive {
     }
 
     private static func hexadecimal(_ digest: SHA256.Digest) -> String {
-        String(decoding: digest.flatMap { [Hexadecimal.digit($0 >> 4), Hexadecimal.digit($0 & 15)] }, as: UTF8.self)
+        Hexadecimal.encode(digest)
     }
 
     // MARK: Reading
@@ -149,7 +150,7 @@ package enum BackupArchive {
                 throw .damaged(path, "\(name) has changed since it was made")
             }
         }
-        guard try exactly(2 * TarHeader.blockBytes, of: archive).allSatisfy({ $0 == 0 }) else { throw .damaged(path, "it has no end") }
+        guard try exactly(2 * TarHeader.blockBytes, of: archive).allSatisfy({ $0 == 0 }) else { throw .damaged(path, "its end is missing") }
         return description
     }
 
@@ -172,7 +173,7 @@ package enum BackupArchive {
 
     private static func nextHeader(of archive: borrowing BackupFile) throws(BackupError) -> TarHeader {
         guard let header = TarHeader(decoding: try exactly(TarHeader.blockBytes, of: archive)) else {
-            throw .damaged(archive.path, "what stands in it is no file of a relay")
+            throw .damaged(archive.path, "it contains a file that is not a relay's")
         }
         return header
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayStorage
+
 #if canImport(FoundationEssentials)
 import FoundationEssentials
 #else
@@ -26,7 +28,7 @@ package final class BackupDraft {
 
     /// Makes the folder, and removes those that other backups left in the same place.
     package init(beside file: String) throws(BackupError) {
-        let folder = BackupFile.parent(of: file)
+        let folder = PrivateDirectory.parent(of: file)
         Self.removeAbandoned(in: folder)
         while true {
             let path = "\(folder)/\(Self.beginning)\(UInt64.random(in: .min ... .max))\(Self.ending)"

@@ -21,7 +21,7 @@ package enum BackupError: Error, Hashable, Sendable, CustomStringConvertible {
         case .notWritable(let path, let code): "\(path) cannot be written (errno \(code)); check the free space, and whose the folder is"
         case .damaged(let path, let what): "\(path) is not a whole backup of a relay (\(what)); nothing was changed. Use another backup"
         case .database(let path, let code): "\(path) cannot be copied (SQLite result \(code)); see that it is a relay's, and whole"
-        case .notEmpty(let path): "\(path) is not empty; with --force what the relay has there is moved into a folder of its own first"
+        case .notEmpty(let path): "\(path) is not empty; with --force the relay's files there are first moved to a folder of their own"
         }
     }
 }

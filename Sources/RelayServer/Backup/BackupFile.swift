@@ -65,11 +65,6 @@ struct BackupFile: ~Copyable {
         guard fsync(descriptor) == 0 else { throw .notWritable(path, code: errno) }
     }
 
-    /// The directory that a file is in.
-    static func parent(of path: String) -> String {
-        path.utf8.lastIndex(of: UInt8(ascii: "/")).map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
-    }
-
     /// Flushes a directory to disk, so that its file names survive a loss of power.
     static func syncDirectory(_ path: String) throws(BackupError) {
         let directory = open(path, O_RDONLY | O_CLOEXEC)

@@ -11,8 +11,6 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     package typealias OutboundIn = ByteBuffer
     package typealias OutboundOut = ByteBuffer
 
-    /// How long a client may take to close after a close frame.
-    private static let closingTime = TimeAmount.seconds(2)
     /// Of which the read budget is used here.
     private static let policy = AdmissionPolicy.standard
 
@@ -38,9 +36,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private var outgoing = Outgoing()
     /// All that has not left, `outgoing` included.
     private var outboundBytes = 0
-    /// At most one pong is on its way, and only the last ping waits for another (RFC 6455 §5.5.3).
-    private var isPongOnItsWay = false
-    private var waitingPing: ByteBuffer?
+    private var pongs = PongQueue()
     private var context: ChannelHandlerContext?
     private var login: LoginFollower?
     private var timer: Scheduled<Void>?
@@ -195,7 +191,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
             services.metrics.receivedMessage()
             run(machine.received(frame, now))
         case .ping(let payload):
-            pong(payload)
+            pong(pongs.received(payload))
             flushIfNeeded()
         case .pong, .fragment:
             break
@@ -333,15 +329,10 @@ extension ControlChannelHandler {
         if let done { outgoing.whenWritten.append(done) }
     }
 
-    private func pong(_ payload: ByteBuffer) {
-        guard !machine.isClosed else { return }
-        guard !isPongOnItsWay else { return waitingPing = payload }
-        isPongOnItsWay = true
+    private func pong(_ payload: ByteBuffer?) {
+        guard let payload, !machine.isClosed else { return }
         write(opcode: .pong, payload) {
-            self.isPongOnItsWay = false
-            guard let next = self.waitingPing else { return }
-            self.waitingPing = nil
-            self.pong(next)
+            self.pong(self.pongs.sent())
             self.flushIfNeeded()
         }
     }
@@ -369,9 +360,7 @@ extension ControlChannelHandler {
             if self.hasPeerClosed { context.close(promise: nil) }
         }
         timer?.cancel()
-        // A client that leaves its close frame out, or reads nothing, is not waited for. To close at once could destroy what
-        // it has not read yet.
-        timer = context.eventLoop.assumeIsolated().scheduleTask(in: Self.closingTime) { context.close(promise: nil) }
+        timer = context.closeSoon()
         timerDeadline = 0
     }
 }

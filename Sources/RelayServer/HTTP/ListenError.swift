@@ -43,7 +43,7 @@ package struct ListenError: Error, Hashable, Sendable, CustomStringConvertible {
         switch errnoCode {
         case EADDRINUSE: "\(address) is in use by another program; stop it, or choose another port with \(flag)"
         case EADDRNOTAVAIL: "\(address) is no address of this machine; choose another with \(flag)"
-        case EACCES, EPERM: "\(address) may not be listened on by this user; choose a port from 1024 up with \(flag)"
+        case EACCES, EPERM: "this user may not listen on \(address); choose a port from 1024 up with \(flag)"
         default: "\(address) cannot be listened on (error \(errnoCode)); choose another with \(flag)"
         }
     }

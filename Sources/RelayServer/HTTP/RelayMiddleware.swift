@@ -18,7 +18,7 @@ package struct ProblemMiddleware: RouterMiddleware {
         } catch let error as ProblemDetails {
             return error.response(from: request, context: context)
         } catch let error as HTTPError {
-            let detail = error.body ?? (error.status == .notFound ? "There is nothing here." : error.status.reasonPhrase)
+            let detail = error.body ?? (error.status == .notFound ? "Nothing is served at this path." : error.status.reasonPhrase)
             return ProblemDetails(error.status, detail, headers: error.headers).response(from: request, context: context)
         } catch let error as any HTTPResponseError {
             return try error.response(from: request, context: context)

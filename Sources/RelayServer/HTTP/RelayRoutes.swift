@@ -3,6 +3,7 @@
 
 import HTTPTypes
 package import Hummingbird
+import RelayProtocol
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -71,7 +72,7 @@ package struct RelayRoutes: Sendable {
                 case methods = "bearer_methods_supported"
             }
         }
-        let dialled = WebOrigin(scheme: origins.isTLS ? "https" : "http", authority: request.head.authority ?? "")
+        let dialled = Origin(scheme: origins.isTLS ? "https" : "http", authority: request.head.authority ?? "")
         guard let resource = origins.urls.first ?? dialled else { throw ProblemDetails.wrongHost }
         return try Self.json(Metadata(resource: resource.description, issuers: issuers))
     }

@@ -63,7 +63,7 @@ package enum UpgradeDecision: Hashable, Sendable {
     private static func tunnelToken(_ head: HTTPRequestHead) throws(ProblemDetails) -> Secret<[UInt8]> {
         let fields = head.headers["authorization"]
         let parts = fields.first?.split(separator: " ") ?? []
-        guard fields.count == 1, parts.count == 2, parts[0].lowercased() == "tunnel", let token = Base64URL.decode(String(parts[1])),
+        guard fields.count == 1, parts.count == 2, parts[0].lowercased() == "tunnel", let token = Base64.url.decode(String(parts[1])),
             token.count == TunnelPreface.tokenByteCount
         else {
             throw ProblemDetails(
@@ -106,12 +106,12 @@ package enum UpgradeDecision: Hashable, Sendable {
 extension ProblemDetails {
     package static let tooManyConnections = ProblemDetails(
         .tooManyRequests,
-        "This address has too many connections that are not authenticated.",
+        "This address has too many unauthenticated connections.",
         headers: [.retryAfter: "10"]
     )
     package static let wrongHost = ProblemDetails(
         .misdirectedRequest,
-        "The Host is none of this relay's. If it is meant to be, name it with --url."
+        "The Host field names none of this relay's addresses. To serve this name, set it with --url."
     )
     static let oneHost = ProblemDetails(.badRequest, "One Host field is needed.")
     /// Whether it is the tunnel or the token that does not fit, is not told.

@@ -122,7 +122,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .awaitingRequest = state, context.channel.isActive, error is HTTPParserError {
-            refuse(ProblemDetails(.badRequest, "This is no HTTP/1.1 request."), context: context)
+            refuse(ProblemDetails(.badRequest, "This is not an HTTP/1.1 request."), context: context)
         } else {
             context.close(promise: nil)
         }

@@ -10,15 +10,15 @@ enum SQLiteSchema {
         migrator.registerMigration("1 accounts, endpoints, commands") { database in
             try database.execute(sql: first)
         }
-        migrator.registerMigration("2 a row for each command") { database in
-            try database.execute(sql: second)
-        }
         return migrator
     }
 
     /// Ids of endpoints are 32 bytes, of commands 16. Times are milliseconds since 1970. Versions and numbers are unsigned 64 bit
-    /// with the top bit flipped, so that SQL sorts them right. Blobs and results have tables of their own, so that a
-    /// change of state does not write them again.
+    /// with the top bit flipped, so that SQL sorts them right.
+    ///
+    /// All of a command is in one row with few indexes: each table and each index is a page to write for each step of each command. What
+    /// changes while a blob is there takes no more room than before, so that a blob of many pages stays where it is. `state` is 0 stored,
+    /// 1 offered, 2 final; without `IN`, behind which SQLite makes a table of more than two values, for each statement anew.
     private static let first = """
         CREATE TABLE meta (
             id INTEGER PRIMARY KEY NOT NULL CHECK (id = 1),
@@ -93,48 +93,6 @@ enum SQLiteSchema {
         CREATE INDEX revoked_logins ON revoked (time) WHERE logins_ended = 0;
 
         CREATE TABLE commands (
-            sequence INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
-            account TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
-            sender BLOB NOT NULL CHECK (length(sender) = 32),
-            id BLOB NOT NULL CHECK (length(id) = 16),
-            target BLOB NOT NULL CHECK (length(target) = 32),
-            app TEXT NOT NULL,
-            number INTEGER NOT NULL,
-            created INTEGER NOT NULL,
-            expires INTEGER NOT NULL,
-            digest BLOB NOT NULL,
-            size INTEGER NOT NULL,
-            state TEXT NOT NULL CHECK (state IN ('stored', 'offered', 'final')),
-            is_final INTEGER GENERATED ALWAYS AS (state = 'final') VIRTUAL,
-            received INTEGER NOT NULL DEFAULT 0,
-            cancel_requested INTEGER NOT NULL DEFAULT 0,
-            ended INTEGER,
-            outcome TEXT,
-            result_size INTEGER NOT NULL DEFAULT 0,
-            deadline INTEGER NOT NULL,
-            UNIQUE (account, sender, id),
-            CHECK ((state = 'final') = (ended IS NOT NULL AND outcome IS NOT NULL))
-        );
-        CREATE INDEX commands_target ON commands (account, target, is_final, sequence, size);
-        CREATE INDEX commands_sender ON commands (account, sender, is_final, sequence, result_size);
-        CREATE INDEX commands_lane ON commands (account, sender, target, app, number);
-        CREATE INDEX commands_deadline ON commands (deadline);
-        CREATE TABLE command_blobs (
-            sequence INTEGER PRIMARY KEY NOT NULL REFERENCES commands (sequence) ON DELETE CASCADE,
-            blob BLOB NOT NULL
-        );
-        CREATE TABLE command_results (
-            sequence INTEGER PRIMARY KEY NOT NULL REFERENCES commands (sequence) ON DELETE CASCADE,
-            receipt BLOB NOT NULL,
-            reply BLOB
-        );
-        """
-
-    /// All of a command is in one row with few indexes: each table and each index is a page to write for each step of each command. What
-    /// changes while a blob is there takes no more room than before, so that a blob of many pages stays where it is. `state` is 0 stored,
-    /// 1 offered, 2 final; without `IN`, behind which SQLite makes a table of more than two values, for each statement anew.
-    private static let second = """
-        CREATE TABLE commands_2 (
             sequence INTEGER PRIMARY KEY NOT NULL,
             account TEXT NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
             sender BLOB NOT NULL CHECK (length(sender) = 32),
@@ -157,15 +115,6 @@ enum SQLiteSchema {
             CHECK ((state = 2) = (ended IS NOT NULL AND outcome IS NOT NULL)),
             CHECK ((state = 2) = (blob IS NULL))
         );
-        INSERT INTO commands_2
-            SELECT sequence, account, sender, id, target, app, number, created, expires, digest, size,
-                CASE state WHEN 'stored' THEN 0 WHEN 'offered' THEN 1 ELSE 2 END,
-                cancel_requested, ended, outcome, deadline, receipt, reply, blob
-            FROM commands LEFT JOIN command_results USING (sequence) LEFT JOIN command_blobs USING (sequence);
-        DROP TABLE command_blobs;
-        DROP TABLE command_results;
-        DROP TABLE commands;
-        ALTER TABLE commands_2 RENAME TO commands;
         CREATE UNIQUE INDEX commands_key ON commands (account, sender, id);
         CREATE INDEX commands_lane ON commands (account, sender, target, app, number);
         CREATE INDEX commands_deadline ON commands (deadline);

@@ -3,6 +3,7 @@
 
 import Dispatch
 import GRDB
+import RelayStorage
 
 #if canImport(Darwin)
 import Darwin
@@ -33,47 +34,23 @@ package final class SQLiteStore: RelayStore {
     /// Opens the database in the directory of a lock, which the store gives back when it is closed.
     package convenience init(holding lock: StoreLock) throws(StoreError) {
         let path = lock.directory + "/relay.sqlite"
-        try StoreLock.makeFile(path)
-        var configuration = Configuration()
-        configuration.journalMode = .wal
-        configuration.busyMode = .timeout(5)
-        configuration.foreignKeysEnabled = true
         do {
-            try Self.check(path, configuration)
-            let database = try DatabaseQueue(path: path, configuration: configuration)
-            // Opening in WAL mode sets NORMAL, with which a commit that was answered can be lost with the power.
-            try database.inDatabase { try $0.execute(sql: "PRAGMA synchronous = FULL") }
-            try self.init(database: database, path: path, lock: lock)
-            guard try synchronous() == 2 else { throw StoreError.unavailable("SQLite does not flush commits to disk") }
+            try self.init(database: try DatabaseFile.open(path, migrator: SQLiteSchema.migrator), lock: lock)
         } catch {
             throw Self.openingError(error, path: path)
         }
-    }
-
-    /// Reads all of it before anything is written, which opening for writing does: what is damaged may yet be rescued. Pages that are
-    /// lost would otherwise be missed one by one, when somebody needs them.
-    private static func check(_ path: String, _ configuration: Configuration) throws {
-        var configuration = configuration
-        configuration.readonly = true
-        let database = try DatabaseQueue(path: path, configuration: configuration)
-        let found = try database.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
-        try database.close()
-        guard found == "ok" else { throw StoreError.notADatabase(path) }
     }
 
     /// A database in memory, for tests.
     package convenience init() throws { try self.init(isCaching: true) }
 
     convenience init(isCaching: Bool) throws {
-        var configuration = Configuration()
-        configuration.foreignKeysEnabled = true
-        try self.init(database: try DatabaseQueue(configuration: configuration), path: ":memory:", lock: nil, isCaching: isCaching)
+        let database = try DatabaseQueue()
+        try SQLiteSchema.migrator.migrate(database)
+        self.init(database: database, lock: nil, isCaching: isCaching)
     }
 
-    private init(database: DatabaseQueue, path: String, lock: StoreLock?, isCaching: Bool = true) throws {
-        let migrator = SQLiteSchema.migrator
-        if try database.inDatabase({ try migrator.hasBeenSuperseded($0) }) { throw StoreError.tooNew(path) }
-        try migrator.migrate(database)
+    private init(database: DatabaseQueue, lock: StoreLock?, isCaching: Bool = true) {
         cache = isCaching ? StoreCache() : nil
         self.database = database
         self.lock = lock
@@ -183,12 +160,19 @@ package final class SQLiteStore: RelayStore {
     }
 
     private static func openingError(_ error: any Error, path: String) -> StoreError {
-        switch (error, (error as? DatabaseError)?.resultCode) {
-        case (let error as StoreError, _): error
-        case (_, .SQLITE_NOTADB?), (_, .SQLITE_CORRUPT?): .notADatabase(path)
-        case (_, .SQLITE_CANTOPEN?), (_, .SQLITE_READONLY?), (_, .SQLITE_PERM?): .directoryNotWritable(path)
-        case (_, .SQLITE_BUSY?), (_, .SQLITE_LOCKED?): .inUse(path)
-        default: unavailable(error)
+        guard let error = error as? DatabaseFileError else { return unavailable(error) }
+        return switch error {
+        case .file: .directoryNotWritable(path)
+        case .damaged: .notADatabase(path)
+        case .tooNew: .tooNew(path)
+        case .notDurable: .unavailable("SQLite does not flush commits to disk")
+        case .sqlite(let code):
+            switch code.primaryResultCode {
+            case .SQLITE_NOTADB, .SQLITE_CORRUPT: .notADatabase(path)
+            case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM: .directoryNotWritable(path)
+            case .SQLITE_BUSY, .SQLITE_LOCKED: .inUse(path)
+            default: unavailable(DatabaseError(resultCode: code))
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 
 import GRDB
 import RelayProtocol
+import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -15,14 +16,13 @@ extension SQLiteTransaction {
     private static let descriptorColumns = "sender, id, target, app, number, created, expires, digest, size"
 
     private func descriptor(_ row: Row) throws -> CommandDescriptor {
-        guard let digest = Digest256(bytes: try Self.bytes(row, 7)) else { throw RowError.damaged }
-        return CommandDescriptor(
-            id: try Self.commandID(row[1]),
-            lane: CommandLane(sender: try Self.endpointID(row, 0), target: try Self.endpointID(row, 2), appID: row[3]),
-            number: Self.unsigned(row[4]),
+        CommandDescriptor(
+            id: try CommandID(column: row[1]),
+            lane: CommandLane(sender: try row.endpoint(at: 0), target: try row.endpoint(at: 2), appID: row[3]),
+            number: NumberColumn.decode(row[4]),
             created: row[5],
             expires: row[6],
-            digest: digest,
+            digest: try row.digest(at: 7),
             size: row[8]
         )
     }
@@ -36,7 +36,7 @@ extension SQLiteTransaction {
     private static let ofKey = "account = ? AND sender = ? AND id = ?"
 
     private static func arguments(_ key: StoredCommandKey) -> StatementArguments {
-        [key.account.rawValue, key.command.sender.data, key.command.id.data]
+        [key.account.rawValue, key.command.sender.column, key.command.id.column]
     }
 
     private static let selectCommand = """
@@ -58,8 +58,8 @@ extension SQLiteTransaction {
             let outcome = try JSONDecoder().decode(CommandOutcome.self, from: Data((row[12] as String).utf8))
             guard let receipt: Data = row[13] else { return .final(CommandFinal(attestedByRelay: outcome), since: row[11]) }
             let reply: Data? = row[14]
-            return .final(CommandFinal(outcome: outcome, receipt: Self.bytes(receipt), reply: reply.map(Self.bytes)), since: row[11])
-        case nil: throw RowError.damaged
+            return .final(CommandFinal(outcome: outcome, receipt: [UInt8](receipt), reply: reply.map { [UInt8]($0) }), since: row[11])
+        case nil: throw RowProblem()
         }
     }
 
@@ -69,8 +69,8 @@ extension SQLiteTransaction {
         try run(
             Self.insertCommand,
             [
-                account.rawValue, descriptor.lane.sender.data, descriptor.id.data, descriptor.lane.target.data, descriptor.lane.appID,
-                Self.signed(descriptor.number), descriptor.created, descriptor.expires, Data(descriptor.digest.bytes),
+                account.rawValue, descriptor.lane.sender.column, descriptor.id.column, descriptor.lane.target.column, descriptor.lane.appID,
+                NumberColumn.encode(descriptor.number), descriptor.created, descriptor.expires, Data(descriptor.digest.bytes),
                 descriptor.size,
                 columns.state.rawValue, columns.cancelRequested, columns.ended, columns.outcome, command.nextDeadline, columns.receipt,
                 columns.reply, command.isFinal ? nil : Data(blob),
@@ -132,7 +132,7 @@ extension SQLiteTransaction {
             let values: StatementArguments = [columns.state.rawValue, columns.cancelRequested, command.nextDeadline]
             try run("UPDATE commands SET state = ?, cancel_requested = ?, deadline = ? WHERE \(Self.ofKey)", values + key)
         }
-        guard database.changesCount == 1 else { throw RowError.damaged }
+        guard database.changesCount == 1 else { throw RowProblem() }
     }
 
     /// There is no memory here.
@@ -144,7 +144,7 @@ extension SQLiteTransaction {
         try Data.fetchOne(
             statement("SELECT blob FROM commands WHERE \(Self.ofKey) AND blob IS NOT NULL"),
             arguments: Self.arguments(key)
-        ).map(Self.bytes)
+        ).map { [UInt8]($0) }
     }
 
     func mailbox(of target: EndpointID, account: AccountID) throws -> [CommandDescriptor] {
@@ -152,17 +152,17 @@ extension SQLiteTransaction {
             statement(
                 "SELECT \(Self.descriptorColumns) FROM commands WHERE account = ? AND target = ? AND state < 2 ORDER BY sequence"
             ),
-            arguments: [account.rawValue, target.data]
+            arguments: [account.rawValue, target.column]
         ).map { try descriptor($0) }
     }
 
     func mailboxShares(of target: EndpointID, account: AccountID) throws -> [EndpointID: MailboxUse] {
         let rows = try Row.fetchCursor(
             statement("SELECT sender, count(*), total(size) FROM commands WHERE account = ? AND target = ? AND state < 2 GROUP BY sender"),
-            arguments: [account.rawValue, target.data]
+            arguments: [account.rawValue, target.column]
         )
         var shares: [EndpointID: MailboxUse] = [:]
-        while let row = try rows.next() { shares[try Self.endpointID(row, 0)] = Self.use(row, 1) }
+        while let row = try rows.next() { shares[try row.endpoint(at: 0)] = Self.use(row, 1) }
         return shares
     }
 
@@ -174,7 +174,7 @@ extension SQLiteTransaction {
                 FROM commands WHERE account = ? AND sender = ? AND state = 2
                 """
             ),
-            arguments: [account.rawValue, sender.data]
+            arguments: [account.rawValue, sender.column]
         ).map { Self.use($0, 0) } ?? MailboxUse()
     }
 
@@ -186,18 +186,18 @@ extension SQLiteTransaction {
     func use(of lane: CommandLane, account: AccountID) throws -> LaneUse {
         let found = try Row.fetchOne(
             statement("SELECT count(*), max(number) FROM commands WHERE account = ? AND sender = ? AND target = ? AND app = ?"),
-            arguments: [account.rawValue, lane.sender.data, lane.target.data, lane.appID]
+            arguments: [account.rawValue, lane.sender.column, lane.target.column, lane.appID]
         )
         guard let found, let highest: Int64 = found[1] else { return LaneUse() }
-        return LaneUse(commands: found[0], highest: Self.unsigned(highest))
+        return LaneUse(commands: found[0], highest: NumberColumn.decode(highest))
     }
 
     func commands(from sender: EndpointID, isFinal: Bool, account: AccountID) throws -> [CommandKey] {
         let condition = isFinal ? "state = 2" : "state < 2"
         return try Data.fetchAll(
             statement("SELECT id FROM commands WHERE account = ? AND sender = ? AND \(condition) ORDER BY sequence"),
-            arguments: [account.rawValue, sender.data]
-        ).map { CommandKey(sender: sender, id: try Self.commandID($0)) }
+            arguments: [account.rawValue, sender.column]
+        ).map { CommandKey(sender: sender, id: try CommandID(column: $0)) }
     }
 
     func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey] {
@@ -205,19 +205,8 @@ extension SQLiteTransaction {
             statement("SELECT account, sender, id FROM commands WHERE deadline <= ? ORDER BY deadline, sequence LIMIT ?"),
             arguments: [time, limit]
         ).map {
-            let key = CommandKey(sender: try Self.endpointID($0, 1), id: try Self.commandID($0[2]))
+            let key = CommandKey(sender: try $0.endpoint(at: 1), id: try CommandID(column: $0[2]))
             return StoredCommandKey(account: AccountID($0[0]), command: key)
         }
     }
-
-    private static func commandID(_ data: Data) throws -> CommandID {
-        guard data.count == 16 else { throw RowError.damaged }
-        let uuid = data.withUnsafeBytes { $0.loadUnaligned(as: uuid_t.self) }
-        guard let id = CommandID(uuid: UUID(uuid: uuid)) else { throw RowError.damaged }
-        return id
-    }
-}
-
-extension CommandID {
-    fileprivate var data: Data { withUnsafeBytes(of: uuid.uuid) { Data($0) } }
 }

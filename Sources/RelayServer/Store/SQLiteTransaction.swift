@@ -3,6 +3,7 @@
 
 import GRDB
 import RelayProtocol
+import RelayStorage
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -54,21 +55,21 @@ struct SQLiteTransaction: StoreTransaction {
         let departure: String? = row[5]
         let departed: Int64? = row[6]
         return EndpointRow(
-            id: try Self.endpointID(row, 0),
+            id: try row.endpoint(at: 0),
             account: AccountID(row[1]),
-            version: Self.unsigned(row[2]),
-            record: try Self.bytes(row, 3),
+            version: NumberColumn.decode(row[2]),
+            record: try row.bytes(at: 3),
             hasHosted: row[4],
             departure: departure.flatMap { reason in
                 departed.map { EndpointRow.Departure(reason: Presence.Reason(rawValue: reason), time: $0) }
             },
-            system: SystemID(digest: try Self.digest(row, 7)),
+            system: SystemID(digest: try row.digest(at: 7)),
             keyThumbprint: row[8],
             isEstablished: row[9],
             isFirst: row[15],
             joining: Joining(
                 time: Milliseconds(clamping: row[10]),
-                invitedBy: try row.hasNull(atIndex: 11) ? nil : Self.endpointID(row, 11),
+                invitedBy: try row.hasNull(atIndex: 11) ? nil : row.endpoint(at: 11),
                 address: row[12]
             ),
             login: Self.login(row, 13)
@@ -91,12 +92,12 @@ struct SQLiteTransaction: StoreTransaction {
     func endpoint(_ id: EndpointID, of account: AccountID) throws -> EndpointRow? {
         try Row.fetchOne(
             statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE id = ? AND account = ?"),
-            arguments: [id.data, account.rawValue]
+            arguments: [id.column, account.rawValue]
         ).map { try endpoint($0) }
     }
 
     func account(ofEndpoint id: EndpointID) throws -> AccountID? {
-        try String.fetchOne(statement("SELECT account FROM endpoints WHERE id = ?"), arguments: [id.data]).map { AccountID($0) }
+        try String.fetchOne(statement("SELECT account FROM endpoints WHERE id = ?"), arguments: [id.column]).map { AccountID($0) }
     }
 
     func endpoints(of account: AccountID) throws -> [EndpointRow] {
@@ -137,7 +138,7 @@ struct SQLiteTransaction: StoreTransaction {
     private func blobs<Kind>(_ sql: String, _ account: AccountID) throws -> [EndpointID: [Blob<Kind>]] {
         let rows = try Row.fetchCursor(statement(sql), arguments: [account.rawValue])
         var blobs: [EndpointID: [Blob<Kind>]] = [:]
-        while let row = try rows.next() { blobs[try Self.endpointID(row, 0), default: []].append(Blob(try Self.bytes(row, 1))) }
+        while let row = try rows.next() { blobs[try row.endpoint(at: 0), default: []].append(Blob(try row.bytes(at: 1))) }
         return blobs
     }
 
@@ -151,10 +152,10 @@ struct SQLiteTransaction: StoreTransaction {
                 WHERE account = excluded.account
             """,
             [
-                endpoint.id.data, endpoint.account.rawValue, Self.signed(endpoint.version), Data(endpoint.record),
+                endpoint.id.column, endpoint.account.rawValue, NumberColumn.encode(endpoint.version), Data(endpoint.record),
                 endpoint.hasHosted, endpoint.departure?.reason.rawValue, endpoint.departure?.time,
                 Data(endpoint.system.digest.bytes), endpoint.keyThumbprint, endpoint.isEstablished, endpoint.joining.time.count,
-                endpoint.joining.invitedBy?.data, endpoint.joining.address, endpoint.login?.issuer, endpoint.login?.session,
+                endpoint.joining.invitedBy?.column, endpoint.joining.address, endpoint.login?.issuer, endpoint.login?.session,
                 endpoint.isFirst,
             ]
         )
@@ -162,7 +163,7 @@ struct SQLiteTransaction: StoreTransaction {
     }
 
     func removeEndpoint(_ id: EndpointID, of account: AccountID) throws {
-        try run("DELETE FROM endpoints WHERE id = ? AND account = ?", [id.data, account.rawValue])
+        try run("DELETE FROM endpoints WHERE id = ? AND account = ?", [id.column, account.rawValue])
     }
 
     // MARK: Revocations
@@ -171,10 +172,10 @@ struct SQLiteTransaction: StoreTransaction {
 
     private func revocation(_ row: Row) throws -> RevocationRow {
         RevocationRow(
-            endpoint: try Self.endpointID(row, 0),
+            endpoint: try row.endpoint(at: 0),
             account: AccountID(row[1]),
             statement: try row.hasNull(atIndex: 2)
-                ? nil : .init(revoker: Self.endpointID(row, 2), revocation: Self.bytes(row, 3)),
+                ? nil : .init(revoker: row.endpoint(at: 2), revocation: row.bytes(at: 3)),
             time: row[4],
             isKept: row[5],
             keyThumbprint: row[6],
@@ -187,7 +188,7 @@ struct SQLiteTransaction: StoreTransaction {
         try run(
             "INSERT INTO revoked (\(Self.revocationColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
             [
-                revocation.endpoint.data, revocation.account.rawValue, revocation.statement?.revoker.data,
+                revocation.endpoint.column, revocation.account.rawValue, revocation.statement?.revoker.column,
                 revocation.statement.map { Data($0.revocation) }, revocation.time, revocation.isKept, revocation.keyThumbprint,
                 revocation.login?.issuer, revocation.login?.session, revocation.loginsEnded,
             ]
@@ -197,7 +198,7 @@ struct SQLiteTransaction: StoreTransaction {
     func revocation(of id: EndpointID) throws -> RevocationRow? {
         try Row.fetchOne(
             statement("SELECT \(Self.revocationColumns) FROM revoked WHERE id = ?"),
-            arguments: [id.data]
+            arguments: [id.column]
         ).map { try revocation($0) }
     }
 
@@ -224,8 +225,8 @@ struct SQLiteTransaction: StoreTransaction {
     }
 
     func loginsEnded(of id: EndpointID) throws {
-        try run("DELETE FROM revoked WHERE id = ? AND kept = 0", [id.data])
-        try run("UPDATE revoked SET logins_ended = 1 WHERE id = ?", [id.data])
+        try run("DELETE FROM revoked WHERE id = ? AND kept = 0", [id.column])
+        try run("UPDATE revoked SET logins_ended = 1 WHERE id = ?", [id.column])
     }
 
     // MARK: Apps and vouchers
@@ -234,8 +235,8 @@ struct SQLiteTransaction: StoreTransaction {
         try Array(
             Row.fetchCursor(
                 statement("SELECT app, version, registration FROM registrations WHERE endpoint = ? ORDER BY app"),
-                arguments: [endpoint.data]
-            ).map { RegistrationRow(appID: $0[0], version: Self.unsigned($0[1]), registration: try Self.bytes($0, 2)) }
+                arguments: [endpoint.column]
+            ).map { RegistrationRow(appID: $0[0], version: NumberColumn.decode($0[1]), registration: try $0.bytes(at: 2)) }
         )
     }
 
@@ -245,12 +246,12 @@ struct SQLiteTransaction: StoreTransaction {
             INSERT INTO registrations (endpoint, app, version, registration) VALUES (?, ?, ?, ?)
             ON CONFLICT (endpoint, app) DO UPDATE SET version = excluded.version, registration = excluded.registration
             """,
-            [endpoint.data, registration.appID, Self.signed(registration.version), Data(registration.registration)]
+            [endpoint.column, registration.appID, NumberColumn.encode(registration.version), Data(registration.registration)]
         )
     }
 
     func removeRegistration(_ appID: String, of endpoint: EndpointID, in account: AccountID) throws {
-        try run("DELETE FROM registrations WHERE endpoint = ? AND app = ?", [endpoint.data, appID])
+        try run("DELETE FROM registrations WHERE endpoint = ? AND app = ?", [endpoint.column, appID])
     }
 
     func storedBytes(of account: AccountID) throws -> Int {
@@ -275,14 +276,14 @@ struct SQLiteTransaction: StoreTransaction {
     func vouchers(for endpoint: EndpointID) throws -> [[UInt8]] {
         try Data.fetchAll(
             statement("SELECT voucher FROM vouchers WHERE endpoint = ? ORDER BY giver"),
-            arguments: [endpoint.data]
+            arguments: [endpoint.column]
         ).map { [UInt8]($0) }
     }
 
     func vouchers(by endpoint: EndpointID, of account: AccountID) throws -> [[UInt8]] {
         try Data.fetchAll(
             statement("SELECT voucher FROM vouchers WHERE account = ? AND giver = ? ORDER BY endpoint"),
-            arguments: [account.rawValue, endpoint.data]
+            arguments: [account.rawValue, endpoint.column]
         ).map { [UInt8]($0) }
     }
 
@@ -292,45 +293,19 @@ struct SQLiteTransaction: StoreTransaction {
             INSERT INTO vouchers (account, endpoint, giver, voucher) VALUES (?, ?, ?, ?)
             ON CONFLICT (endpoint, giver) DO UPDATE SET voucher = excluded.voucher
             """,
-            [account.rawValue, endpoint.data, other.data, Data(voucher)]
+            [account.rawValue, endpoint.column, other.column, Data(voucher)]
         )
     }
 
     // MARK: Values
 
-    /// A row that cannot be, or may not be written.
+    /// A row must not be written.
     enum RowError: Error {
         case ofOtherAccount
-        case damaged
     }
 
     func statement(_ sql: String) throws -> Statement { try database.cachedStatement(sql: sql) }
 
     /// Runs a statement that writes.
     func run(_ sql: String, _ arguments: StatementArguments) throws { try statement(sql).execute(arguments: arguments) }
-
-    static func signed(_ number: UInt64) -> Int64 { Int64(bitPattern: number ^ 1 << 63) }
-
-    static func unsigned(_ number: Int64) -> UInt64 { UInt64(bitPattern: number) ^ 1 << 63 }
-
-    static func bytes(_ data: Data) -> [UInt8] { [UInt8](data) }
-
-    /// Of a column that is not null, without a copy in between.
-    static func bytes(_ row: Row, _ column: Int) throws -> [UInt8] {
-        try row.withUnsafeData(atIndex: column) { data in
-            guard let data else { throw RowError.damaged }
-            return [UInt8](data)
-        }
-    }
-
-    static func endpointID(_ row: Row, _ column: Int) throws -> EndpointID { EndpointID(digest: try digest(row, column)) }
-
-    private static func digest(_ row: Row, _ column: Int) throws -> Digest256 {
-        guard let digest = Digest256(bytes: try bytes(row, column)) else { throw RowError.damaged }
-        return digest
-    }
-}
-
-extension EndpointID {
-    var data: Data { Data(digest.bytes) }
 }

@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import NIOCore
+import RelayProtocol
 import SwiftASN1
 import X509
 
@@ -28,14 +29,14 @@ enum CertificateProblem: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// - Parameter file: The PEM file of the chain.
-    static func found(inFile file: String, for origins: [WebOrigin], at now: Date = Date()) -> [CertificateProblem] {
+    static func found(inFile file: String, for origins: [Origin], at now: Date = Date()) -> [CertificateProblem] {
         FileManager.default.contents(atPath: file).map { found(in: String(decoding: $0, as: UTF8.self), for: origins, at: now) } ?? []
     }
 
     /// - Parameters:
     ///   - pem: The chain, the relay's own certificate first.
     ///   - origins: The relay's public URLs.
-    static func found(in pem: String, for origins: [WebOrigin], at now: Date) -> [CertificateProblem] {
+    static func found(in pem: String, for origins: [Origin], at now: Date) -> [CertificateProblem] {
         guard let first = try? PEMDocument.parseMultiple(pemString: pem).first, let certificate = try? Certificate(pemDocument: first)
         else {
             return []

@@ -3,20 +3,7 @@
 
 package import Crypto
 package import RelayProtocol
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
+import RelayStorage
 
 /// The relay's own key. Its fingerprint is the relay's id, which join links pin.
 package struct RelayKey: Sendable {
@@ -32,51 +19,32 @@ package struct RelayKey: Sendable {
 
     /// Reads `relay.key` (PKCS #8 in PEM) from the data directory. The first start creates both, with access for the owner only.
     package static func load(in directory: String) throws(RelayKeyError) -> RelayKey {
-        try makeDirectory(directory)
         let path = directory + "/" + fileName
-        if access(path, F_OK) != 0 { try make(path) }
-        return try read(path)
-    }
-
-    private static func makeDirectory(_ path: String) throws(RelayKeyError) {
-        do {
-            try FileManager.default.createDirectory(
-                atPath: path,
-                withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700]
-            )
+        do throws(StorageError) {
+            try PrivateDirectory.makeAll(directory)
+            if let key = try read(path) { return key }
+            // Of two concurrent starts, one creates the key.
+            _ = try PrivateFile.create(path, with: Array((P256.Signing.PrivateKey().pemRepresentation + "\n").utf8))
+            if let key = try read(path) { return key }
         } catch {
-            throw RelayKeyError(path: path, problem: .directoryNotWritable)
+            let problem: RelayKeyError.Problem =
+                switch error.problem {
+                case .openToOthers: .readableByOthers
+                case .notReadable: .notReadable
+                case .damaged: .notAKey
+                default: .directoryNotWritable
+                }
+            throw RelayKeyError(path: problem == .directoryNotWritable ? directory : path, problem: problem)
         }
-        guard access(path, W_OK | X_OK) == 0 else { throw RelayKeyError(path: path, problem: .directoryNotWritable) }
+        throw RelayKeyError(path: path, problem: .notReadable)
     }
 
-    private static func read(_ path: String) throws(RelayKeyError) -> RelayKey {
-        // `stat` is not used: the module of this name depends on which files are compiled together.
-        let attributes = try? FileManager.default.attributesOfItem(atPath: path)
-        guard let mode = attributes?[.posixPermissions] as? Int, let data = FileManager.default.contents(atPath: path) else {
-            throw RelayKeyError(path: path, problem: .notReadable)
-        }
-        guard mode & 0o077 == 0 else { throw RelayKeyError(path: path, problem: .readableByOthers) }
-        guard let key = try? P256.Signing.PrivateKey(pemRepresentation: String(decoding: data, as: UTF8.self)) else {
-            throw RelayKeyError(path: path, problem: .notAKey)
+    private static func read(_ path: String) throws(StorageError) -> RelayKey? {
+        guard let bytes = try PrivateFile.contents(of: path) else { return nil }
+        guard let key = try? P256.Signing.PrivateKey(pemRepresentation: String(decoding: bytes, as: UTF8.self)) else {
+            throw StorageError(.damaged, path: path)
         }
         return RelayKey(key)
-    }
-
-    /// Writes a temporary file and links it to the final name, so that the file is always complete, and of two concurrent
-    /// starts one creates the key.
-    private static func make(_ path: String) throws(RelayKeyError) {
-        let draft = "\(path).\(getpid()).\(UInt32.random(in: .min ... .max))"
-        let file = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw RelayKeyError(path: path, problem: .directoryNotWritable) }
-        defer { unlink(draft) }
-        let bytes = Array((P256.Signing.PrivateKey().pemRepresentation + "\n").utf8)
-        let isWritten = write(file, bytes, bytes.count) == bytes.count && fsync(file) == 0
-        close(file)
-        guard isWritten, link(draft, path) == 0 || errno == EEXIST else {
-            throw RelayKeyError(path: path, problem: .directoryNotWritable)
-        }
     }
 }
 

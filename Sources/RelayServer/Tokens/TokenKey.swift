@@ -45,7 +45,7 @@ struct TokenKey: Sendable {
     private static func key(_ jwk: JSONWebKey) -> Key? {
         func bytes(_ member: String?, upTo limit: Int) -> [UInt8]? {
             guard let member, member.utf8.count <= limit * 2 else { return nil }
-            return Base64URL.decode(member)
+            return Base64.url.decode(member)
         }
         switch (jwk.kty, jwk.crv) {
         case ("EC", "P-256"):

@@ -51,7 +51,7 @@ final class TunnelListener: Service {
 
     /// Listens from now on.
     /// - Returns: the ports, without those that nobody could reach.
-    func bind(urls: [WebOrigin]) async throws -> [Int] {
+    func bind(urls: [Origin]) async throws -> [Int] {
         guard !addresses.isEmpty else { return [] }
         let dataPath = makePlainDataPath()
         self.dataPath.withLock { $0 = dataPath }

@@ -14,8 +14,6 @@ final class TunnelWebSocketHandler: ChannelDuplexHandler {
 
     /// Up to here a frame is copied together rather than sent in pieces.
     private static let smallFrame = 1 << 10
-    /// How long a client may take to read the last close frame.
-    private static let closingTime = TimeAmount.seconds(2)
 
     private var reader = TunnelFrameReader()
     private var isInputDone = false
@@ -29,9 +27,7 @@ final class TunnelWebSocketHandler: ChannelDuplexHandler {
     private var frame: [ByteBuffer] = []
     private var frameBytes = 0
     private var framePromise: EventLoopPromise<Void>?
-    /// At most one pong is on its way, and only the last ping waits for another (RFC 6455 §5.5.3).
-    private var isPongOnItsWay = false
-    private var waitingPing: ByteBuffer?
+    private var pongs = PongQueue()
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard !isInputDone else { return }
@@ -41,7 +37,7 @@ final class TunnelWebSocketHandler: ChannelDuplexHandler {
         do throws(WebSocketReader.Violation) {
             while let event = try reader.next(&bytes, payload: &payloads[turn]) {
                 switch event {
-                case .ping(let content): pong(content, context: context)
+                case .ping(let content): pong(pongs.received(content), context: context)
                 case .close: isInputDone = true
                 }
                 if isInputDone { break }
@@ -105,7 +101,7 @@ final class TunnelWebSocketHandler: ChannelDuplexHandler {
         case .all where isInputDone && isCloseSent && !isCloseWritten:
             // Both have said all; only the last frame has to leave.
             isClosing = true
-            closeSoon(context: context)
+            context.closeSoon()
             promise?.succeed()
         case .all, .input:
             context.close(mode: mode, promise: promise)
@@ -128,26 +124,16 @@ final class TunnelWebSocketHandler: ChannelDuplexHandler {
 
     private func fail(_ violation: WebSocketReader.Violation, context: ChannelHandlerContext) {
         sendClose(code: violation.code, context: context)
-        closeSoon(context: context)
+        context.closeSoon()
     }
 
-    /// To close at once could destroy what the client has not read yet.
-    private func closeSoon(context: ChannelHandlerContext) {
-        context.eventLoop.assumeIsolated().scheduleTask(in: Self.closingTime) { context.close(promise: nil) }
-    }
-
-    private func pong(_ content: ByteBuffer, context: ChannelHandlerContext) {
-        guard !isCloseSent else { return }
-        guard !isPongOnItsWay else { return waitingPing = content }
-        isPongOnItsWay = true
+    private func pong(_ content: ByteBuffer?, context: ChannelHandlerContext) {
+        guard let content, !isCloseSent else { return }
         var bytes = ByteBuffer()
         bytes.writeWebSocketFrame(opcode: .pong, payload: content)
         let written = context.eventLoop.makePromise(of: Void.self)
         written.futureResult.assumeIsolated().whenSuccess {
-            self.isPongOnItsWay = false
-            guard let next = self.waitingPing else { return }
-            self.waitingPing = nil
-            self.pong(next, context: context)
+            self.pong(self.pongs.sent(), context: context)
         }
         context.writeAndFlush(Self.wrapOutboundOut(bytes), promise: written)
     }

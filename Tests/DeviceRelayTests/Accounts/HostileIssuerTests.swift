@@ -187,8 +187,7 @@ import Testing
         let ended = try await Self.join(Answers(tokens: [refusal, Answers.json(Answers.good)]))
         #expect(ended.error == nil)
         let times = try ended.proofs.map { proof in
-            struct Claims: Decodable { var iat: Int64 }
-            return try SignedJSON(parsing: proof).claims(Claims.self).iat
+            try SignedJSON(parsing: proof).claims(JSONValue.self).member("iat") as Int64
         }
         #expect(times == [1_700_000_000, 1_700_003_600])
         // But not for ever, and not without a time.

@@ -24,8 +24,7 @@ import Testing
         let newcomer = try bench.endpoint(relay: link.relay)
         try await redeem(link, clientID: JoiningBench.clientID, as: newcomer)
         let subjects = try [endpoint, newcomer].map { endpoint in
-            struct Claims: Decodable { var sub: String }
-            return try SignedJSON(parsing: try Self.token(endpoint).value).claims(Claims.self).sub
+            try SignedJSON(parsing: try Self.token(endpoint).value).claims(JSONValue.self).member("sub") as String
         }
         #expect(subjects[0] == subjects[1])
         // No endpoint that the relay knows has approved it.

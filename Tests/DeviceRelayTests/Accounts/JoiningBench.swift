@@ -67,7 +67,7 @@ final class JoiningBench {
         try await platform.accounts.add(account, joining: link)
         let endpoint = try #require(platform.endpoint(of: account.id))
         _ = await endpoint.link.first { $0.isEnumerated }
-        let credentials = await endpoint.credentials
+        let credentials = endpoint.credentials
         await platform.shutdown()
         return credentials
     }

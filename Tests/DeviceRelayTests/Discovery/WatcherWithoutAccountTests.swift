@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test func itGoesOnWhenThereIsAnAccount() async throws {
-        let directories = Observed<[String: DeviceDirectory]>([:])
+        let directories = CurrentValue<[String: DeviceDirectory]>([:])
         let watcher = RemoteSystemWatcher(directories: directories, filters: []) { true }
         var events = watcher.makeAsyncIterator()
         #expect(Self.isNoAccount(await events.next()))

@@ -208,7 +208,7 @@ import Testing
     @Test func allSessionsOfAnEndpointShareItsBudget() async throws {
         var limits = Limits()
         limits[.messageBytes] = 64 << 10
-        limits[.assemblyBytesPerEndpoint] = 100 << 10
+        limits[.assemblyBytesPerEndpoint] = 150 << 10
         let goOn = Signal()
         let service = Service("test") { connection, caller in
             // What the first sends is received, and not taken.
@@ -233,7 +233,7 @@ import Testing
         let (first, second) = (try await connect("first"), try await connect("second"))
         async let held = first.connection.send(large)
         while await first.accepted.inventory()["exchanges"] != 1 { await Task.yield() }
-        await target.hasFree(36 << 10)
+        await target.hasFree(86 << 10)
         async let waiting = second.connection.send(large)
         while await second.accepted.inventory()["claims"] != 1 { await Task.yield() }
         // What is small does not wait.
@@ -241,7 +241,7 @@ import Testing
         goOn.happen()
         #expect(try await held == large)
         #expect(try await waiting == large)
-        await target.hasFree(100 << 10)
+        await target.hasFree(150 << 10)
         for session in [first.session, second.session] { await session.shutDown() }
         await relay.stop()
     }
@@ -278,6 +278,44 @@ import Testing
                 connection.close()
                 try await group.waitForAll()
             }
+        }
+    }
+
+    /// Requests of both sides fill all the memory for requests, and their handlers need large answers of the other side to go on.
+    @Test func largeAnswersToHandlersWaitForNoRequest() async throws {
+        var limits = Limits()
+        limits[.messageBytes] = 64 << 10
+        limits[.assemblyBytesPerSession] = 128 << 10
+        limits[.assemblyBytesPerEndpoint] = 256 << 10
+        let large = try Self.message(encodedBytes: 60 << 10)
+        let service = Service("test") { connection, _ in
+            try await connection.respond { request in
+                let answer = try await connection.send([:], timeout: .seconds(300))
+                return ["IsEqual": .bool(answer == request.message)]
+            }
+        }
+        try await SessionWorld.with(limits: limits, services: [service]) { world in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for session in [world.session, world.targetSession] {
+                    let connection = try await session.open(SessionWorld.info, timeout: .seconds(30))
+                    group.addTask { try await connection.respond { _ in large } }
+                    group.addTask {
+                        try await withThrowingTaskGroup(of: Void.self) { calls in
+                            for _ in 0..<40 {
+                                calls.addTask {
+                                    let answer = try await connection.send(large, timeout: .seconds(300))
+                                    #expect(answer == ["IsEqual": true])
+                                }
+                            }
+                            try await calls.waitForAll()
+                        }
+                        connection.close()
+                    }
+                }
+                try await group.waitForAll()
+            }
+            await world.opener.hasFree(256 << 10)
+            await world.target.hasFree(256 << 10)
         }
     }
 

@@ -24,8 +24,8 @@ import Testing
         return limits
     }()
 
-    /// Four windows, and the assembly budget.
-    static let mostBytes = 4 * (256 << 10) + (256 << 10)
+    /// Four windows, and the assembly budgets.
+    static let mostBytes = 4 * (256 << 10) + 2 * (256 << 10)
 
     // MARK: Conversations
 

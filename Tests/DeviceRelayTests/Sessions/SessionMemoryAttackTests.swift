@@ -13,10 +13,16 @@ import Testing
     private static let empty = SessionFrame.Message.inline(ByteBuffer(bytes: [0xA0]))
     private static let wanted = 150 << 20
 
-    /// A message of so many zeros, each a byte on the wire.
+    /// A message of so many zeros, 256 at least, each a byte on the wire.
     private static func zeros(_ count: Int) -> ByteBuffer {
-        var message = ByteBuffer(bytes: [0xA1, 0x61, 0x61, 0x9A])
-        message.writeInteger(UInt32(count))
+        var message = ByteBuffer(bytes: [0xA1, 0x61, 0x61])
+        if let count = UInt16(exactly: count) {
+            message.writeInteger(UInt8(0x99))
+            message.writeInteger(count)
+        } else {
+            message.writeInteger(UInt8(0x9A))
+            message.writeInteger(UInt32(count))
+        }
         message.writeRepeatingByte(0, count: count)
         return message
     }
@@ -93,7 +99,7 @@ import Testing
         }
         peer.open(16)
         // One is decoded, and no other fits beside it; as many as may have arrived.
-        while target.memory.decoded.free > 105 << 20 || target.memory.arriving.free > 98 << 20 { await Task.yield() }
+        while target.memory.decoded.free > 105 << 20 || target.memory.requests.free > 98 << 20 { await Task.yield() }
         try await otherIsServed(relay, by: target)
         #expect(try residentBytes() - before < wanted)
         try? await peer.channel.close().get()
@@ -110,6 +116,126 @@ import Testing
         await #expect(processExitsWith: .success) { try await SessionMemoryAttackTests.attackWithMessagesThatGrow() }
     }
     #endif
+
+    /// Several sessions give a peer no more memory than one. It sends nothing of what it announces, keeps handlers busy with what it has sent,
+    /// and takes no answer.
+    @Test func sessionsOfAPeerMultiplyNoMemory() async throws {
+        var limits = Limits()
+        limits[.messageBytes] = 64 << 10
+        limits[.assemblyBytesPerSession] = 128 << 10
+        limits[.assemblyBytesPerEndpoint] = 512 << 10
+        let (large, goOn) = (Self.zeros(60 << 10), Signal())
+        let hold = Service("hold") { connection, _ in
+            try await connection.respond { _ in
+                await goOn.wait()
+                return [:]
+            }
+        }
+        let give = Service("give") { connection, _ in
+            try await connection.respond { _ in ["Data": .data(Array(repeating: 1, count: 60 << 10))] }
+        }
+        let relay = try await TestTunnelRelay()
+        let target = try SessionSide(limits: limits, services: [hold, give, .echo("echo")])
+        let certificate = try TestCertificate()
+        // 40 KiB of memory each when it is decoded.
+        let grows = Self.zeros(1_800)
+        var peers: [TalkingPeer] = []
+        for _ in 0..<4 {
+            let peer = try await TalkingPeer.connect(relay, to: target, as: certificate) { frame in
+                guard case .opened = frame.payload else { return [] }
+                return switch frame.connection {
+                case TalkingPeer.id(0): (1...8).map { TalkingPeer.request(.inline(grows), $0, on: 0) }
+                case TalkingPeer.id(1): (1...8).map { TalkingPeer.request(Self.empty, $0, on: 1) }
+                default: (1...8).map { TalkingPeer.request(.announced(large.readableBytes), $0, on: 2) }
+                }
+            }
+            peer.say([TalkingPeer.open(0, to: "hold"), TalkingPeer.open(1, to: "give"), TalkingPeer.open(2, to: "hold")])
+            peers.append(peer)
+        }
+        // All that it asks for is there, and it holds all that it can.
+        for peer in peers {
+            var inventory = await peer.session.inventory()
+            while inventory["exchanges", default: 0] + inventory["responses", default: 0] < 16 || inventory["bytes", default: 0] < 60 << 10
+            {
+                await Task.yield()
+                inventory = await peer.session.inventory()
+            }
+        }
+        let memory = target.memory
+        while max(memory.requests.free, memory.decoded.free, memory.answers.free) > 410_000 { await Task.yield() }
+        for _ in 0..<200 {
+            for peer in peers { _ = await peer.session.inventory() }
+        }
+        try #require(memory.freeBytes >= 384 << 10)
+        // Another peer's large messages pass.
+        let tunnel = relay.tunnel()
+        async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
+        let session = try await SessionSide(limits: limits).connector.open(to: target.id, over: tunnel.opener)
+        _ = try await accepted
+        let connection = try await session.open(AppServiceInfo(name: "echo", packageID: "com.example.app"), timeout: .seconds(60))
+        let message = try SessionExchangeTests.message(encodedBytes: 60 << 10)
+        for _ in 0..<10 { #expect(try await connection.send(message, timeout: .seconds(300)) == message) }
+        await session.shutDown()
+        goOn.happen()
+        for peer in peers { try? await peer.channel.close().get() }
+        await target.hasFree(512 << 10)
+        await relay.stop()
+    }
+
+    /// What a peer may send within its windows, without asking, is bounded over all connections and sessions.
+    @Test func connectionsMultiplyNoMessagesThatWait() async throws {
+        let (message, count) = (ByteBuffer(repeating: 0x40, count: 31 << 10), 8)
+        let stalled = Service("test") { connection, _ in _ = try await connection.closed }
+        let relay = try await TestTunnelRelay()
+        let target = try SessionSide(services: [stalled, .echo("echo")])
+        let certificate = try TestCertificate()
+        let refused = Shared(0)
+        var peers: [TalkingPeer] = []
+        for _ in 0..<2 {
+            let peer = try await TalkingPeer.connect(relay, to: target, as: certificate) { frame in
+                switch frame.payload {
+                case .opened:
+                    return (1...count).map {
+                        SessionFrame(.request(.inline(message), timeLeft: nil), connection: frame.connection, number: UInt32($0))
+                    }
+                case .error(let failure):
+                    #expect(failure.code == .resourceLimitsExceeded)
+                    refused.withLock { $0 += 1 }
+                default: break
+                }
+                return []
+            }
+            peer.open(100)
+            peers.append(peer)
+        }
+        // Each request waits, or was refused.
+        var (waiting, bytes) = (0, 0)
+        while waiting + refused.value < 200 * count {
+            await Task.yield()
+            (waiting, bytes) = (0, 0)
+            for peer in peers {
+                let inventory = await peer.session.inventory()
+                waiting += inventory["exchanges", default: 0]
+                bytes += inventory["bytes", default: 0]
+            }
+        }
+        #expect(bytes + waiting * PendingMemory.requestBytes <= 32 << 20)
+        #expect(refused.value > 0)
+        #expect(target.memory.pending.free >= 96 << 20)
+        // Another peer's requests pass.
+        let tunnel = relay.tunnel()
+        async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
+        let session = try await SessionSide().connector.open(to: target.id, over: tunnel.opener)
+        _ = try await accepted
+        let connection = try await session.open(AppServiceInfo(name: "echo", packageID: "com.example.app"), timeout: .seconds(60))
+        let other = try SessionExchangeTests.message(encodedBytes: 30 << 10)
+        try await SessionRespondingTests.sendAtOnce(200, on: connection)
+        for _ in 0..<20 { #expect(try await connection.send(other, timeout: .seconds(300)) == other) }
+        await session.shutDown()
+        for peer in peers { try? await peer.channel.close().get() }
+        while target.memory.pending.free != 128 << 20 { await Task.yield() }
+        await relay.stop()
+    }
 
     @Test func aMessageThatWouldTakeMoreThanThereEverIsIsRefusedBeforeItIsDecoded() async throws {
         let relay = try await TestTunnelRelay()
@@ -215,11 +341,11 @@ import Testing
         }
         peer.open(40)
         while await peer.session.inventory()["exchanges"] != 640 { await Task.yield() }
-        while running.value < HandlerTurns.usual { await Task.yield() }
+        while running.value < HandlerLimiter.defaultLimit { await Task.yield() }
         // Another service of the same session is not held up.
         peer.say([TalkingPeer.open(100, to: "echo")])
         await echoed.wait()
-        #expect(running.value == HandlerTurns.usual)
+        #expect(running.value == HandlerLimiter.defaultLimit)
         // All have their turn.
         goOn.happen()
         while responses.value < 640 { await Task.yield() }

@@ -1,123 +1,152 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import RelayProtocol
 import RelayTesting
 import Testing
 
 @testable import DeviceRelay
 
 @Suite(.timeLimit(.minutes(10))) struct SharedBudgetTests {
-    typealias Ledger = SharedBudget.Ledger<Int>
+    typealias Ledger = SharedBudget.Ledger<String, Int>
 
-    @Test func claimsOfAShareAreServedInOrder() {
-        var ledger = Ledger(whole: 10, part: 10)
-        let share = ledger.makeShare()
-        #expect(ledger.take(6, for: share) == true)
-        #expect(ledger.take(8, for: share) == false)
-        _ = ledger.wait(8, for: 8, of: share)
+    @Test func claimsOfAPeerAreServedInOrder() {
+        var ledger = Ledger(whole: 20, part: 10)
+        #expect(ledger.take(6, for: "a") == true)
+        #expect(ledger.take(8, for: "a") == false)
+        _ = ledger.wait(8, for: 8, of: "a")
         // It would fit, and waits behind the larger one.
-        #expect(ledger.take(1, for: share) == false)
-        _ = ledger.wait(1, for: 1, of: share)
-        _ = ledger.wait(4, for: 4, of: share)
-        #expect(ledger.release(6, of: share) == [8, 1])
-        #expect(ledger.release(8, of: share) == [4])
-        #expect(ledger.release(1, of: share) == [])
-        #expect(ledger.release(4, of: share) == [])
-        #expect(ledger.free == 10)
+        #expect(ledger.take(1, for: "a") == false)
+        _ = ledger.wait(1, for: 1, of: "a")
+        _ = ledger.wait(4, for: 4, of: "a")
+        #expect(ledger.release(6, of: "a") == [8, 1])
+        #expect(ledger.release(8, of: "a") == [4])
+        #expect(ledger.release(1, of: "a") == [])
+        #expect(ledger.release(4, of: "a") == [])
+        #expect(ledger.free == 20)
         #expect(ledger.activeCount == 0)
     }
 
-    @Test func aShareThatHasItsPartHoldsUpNoOther() {
-        var ledger = Ledger(whole: 10, part: 6)
-        let (greedy, modest) = (ledger.makeShare(), ledger.makeShare())
-        #expect(ledger.take(6, for: greedy) == true)
-        #expect(ledger.take(1, for: greedy) == false)
-        _ = ledger.wait(1, for: 1, of: greedy)
-        #expect(ledger.take(4, for: modest) == true)
-        _ = ledger.wait(2, for: 2, of: modest)
-        #expect(ledger.release(4, of: modest) == [2])
-        #expect(ledger.release(6, of: greedy) == [1])
+    @Test func aPeerHoldsNoMoreThanItsPart() {
+        var ledger = Ledger(whole: 100, part: 10)
+        #expect(ledger.take(10, for: "a") == true)
+        #expect(ledger.take(1, for: "a") == false)
+        _ = ledger.wait(1, for: 1, of: "a")
+        #expect(ledger.take(1, for: "b") == true)
+        #expect(ledger.release(1, of: "b") == [])
+        #expect(ledger.release(10, of: "a") == [1])
     }
 
-    @Test func sharesWaitForTheWholeInOrder() {
-        var ledger = Ledger(whole: 10, part: 8)
-        let shares = (0..<3).map { _ in ledger.makeShare() }
-        #expect(ledger.take(8, for: shares[0]) == true)
-        _ = ledger.wait(8, for: 8, of: shares[1])
-        _ = ledger.wait(1, for: 1, of: shares[2])
-        #expect(ledger.release(4, of: shares[0]) == [])
-        #expect(ledger.release(4, of: shares[0]) == [8, 1])
+    @Test func aPeerHoldsNoMoreThanItLeavesFree() {
+        var ledger = Ledger(whole: 100, part: 100)
+        #expect(ledger.part == 50)
+        #expect(ledger.take(50, for: "a") == true)
+        #expect(ledger.take(25, for: "b") == true)
+        #expect(ledger.take(13, for: "c") == false)
+        #expect(ledger.take(12, for: "c") == true)
+        #expect(ledger.free == 13)
+    }
+
+    /// However many peers take what they get, the next one gets some at once.
+    @Test(arguments: [1, 3, 4, 10, 64]) func noNumberOfPeersTakesAll(_ count: Int) {
+        var ledger = Ledger(whole: 100_000, part: 25_000)
+        // In small steps, each as much as it gets, until none gets more.
+        var isTaking = true
+        while isTaking {
+            isTaking = false
+            for peer in 0..<count where ledger.take(10, for: "\(peer)") { isTaking = true }
+        }
+        for peer in 0..<count { _ = ledger.wait(peer, for: 1_000, of: "\(peer)") }
+        let rest = 100_000 / (count + 1)
+        #expect(ledger.free >= rest)
+        #expect(ledger.take(rest / 2, for: "new") == true)
+        #expect(ledger.release(rest / 2, of: "new") == [])
+    }
+
+    @Test func aClaimThatDoesNotFitHoldsUpNoOtherPeer() {
+        var ledger = Ledger(whole: 20, part: 8)
+        #expect(ledger.take(8, for: "a") == true)
+        _ = ledger.wait(7, for: 7, of: "b")
+        #expect(ledger.take(2, for: "c") == true)
+        #expect(ledger.release(2, of: "c") == [])
+        // The earliest that fits is first.
+        #expect(ledger.take(6, for: "d") == true)
+        _ = ledger.wait(3, for: 4, of: "c")
+        _ = ledger.wait(4, for: 4, of: "e")
+        #expect(ledger.release(6, of: "d") == [3, 4])
+        #expect(ledger.release(8, of: "a") == [])
+        #expect(ledger.release(4, of: "e") == [7])
     }
 
     @Test func aClaimThatIsTakenBackMakesRoom() {
-        var ledger = Ledger(whole: 10, part: 10)
-        let (one, two) = (ledger.makeShare(), ledger.makeShare())
-        #expect(ledger.take(6, for: one) == true)
-        let large = ledger.wait(10, for: 10, of: one)
-        _ = ledger.wait(3, for: 3, of: one)
-        _ = ledger.wait(1, for: 1, of: two)
-        #expect(ledger.cancel(large, of: one) == [1, 3])
-        #expect(ledger.cancel(large, of: one) == nil)
-        #expect(ledger.free == 0)
-        #expect(ledger.grow(by: 5) == [])
-        #expect(ledger.free == 5)
+        var ledger = Ledger(whole: 20, part: 10)
+        #expect(ledger.take(6, for: "a") == true)
+        let large = ledger.wait(10, for: 10, of: "a")
+        _ = ledger.wait(3, for: 3, of: "a")
+        _ = ledger.wait(1, for: 1, of: "a")
+        #expect(ledger.cancel(large, of: "a") == [3, 1])
+        #expect(ledger.cancel(large, of: "a") == nil)
+        #expect(ledger.free == 10)
     }
 
     @Test func randomClaimsAreAllServedAndNothingIsLost() {
         for seed in 0..<200 {
             var random = SeededGenerator(seed: UInt64(seed))
             var ledger = Ledger(whole: 100, part: 40)
-            let shares = (0..<5).map { _ in ledger.makeShare() }
-            var held: [(share: UInt64, amount: Int)] = []
-            var waiting: [Int: (share: UInt64, amount: Int, ticket: UInt64)] = [:]
+            let peers = (0..<5).map { "\($0)" }
+            var held: [(peer: String, amount: Int)] = []
+            var waiting: [Int: (peer: String, amount: Int, ticket: UInt64)] = [:]
             func serve(_ served: [Int]) {
                 for name in served {
                     guard let claim = waiting.removeValue(forKey: name) else { return #expect(Bool(false), "seed \(seed)") }
-                    held.append((claim.share, claim.amount))
+                    held.append((claim.peer, claim.amount))
                 }
             }
             for name in 0..<300 {
-                let share = shares[Int.random(in: 0..<5, using: &random)]
+                let peer = peers[Int.random(in: 0..<5, using: &random)]
                 let amount = Int.random(in: 1...40, using: &random)
                 switch Int.random(in: 0..<4, using: &random) {
                 case 0, 1:
-                    if ledger.take(amount, for: share) {
-                        held.append((share, amount))
+                    if ledger.take(amount, for: peer) {
+                        held.append((peer, amount))
                     } else {
-                        waiting[name] = (share, amount, ledger.wait(name, for: amount, of: share))
+                        waiting[name] = (peer, amount, ledger.wait(name, for: amount, of: peer))
                     }
                 case 2 where !held.isEmpty:
                     let one = held.remove(at: Int.random(in: 0..<held.count, using: &random))
-                    serve(ledger.release(one.amount, of: one.share))
+                    serve(ledger.release(one.amount, of: one.peer))
                 case 3 where !waiting.isEmpty:
                     guard let name = waiting.keys.sorted().randomElement(using: &random), let claim = waiting.removeValue(forKey: name)
                     else {
                         break
                     }
-                    serve(ledger.cancel(claim.ticket, of: claim.share) ?? [-1])
+                    serve(ledger.cancel(claim.ticket, of: claim.peer) ?? [-1])
                 default: break
                 }
                 #expect(ledger.free == 100 - held.reduce(0) { $0 + $1.amount }, "seed \(seed)")
-                for share in shares { #expect(held.filter { $0.share == share }.reduce(0) { $0 + $1.amount } <= 40, "seed \(seed)") }
+                for peer in peers { #expect(held.filter { $0.peer == peer }.reduce(0) { $0 + $1.amount } <= 40, "seed \(seed)") }
+                #expect(ledger.free > 0, "seed \(seed)")
             }
-            while let one = held.popLast() { serve(ledger.release(one.amount, of: one.share)) }
+            while let one = held.popLast() { serve(ledger.release(one.amount, of: one.peer)) }
             #expect(waiting.isEmpty, "seed \(seed)")
             #expect(ledger.free == 100 && ledger.activeCount == 0, "seed \(seed)")
         }
     }
 
-    @Test func aTaskWaitsForItsTurnOrIsCancelled() async {
-        let budget = SharedBudget(whole: 10, part: 10)
-        let (one, two) = (budget.makeShare(), budget.makeShare())
+    @Test func aTaskWaitsForItsAmountOrIsCancelled() async {
+        let budget = SharedBudget(whole: 20, part: 10)
+        let (one, same) = (budget.share(of: Self.peer), budget.share(of: Self.peer))
         #expect(await one.take(10))
-        let cancelled = Task { await two.take(5) }
-        let waiting = Task { await two.take(5) }
+        let cancelled = Task { await same.take(5) }
+        let waiting = Task { await same.take(5) }
         cancelled.cancel()
         #expect(await !cancelled.value)
         one.release(10)
         #expect(await waiting.value)
-        #expect(budget.free == 5)
-        two.release(5)
-        #expect(budget.free == 10)
+        #expect(budget.free == 15)
+        same.release(5)
+        #expect(budget.free == 20)
     }
+
+    private static let peer = EndpointID(P256SigningKey().publicKey)
 }

@@ -12,13 +12,16 @@ struct TalkingPeer: Sendable {
     /// The other side's session with it.
     let session: PeerSession
 
-    /// - Parameter answer: What it says to a frame, on the channel's loop.
+    /// - Parameters:
+    ///   - certificate: The same one makes the same peer.
+    ///   - answer: What it says to a frame, on the channel's loop.
     static func connect(
         _ relay: TestTunnelRelay,
         to target: SessionSide,
+        as certificate: TestCertificate? = nil,
         answer: @escaping @Sendable (SessionFrame) -> [SessionFrame] = { _ in [] }
     ) async throws -> TalkingPeer {
-        var configuration = try TestCertificate().clientConfiguration()
+        var configuration = try (certificate ?? TestCertificate()).clientConfiguration()
         configuration.applicationProtocols = ["device-relay/1"]
         let context = try NIOSSLContext(configuration: configuration)
         let tunnel = relay.tunnel()

@@ -205,7 +205,7 @@ final class TestTunnelRelay: Sendable {
     }
 
     /// What `transport` shows, as base64url.
-    private static let token = Base64URL.encode(Array(repeating: UInt8(7), count: 32))
+    private static let token = Base64.url.encode(Array(repeating: UInt8(7), count: 32))
 }
 
 /// Takes `DRT1`, 16 bytes of id and 32 of token.

@@ -83,18 +83,24 @@ struct Exploration {
             .crash(0), .crash(1), .crashRelay(losingDatabase: false), .crashRelay(losingDatabase: true),
             .pass(60_000), .pass(60_000 + CommandPeriod.grace), .pass(8 * 86_400_000),
         ]
-        steps += rest(of: world)
-        for node in 0..<2 where world.links[node].isUp { steps.append(.disconnect(node)) }
-        if let id = world.senders[0].rows.keys.first { steps.append(.cancel(sender: 0, id)) }
+        for node in 0..<2 {
+            if world.links[node].isUp { steps.append(.disconnect(node)) }
+            if world.due(node).contains(.store(node)) { steps.append(.failToStore(node)) }
+        }
+        if let id = world.senders[0].open.first { steps.append(.cancel(sender: 0, id)) }
         if let command = world.targets[0].handlers.first { steps.append(.timeOut(target: 0, command.key)) }
         return steps
     }
 
     private func next(in world: CommandWorld) -> CommandWorld.Step? {
         var work: [CommandWorld.Step] = []
-        if !world.senders[0].queue.isEmpty { work.append(.work(0)) }
+        var late: [CommandWorld.Step] = []
+        for node in 0..<2 {
+            let due = world.due(node)
+            work += due.filter { $0 != .lingered(node) }
+            late += due.filter { $0 == .lingered(node) }
+        }
         if !world.relay.queue.isEmpty { work.append(.workAtRelay) }
-        if !world.targets[0].queue.isEmpty { work.append(.work(1)) }
         var frames: [CommandWorld.Step] = []
         for node in 0..<2 {
             if !world.links[node].isUp { frames.append(.connect(node)) }
@@ -105,17 +111,13 @@ struct Exploration {
                 frames.append(.deliverDown(link: node, pipe: index, twice: false))
             }
         }
-        let late = world.relay.rows.values.contains { !$0.isFinal && $0.nextDeadline <= world.now }
-        let tick: [CommandWorld.Step] = late ? [.tick] : []
+        let isLate = world.relay.rows.values.contains { !$0.isFinal && $0.nextDeadline <= world.now }
+        let tick: [CommandWorld.Step] = isLate ? [.tick] : []
         let answers = world.targets[0].handlers.map { CommandWorld.Step.answer(target: 0, $0.key, .succeeded) }
         return switch schedule {
-        case .oldestFirst: (work + tick + answers + frames + rest(of: world)).first
-        case .framesFirst: (frames + answers + tick + work + rest(of: world)).first
-        case .handlerLast: (work + frames + tick + answers + rest(of: world)).first
+        case .oldestFirst: (work + tick + answers + frames + late).first
+        case .framesFirst: (frames + answers + tick + work + late).first
+        case .handlerLast: (work + frames + tick + answers + late).first
         }
-    }
-
-    private func rest(of world: CommandWorld) -> [CommandWorld.Step] {
-        (world.senders[0].noted.isEmpty ? [] : [.storeTheRest(0)]) + (world.targets[0].hasRest ? [.storeTheRest(1)] : [])
     }
 }

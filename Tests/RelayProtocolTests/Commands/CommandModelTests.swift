@@ -116,7 +116,7 @@ struct CommandWalk {
 
     private mutating func cancellation() -> CommandWorld.Step? {
         let sender = Int.random(in: 0..<2, using: &random)
-        let open = world.senders[sender].rows.values.filter { !$0.isEnded }.map(\.command.id).sorted()
+        let open = world.senders[sender].open
         return open.randomElement(using: &random).map { .cancel(sender: sender, $0) }
     }
 
@@ -136,6 +136,7 @@ struct CommandWalk {
         case 62..<68: return .losePipes(node)
         case 68..<80: return trouble == .connections ? nil : .crash(node)
         case 80..<85: return trouble == .connections ? nil : .crashRelay(losingDatabase: false)
+        case 97, 98: return trouble == .connections ? nil : .failToStore(node)
         case 85..<87: return trouble == .lostDatabase || trouble == .everything ? .crashRelay(losingDatabase: true) : nil
         case 87..<92:
             guard trouble == .everything else { return nil }
@@ -167,7 +168,7 @@ struct CommandWalk {
     /// A forged outcome by the relay.
     private mutating func lie() -> CommandWorld.Step? {
         let sender = Int.random(in: 0..<2, using: &random)
-        let open = world.senders[sender].rows.values.filter { !$0.isEnded }.map(\.command.id).sorted()
+        let open = world.senders[sender].open
         guard let id = open.randomElement(using: &random) else { return nil }
         let final =
             chance(50)
@@ -191,10 +192,7 @@ struct CommandWalk {
         var steps: [CommandWorld.Step] = []
         if !world.relay.queue.isEmpty { steps += [.workAtRelay, .workAtRelay] }
         for node in world.links.indices {
-            let queue = node < 2 ? world.senders[node].queue : world.targets[node - 2].queue
-            if !queue.isEmpty { steps.append(.work(node)) }
-            let hasRest = node < 2 ? !world.senders[node].noted.isEmpty : world.targets[node - 2].hasRest
-            if hasRest { steps.append(.storeTheRest(node)) }
+            steps += world.due(node)
             for (index, pipe) in world.links[node].up.enumerated() where !pipe.frames.isEmpty {
                 steps.append(.deliverUp(link: node, pipe: index, twice: false))
             }

@@ -5,12 +5,12 @@
 
 /// Invariants, checked where they could be violated.
 extension CommandWorld {
-    mutating func handle(_ command: CommandDescriptor, _ decidedAt: Int64, _ target: Int) {
+    mutating func handle(_ command: CommandDescriptor, _ target: Int) {
         targets[target].handlers.append(command)
         if !history.handled.insert(command.key).inserted { violations.append("handled twice") }
         if let last = history.lastHandled[command.lane], command.number <= last { violations.append("handled out of order") }
         history.lastHandled[command.lane] = command.number
-        if decidedAt >= command.expires { violations.append("handled after its expiry") }
+        if now >= command.expires { violations.append("handled after its expiry") }
         if history.toldNotRun.contains(command.key) { violations.append("handled after it was said that it will not be") }
         if targets[target].stored[command.key]?.state != .handling { violations.append("handled without a word in the store") }
     }

@@ -3,20 +3,25 @@
 
 @testable import RelayProtocol
 
-/// MARK: - Senders
+/// The senders: an `OutboxMachine` each, and the journal that its owner writes to.
 extension CommandWorld {
-    mutating func submit(_ sender: Int, _ lane: CommandLane, _ life: Int64) {
-        let number = nextNumber(sender, lane)
-        let command = signed(sender, ids.next(), lane, number, life)
-        let (row, actions) = SentCommand.prepare(command, isConnected: senders[sender].sending != nil)
-        senders[sender].rows[command.id] = row
-        perform(sender, row, actions)
-        if senders[sender].sending?.add(command) ?? false { change(sender, command.id) { $0.connected() } }
+    /// What was given to a sender's journal, in order. A crash loses what is not committed.
+    enum SenderWrite: Hashable {
+        case insert(CommandID, CommandLane, life: Int64, isConnected: Bool)
+        case commit([SentCommand])
+        case load([SentCommand], connection: Int)
     }
 
-    mutating func nextNumber(_ sender: Int, _ lane: CommandLane) -> UInt64 {
-        senders[sender].numbers[lane, default: 0] += 1
-        return senders[sender].numbers[lane] ?? 0
+    /// What was committed and not told to the machine yet.
+    enum SenderNews: Hashable {
+        case inserted(SentCommand)
+        case committed
+        case loaded([SentCommand], connection: Int)
+    }
+
+    mutating func submit(_ sender: Int, _ lane: CommandLane, _ life: Int64) {
+        let isConnected = senders[sender].machine.isConnected
+        senders[sender].writes.append(.insert(ids.next(), lane, life: life, isConnected: isConnected))
     }
 
     func signed(_ sender: Int, _ id: CommandID, _ lane: CommandLane, _ number: UInt64, _ life: Int64) -> CommandDescriptor {
@@ -32,83 +37,138 @@ extension CommandWorld {
         )
     }
 
-    mutating func change(_ sender: Int, _ id: CommandID, _ input: (inout SentCommand) -> [SentCommand.Action]) {
-        guard var row = senders[sender].rows[id] else { return }
-        let actions = input(&row)
-        senders[sender].rows[id] = row
-        perform(sender, row, actions)
-    }
-
-    mutating func perform(_ sender: Int, _ row: SentCommand, _ actions: [SentCommand.Action]) {
-        func frame(_ frame: Frame) -> Task { .frame(link: sender, epoch: links[sender].epoch, frame) }
-        for action in actions {
-            switch action {
-            case .persist(let row): senders[sender].queue.append(.persist(row))
-            case .note(let row): senders[sender].queue.append(.note(row))
-            case .send(let again): senders[sender].queue.append(frame(.send(row.command, again: again)))
-            case .cancel: senders[sender].queue.append(frame(.cancel(row.command.id)))
-            case .acknowledge: senders[sender].queue.append(frame(.acknowledge(row.command.id)))
-            case .signAnew: senders[sender].queue.append(.signAnew(row.command.id))
-            case .answered:
-                if let next = senders[sender].sending?.answered(row.command) { change(sender, next) { $0.connected() } }
-            case .report(let report): senders[sender].queue.append(.report(row.command.id, report))
-            case .retryLater, .reject: break
-            }
-        }
+    mutating func cancel(_ sender: Int, _ id: CommandID) {
+        guard let row = senders[sender].stored[id], senders[sender].machine.adopt(row, id, isEnd: false) else { return }
+        senders[sender].machine.cancel(id)
     }
 
     mutating func arriveAtSender(_ frame: Frame, _ sender: Int) {
         switch frame {
-        case .accepted(let id): change(sender, id) { $0.accepted() }
-        case .refused(let id, let refusal): change(sender, id) { $0.refused(refusal) }
-        case .progress(let id, let progress): change(sender, id) { $0.progressed(progress) }
-        case .final(let id, let final):
-            change(sender, id) { row in
-                row.ended(final, receiptIsValid: final.receipt == CommandWorld.receipt(row.command.digest, final.outcome))
-            }
+        case .accepted(let id): senders[sender].machine.accepted(id)
+        case .refused(let id, let refusal): senders[sender].machine.refused(id, refusal)
+        case .progress, .final:
+            senders[sender].lastMark += 1
+            senders[sender].marked[senders[sender].lastMark] = frame
+            senders[sender].machine.mark(senders[sender].lastMark)
         default: violations.append("a sender got \(frame)")
         }
     }
 
+    /// What the relay says of a command, at its turn.
+    private mutating func take(_ frame: Frame, _ sender: Int) {
+        let (id, final): (CommandID, CommandFinal?)
+        switch frame {
+        case .progress(let its, _): (id, final) = (its, nil)
+        case .final(let its, let told): (id, final) = (its, told)
+        default: return
+        }
+        if senders[sender].machine[id] == nil,
+            !senders[sender].machine.adopt(senders[sender].stored[id], id, isEnd: final != nil)
+        {
+            return
+        }
+        if case .progress(_, let progress) = frame { senders[sender].machine.progressed(id, progress) }
+        guard let final, let row = senders[sender].machine[id] else { return }
+        let isValid = final.receipt == CommandWorld.receipt(row.command.digest, final.outcome)
+        senders[sender].machine.ended(id, final, receiptIsValid: isValid)
+    }
+
+    /// The sender's owner carries out one action.
     mutating func workAtSender(_ sender: Int) {
-        guard !senders[sender].queue.isEmpty else { return }
-        switch senders[sender].queue.removeFirst() {
-        case .persist(let row):
-            senders[sender].noted[row.command.id] = nil
-            store(row, sender)
-            // The same write may store pending rows, too.
-            if row.command.number.isMultiple(of: 2) { storeNoted(sender) }
-        case .note(let row): senders[sender].noted[row.command.id] = row
+        guard let action = senders[sender].machine.next(now: now) else { return }
+        let epoch = links[sender].epoch
+        switch action {
+        case .commit(let rows): senders[sender].writes.append(.commit(rows))
+        case .load(let rows):
+            senders[sender].writes.append(.load(rows, connection: senders[sender].machine.connectionNumber))
+        case .send(let id, let again):
+            guard let row = senders[sender].stored[id] else { return violations.append("sent, not stored") }
+            if row.state == .prepared { violations.append("sent, and stored as if it were not") }
+            transmit(sender, epoch, .send(row.command, again: again), up: true)
+        case .cancel(let id): transmit(sender, epoch, .cancel(id), up: true)
+        case .acknowledge(let id):
+            if senders[sender].stored[id]?.isEnded != true { violations.append("acknowledged, not stored") }
+            transmit(sender, epoch, .acknowledge(id), up: true)
         case .signAnew(let id):
-            guard let old = senders[sender].rows[id]?.command else { return }
+            guard let old = senders[sender].machine[id]?.command else { return }
             let command = signed(sender, id, old.lane, old.number, old.expires - old.created)
-            let isCurrent = senders[sender].sending?.isCurrent(command) ?? false
-            change(sender, id) { $0.signedAnew(command, sending: isCurrent) }
-        case .report(let id, let report):
-            // Only committed states may be reported.
-            guard let row = senders[sender].stored[id] else { return violations.append("told of what is not stored: \(report)") }
-            switch (report, row.state) {
-            case (.status(.final(let outcome, _)), .final(let final)) where outcome == final.outcome: break
-            case (.status(.final), _), (.withdrawn, .sent), (.withdrawn, .accepted): violations.append("told, not stored: \(report)")
-            case (.status, _): history.accepted.insert(CommandKey(sender: senders[sender].id, id: id))
-            default: break
-            }
-        case .frame(_, let epoch, let frame): transmit(sender, epoch, frame, up: true)
-        case let task: violations.append("a sender has \(task)")
+            senders[sender].machine.signedAnew(command)
+        case .report(let row): checkReport(row, sender)
+        case .reached(let mark):
+            if let frame = senders[sender].marked.removeValue(forKey: mark) { take(frame, sender) }
+        case .retryLater, .reject: break
         }
     }
 
-    private mutating func store(_ row: SentCommand, _ sender: Int) {
-        checkCommit(row, after: senders[sender].stored[row.command.id])
-        senders[sender].stored[row.command.id] = row.stored
-        senders[sender].storedNumbers[row.command.lane] = max(
-            senders[sender].storedNumbers[row.command.lane] ?? 0,
-            row.command.number
-        )
+    /// Only what is committed may be told.
+    private mutating func checkReport(_ row: SentCommand, _ sender: Int) {
+        let key = row.command.key
+        guard let stored = senders[sender].stored[row.command.id] else {
+            return violations.append("told of what is not stored: \(row.state)")
+        }
+        if row.isEnded, stored.state != row.state { violations.append("told \(row.state), stored \(stored.state)") }
+        if case .accepted = row.state { history.accepted.insert(key) }
     }
 
-    mutating func storeNoted(_ sender: Int) {
-        for row in senders[sender].noted.values.sorted(by: { $0.command.id < $1.command.id }) { store(row, sender) }
-        senders[sender].noted = [:]
+    // MARK: The journal
+
+    /// The journal makes its next commit.
+    mutating func storeAtSender(_ sender: Int) {
+        guard !senders[sender].writes.isEmpty else { return }
+        switch senders[sender].writes.removeFirst() {
+        case .insert(let id, let lane, let life, let isConnected):
+            let number = (senders[sender].storedNumbers[lane] ?? 0) + 1
+            let (row, _) = SentCommand.prepare(signed(sender, id, lane, number, life), isConnected: isConnected)
+            store(row, sender)
+            senders[sender].news.append(.inserted(row))
+        case .commit(let rows):
+            for row in rows { store(row, sender) }
+            senders[sender].news.append(.committed)
+        case .load(let rows, let connection):
+            for row in rows { store(row, sender) }
+            let open = senders[sender].stored.values.filter { !$0.isEnded }
+            senders[sender].news.append(.loaded(open.sorted { $0.command.id < $1.command.id }, connection: connection))
+        }
+    }
+
+    /// The journal tells of a commit.
+    mutating func tellSender(_ sender: Int) {
+        guard !senders[sender].news.isEmpty else { return }
+        switch senders[sender].news.removeFirst() {
+        case .inserted(let row):
+            let command = row.command
+            let others = senders[sender].stored.values.filter { other in
+                guard other.command.lane == command.lane, other.command.number < command.number else { return false }
+                return other.state == .prepared || other.state == .sent
+            }
+            senders[sender].machine.add(row, behind: others.sorted { $0.command.number < $1.command.number })
+        case .committed: senders[sender].machine.committed()
+        case .loaded(let open, let connection): senders[sender].machine.loaded(open, ended: [], for: connection)
+        }
+    }
+
+    /// The disk is full: what is not stored is as lost as by a crash.
+    mutating func failAtSender(_ sender: Int) {
+        guard !senders[sender].writes.isEmpty else { return }
+        if case .insert = senders[sender].writes.removeFirst() { return }
+        senders[sender].machine.failed()
+        senders[sender].marked = [:]
+        disconnect(sender)
+    }
+
+    private mutating func store(_ row: SentCommand, _ sender: Int) {
+        let old = senders[sender].stored[row.command.id]
+        // An end stands.
+        if let old, old.isEnded { return }
+        checkCommit(row, after: old)
+        senders[sender].stored[row.command.id] = row.stored
+        senders[sender].storedNumbers[row.command.lane] = max(senders[sender].storedNumbers[row.command.lane] ?? 0, row.command.number)
+    }
+
+    mutating func crashSender(_ sender: Int) {
+        senders[sender].machine = OutboxMachine()
+        senders[sender].writes = []
+        senders[sender].news = []
+        senders[sender].marked = [:]
     }
 }

@@ -3,7 +3,7 @@
 
 @testable import RelayProtocol
 
-/// MARK: - Targets
+/// The targets: an `InboxMachine` each, and the journal that its owner writes to.
 extension CommandWorld {
     func clock(_ target: Int) -> TargetClock {
         let own = now + targets[target].skew
@@ -15,88 +15,95 @@ extension CommandWorld {
         case .offer(let command):
             let check: CommandCheck = command.number % refusesEvery == 0 ? .refused(.failed(reason: "refused")) : .valid
             if check != .valid { history.answers[command.key] = .failed(reason: "refused") }
-            perform(target, targets[target].machine.offered(command, check: check, clock(target)))
-        case .requestCancel(let key): perform(target, targets[target].machine.cancelled(key))
-        case .settled(let key): perform(target, targets[target].machine.settled(key))
+            targets[target].machine.offered(command, check: check, clock(target))
+        case .requestCancel(let key): targets[target].machine.cancelled(key)
+        case .settled(let key): targets[target].machine.settled(key)
         default: violations.append("a target got \(frame)")
-        }
-    }
-
-    mutating func perform(_ target: Int, _ actions: [CommandTarget.Action]) {
-        let link = senders.count + target
-        let epoch = links[link].epoch
-        for action in actions {
-            let task: Task? =
-                switch action {
-                case .persist(let row, let highest, _): .persistTarget(row, highest: highest)
-                case .note(let row, _): .noteTarget(row)
-                case .remove(let key): .removeTarget(key)
-                case .removeLane: nil
-                case .sendReceived(let key): .frame(link: link, epoch: epoch, .received(key))
-                case .sendResult(let key): .sendResult(key, epoch: epoch)
-                case .sendUnstoredResult(let command, let outcome):
-                    .frame(link: link, epoch: epoch, CommandWorld.result(command, outcome))
-                case .handle(let command): .handle(command, decidedAt: now)
-                case .stopHandler(let key): .stopHandler(key)
-                case .disconnect: .disconnect
-                case .extendTime, .tellCancelled: nil
-                }
-            if let task { targets[target].queue.append(task) }
         }
     }
 
     mutating func answer(_ target: Int, _ key: CommandKey, _ outcome: CommandOutcome) {
         targets[target].handlers.removeAll { $0.key == key }
         history.answers[key] = outcome
-        perform(target, targets[target].machine.handlerEnded(key, outcome, reply: nil, clock(target)))
+        targets[target].machine.handlerEnded(key, outcome, reply: nil, clock(target))
     }
 
+    mutating func timeOut(_ target: Int, _ key: CommandKey) {
+        history.timedOut.insert(key)
+        targets[target].machine.handlerTimedOut(key, clock(target))
+    }
+
+    /// The target's owner carries out one action.
     mutating func workAtTarget(_ target: Int) {
-        guard !targets[target].queue.isEmpty else { return }
-        switch targets[target].queue.removeFirst() {
-        case .persistTarget(let row, let highest):
-            // The same write also performs pending removals, before the row is stored.
-            if row.command.number.isMultiple(of: 2) || targets[target].removals.contains(row.command.key) { removeSettled(target) }
-            store(row, target)
-            if let highest { targets[target].storedHighest[row.command.lane] = highest }
-        case .noteTarget(let row):
-            // Without a connection nothing is in flight.
-            if links[senders.count + target].isUp { targets[target].noted[row.command.key] = row } else { store(row, target) }
-        case .removeTarget(let key):
-            targets[target].noted[key] = nil
-            targets[target].removals.append(key)
-        case .sendResult(let key, let epoch):
-            // It was settled while the message waited.
-            guard var row = targets[target].noted[key] ?? targets[target].stored[key], !targets[target].removals.contains(key) else {
-                return
+        guard targets[target].commit == nil, let action = targets[target].machine.next(now: now, clock(target)) else { return }
+        let link = senders.count + target
+        let epoch = links[link].epoch
+        switch action {
+        case .commit(let commit): targets[target].commit = commit
+        case .sendReceived(let key):
+            if targets[target].stored[key] == nil { violations.append("received, not stored") }
+            transmit(link, epoch, .received(key), up: true)
+        case .sendResult(let key, let unwritten):
+            guard let row = unwritten?.row ?? targets[target].stored[key], case .answered(let outcome) = row.state else {
+                return violations.append("sent a result that is not there")
             }
-            if row.state == .handling, case .noteTarget(let next) = targets[target].queue.first, next.command.key == key { row = next }
-            guard case .answered(let outcome) = row.state else { return violations.append("sent a result before its time") }
-            transmit(senders.count + target, epoch, CommandWorld.result(row.command, outcome), up: true)
-        case .frame(let link, let epoch, let frame):
-            if case .received(let key) = frame, targets[target].stored[key] == nil { violations.append("received, not stored") }
-            transmit(link, epoch, frame, up: true)
-        case .handle(let command, let decidedAt): handle(command, decidedAt, target)
+            if targets[target].stored[key] == nil || targets[target].stored[key]?.state == .received {
+                violations.append("sent a result that a crash turns into another handling")
+            }
+            transmit(link, epoch, CommandWorld.result(row.command, outcome), up: true)
+        case .sendUnstoredResult(let command, let outcome): transmit(link, epoch, CommandWorld.result(command, outcome), up: true)
+        case .handle(let command): handle(command, target)
         case .stopHandler(let key): targets[target].handlers.removeAll { $0.key == key }
-        case .disconnect: disconnect(senders.count + target)
-        case let task: violations.append("a target has \(task)")
+        case .disconnect: disconnect(link)
+        case .extendTime, .tellCancelled: break
         }
     }
 
-    private mutating func store(_ row: CommandTarget.Row, _ target: Int) {
+    // MARK: The journal
+
+    /// The commit is made; what hears of it is another step.
+    mutating func storeAtTarget(_ target: Int) {
+        guard let commit = targets[target].commit, !targets[target].isCommitted else { return }
+        for key in commit.removals { targets[target].stored[key] = nil }
+        for lane in commit.lanes { targets[target].storedHighest[lane] = nil }
+        for write in commit.writes { store(write, target) }
+        targets[target].isCommitted = true
+    }
+
+    mutating func tellTarget(_ target: Int) {
+        guard targets[target].isCommitted else { return }
+        (targets[target].commit, targets[target].isCommitted) = (nil, false)
+        targets[target].machine.committed()
+    }
+
+    /// The disk is full: nothing is promised until it is not.
+    mutating func failAtTarget(_ target: Int) {
+        guard let commit = targets[target].commit, !targets[target].isCommitted else { return }
+        targets[target].commit = nil
+        targets[target].machine.failed(.commit(commit))
+        disconnect(senders.count + target)
+    }
+
+    private mutating func store(_ write: InboxMachine.Write, _ target: Int) {
+        let row = write.row
+        if let highest = write.highest {
+            targets[target].storedHighest[row.command.lane] = max(targets[target].storedHighest[row.command.lane] ?? 0, highest)
+        }
         targets[target].stored[row.command.key] = row
         if row.state != .received { history.begun.insert(row.command.key) }
         if case .answered(let outcome) = row.state { history.results[row.command.key] = outcome }
     }
 
-    mutating func storeTheRest(_ target: Int) {
-        removeSettled(target)
-        for row in targets[target].noted.values { store(row, target) }
-        targets[target].noted = [:]
-    }
-
-    mutating func removeSettled(_ target: Int) {
-        for key in targets[target].removals { targets[target].stored[key] = nil }
-        targets[target].removals = []
+    mutating func crashTarget(_ target: Int) {
+        (targets[target].commit, targets[target].isCommitted) = (nil, false)
+        targets[target].handlers = []
+        targets[target].machine = InboxMachine(
+            CommandTarget(
+                limits: limits,
+                highestNumbers: targets[target].storedHighest,
+                rows: Array(targets[target].stored.values)
+            )
+        )
+        targets[target].machine.start(clock(target))
     }
 }

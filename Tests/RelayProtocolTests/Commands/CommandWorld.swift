@@ -52,20 +52,10 @@ struct CommandWorld: Hashable {
         var down: [Pipe] = []
     }
 
+    /// What the relay has to do, in order.
     enum Task: Hashable {
-        case persist(SentCommand)
-        case note(SentCommand)
-        case signAnew(CommandID)
-        case report(CommandID, SentCommand.Report)
         case persistMailbox(MailboxCommand)
         case removeMailbox(CommandKey)
-        case persistTarget(CommandTarget.Row, highest: UInt64?)
-        case noteTarget(CommandTarget.Row)
-        case removeTarget(CommandKey)
-        case handle(CommandDescriptor, decidedAt: Int64)
-        case stopHandler(CommandKey)
-        case sendResult(CommandKey, epoch: Int)
-        case disconnect
         case frame(link: Int, epoch: Int, Frame)
     }
 
@@ -75,12 +65,16 @@ struct CommandWorld: Hashable {
         var offset: Int64 = 0
         var stored: [CommandID: SentCommand] = [:]
         var storedNumbers: [CommandLane: UInt64] = [:]
-        var rows: [CommandID: SentCommand] = [:]
-        var numbers: [CommandLane: UInt64] = [:]
-        var sending: CommandSending?
-        var queue: [Task] = []
-        /// Rows that are stored later.
-        var noted: [CommandID: SentCommand] = [:]
+        var machine = OutboxMachine()
+        /// Given to the journal.
+        var writes: [SenderWrite] = []
+        /// Committed, and not told yet.
+        var news: [SenderNews] = []
+        /// What the relay said, by the marks that were set for it.
+        var marked: [Int: Frame] = [:]
+        var lastMark = 0
+
+        var open: [CommandID] { stored.values.filter { !$0.isEnded }.map(\.command.id).sorted() }
     }
 
     struct Target: Hashable {
@@ -89,13 +83,11 @@ struct CommandWorld: Hashable {
         var offset: Int64 = 0
         var stored: [CommandKey: CommandTarget.Row] = [:]
         var storedHighest: [CommandLane: UInt64] = [:]
-        var machine: CommandTarget
-        var queue: [Task] = []
-        /// Removals that are performed later.
-        var removals: [CommandKey] = []
-        /// Answered rows that are stored later.
-        var noted: [CommandKey: CommandTarget.Row] = [:]
-        var hasRest: Bool { !removals.isEmpty || !noted.isEmpty }
+        var machine: InboxMachine
+        /// Given to the journal.
+        var commit: InboxMachine.Commit?
+        /// It is made, and that is not told yet.
+        var isCommitted = false
         var handlers: [CommandDescriptor] = []
         var isRevoked = false
     }
@@ -129,8 +121,14 @@ struct CommandWorld: Hashable {
     enum Step: Hashable {
         case submit(sender: Int, lane: CommandLane, life: Int64)
         case cancel(sender: Int, CommandID)
+        /// An endpoint carries out one action.
         case work(Int)
-        case storeTheRest(Int)
+        /// An endpoint's journal makes a commit, or tells of it, or fails.
+        case store(Int)
+        case tell(Int)
+        case failToStore(Int)
+        /// What was put off has waited long enough.
+        case lingered(Int)
         case workAtRelay
         case deliverUp(link: Int, pipe: Int, twice: Bool)
         case deliverDown(link: Int, pipe: Int, twice: Bool)
@@ -167,7 +165,7 @@ struct CommandWorld: Hashable {
         self.refusesEvery = refusesEvery
         self.senders = (0..<senders).map { Sender(id: .test($0), skew: skews[$0]) }
         self.targets = (0..<targets).map {
-            Target(id: .test(100 + $0), skew: skews[senders + $0], machine: CommandTarget(limits: limits))
+            Target(id: .test(100 + $0), skew: skews[senders + $0], machine: InboxMachine(CommandTarget(limits: limits)))
         }
         self.relay = Relay(began: 1_800_000_000_000 - 100 * 86_400_000)
         self.links = Array(repeating: Link(), count: senders + targets)
@@ -176,11 +174,12 @@ struct CommandWorld: Hashable {
     mutating func apply(_ step: Step) {
         switch step {
         case .submit(let sender, let lane, let life): submit(sender, lane, life)
-        case .cancel(let sender, let id): change(sender, id) { $0.cancel() }
-        case .work(let node) where node < senders.count: workAtSender(node)
-        case .work(let node): workAtTarget(node - senders.count)
-        case .storeTheRest(let node) where node < senders.count: storeNoted(node)
-        case .storeTheRest(let node): storeTheRest(node - senders.count)
+        case .cancel(let sender, let id): cancel(sender, id)
+        case .work(let node): if node < senders.count { workAtSender(node) } else { workAtTarget(node - senders.count) }
+        case .store(let node): if node < senders.count { storeAtSender(node) } else { storeAtTarget(node - senders.count) }
+        case .tell(let node): if node < senders.count { tellSender(node) } else { tellTarget(node - senders.count) }
+        case .failToStore(let node): if node < senders.count { failAtSender(node) } else { failAtTarget(node - senders.count) }
+        case .lingered(let node): lingered(node)
         case .workAtRelay: workAtRelay()
         case .deliverUp(let link, let pipe, let twice): deliverUp(link, pipe, twice)
         case .deliverDown(let link, let pipe, let twice): deliverDown(link, pipe, twice)
@@ -196,14 +195,33 @@ struct CommandWorld: Hashable {
         case .tick:
             for key in relay.rows.keys.sorted(by: CommandWorld.inOrder) { changeMailbox(key) { $0.timePassed(now: $1) } }
         case .answer(let target, let key, let outcome): answer(target, key, outcome)
-        case .timeOut(let target, let key):
-            history.timedOut.insert(key)
-            perform(target, targets[target].machine.handlerTimedOut(key, clock(target)))
+        case .timeOut(let target, let key): timeOut(target, key)
         case .revoke(let target): revoke(target)
         case .forge(let target, let command):
-            perform(target, targets[target].machine.offered(command, check: .forged(reason: "forged"), clock(target)))
-        case .lie(let sender, let id, let final): change(sender, id) { $0.ended(final, receiptIsValid: false) }
+            targets[target].machine.offered(command, check: .forged(reason: "forged"), clock(target))
+        case .lie(let sender, let id, let final): senders[sender].machine.ended(id, final, receiptIsValid: false)
         }
+    }
+
+    private mutating func lingered(_ node: Int) {
+        now += WriteBehindBuffer<CommandKey, CommandKey>.delay
+        if node < senders.count { senders[node].machine.timePassed() } else { targets[node - senders.count].machine.timePassed() }
+    }
+
+    /// What an endpoint can do by itself.
+    func due(_ node: Int) -> [Step] {
+        let (works, stores, tells, lingers): (Bool, Bool, Bool, Bool)
+        if node < senders.count {
+            let sender = senders[node]
+            (works, stores, tells) = (sender.machine.hasWork, !sender.writes.isEmpty, !sender.news.isEmpty)
+            lingers = sender.machine.hasNoted
+        } else {
+            let target = targets[node - senders.count]
+            (works, stores, tells) = (target.machine.hasWork, target.commit != nil && !target.isCommitted, target.isCommitted)
+            lingers = target.machine.hasUnwritten
+        }
+        return (works ? [.work(node)] : []) + (stores ? [.store(node)] : []) + (tells ? [.tell(node)] : [])
+            + (lingers && !works && !stores && !tells ? [.lingered(node)] : [])
     }
 
     // MARK: Connections
@@ -219,7 +237,7 @@ struct CommandWorld: Hashable {
             for key in relay.rows.keys.sorted(by: CommandWorld.inOrder) where key.sender == senders[node].id {
                 changeMailbox(key) { row, _ in row.senderConnected() }
             }
-            resend(node)
+            senders[node].machine.connected()
         } else {
             let target = node - senders.count
             targets[target].offset = -targets[target].skew
@@ -229,20 +247,19 @@ struct CommandWorld: Hashable {
                 .sorted { CommandWorld.inOrder($0.key, $1.key) }
             relay.deliveries[target] = CommandDelivery(mailbox: mailbox)
             offerNext(target)
-            perform(target, targets[target].machine.connected())
+            targets[target].machine.connected()
         }
     }
 
-    mutating func resend(_ sender: Int) {
-        var sending = CommandSending(commands: senders[sender].rows.values.filter { !$0.isEnded }.map(\.command))
-        let first = sending.start()
-        senders[sender].sending = sending
-        for id in first { change(sender, id) { $0.connected() } }
-    }
-
     mutating func disconnect(_ node: Int) {
+        guard links[node].isUp else { return }
         links[node].isUp = false
-        if node < senders.count { senders[node].sending = nil } else { relay.deliveries[node - senders.count] = nil }
+        if node < senders.count {
+            senders[node].machine.disconnected()
+        } else {
+            relay.deliveries[node - senders.count] = nil
+            targets[node - senders.count].machine.disconnected()
+        }
     }
 
     mutating func transmit(_ link: Int, _ epoch: Int, _ frame: Frame, up: Bool) {
@@ -277,24 +294,7 @@ struct CommandWorld: Hashable {
     mutating func crash(_ node: Int) {
         disconnect(node)
         links[node].down = []
-        if node < senders.count {
-            senders[node].queue = []
-            senders[node].noted = [:]
-            senders[node].rows = senders[node].stored
-            senders[node].numbers = senders[node].storedNumbers
-        } else {
-            let target = node - senders.count
-            targets[target].queue = []
-            targets[target].removals = []
-            targets[target].noted = [:]
-            targets[target].handlers = []
-            targets[target].machine = CommandTarget(
-                limits: limits,
-                highestNumbers: targets[target].storedHighest,
-                rows: Array(targets[target].stored.values)
-            )
-            perform(target, targets[target].machine.start(clock(target)))
-        }
+        if node < senders.count { crashSender(node) } else { crashTarget(node - senders.count) }
     }
 
     mutating func crashRelay(_ losingDatabase: Bool) {

@@ -133,15 +133,15 @@ private let one = SessionConnectionID(1)
 
     @Test func anAnnouncedMessageIsPutTogether() {
         var side = SessionSide.withOpenConnection()
-        #expect(side.receive(.request(.announced(40_000), timeLeft: .seconds(1)), 1, 1) == [.reserve(40_000)])
-        #expect(side.run { $0.reserved(at: .zero, into: &$1) } == [sentFrame(.grant(.request), 1, 1)])
+        #expect(side.receive(.request(.announced(40_000), timeLeft: .seconds(1)), 1, 1) == [.reserve(40_000, for: .request)])
+        #expect(side.run { $0.reserved(for: .request, at: .zero, into: &$1) } == [sentFrame(.grant(.request), 1, 1)])
         #expect(side.receive(.data(sessionBytes(32_768), of: .request, isLast: false), 1, 1) == [])
         let actions = side.receive(.data(sessionBytes(7_232), of: .request, isLast: true), 1, 1)
         let windowBytes = SessionFrame(.request(.announced(40_000), timeLeft: .seconds(1)), sessionRequest(1)).size
-        let receipt = SessionReceipt(connection: one, windowBytes: windowBytes, assemblyBytes: 40_000)
+        let receipt = SessionReceipt(connection: one, kind: .request, windowBytes: windowBytes, assemblyBytes: 40_000)
         #expect(actions == [.requestReceived(sessionRequest(1), message: sessionBytes(40_000), timeLeft: .seconds(1), receipt)])
-        #expect(side.machine.assemblyBytes == 40_000, "until the app has taken it")
-        #expect(side.run { $0.consumed(receipt, into: &$1) } == [.release(40_000)])
+        #expect(side.machine.requestAssembly.bytes == 40_000, "until the app has taken it")
+        #expect(side.run { $0.consumed(receipt, into: &$1) } == [.release(40_000, for: .request)])
         #expect(side.machine.heldBytes == 0)
     }
 
@@ -160,13 +160,31 @@ private let one = SessionConnectionID(1)
         var limits = Limits()
         limits[.assemblyBytesPerSession] = 100_000
         var side = SessionSide.withOpenConnection(limits: limits)
-        #expect(side.receive(.request(.announced(60_000), timeLeft: nil), 1, 1) == [.reserve(60_000)])
+        #expect(side.receive(.request(.announced(60_000), timeLeft: nil), 1, 1) == [.reserve(60_000, for: .request)])
         #expect(side.receive(.request(.announced(50_000), timeLeft: nil), 1, 2) == [])
         #expect(side.receive(.request(.announced(33_000), timeLeft: nil), 1, 3) == [], "it would fit, and is not served first")
-        #expect(side.run { $0.reserved(at: .zero, into: &$1) } == [sentFrame(.grant(.request), 1, 1)])
-        #expect(side.receive(.cancel, 1, 1) == [.release(60_000), .reserve(50_000)])
-        #expect(side.run { $0.reserved(at: .zero, into: &$1) } == [sentFrame(.grant(.request), 1, 2), .reserve(33_000)])
-        #expect(side.machine.assemblyBytes == 83_000)
+        #expect(side.run { $0.reserved(for: .request, at: .zero, into: &$1) } == [sentFrame(.grant(.request), 1, 1)])
+        #expect(side.receive(.cancel, 1, 1) == [.release(60_000, for: .request), .reserve(50_000, for: .request)])
+        #expect(
+            side.run { $0.reserved(for: .request, at: .zero, into: &$1) } == [
+                sentFrame(.grant(.request), 1, 2), .reserve(33_000, for: .request),
+            ]
+        )
+        #expect(side.machine.requestAssembly.bytes == 83_000)
+    }
+
+    @Test func responsesWaitForNoRequests() throws {
+        var limits = Limits()
+        limits[.assemblyBytesPerSession] = 100_000
+        var side = SessionSide.withOpenConnection(limits: limits)
+        let (id, _) = try side.request(sessionBytes(1))
+        // The budget for requests is full, and more wait.
+        #expect(side.receive(.request(.announced(60_000), timeLeft: nil), 1, 1) == [.reserve(60_000, for: .request)])
+        #expect(side.receive(.request(.announced(50_000), timeLeft: nil), 1, 2) == [])
+        #expect(side.receive(.response(.announced(90_000)), 1, id.number) == [.reserve(90_000, for: .response)])
+        #expect(side.run { $0.reserved(for: .response, at: .zero, into: &$1) } == [sentFrame(.grant(.response), 1, id.number)])
+        #expect(side.run { $0.reserved(for: .request, at: .zero, into: &$1) } == [sentFrame(.grant(.request), 1, 1)])
+        #expect((side.machine.requestAssembly.bytes, side.machine.responseAssembly.bytes) == (60_000, 90_000))
     }
 
     @Test func aReservationForABodyThatIsGoneIsGivenBack() {
@@ -174,11 +192,15 @@ private let one = SessionConnectionID(1)
         side.receive(.request(.announced(60_000), timeLeft: nil), 1, 1)
         side.receive(.request(.announced(50_000), timeLeft: nil), 1, 2)
         #expect(side.receive(.cancel, 1, 1) == [], "the answer to the reservation is awaited")
-        #expect(side.run { $0.reserved(at: .zero, into: &$1) } == [.release(60_000), .reserve(50_000)])
+        #expect(
+            side.run { $0.reserved(for: .request, at: .zero, into: &$1) } == [
+                .release(60_000, for: .request), .reserve(50_000, for: .request),
+            ]
+        )
         side.run { $0.connectionLost(into: &$1) }
-        #expect(side.run { $0.reserved(at: .zero, into: &$1) } == [.release(50_000)])
-        #expect(side.run { $0.reserved(at: .zero, into: &$1) } == [])
-        #expect(side.machine.assemblyBytes == 0)
+        #expect(side.run { $0.reserved(for: .request, at: .zero, into: &$1) } == [.release(50_000, for: .request)])
+        #expect(side.run { $0.reserved(for: .request, at: .zero, into: &$1) } == [])
+        #expect(side.machine.requestAssembly.bytes == 0)
     }
 
     @Test func anAnnouncementAboveTheLimitFailsThatRequestOnly() throws {
@@ -217,7 +239,7 @@ private let one = SessionConnectionID(1)
         func side(granted: Bool) -> SessionSide {
             var side = SessionSide.withOpenConnection()
             side.receive(.request(.announced(40_000), timeLeft: nil), 1, 1)
-            if granted { side.run { $0.reserved(at: .zero, into: &$1) } }
+            if granted { side.run { $0.reserved(for: .request, at: .zero, into: &$1) } }
             return side
         }
         var early = side(granted: false)
@@ -244,6 +266,17 @@ private let one = SessionConnectionID(1)
         #expect(other.receive(.ping(1)).count == 1)
     }
 
+    @Test func errorsAreAFloodToo() {
+        var side = SessionSide.withOpenConnection()
+        for number: UInt32 in 1...UInt32(SessionWire.unflushedReplies) {
+            side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, number)
+            side.run { $0.failRequest(sessionRequest(number), SessionFailure(.failure), into: &$1) }
+            guard side.machine.end == nil else { break }
+        }
+        // The connection's `opened` counts too.
+        #expect(side.receive(.pong(1)).brokenRule == .tooManyReplies)
+    }
+
     @Test func refusedOpensAreAFloodToo() {
         var limits = Limits()
         limits[.connectionsPerSession] = 1
@@ -265,8 +298,8 @@ private let one = SessionConnectionID(1)
             side.machine.flushed(repliesUpTo: side.machine.repliesSent)
         }
         #expect(side.machine.end == nil)
-        #expect(side.machine.announcements.count == 1)
-        #expect(side.run { $0.reserved(at: .zero, into: &$1) } == [sentFrame(.grant(.request), 1, 1)])
+        #expect(side.machine.requestAssembly.announcements.count == 1)
+        #expect(side.run { $0.reserved(for: .request, at: .zero, into: &$1) } == [sentFrame(.grant(.request), 1, 1)])
     }
 
     @Test func aWaitingLineKeepsItsOrder() {

@@ -130,8 +130,8 @@ import Testing
         limits[.requestsPerConnection] = 50
         var side = SessionSide(limits: limits)
         var peer = Peer(seed: seed)
-        var setAside = 0
-        var pendingReservation = 0
+        var setAside: [SessionFrame.MessageKind: Int] = [:]
+        var reservations: [SessionFrame.MessageKind: Int] = [:]
         var accepted: [SessionConnectionID] = []
         let budget = limits[.assemblyBytesPerSession]
         // An independent count of the inline messages that the app holds, by connection.
@@ -141,8 +141,8 @@ import Testing
             peer.hear(actions)
             for action in actions {
                 switch action {
-                case .reserve(let bytes): pendingReservation += bytes
-                case .release(let bytes): setAside -= bytes
+                case .reserve(let bytes, let kind): reservations[kind, default: 0] += bytes
+                case .release(let bytes, let kind): setAside[kind, default: 0] -= bytes
                 case .requestReceived(let id, let message, timeLeft: _, let receipt), .responseReceived(let id, let message, let receipt):
                     if receipt.assemblyBytes == 0 { untaken[id.connection, default: 0] += message.readableBytes }
                 case .connectionClosed(let id, _): untaken[id] = nil
@@ -173,10 +173,9 @@ import Testing
                 }
                 perform(side.run { _ = try? $0.respond(to: id, sessionBytes([0, 32_768, 33_000][peer.below(3)]), at: .zero, into: &$1) })
             }
-            if pendingReservation > 0, peer.below(2) == 0 {
-                setAside += pendingReservation
-                pendingReservation = 0
-                perform(side.run { $0.reserved(at: .zero, into: &$1) })
+            for kind: SessionFrame.MessageKind in [.request, .response] where reservations[kind] != nil && peer.below(2) == 0 {
+                setAside[kind, default: 0] += reservations.removeValue(forKey: kind) ?? 0
+                perform(side.run { $0.reserved(for: kind, at: .zero, into: &$1) })
             }
             if peer.below(3) == 0 { perform(side.run { $0.nextData(at: .zero, into: &$1) }) }
             if peer.below(40) == 0, let id = accepted.randomElement(using: &peer.random) {
@@ -185,13 +184,19 @@ import Testing
             }
 
             let machine = side.machine
-            #expect(machine.heldBytes <= budget + machine.connectionCount * SessionWire.windowBytes, "seed \(seed) step \(step)")
+            #expect(machine.heldBytes <= 2 * budget + machine.connectionCount * SessionWire.windowBytes, "seed \(seed) step \(step)")
             #expect(untaken.values.allSatisfy { $0 <= SessionWire.windowBytes }, "seed \(seed) step \(step)")
-            #expect(machine.assemblyBytes <= budget, "seed \(seed) step \(step)")
-            #expect(machine.assemblyBytes == setAside + pendingReservation, "seed \(seed) step \(step)")
+            for kind: SessionFrame.MessageKind in [.request, .response] {
+                let bytes = machine[assembly: kind].bytes
+                #expect(bytes <= budget, "seed \(seed) step \(step)")
+                #expect(bytes == setAside[kind, default: 0] + reservations[kind, default: 0], "seed \(seed) step \(step)")
+            }
             #expect(machine.countsAreRight, "seed \(seed) step \(step)")
             #expect(machine.connectionCount <= 6, "seed \(seed) step \(step)")
-            #expect(machine.announcements.count <= 6 * 100, "seed \(seed) step \(step)")
+            #expect(
+                machine.requestAssembly.announcements.count + machine.responseAssembly.announcements.count <= 6 * 100,
+                "seed \(seed) step \(step)"
+            )
             if machine.end != nil {
                 #expect(machine.connectionCount == 0, "seed \(seed) step \(step)")
                 break
@@ -219,7 +224,9 @@ import Testing
                     if receipt.assemblyBytes > 0 { largeMessages += 1 }
                     peer.hear(side.run { $0.consumed(receipt, into: &$1) })
                 }
-                peer.hear(side.run { $0.reserved(at: .zero, into: &$1) })
+                for kind: SessionFrame.MessageKind in [.request, .response] {
+                    peer.hear(side.run { $0.reserved(for: kind, at: .zero, into: &$1) })
+                }
                 peer.hear(side.run { $0.nextData(at: .zero, into: &$1) })
             }
             if case .failed(let error) = side.machine.end { rules.insert(error) }

@@ -25,9 +25,9 @@ struct SessionSimulation {
         var unanswered: [SessionRequestID: ByteBuffer] = [:]
         var answering: Set<SessionRequestID> = []
         var untaken: [SessionReceipt] = []
-        var reservation: Int?
-        /// Bytes of the endpoint's budget that are reserved for this side.
-        var setAside = 0
+        var reservations: [SessionFrame.MessageKind: Int] = [:]
+        /// Bytes of the endpoint's budgets that are reserved for this side.
+        var setAside: [SessionFrame.MessageKind: Int] = [:]
     }
 
     /// Identifies a message in flight by its sender, to compare it on arrival.
@@ -81,11 +81,14 @@ struct SessionSimulation {
     private func checkBounds(_ side: Int) {
         let machine = sides[side].machine
         let budget = limits[.assemblyBytesPerSession]
-        #expect(machine.assemblyBytes <= budget, note)
-        #expect(machine.heldBytes <= budget + machine.connectionCount * SessionWire.windowBytes, note)
+        for kind: SessionFrame.MessageKind in [.request, .response] {
+            let bytes = machine[assembly: kind].bytes
+            #expect(bytes <= budget, note)
+            #expect(sides[side].setAside[kind, default: 0] + sides[side].reservations[kind, default: 0] == bytes, note)
+        }
+        #expect(machine.heldBytes <= 2 * budget + machine.connectionCount * SessionWire.windowBytes, note)
         #expect(machine.connectionCount <= limits[.connectionsPerSession], note)
         #expect(machine.countsAreRight, note)
-        #expect(sides[side].setAside + (sides[side].reservation ?? 0) == machine.assemblyBytes, note)
     }
 
     private mutating func perform(_ action: SessionAction, _ side: Int) {
@@ -121,12 +124,11 @@ struct SessionSimulation {
         case .requestFailed(let id, _):
             #expect(sides[side].awaited.removeValue(forKey: id) != nil, note)
             results.failures += 1
-        case .reserve(let bytes):
-            #expect(sides[side].reservation == nil, note)
-            sides[side].reservation = bytes
-        case .release(let bytes):
-            sides[side].setAside -= bytes
-            #expect(sides[side].setAside >= 0, note)
+        case .reserve(let bytes, let kind):
+            #expect(sides[side].reservations.updateValue(bytes, forKey: kind) == nil, note)
+        case .release(let bytes, let kind):
+            sides[side].setAside[kind, default: 0] -= bytes
+            #expect(sides[side].setAside[kind, default: 0] >= 0, note)
         case .ended(let end):
             switch end {
             case .failed, .failedByPeer: Issue.record("\(end), \(note)")
@@ -265,11 +267,12 @@ struct SessionSimulation {
     }
 
     private mutating func reserve(_ side: Int) {
-        guard let bytes = sides[side].reservation else { return }
-        sides[side].reservation = nil
-        sides[side].setAside += bytes
         let now = now
-        run(side) { $0.reserved(at: now, into: &$1) }
+        for kind: SessionFrame.MessageKind in [.request, .response] {
+            guard let bytes = sides[side].reservations.removeValue(forKey: kind) else { continue }
+            sides[side].setAside[kind, default: 0] += bytes
+            run(side) { $0.reserved(for: kind, at: now, into: &$1) }
+        }
     }
 
     private mutating func nextData(_ side: Int) {
@@ -325,7 +328,7 @@ struct SessionSimulation {
                     take(side)
                     isBusy = true
                 }
-                if sides[side].reservation != nil {
+                if !sides[side].reservations.isEmpty {
                     reserve(side)
                     isBusy = true
                 }
@@ -354,7 +357,7 @@ struct SessionSimulation {
         for side in sides {
             #expect(side.opening.isEmpty && side.awaited.isEmpty && side.unanswered.isEmpty && side.answering.isEmpty, note)
             #expect(side.machine.heldBytes == 0, note)
-            #expect(side.setAside == 0, note)
+            #expect(side.setAside.values.allSatisfy { $0 == 0 }, note)
         }
     }
 

@@ -77,7 +77,7 @@ private let echo = SessionOpening(
     @Test func aMessageThatNoBudgetHoldsIsNotTaken() {
         var limits = Limits()
         limits[.assemblyBytesPerEndpoint] = 50_000
-        #expect(SessionSettings(limits: limits).messageBytes == 50_000)
+        #expect(SessionSettings(limits: limits).messageBytes == 25_000)
     }
 
     // MARK: Opening
@@ -185,7 +185,7 @@ private let echo = SessionOpening(
     @Test func aCallTakesOneFrameEachWay() throws {
         var server = SessionSide.withOpenConnection()
         let received = server.receive(.request(.inline(sessionBytes(5)), timeLeft: .seconds(3)), 1, 1)
-        let receipt = SessionReceipt(connection: one, windowBytes: 14 + 2 + 5 + 13, assemblyBytes: 0)
+        let receipt = SessionReceipt(connection: one, kind: .request, windowBytes: 14 + 2 + 5 + 13, assemblyBytes: 0)
         #expect(received == [.requestReceived(sessionRequest(1), message: sessionBytes(5), timeLeft: .seconds(3), receipt)])
         let (progress, answer) = try server.respond(1, sessionBytes(7))
         #expect(progress == .sent)
@@ -197,7 +197,11 @@ private let echo = SessionOpening(
         let response = server.receive(.response(.inline(sessionBytes(0))), 1, 1)
         #expect(
             response == [
-                .responseReceived(id, message: sessionBytes(0), SessionReceipt(connection: one, windowBytes: 16, assemblyBytes: 0))
+                .responseReceived(
+                    id,
+                    message: sessionBytes(0),
+                    SessionReceipt(connection: one, kind: .response, windowBytes: 16, assemblyBytes: 0)
+                )
             ]
         )
     }
@@ -323,10 +327,12 @@ private let echo = SessionOpening(
         side = .withOpenConnection()
         (id, _) = try side.request(sessionBytes(1))
         side.receive(.response(.announced(40_000)), 1, 1)
-        side.run { $0.reserved(at: .zero, into: &$1) }
-        #expect(side.machine.assemblyBytes == 40_000)
+        side.run { $0.reserved(for: .response, at: .zero, into: &$1) }
+        #expect(side.machine.responseAssembly.bytes == 40_000)
         #expect(
-            side.run { $0.cancelRequest(id, into: &$1) } == [sentFrame(.cancel, 1, 1), .release(40_000), .requestFailed(id, .cancelled)]
+            side.run { $0.cancelRequest(id, into: &$1) } == [
+                sentFrame(.cancel, 1, 1), .release(40_000, for: .response), .requestFailed(id, .cancelled),
+            ]
         )
         #expect(side.machine.heldBytes == 0)
         #expect(side.receive(.data(sessionBytes(9), of: .response, isLast: false), 1, 1) == [])
@@ -349,8 +355,8 @@ private let echo = SessionOpening(
 
         // Its message has not arrived completely.
         side.receive(.request(.announced(40_000), timeLeft: nil), 1, 2)
-        side.run { $0.reserved(at: .zero, into: &$1) }
-        #expect(side.receive(.cancel, 1, 2) == [.release(40_000)])
+        side.run { $0.reserved(for: .request, at: .zero, into: &$1) }
+        #expect(side.receive(.cancel, 1, 2) == [.release(40_000, for: .request)])
 
         // The response waits.
         side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 3)
@@ -465,11 +471,12 @@ private let echo = SessionOpening(
         let (large, _) = try side.request(sessionBytes(50_000))
         side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 1)
         side.receive(.request(.announced(40_000), timeLeft: nil), 1, 2)
-        side.run { $0.reserved(at: .zero, into: &$1) }
+        side.run { $0.reserved(for: .request, at: .zero, into: &$1) }
         #expect(
             side.run { $0.connectionLost(into: &$1) } == [
                 .requestFailed(id, .sessionEnded(.connectionLost)), .requestFailed(large, .sessionEnded(.connectionLost)),
-                .requestCancelled(sessionRequest(1)), .release(40_000), .connectionClosed(one, .sessionEnded(.connectionLost)),
+                .requestCancelled(sessionRequest(1)), .release(40_000, for: .request),
+                .connectionClosed(one, .sessionEnded(.connectionLost)),
                 .openFailed(two, .sessionEnded(.connectionLost)), .connectionClosed(SessionConnectionID(3), .sessionEnded(.connectionLost)),
                 .ended(.connectionLost),
             ]
@@ -633,7 +640,7 @@ private let echo = SessionOpening(
     @Test func grantedBodiesThatDoNotComeEndTheSession() {
         var side = SessionSide.withOpenConnection()
         side.receive(.request(.announced(40_000), timeLeft: nil), 1, 1)
-        side.run { $0.reserved(at: .zero, into: &$1) }
+        side.run { $0.reserved(for: .request, at: .zero, into: &$1) }
         // 4 KiB extend the deadline by a second, at most to a minute ahead.
         side.now = .seconds(10)
         side.receive(.data(sessionBytes(4_096), of: .request, isLast: false), 1, 1)
@@ -650,7 +657,7 @@ private let echo = SessionOpening(
     @Test func trickledBodiesDoNotHoldTheBudget() {
         var side = SessionSide.withOpenConnection()
         side.receive(.request(.announced(16 << 20), timeLeft: nil), 1, 1)
-        side.run { $0.reserved(at: .zero, into: &$1) }
+        side.run { $0.reserved(for: .request, at: .zero, into: &$1) }
         var seconds: Int64 = 0
         var isOver = false
         while seconds < 3_600, !isOver {

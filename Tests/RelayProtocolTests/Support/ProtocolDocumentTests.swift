@@ -52,7 +52,7 @@ import Testing
     @Test func everyFieldOfAControlMessageIsThere() throws {
         let lines = document.split(separator: "\n")
         for vector in try VectorFolder.read(ControlVectors.self, "control").valid {
-            guard case .object(let fields) = try JSONDecoder().decode(JSONValue.self, from: Data(vector.frame.utf8)) else {
+            guard case .object(let fields) = try JSONDecoder().decode(VectorJSON.self, from: Data(vector.frame.utf8)) else {
                 Issue.record("\(vector.name)")
                 continue
             }
@@ -87,7 +87,7 @@ import Testing
     }
 
     /// The keys of all objects in a value.
-    private func names(in value: JSONValue) -> [String] {
+    private func names(in value: VectorJSON) -> [String] {
         switch value {
         case .object(let fields): Array(fields.keys) + fields.values.flatMap(names)
         case .array(let values): values.flatMap(names)

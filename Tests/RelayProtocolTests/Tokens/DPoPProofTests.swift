@@ -39,8 +39,8 @@ import Foundation
 
     /// A signed proof with a manually written header and payload.
     func forged(header: String, payload: String) throws -> String {
-        let signed = Base64URL.encode(header.utf8) + "." + Base64URL.encode(payload.utf8)
-        return signed + "." + Base64URL.encode(try key.signature(for: Array(signed.utf8)))
+        let signed = Base64.url.encode(header.utf8) + "." + Base64.url.encode(payload.utf8)
+        return signed + "." + Base64.url.encode(try key.signature(for: Array(signed.utf8)))
     }
 
     var jwk: String {
@@ -94,7 +94,7 @@ import Foundation
     @Test func aChangedProofIsRefused() throws {
         let text = try proof()
         let parts = text.split(separator: ".")
-        let payload = Base64URL.encode(goodPayload.utf8)
+        let payload = Base64.url.encode(goodPayload.utf8)
         #expect(throws: DPoPError.signature) { try check("\(parts[0]).\(payload).\(parts[2])") }
     }
 

@@ -63,7 +63,7 @@ struct IdentityVectors: Codable {
         var purpose: String
         /// The signing key.
         var signer: String
-        var fields: JSONValue
+        var fields: VectorJSON
         var body: String
         var signature: String
         var encoded: String
@@ -209,9 +209,9 @@ struct CommandVectors: Codable {
 
     struct Command: Codable {
         var name: String
-        var header: JSONValue
+        var header: VectorJSON
         var headerBytes: String
-        var body: JSONValue
+        var body: VectorJSON
         var seal: Seal
         var signature: String
         var encoded: String
@@ -221,7 +221,7 @@ struct CommandVectors: Codable {
     struct Receipt: Codable {
         var name: String
         var command: String
-        var fields: JSONValue
+        var fields: VectorJSON
         var body: String
         var signature: String
         var encoded: String
@@ -229,7 +229,7 @@ struct CommandVectors: Codable {
     }
 
     struct Reply: Codable {
-        var message: JSONValue
+        var message: VectorJSON
         var seal: Seal
         var encoded: String
         var digest: String
@@ -292,7 +292,7 @@ struct SessionVectors: Codable {
         var flags: UInt8
         var connection: UInt32
         var request: UInt32
-        var metadata: JSONValue?
+        var metadata: VectorJSON?
         var message: String?
         var code: UInt16?
         var text: String?

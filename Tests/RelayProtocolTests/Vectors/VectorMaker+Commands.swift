@@ -72,9 +72,9 @@ extension VectorMaker {
         let encoded = try blob(headerBytes, seal)
         return .init(
             name: name,
-            header: try JSONValue(encoding: header),
+            header: try VectorJSON(encoding: header),
             headerBytes: hex(headerBytes),
-            body: try JSONValue(try ValueSet(decoding: plain)),
+            body: try VectorJSON(try ValueSet(decoding: plain)),
             seal: seal,
             signature: hex(try ValueSet(decoding: encoded)["signature"]?.data ?? []),
             encoded: hex(encoded),
@@ -92,7 +92,7 @@ extension VectorMaker {
         let keyID = try keys.agreement(recipient).publicKey.keyID
         let encoded = try (["keyID": .data(keyID), "key": .data(hex(seal.key)), "body": .data(hex(seal.ciphertext))] as ValueSet)
             .encodedBytes()
-        return .init(message: try JSONValue(message), seal: seal, encoded: hex(encoded), digest: hex(Digest256(hashing: encoded).bytes))
+        return .init(message: try VectorJSON(message), seal: seal, encoded: hex(encoded), digest: hex(Digest256(hashing: encoded).bytes))
     }
 
     func commands() throws -> CommandVectors {
@@ -123,7 +123,7 @@ extension VectorMaker {
             return .init(
                 name: name,
                 command: commands[index].name,
-                fields: try JSONValue(encoding: payload),
+                fields: try VectorJSON(encoding: payload),
                 body: hex(envelope["body"]?.data ?? []),
                 signature: hex(envelope["signature"]?.data ?? []),
                 encoded: hex(signed.encoded),

@@ -23,7 +23,7 @@ extension VectorMaker {
             kind: kind,
             purpose: type(of: payload).purpose.rawValue,
             signer: signer,
-            fields: try JSONValue(encoding: payload),
+            fields: try VectorJSON(encoding: payload),
             body: hex(envelope["body"]?.data ?? []),
             signature: hex(envelope["signature"]?.data ?? []),
             encoded: hex(try envelope.encodedBytes()),
@@ -236,7 +236,7 @@ extension VectorMaker {
             origin: "https://relay.example:8443",
             relay: try relay,
             invite: Secret(invite),
-            proof: Secret(Base64URL.encode(secret)),
+            proof: Secret(Base64.url.encode(secret)),
             by: by
         )
         func changed(_ from: String, _ to: String) -> String { link.text.replacingOccurrences(of: from, with: to) }

@@ -72,15 +72,15 @@ extension VectorMaker {
             case .inline(let bytes): vector.message = hex(Array(buffer: bytes))
             case .announced(let length): map["length"] = .int(Int64(length))
             }
-            if !map.isEmpty { vector.metadata = try? JSONValue(map) }
+            if !map.isEmpty { vector.metadata = try? VectorJSON(map) }
         }
         func set<Code>(_ reason: SessionReason<Code>) {
             vector.code = reason.code.rawValue
             vector.text = reason.message
         }
         switch frame.payload {
-        case .settings(let settings): vector.metadata = try? JSONValue(settings.map)
-        case .open(let opening): vector.metadata = try? JSONValue(opening.map)
+        case .settings(let settings): vector.metadata = try? VectorJSON(settings.map)
+        case .open(let opening): vector.metadata = try? VectorJSON(opening.map)
         case .request(let message, let timeLeft): set(message, timeLeft)
         case .response(let message): set(message, nil)
         case .refused(let refusal): set(refusal)

@@ -150,8 +150,8 @@ struct VectorMaker {
             let header =
                 header
                 ?? #"{"alg":"ES256","jwk":{"crv":"P-256","kty":"EC","x":"\#(jwk.x ?? "")","y":"\#(jwk.y ?? "")"},"typ":"dpop+jwt"}"#
-            let signed = Base64URL.encode(header.utf8) + "." + Base64URL.encode(claims.utf8)
-            return (header, claims, signed + "." + Base64URL.encode(try keys.signing(signer).signature(for: Array(signed.utf8))))
+            let signed = Base64.url.encode(header.utf8) + "." + Base64.url.encode(claims.utf8)
+            return (header, claims, signed + "." + Base64.url.encode(try keys.signing(signer).signature(for: Array(signed.utf8))))
         }
         let seconds = time / 1_000
         func claims(jti: String = "AQIDBAUGBwgJCgsMDQ4PEA", htm: String = "POST", htu: String? = nil, iat: Int64? = nil, more: String = "")
@@ -161,7 +161,7 @@ struct VectorMaker {
         }
         let token = "eyJhbGciOiJFUzI1NiJ9.e30.c2lnbmF0dXJl"
         // SHA-256 of the token's text.
-        let hash = Base64URL.encode(Digest256(hashing: Array(token.utf8)).bytes)
+        let hash = Base64.url.encode(Digest256(hashing: Array(token.utf8)).bytes)
         let invitations = "https://relay.example/auth/invitations"
         let valid: [(String, String, String?, String)] = [
             ("for the token endpoint", url, nil, claims()),
@@ -173,7 +173,7 @@ struct VectorMaker {
         let other = try make(nil, claims(), signer: "other.identity").proof
         let refused: [(String, String?, String)] = [
             ("signed by another key than its own", nil, other),
-            ("a claim that was changed", nil, "\(parts[0]).\(Base64URL.encode(claims(htm: "GET").utf8)).\(parts[2])"),
+            ("a claim that was changed", nil, "\(parts[0]).\(Base64.url.encode(claims(htm: "GET").utf8)).\(parts[2])"),
             ("for another method", nil, try make(nil, claims(htm: "GET")).proof),
             ("for another address", nil, try make(nil, claims(htu: "https://other.example/auth/token")).proof),
             ("for an address in capitals", nil, try make(nil, claims(htu: "https://RELAY.example/auth/token")).proof),
@@ -182,7 +182,7 @@ struct VectorMaker {
             ("without the hash of the access token", token, try make(nil, claims()).proof),
             (
                 "with the hash of another one", token,
-                try make(nil, claims(more: #","ath":"\#(Base64URL.encode(Digest256(hashing: []).bytes))""#)).proof
+                try make(nil, claims(more: #","ath":"\#(Base64.url.encode(Digest256(hashing: []).bytes))""#)).proof
             ),
             (
                 "of another type", nil,

@@ -218,7 +218,7 @@ import Testing
                 accessToken: vector.accessToken
             )
             #expect(proof.key == key && key.jwkThumbprint == vector.thumbprint, "\(vector.name)")
-            let signed = Base64URL.encode(vector.header.utf8) + "." + Base64URL.encode(vector.claims.utf8)
+            let signed = Base64.url.encode(vector.header.utf8) + "." + Base64.url.encode(vector.claims.utf8)
             #expect(vector.proof.hasPrefix(signed + "."), "\(vector.name)")
         }
         for vector in file.refused {
@@ -338,7 +338,7 @@ import Testing
         }
     }
 
-    private func json(_ text: String) throws -> JSONValue { try JSONDecoder().decode(JSONValue.self, from: Data(text.utf8)) }
+    private func json(_ text: String) throws -> VectorJSON { try JSONDecoder().decode(VectorJSON.self, from: Data(text.utf8)) }
 
     @Test func everyControlMessageOccurs() throws {
         let file = try VectorFolder.read(ControlVectors.self, "control")

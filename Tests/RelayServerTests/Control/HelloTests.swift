@@ -60,7 +60,7 @@ import Testing
 
     @Test func withURLsOnlyTheirOriginsCount() async throws {
         let rejected = try await Self.reject(
-            configure: { $0.urls = [WebOrigin(scheme: "https", host: "relay.example", port: 443)] },
+            configure: { $0.urls = [Origin(scheme: "https", host: "relay.example", port: 443)] },
             hello: { endpoint, challenge, relay in
                 try endpoint.hello(nonce: challenge.nonce.bytes, relay: challenge.relay, origin: relay.origin)
             }

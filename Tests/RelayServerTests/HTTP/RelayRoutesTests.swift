@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test func aConfiguredURLIsTheResource() async throws {
-        try await TestRelay.with(configure: { $0.urls = [WebOrigin(scheme: "https", host: "relay.example", port: 443)] }) { relay in
+        try await TestRelay.with(configure: { $0.urls = [Origin(scheme: "https", host: "relay.example", port: 443)] }) { relay in
             let answer = try await Self.get("/.well-known/oauth-protected-resource", relay: relay)
             #expect(answer.contains("\"resource\":\"https://relay.example\""))
         }
@@ -111,22 +111,5 @@ import Testing
             #expect(answer.lowercased().contains("connection: close\r\n"))
             #expect(!answer.contains("ok\n"))
         }
-    }
-}
-
-@Suite struct WebOriginTests {
-    @Test func originsAreReadInOneForm() {
-        #expect(WebOrigin("HTTPS://Relay.Example:443/")?.description == "https://relay.example")
-        #expect(WebOrigin("http://[::1]:8080")?.description == "http://[::1]:8080")
-        #expect(WebOrigin("http://relay")?.port == 80)
-    }
-
-    @Test(arguments: [
-        "", "relay.example", "ftp://relay", "https://", "https://relay/path", "https://user@relay", "https://relay:0",
-        "https://relay:65536",
-        "https://relay:1a", "https://[::1", "https://[relay]", "https://re lay", "https://relay?x", "https:///",
-    ])
-    func whatIsMoreOrLessThanAnOriginIsNone(text: String) {
-        #expect(WebOrigin(text) == nil)
     }
 }

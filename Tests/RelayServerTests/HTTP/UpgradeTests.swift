@@ -110,7 +110,7 @@ import Testing
     }
 
     @Test func aConfiguredURLIsAnOwnHostAndOrigin() async throws {
-        try await TestRelay.with(configure: { $0.urls = [WebOrigin(scheme: "https", host: "relay.example", port: 443)] }) { relay in
+        try await TestRelay.with(configure: { $0.urls = [Origin(scheme: "https", host: "relay.example", port: 443)] }) { relay in
             let socket = try await relay.connect()
             try await socket.send(TestWebSocket.request(host: "relay.example", fields: ["Origin": "https://relay.example"]))
             #expect(await socket.answer().hasPrefix("HTTP/1.1 101"))

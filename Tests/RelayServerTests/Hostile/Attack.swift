@@ -184,7 +184,7 @@ struct Attack: Sendable {
     private static let largeBombs = JSONBombs.all(500 << 10, beginning: #""type":"noise","#).map {
         TestWebSocket.frame(opcode: 1, $0.bytes)
     }
-    private static let proofs = JSONBombs.all(6_000, beginning: "").map { Base64URL.encode($0.bytes) }
+    private static let proofs = JSONBombs.all(6_000, beginning: "").map { Base64.url.encode($0.bytes) }
 
     private static func repeated(_ character: Unicode.Scalar, _ count: Int) -> [UInt8] {
         Array(repeating: UInt8(ascii: character), count: count)

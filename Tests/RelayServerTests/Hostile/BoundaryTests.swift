@@ -170,7 +170,7 @@ import Testing
         let mallory = Eve(endpoint: WireEndpoint("Mallory", at: relayd))
         try await onThread {
             for bomb in JSONBombs.all(6_000, beginning: #""alg":"ES256","typ":"dpop+jwt","#) {
-                let part = Base64URL.encode(bomb.bytes)
+                let part = Base64.url.encode(bomb.bytes)
                 for token in ["\(part).\(part).AAAA", "\(part).e30.", "eyJhbGciOiJFUzI1NiJ9.\(part).AAAA"] {
                     mallory.endpoint.token = token
                     let channel = try RawWebSocket(port: port)

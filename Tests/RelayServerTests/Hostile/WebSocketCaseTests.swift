@@ -85,7 +85,7 @@ extension RawWebSocket {
         plain.send(TunnelPreface(tunnel: offer.tunnel, token: offer.token).bytes)
         let fields = [
             "Sec-WebSocket-Protocol": "device-relay.tunnel.v1",
-            "Authorization": "Tunnel \(Base64URL.encode(ready.token.exposed.bytes))",
+            "Authorization": "Tunnel \(Base64.url.encode(ready.token.exposed.bytes))",
         ]
         return (try RawWebSocket(port: port, path: "/v1/tunnels/\(ready.tunnel)", fields: fields), plain)
     }

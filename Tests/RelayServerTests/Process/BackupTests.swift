@@ -115,31 +115,35 @@ import Testing
         let folder = FileManager.default.temporaryDirectory.appending(path: "backups-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
         defer { try? FileManager.default.removeItem(at: folder) }
-        @Sendable func drafts() throws -> [String] {
+        func drafts() throws -> [String] {
             try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasPrefix("relayd-backup.") }
         }
-        // It waits at a pipe in a key's place, with the key before it copied.
+        // The backup blocks at a pipe in place of a key, after it has copied the key before it.
         let (key, aside) = (relayd.directory.appending(path: "issuer.key"), relayd.directory.appending(path: "aside"))
         try FileManager.default.moveItem(at: key, to: aside)
         #expect(mkfifo(key.path, 0o600) == 0)
         let backup = RelaydProcess.process(["backup", folder.path + "/1.tar", "--data-directory", relayd.directory.path])
         try backup.run()
-        let hasCopied = try await eventually {
-            guard let draft = try? drafts().first else { return false }
-            return FileManager.default.fileExists(atPath: "\(folder.path)/\(draft)/relay.sqlite")
+        // A pipe can be opened for writing once its reader has it open; the reader then waits for as long as this end stays open.
+        var pipe: Int32 = -1
+        for _ in 0..<1_000 where pipe < 0 {
+            pipe = open(key.path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
+            if pipe < 0 { try await Task.sleep(for: .milliseconds(10)) }
         }
-        #expect(hasCopied)
-        // One that is at work keeps its draft.
+        try #require(pipe >= 0)
+        defer { close(pipe) }
+        let draft = try #require(try drafts().first)
+        #expect(FileManager.default.fileExists(atPath: "\(folder.path)/\(draft)/relay.key"))
+        // The next backup keeps the draft of a backup that still runs.
         try FileManager.default.createDirectory(at: folder.appending(path: "relayd-backup.1.partial"), withIntermediateDirectories: false)
         let second = folder.path + "/2.tar"
         try FileManager.default.removeItem(at: key)
         try FileManager.default.moveItem(at: aside, to: key)
         #expect(try await run("backup", second).status == 0)
-        let left = try drafts()
-        #expect(left.count == 1 && left != ["relayd-backup.1.partial"])
+        #expect(try drafts() == [draft])
         #expect(kill(backup.processIdentifier, SIGKILL) == 0)
         backup.waitUntilExit()
-        #expect(try drafts() == left)
+        #expect(try drafts() == [draft])
         #expect(try await run("backup", second, "--force").status == 0)
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["2.tar"])
     }

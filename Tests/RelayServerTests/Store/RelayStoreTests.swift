@@ -299,7 +299,7 @@ extension EndpointRow {
             version: UInt64(number),
             record: [UInt8(truncatingIfNeeded: number)],
             system: SystemID(digest: id.digest),
-            keyThumbprint: Base64URL.encode(id.digest.bytes),
+            keyThumbprint: Base64.url.encode(id.digest.bytes),
             joining: Joining(time: Milliseconds(clamping: Int64(number)))
         )
     }

@@ -10,7 +10,7 @@ import ServiceLifecycle
 /// A relay on a free port of loopback, real but for its core.
 struct TestRelay: Sendable {
     let key: RelayKey
-    let url: WebOrigin
+    let url: Origin
     let core: RecordingCore
     let tokens: FixedTokens
     let metrics: PrometheusMetrics
@@ -46,7 +46,7 @@ struct TestRelay: Sendable {
         let key = RelayKey()
         let metrics = PrometheusMetrics()
         let tokens = FixedTokens()
-        let (readiness, ready) = AsyncStream.makeStream(of: [WebOrigin].self)
+        let (readiness, ready) = AsyncStream.makeStream(of: [Origin].self)
         let service = try RelayService(
             configuration: configuration,
             key: key,

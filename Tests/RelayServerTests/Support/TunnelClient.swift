@@ -102,7 +102,7 @@ final class TunnelClient: Sendable {
     static func request(_ entrance: TunnelEntrance, at relay: TestRelay, fields: [String: String?] = [:]) -> String {
         let own = [
             "Sec-WebSocket-Protocol": "device-relay.tunnel.v1",
-            "Authorization": "Tunnel \(Base64URL.encode(entrance.token.exposed.bytes))",
+            "Authorization": "Tunnel \(Base64.url.encode(entrance.token.exposed.bytes))",
         ]
         let all = (own as [String: String?]).merging(fields) { $1 }
         return TestWebSocket.request(host: relay.host, path: "/v1/tunnels/\(entrance.tunnel)", fields: all)

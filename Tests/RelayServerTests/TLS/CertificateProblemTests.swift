@@ -2,6 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import Foundation
+import RelayProtocol
 import Testing
 
 @testable import RelayServer
@@ -25,7 +26,7 @@ import Testing
     static let (begin, end) = (Date(timeIntervalSince1970: 1_795_543_393), Date(timeIntervalSince1970: 1_803_319_393))
 
     private func problems(_ urls: String..., at date: Date = begin) throws -> [CertificateProblem] {
-        CertificateProblem.found(in: Self.pem, for: try urls.map { try #require(WebOrigin($0)) }, at: date)
+        CertificateProblem.found(in: Self.pem, for: try urls.map { try #require(Origin($0)) }, at: date)
     }
 
     @Test(arguments: [

@@ -51,9 +51,9 @@ final class PlayedIssuer: Sendable {
         _ changes: [String: String] = [:],
         signature: (([UInt8]) throws -> [UInt8])? = nil
     ) throws -> Secret<String> {
-        let signed = Base64URL.encode(header.utf8) + "." + Base64URL.encode(claims(changes).utf8)
+        let signed = Base64.url.encode(header.utf8) + "." + Base64.url.encode(claims(changes).utf8)
         let signature = try signature.map { try $0(Array(signed.utf8)) } ?? key.signature(for: Array(signed.utf8))
-        return Secret(signed + "." + Base64URL.encode(signature))
+        return Secret(signed + "." + Base64.url.encode(signature))
     }
 
     func verify(_ token: Secret<String>, by trusted: TrustedIssuer? = nil, at time: Milliseconds? = nil) async throws(TokenError)
@@ -165,8 +165,8 @@ final class PlayedIssuer: Sendable {
             kty: "EC",
             kid: "big",
             crv: "P-384",
-            x: Base64URL.encode(point.prefix(48)),
-            y: Base64URL.encode(point.suffix(48))
+            x: Base64.url.encode(point.prefix(48)),
+            y: Base64.url.encode(point.suffix(48))
         )
         var encryption = JSONWebKey(issuer.key.publicKey)
         encryption.kid = "enc"
@@ -279,7 +279,7 @@ final class PlayedIssuer: Sendable {
         let good = try issuer.token().exposed
         for text in [
             "", "..", "a.b.c", good + ".x", String(good.dropFirst()), good + "=", String(repeating: "x", count: 17 << 10),
-            Base64URL.encode(String(repeating: "[", count: 5_000).utf8) + ".e30.", good.replacing(".", with: "\u{0}"),
+            Base64.url.encode(String(repeating: "[", count: 5_000).utf8) + ".e30.", good.replacing(".", with: "\u{0}"),
         ] {
             #expect(await refused(Secret(text)) == .malformed)
         }
@@ -349,13 +349,13 @@ final class PlayedIssuer: Sendable {
         let point = Array(p384.publicKey.rawRepresentation)
         let primitives = try rsa.publicKey.getKeyPrimitives()
         let keys = JSONWebKeySet(keys: [
-            JSONWebKey(kty: "EC", kid: "e", crv: "P-384", x: Base64URL.encode(point.prefix(48)), y: Base64URL.encode(point.suffix(48))),
-            JSONWebKey(kty: "OKP", kid: "o", crv: "Ed25519", x: Base64URL.encode(ed.publicKey.rawRepresentation)),
+            JSONWebKey(kty: "EC", kid: "e", crv: "P-384", x: Base64.url.encode(point.prefix(48)), y: Base64.url.encode(point.suffix(48))),
+            JSONWebKey(kty: "OKP", kid: "o", crv: "Ed25519", x: Base64.url.encode(ed.publicKey.rawRepresentation)),
             JSONWebKey(
                 kty: "RSA",
                 kid: "r",
-                n: Base64URL.encode(primitives.modulus),
-                e: Base64URL.encode(primitives.publicExponent)
+                n: Base64.url.encode(primitives.modulus),
+                e: Base64.url.encode(primitives.publicExponent)
             ),
             JSONWebKey(kty: "later", kid: "x"),
         ])

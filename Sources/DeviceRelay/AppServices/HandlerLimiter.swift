@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Synchronization
+
+/// Limits how many handlers of one service run at once for one session, over all its connections. What they return is memory that no budget
+/// counts, so a peer must not be able to start any number of them by opening connections.
+final class HandlerLimiter: Sendable {
+    /// The limit, unless the service's app asks for more.
+    static let defaultLimit = 32
+
+    private struct State {
+        var limit = defaultLimit
+        var running = 0
+        var waiters = WaitingLine<OneShot<Bool>>()
+
+        mutating func acquire() -> Bool {
+            guard running < limit else { return false }
+            running += 1
+            return true
+        }
+
+        /// The first of those that wait, which may run now.
+        mutating func next() -> OneShot<Bool>? {
+            guard running < limit, let waiter = waiters.popFirst() else { return nil }
+            running += 1
+            return waiter
+        }
+    }
+
+    private let state = Mutex(State())
+
+    /// An app that wants so many at once on one connection gets them.
+    func raise(to limit: Int) {
+        let waiters = state.withLock { state in
+            state.limit = max(state.limit, limit)
+            var waiters: [OneShot<Bool>] = []
+            while let waiter = state.next() { waiters.append(waiter) }
+            return waiters
+        }
+        for waiter in waiters { waiter.settle(true) }
+    }
+
+    /// Whether a handler may run now; then `release` follows.
+    func acquireAtOnce() -> Bool { state.withLock { $0.acquire() } }
+
+    /// Waits until a handler may run; then `release` follows.
+    /// - Returns: False if the task is cancelled before.
+    func acquire() async -> Bool {
+        let waiter = OneShot<Bool>()
+        let ticket: UInt64? = state.withLock { $0.acquire() ? nil : $0.waiters.append(waiter) }
+        guard let ticket else { return true }
+        if await waiter.wait() != nil { return true }
+        let hasLeft = state.withLock { $0.waiters.remove(ticket) != nil }
+        if !hasLeft { release() }
+        return false
+    }
+
+    /// A handler is done.
+    func release() {
+        let waiter = state.withLock { state in
+            state.running -= 1
+            return state.next()
+        }
+        waiter?.settle(true)
+    }
+
+    /// Those of a session. They live as long as a connection or a handler of the service does, also when the connection has gone.
+    struct Table {
+        private struct Key: Hashable {
+            let info: AppServiceInfo
+            let isOffered: Bool
+        }
+
+        private struct Entry {
+            weak var limiter: HandlerLimiter?
+        }
+
+        private var entries: [Key: Entry] = [:]
+
+        /// - Parameter isOffered: Whether the peer opened the connection.
+        mutating func limiter(for info: AppServiceInfo, isOffered: Bool) -> HandlerLimiter {
+            let key = Key(info: info, isOffered: isOffered)
+            if let limiter = entries[key]?.limiter { return limiter }
+            // A peer names what it likes.
+            entries = entries.filter { $0.value.limiter != nil }
+            let limiter = HandlerLimiter()
+            entries[key] = Entry(limiter: limiter)
+            return limiter
+        }
+    }
+}

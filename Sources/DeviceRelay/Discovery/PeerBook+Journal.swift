@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+extension PeerBook {
+    /// As the journal holds it.
+    init(
+        own: EndpointID,
+        directoryName: String,
+        stored: JournalTransaction.OwnEndpoint,
+        _ transaction: JournalTransaction
+    ) throws {
+        self.init(
+            own: own,
+            directoryName: directoryName,
+            account: stored.account ?? "",
+            pins: try transaction.pins().map { Pin(endpoint: $0.endpoint, record: $0.record, knowledge: $0.knowledge) },
+            revoked: try transaction.revoked(),
+            inviter: stored.inviter,
+            hasEnumerated: stored.hasEnumerated
+        )
+    }
+}

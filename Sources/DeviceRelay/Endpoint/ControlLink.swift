@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import NIOCore
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The control channel: it carries out what the channel's state machine says, and tells the machine what happens. Messages and the
+/// connection's begin and end go to `onEvent`, in order.
+final class ControlLink: ControlSending {
+    enum Event {
+        case connected
+        case disconnected(DisconnectReason)
+        case message(RelayMessage)
+    }
+
+    private let endpoint: EndpointContext
+    private let clock: RelayClock
+    private let storage: StorageGuard
+    private let identity: OwnIdentity
+    private let dialer: RelayDialer
+    /// Names this process to the relay, so that an older connection of it cannot say anything behind a newer one.
+    private let instance = (0..<16).map { _ in UInt8.random(in: 0 ... .max) }
+    private var random = SystemRandomNumberGenerator()
+    var onEvent: (Event) -> Void = { _ in }
+
+    private var machine: ControlChannelStateMachine
+    private var actions: [ControlChannelStateMachine.Action] = []
+    private var isPerforming = false
+    private var timer: (due: Int64, scheduled: Scheduled<Void>)?
+    private var answers: [RequestRef: (ControlAnswer) -> Void] = [:]
+    /// What found no room on the connection.
+    private var waitingForRoom: [() -> Void] = []
+    /// Why there is no connection.
+    private(set) var problem: ConnectionProblem?
+    /// What the provider of tokens says, while the machine is told.
+    private var tokenError: AccessTokenError?
+    private var hasEnded = false
+    /// Where the relay said to come back to; stored, so that a relay that moved is found after a restart too.
+    private(set) var relayURLs: [String]
+
+    init(_ endpoint: EndpointContext, clock: RelayClock, storage: StorageGuard, identity: OwnIdentity, relayURLs: [String]) {
+        self.endpoint = endpoint
+        self.clock = clock
+        self.storage = storage
+        self.identity = identity
+        self.relayURLs = relayURLs
+        self.dialer = RelayDialer(endpoint)
+        machine = ControlChannelStateMachine(role: .client, relay: endpoint.relay)
+        machine.urls = relayURLs
+        dialer.onEvent = { [weak self] event, attempt in self?.take(event, of: attempt) }
+    }
+
+    private var loop: EndpointLoop { endpoint.loop }
+
+    // MARK: How it stands
+
+    var isHost: Bool { machine.role == .host }
+    var isConnected: Bool { if case .connected = machine.status { true } else { false } }
+    var isStopped: Bool { if case .stopped = machine.status { true } else { false } }
+    var limits: Limits { machine.limits }
+    /// The address of the latest connection.
+    var dialled: RelayAddress { dialer.address }
+
+    // MARK: Start and end
+
+    func start() { perform(machine.start(now: loop.now)) }
+
+    func leave(_ reason: EndpointMessage.Leaving.Reason) { perform(machine.leave(reason, now: loop.now)) }
+
+    /// The same, because of something that is told as the reason.
+    func leave(because problem: ConnectionProblem) {
+        leave(.suspended)
+        self.problem = problem
+        publishStatus()
+    }
+
+    /// The device has another network, or what was in the way is mended.
+    func retryNow() { perform(machine.networkChanged(now: loop.now, random: &random)) }
+
+    /// Begins again after a rejection that is mended.
+    func startAgain(atOnce: Bool) {
+        problem = nil
+        start()
+        if atOnce { retryNow() }
+    }
+
+    /// From the next connection on this is the endpoint's host. The present one ends.
+    /// - Returns: Whether there was one, or one to come.
+    func becomeHost() -> Bool {
+        let wasActive = !isStopped
+        leave(.suspended)
+        var host = ControlChannelStateMachine(role: .host, relay: endpoint.relay)
+        // What comes late of the old connection must not be taken for the new one's.
+        host.attempt = machine.attempt
+        host.urls = machine.urls
+        machine = host
+        return wasActive
+    }
+
+    /// Waits until no connection is open. Each closes within seconds, whatever the relay does.
+    nonisolated(nonsending) func closed() async { await dialer.closed() }
+
+    /// Nothing is begun any more.
+    func end() {
+        hasEnded = true
+        dialer.end()
+        timer?.scheduled.cancel()
+        timer = nil
+    }
+
+    // MARK: Actions
+
+    /// Carries actions out in order. What comes of one of them meanwhile waits for its turn.
+    private func perform(_ more: [ControlChannelStateMachine.Action]) {
+        actions += more
+        guard !isPerforming else { return }
+        isPerforming = true
+        while !actions.isEmpty { perform(actions.removeFirst()) }
+        isPerforming = false
+        schedule()
+        publishStatus()
+    }
+
+    private func perform(_ action: ControlChannelStateMachine.Action) {
+        switch action {
+        case .requestToken(let attempt): requestToken(attempt)
+        case .invalidateToken: invalidateToken()
+        case .dial(let attempt, let url):
+            if let failure = dialer.dial(attempt, url) { take(.dialFailed(failure), of: attempt) }
+        case .makeHello(let attempt, let challenge, let token): makeHello(attempt, challenge, token)
+        case .send(let attempt, let frame): if attempt == machine.attempt { dialer.socket?.send(frame) }
+        case .ping(let attempt): if attempt == machine.attempt { dialer.socket?.ping() }
+        case .close(let attempt, let code, let reason): if attempt == machine.attempt { dialer.close(code: code, reason: reason) }
+        case .connected: connected()
+        case .disconnected(let reason): disconnected(reason)
+        case .answer(let ref, let answer): answers.removeValue(forKey: ref)?(answer)
+        case .event(let message): onEvent(.message(message))
+        case .roomAgain:
+            let waiting = waitingForRoom
+            waitingForRoom = []
+            for send in waiting { send() }
+        }
+    }
+
+    /// Calls the machine when it wants to be called. Whatever is heard puts that off; so a timer that is too early stays, and sets the next.
+    private func schedule() {
+        let deadline = hasEnded ? nil : machine.deadline
+        if let timer, let deadline, timer.due <= deadline { return }
+        timer?.scheduled.cancel()
+        timer = nil
+        guard let deadline else { return }
+        let scheduled = loop.after(deadline - loop.now) { [weak self] in
+            guard let self else { return }
+            timer = nil
+            perform(machine.timePassed(now: loop.now, random: &random))
+        }
+        timer = (deadline, scheduled)
+    }
+
+    private func take(_ event: ControlConnection.Event, of attempt: Int) {
+        let now = loop.now
+        switch event {
+        case .dialFailed(let failure): perform(machine.dialFailed(attempt: attempt, failure, now: now, random: &random))
+        case .opened(let connection):
+            guard attempt == machine.attempt, !hasEnded else { return connection.close(code: 1000, reason: "") }
+            dialer.socket = connection
+            perform(machine.opened(attempt: attempt, now: now))
+        case .text(let frame): perform(machine.received(attempt: attempt, frame, now: now, random: &random))
+        case .heard: machine.heard(attempt: attempt, now: now)
+        case .written(let bytes): perform(machine.written(attempt: attempt, bytes: bytes))
+        case .closed(let code):
+            if attempt == machine.attempt { dialer.socket = nil }
+            perform(machine.closed(attempt: attempt, code: code, now: now, random: &random))
+        }
+    }
+
+    private func connected() {
+        endpoint.logger.info("connected to the relay")
+        problem = nil
+        if machine.urls != relayURLs {
+            relayURLs = machine.urls
+            let urls = relayURLs
+            endpoint.journal.writeLater { try $0.setRelayURLs(urls) }
+        }
+        onEvent(.connected)
+    }
+
+    private func disconnected(_ reason: DisconnectReason) {
+        problem = ConnectionProblem(reason, tokenError)
+        endpoint.logger.info("not connected to the relay", metadata: ["reason": "\(problem?.code.description ?? "")"])
+        waitingForRoom = []
+        onEvent(.disconnected(reason))
+    }
+
+    // MARK: Token and hello
+
+    private func requestToken(_ attempt: Int) {
+        let (provider, request) = (endpoint.accessTokens, endpoint.tokenRequest)
+        loop.spawn(self) { link in
+            do throws(AccessTokenError) {
+                let token = try await provider.accessToken(for: request)
+                link.perform(link.machine.tokenReady(attempt: attempt, Secret(token.value), now: link.loop.now))
+            } catch {
+                link.tokenFailed(attempt, error)
+            }
+        }
+    }
+
+    private func tokenFailed(_ attempt: Int, _ error: AccessTokenError) {
+        endpoint.logger.info("no access token", metadata: ["reason": "\(error.code)"])
+        tokenError = error
+        perform(machine.tokenFailed(attempt: attempt, isTransient: error.isTransient, now: loop.now, random: &random))
+        tokenError = nil
+    }
+
+    private func invalidateToken() {
+        let (provider, request) = (endpoint.accessTokens, endpoint.tokenRequest)
+        loop.spawn(self) { _ in await provider.accessTokenInvalidated(request) }
+    }
+
+    private func makeHello(_ attempt: Int, _ challenge: RelayMessage.Challenge, _ token: Secret<String>) {
+        clock.set(challenge.time)
+        do {
+            let record = try identity.currentRecord()
+            let statement = HelloStatement(
+                relay: challenge.relay,
+                origin: dialled.origin,
+                nonce: challenge.nonce.bytes,
+                token: token.exposed,
+                record: record.encoded
+            )
+            let hello = EndpointMessage.Hello(
+                version: 1,
+                token: token,
+                record: Blob(record.encoded),
+                origin: dialled.origin,
+                signature: Blob(try statement.sign(with: endpoint.identityKey)),
+                role: machine.role,
+                instance: Blob(instance),
+                features: []
+            )
+            perform(machine.helloReady(attempt: attempt, hello, now: loop.now, random: &random))
+        } catch {
+            storage.fail(error)
+        }
+    }
+
+    // MARK: Sending
+
+    func request(_ make: @escaping (RequestRef) -> EndpointMessage, answer: @escaping (ControlAnswer) -> Void) {
+        do throws(ControlSendError) {
+            let (ref, actions) = try machine.request(now: loop.now, make)
+            answers[ref] = answer
+            perform(actions)
+        } catch {
+            switch error {
+            case .busy: waitingForRoom.append { [weak self] in self?.request(make, answer: answer) }
+            case .notConnected: answer(.connectionLost)
+            case .tooLarge, .malformed:
+                endpoint.logger.error("a request cannot be sent", metadata: ["reason": "\(error)"])
+                answer(.connectionLost)
+            }
+        }
+    }
+
+    func say(_ message: EndpointMessage) {
+        do throws(ControlSendError) {
+            perform(try machine.say(message))
+        } catch {
+            if error == .busy { waitingForRoom.append { [weak self] in self?.say(message) } }
+        }
+    }
+
+    func afterOnConnection(_ delay: Int64, _ body: @escaping () -> Void) {
+        let attempt = machine.attempt
+        loop.after(delay) { [weak self] in if self?.machine.attempt == attempt { body() } }
+    }
+
+    func close(code: UInt16, reason: String) { dialer.socket?.close(code: code, reason: reason) }
+
+    // MARK: What others see of it
+
+    private func publishStatus() {
+        let (now, wallTime) = (loop.now, loop.wallTime)
+        func waiting(_ until: Int64) -> ConnectionState.Phase {
+            .waiting(until: Date(timeIntervalSince1970: Double(wallTime + until - now) / 1_000))
+        }
+        let phase: ConnectionState.Phase =
+            switch machine.status {
+            case .stopped: storage.until.map { waiting($0) } ?? .stopped
+            case .connecting: .connecting
+            case .connected: .connected
+            case .waiting(let until): waiting(until)
+            }
+        let state = ConnectionState(phase: phase, problem: phase == .connected ? nil : problem)
+        if state != endpoint.status.value.state { endpoint.status.update { $0.state = state } }
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import NIOCore
+import RelayProtocol
+
+/// What every part of an endpoint knows of it.
+struct EndpointContext: Sendable {
+    let account: ConnectedDevicesAccount
+    let id: EndpointID
+    let relay: RelayID
+    let address: RelayAddress
+    let settings: ConnectedDevicesPlatformSettings
+    let accessTokens: any AccessTokenProvider
+    let storage: AccountStorage
+    let journal: Journal
+    let identityKey: any IdentityKey
+    let systemKey: any SystemKey
+    let loop: EndpointLoop
+    /// How the endpoint stands with its relay.
+    let status: CurrentValue<LocalEndpoint.Link>
+    let logger: Logger
+
+    var trust: RelayTrust { RelayTrust(relay: relay, authorities: settings.authorities) }
+
+    var credentials: EndpointCredentials {
+        EndpointCredentials(
+            identityKey: identityKey,
+            tokens: storage.tokens,
+            relay: relay,
+            address: address,
+            trust: trust,
+            now: settings.clock.wall
+        )
+    }
+
+    var tokenRequest: AccessTokenRequest {
+        var request = AccessTokenRequest(accountID: account.id, relay: settings.relay)
+        request.endpoint = credentials
+        return request
+    }
+}
+
+extension EndpointContext {
+    /// Opens the journal of an endpoint whose keys there are.
+    init(
+        _ account: ConnectedDevicesAccount,
+        _ storage: AccountStorage,
+        _ settings: ConnectedDevicesPlatformSettings,
+        _ accessTokens: any AccessTokenProvider,
+        on eventLoop: any EventLoop
+    ) throws {
+        let identityKey = try storage.identityKey()
+        let id = EndpointID(identityKey.publicKey)
+        var logger = settings.logger
+        logger[metadataKey: "endpoint"] = "\(id.label)"
+        self.init(
+            account: account,
+            id: id,
+            relay: storage.scope.relay,
+            address: try RelayAddress(settings.relay, allowsPlaintext: settings.allowsPlainHTTP),
+            settings: settings,
+            accessTokens: accessTokens,
+            storage: storage,
+            journal: try Journal(path: storage.journalPath, endpoint: id),
+            identityKey: identityKey,
+            systemKey: try settings.systemKey.load(),
+            loop: EndpointLoop(eventLoop, clock: settings.clock),
+            status: CurrentValue(LocalEndpoint.Link()),
+            logger: logger
+        )
+    }
+}

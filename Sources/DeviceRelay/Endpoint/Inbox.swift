@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayProtocol
+
+/// The commands that this endpoint takes.
+///
+/// One command's way: `offered` checks it, `work` carries out what the machine says, one action after the other: it stores the command, hands it to
+/// its app, and sends the result. Handlers themselves are run by `CommandHandlers`. What cannot be stored, and all behind it, waits until it
+/// can: a handler's answer is not lost by a full disk.
+final class Inbox {
+    private typealias Result = JournalTransaction.Result
+
+    /// A command that came, and was found good.
+    private struct Arrived {
+        let sealed: SealedCommand
+        /// `nil` if it will not be handled.
+        let body: CommandBody?
+        /// Of its sender, as it came with it.
+        let record: [UInt8]
+
+        var content: JournalTransaction.ReceivedContent { .init(blob: sealed.encoded, record: record) }
+    }
+
+    private let endpoint: EndpointContext
+    private let link: any ControlSending
+    private let clock: RelayClock
+    private let storage: StorageGuard
+    private let identity: OwnIdentity
+    private let peers: Peers
+    private let app: (String) -> RemoteSystemAppRegistration?
+    private let handlers: CommandHandlers
+
+    private var machine: InboxMachine
+    private var isWorking = false
+    private var isLingering = false
+    private var hasStarted = false
+    private var held = HeldCommands()
+    /// Commands that came, until they are stored or with their handlers.
+    private var arriving: [CommandKey: Arrived] = [:]
+    /// Those that are stored, and not with their handlers yet.
+    private var arrived = ReadThroughCache<CommandKey, Arrived>()
+    /// Signed, and not stored yet.
+    private var results: [CommandKey: Result] = [:]
+    /// Stored, and about to be sent.
+    private var storedResults = ReadThroughCache<CommandKey, Result>()
+
+    /// - Parameters:
+    ///   - stored: What the journal holds.
+    ///   - app: The app of an id, if it is hosted.
+    init(
+        _ endpoint: EndpointContext,
+        stored: CommandTarget,
+        link: any ControlSending,
+        clock: RelayClock,
+        storage: StorageGuard,
+        identity: OwnIdentity,
+        peers: Peers,
+        app: @escaping (String) -> RemoteSystemAppRegistration?
+    ) {
+        self.endpoint = endpoint
+        self.machine = InboxMachine(stored)
+        self.link = link
+        self.clock = clock
+        self.storage = storage
+        self.identity = identity
+        self.peers = peers
+        self.app = app
+        self.handlers = CommandHandlers(endpoint.loop)
+        handlers.onEvent = { [weak self] key, event in self?.take(event, of: key) }
+    }
+
+    private var journal: Journal { endpoint.journal }
+    private var loop: EndpointLoop { endpoint.loop }
+    private var logger: Logger { endpoint.logger }
+
+    // MARK: Start and end
+
+    /// Goes on with what is stored. Only the host does: of clients beside it the commands are none of their business.
+    func start() {
+        guard !hasStarted else { return work() }
+        hasStarted = true
+        input { $0.start(clock.target) }
+    }
+
+    func connected() { input { $0.connected() } }
+
+    func disconnected() {
+        // They are offered again on the next connection.
+        held = HeldCommands()
+        input { $0.disconnected() }
+    }
+
+    /// No handler's answer counts any more: after a restart nobody can know.
+    func stop() { handlers.stop() }
+
+    /// No task is left. What was put off is stored; whatever is lost of it is told again.
+    nonisolated(nonsending) func end() async {
+        let commit = machine.takeUnwritten()
+        guard !commit.isEmpty else { return }
+        try? await store(commit)
+    }
+
+    // MARK: What the relay says
+
+    func offered(_ message: RelayMessage.Command) {
+        // What cannot be read cannot be answered either.
+        guard let command = try? SealedCommand(decoding: message.command.bytes) else {
+            return logger.warning("the relay offered a command that cannot be read")
+        }
+        if held.holds(command.header.sender, isKnown: peers.isConfirmed(command.header.sender), isEnumerated: peers.isEnumerated) {
+            if held.add(command.descriptor.key, message) { return }
+            takeHeld()
+        }
+        take(command, message)
+    }
+
+    private func take(_ command: SealedCommand, _ message: RelayMessage.Command) {
+        let descriptor = command.descriptor
+        let isKnown = machine.knows(descriptor)
+        let (check, body) = isKnown ? (.valid, nil) : check(command, message.sender)
+        machine.offered(descriptor, check: check, clock.target)
+        if !isKnown, machine.knows(descriptor), let record = message.sender?.record {
+            arriving[descriptor.key] = Arrived(sealed: command, body: body, record: record.bytes)
+        }
+        work()
+    }
+
+    /// The relay has told all endpoints there are, or no command may wait any longer.
+    func takeHeld() {
+        for message in held.takeAll() {
+            if let command = try? SealedCommand(decoding: message.command.bytes) { take(command, message) }
+        }
+    }
+
+    func cancelled(_ message: RelayMessage.CommandCancel) {
+        let key = CommandKey(sender: message.sender, id: message.id)
+        if held.contains(key) { takeHeld() }
+        input { $0.cancelled(key) }
+    }
+
+    func senderRemoved(_ sender: EndpointID) { input { $0.senderRemoved(sender) } }
+
+    private func check(_ command: SealedCommand, _ introduction: Introduction?) -> (CommandCheck, CommandBody?) {
+        guard let account = identity.account, let introduction else { return (.unverifiable, nil) }
+        let header = command.header
+        // It is answered, so that it does not take the room of others' commands at the relay.
+        guard !peers.isRefused(header.sender) else { return (.forged(reason: "the sender was revoked on this device"), nil) }
+        guard let peer = try? peers.introduce(introduction, as: header.sender) else { return (.unverifiable, nil) }
+        let recipient = SealedCommand.Recipient(account: account, relay: endpoint.relay, endpoint: endpoint.id)
+        do throws(CommandError) {
+            // Expiry is for the state machine, when it is the command's turn.
+            try command.verify(for: recipient, from: peer.record, now: .min)
+        } catch {
+            return (.forged(reason: "the command is not signed by its sender for this device"), nil)
+        }
+        guard let app = app(header.targetApp) else { return (.appUnknown, nil) }
+        do {
+            let body = try command.open(with: identity.agreementKeys(for: header.keyID))
+            return (AccessPolicy.check(body, from: header.sender, header.senderApp, isNew: peer.isNew, to: app), body)
+        } catch let error as StorageError {
+            // Of the command that says nothing. It is offered again on the next connection.
+            storage.fail(error)
+            return (.unverifiable, nil)
+        } catch {
+            let reason = "the command cannot be opened; the sender has to learn this device's new key, and try again"
+            return (.refused(.failed(reason: reason)), nil)
+        }
+    }
+
+    // MARK: Work
+
+    private func input(_ body: (inout InboxMachine) -> Void) {
+        body(&machine)
+        work()
+    }
+
+    /// Goes on, also after the storage could not be used.
+    private func work() {
+        guard storage.isUsable, machine.hasWork, !isWorking else { return }
+        isWorking = true
+        if loop.spawn(self, { await $0.run() }) == nil { isWorking = false }
+    }
+
+    private nonisolated(nonsending) func run() async {
+        while let action = machine.next(now: loop.now, clock.target) {
+            do {
+                try await perform(action)
+            } catch {
+                machine.failed(action)
+                storage.fail(error)
+                break
+            }
+        }
+        isWorking = false
+        linger()
+    }
+
+    /// Has what was put off stored when its time is over.
+    private func linger() {
+        guard machine.hasUnwritten, !isLingering else { return }
+        isLingering = true
+        loop.after(WriteBehindBuffer<CommandKey, InboxMachine.Write>.delay) { [weak self] in
+            guard let self else { return }
+            isLingering = false
+            if storage.isUsable { input { $0.timePassed() } }
+            linger()
+        }
+    }
+
+    private nonisolated(nonsending) func perform(_ action: InboxMachine.Action) async throws {
+        switch action {
+        case .commit(let commit):
+            try await store(commit)
+            machine.committed()
+        case .sendReceived(let key): link.say(.commandReceived(.init(sender: key.sender, id: key.id)))
+        case .sendResult(let key, let unwritten):
+            if let unwritten {
+                send(try signed(unwritten), for: key)
+            } else {
+                var result = storedResults.take(key)
+                if result == nil { result = try await journal.write { try $0.result(key) } }
+                if let result { send(result, for: key) }
+            }
+        case .sendUnstoredResult(let command, let outcome):
+            let receipt = try Signed(CommandReceipt(for: command, outcome: outcome, time: clock.time), key: endpoint.identityKey)
+            send(Result(receipt: receipt.encoded, reply: nil), for: command.key)
+        case .handle(let command): try await handle(command)
+        case .extendTime(let key): handlers.extendTime(key)
+        case .tellCancelled(let key): handlers.cancel(key)
+        case .stopHandler(let key): handlers.remove(key)
+        case .disconnect(let exceeded):
+            logger.warning("the relay offers more than there is room for", metadata: ["limit": "\(exceeded)"])
+            link.close(code: 1008, reason: "\(exceeded.limit.rawValue)")
+        }
+    }
+
+    private nonisolated(nonsending) func store(_ commit: InboxMachine.Commit) async throws {
+        let writes = try commit.writes.map { write in
+            let isNew = write.row.state == .received
+            return (write: write, content: isNew ? arriving[write.key]?.content : nil, result: try result(of: write))
+        }
+        try await journal.write { transaction in
+            for key in commit.removals { try transaction.remove(key) }
+            for lane in commit.lanes { try transaction.removeLane(lane) }
+            for (write, content, result) in writes {
+                try transaction.persist(write.row, highest: write.highest, content: content, result: result)
+            }
+        }
+        for key in commit.removals { results[key] = nil }
+        for (write, _, result) in writes { stored(write, result) }
+    }
+
+    /// What was kept of a command for the write is now kept for what follows it.
+    private func stored(_ write: InboxMachine.Write, _ result: Result?) {
+        let key = write.key
+        switch write.row.state {
+        case .received:
+            guard let command = arriving.removeValue(forKey: key) else { return }
+            arrived.keep(command, for: key, bytes: command.sealed.encoded.count)
+        case .handling: break
+        case .answered:
+            arriving[key] = nil
+            _ = arrived.take(key)
+            results[key] = nil
+            if let result { storedResults.keep(result, for: key, bytes: result.receipt.count + (result.reply?.count ?? 0)) }
+        }
+    }
+
+    // MARK: Results
+
+    private func result(of write: InboxMachine.Write) throws -> Result? {
+        if case .answered = write.row.state { try signed(write) } else { nil }
+    }
+
+    /// An answer is signed once, so that what is sent is what is stored.
+    private func signed(_ write: InboxMachine.Write) throws -> Result {
+        if let result = results[write.key] { return result }
+        guard case .answered(let outcome) = write.row.state else { throw CommandTrouble.shutDown }
+        let receipt = CommandReceipt(for: write.row.command, outcome: outcome, reply: write.reply, time: clock.time)
+        let result = Result(receipt: try Signed(receipt, key: endpoint.identityKey).encoded, reply: write.reply)
+        results[write.key] = result
+        return result
+    }
+
+    private func send(_ result: Result, for key: CommandKey) {
+        link.request {
+            let reply = result.reply.map { Blob<BlobKinds.Reply>($0) }
+            return .commandResult(.init(ref: $0, sender: key.sender, id: key.id, receipt: Blob(result.receipt), reply: reply))
+        } answer: { [self] answer in
+            switch answer {
+            case .settled, .ok:
+                _ = storedResults.take(key)
+                input { $0.settled(key) }
+            // The relay does not know the command yet, or cannot store its end now: it is told again on the next connection.
+            case .failure(let failure): logger.info("a result was not settled", metadata: ["code": "\(failure.code)"])
+            case .connectionLost: break
+            }
+        }
+    }
+
+    // MARK: Handlers
+
+    private nonisolated(nonsending) func handle(_ command: CommandDescriptor) async throws {
+        let key = command.key
+        var found = arriving[key] ?? arrived.take(key)
+        if found == nil { found = try await read(key) }
+        arriving[key] = nil
+        if peers.isRefused(key.sender) { return end(key, .declined) }
+        guard let found, let body = found.body, let sender = peers.record(found.record, of: key.sender)
+        else { return end(key, .failed(reason: "the command cannot be opened any more")) }
+        let sealed = found.sealed
+        guard let app = app(sealed.header.targetApp) else { return end(key, .unsupported) }
+        let caller = AppServiceCaller(
+            accountID: endpoint.account.id,
+            deviceName: sender.name,
+            systemID: sender.systemID,
+            endpoint: key.sender,
+            appID: sealed.header.senderApp,
+            isNew: !peers.isConfirmed(key.sender)
+        )
+        // The newest key there is; the one that it was sent with may have been replaced since.
+        let senderKey = (peers.record(of: key.sender) ?? sender).agreementKey
+        handlers.start(key, body, app, caller, sealed, senderKey)
+    }
+
+    /// A command as it was stored. What is not there, or does not open any more, is `nil`.
+    private nonisolated(nonsending) func read(_ key: CommandKey) async throws -> Arrived? {
+        guard let content = try await journal.write({ try $0.receivedContent(key) }),
+            let sealed = try? SealedCommand(decoding: content.blob)
+        else { return nil }
+        let keys = try identity.agreementKeys(for: sealed.header.keyID)
+        return Arrived(sealed: sealed, body: try? sealed.open(with: keys), record: content.record)
+    }
+
+    private func take(_ event: CommandHandlers.Event, of key: CommandKey) {
+        switch event {
+        case .ended(let outcome, let reply): end(key, outcome, reply: reply)
+        case .askedForTime: input { $0.handlerAskedForTime(key) }
+        case .timedOut: input { $0.handlerTimedOut(key, clock.target) }
+        }
+    }
+
+    private func end(_ key: CommandKey, _ outcome: CommandOutcome, reply: [UInt8]? = nil) {
+        input { $0.handlerEnded(key, outcome, reply: reply, clock.target) }
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+// What the relay's messages about sent commands are for `OutboxMachine`.
+
+extension CommandTrouble {
+    init(storing error: any Error) {
+        switch error {
+        case let exceeded as LimitExceeded where exceeded.limit == .mailboxCommands: self = .tooManyCommands(exceeded)
+        case let error as CommandError:
+            if case .limitExceeded(let exceeded) = error { self = .content(exceeded) } else { self = .content(error) }
+        case is LimitExceeded, is ValueSetError: self = .content(error)
+        default: self = .storage(error)
+        }
+    }
+}
+
+extension CommandProgress {
+    init?(_ state: RelayMessage.CommandStatus.State) {
+        switch state {
+        case .accepted: self = .accepted
+        case .waking: self = .waking
+        case .delivered: self = .delivered
+        default: return nil
+        }
+    }
+}
+
+extension CommandRefusal {
+    /// The relay's answer to a `command.send`.
+    init(_ failure: RelayMessage.Failure) {
+        let reason: Reason =
+            switch failure.code {
+            case .idConflict: .idConflict
+            case .clockSkew: .clockSkew
+            case .numberPassed: .numberPassed
+            case .expired: .expired
+            case .livesTooLong: .livesTooLong
+            case .targetUnknown: .targetUnknown
+            case .mailboxFull, .commandTooLarge:
+                failure.limit?.error.map { .limit($0) } ?? .other(code: failure.code.rawValue)
+            default: .other(code: failure.code.rawValue)
+            }
+        self.init(reason, mayHaveRun: failure.mayHaveRun)
+    }
+}
+
+extension RelayMessage.CommandStatus {
+    /// Whether it tells how the command ended.
+    var isEnd: Bool { if case .step = status { false } else { true } }
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The commands that this endpoint sends.
+///
+/// One command's way: `submit` seals and stores it; `work` then carries out what the machine says, one action after the other: it sends the
+/// command, stores how far it is, tells the app, and acknowledges its end. What the relay says of it comes by `told`, what it answers to a
+/// request by the request's closure, and both are inputs of the machine. What cannot be stored is lost as by a crash, and told again on the next
+/// connection.
+final class Outbox {
+    typealias State = CurrentValue<SentCommand.State>
+
+    /// Work of this type's own, which is done when all before it is.
+    private enum Marked {
+        /// The relay said how far a command is.
+        case status(RelayMessage.CommandStatus)
+        /// A caller waits until all before this is stored.
+        case stored(CheckedContinuation<Result<Void, any Error>, Never>)
+        /// A caller wants all that are kept. Here nothing ends between reading how they are and watching them.
+        case list(CheckedContinuation<Result<[(SentCommand, State)], any Error>, Never>)
+    }
+
+    private struct Resigned {
+        let digest: Digest256
+        let content: JournalTransaction.SentContent
+    }
+
+    private let endpoint: EndpointContext
+    private let link: any ControlSending
+    private let clock: RelayClock
+    private let storage: StorageGuard
+    private let identity: OwnIdentity
+    private let peers: Peers
+
+    private var machine = OutboxMachine()
+    private var isWorking = false
+    private var isLingering = false
+    private var marked: [Int: Marked] = [:]
+    private var lastMark = 0
+    /// What apps watch.
+    private var states: [CommandID: State] = [:]
+    private var ids = CommandIDGenerator()
+    /// The blobs of those that have not left.
+    private var blobs = ReadThroughCache<CommandID, [UInt8]>()
+    private var retryAfter: [CommandID: Int64] = [:]
+    /// Signed anew, and not stored yet.
+    private var resigned: [CommandID: Resigned] = [:]
+
+    init(
+        _ endpoint: EndpointContext,
+        link: any ControlSending,
+        clock: RelayClock,
+        storage: StorageGuard,
+        identity: OwnIdentity,
+        peers: Peers
+    ) {
+        self.endpoint = endpoint
+        self.link = link
+        self.clock = clock
+        self.storage = storage
+        self.identity = identity
+        self.peers = peers
+    }
+
+    private var journal: Journal { endpoint.journal }
+    private var loop: EndpointLoop { endpoint.loop }
+
+    // MARK: What the app wants
+
+    /// Seals a command and stores it; it goes on by itself from then on.
+    nonisolated(nonsending) func submit(
+        _ body: CommandBody,
+        to target: ResolvedTarget,
+        life: Duration,
+        senderApp: String?
+    ) async throws(CommandTrouble) -> (SentCommand, State) {
+        guard let account = identity.account, let record = peers.signedRecord(of: target.endpoint) else {
+            throw .target(.remoteSystemUnavailable)
+        }
+        var random = SystemRandomNumberGenerator()
+        let created = clock.time
+        let id = ids.next(now: UInt64(clamping: max(0, created)), using: &random)
+        let header = CommandHeader(
+            id: id,
+            account: account,
+            relay: endpoint.relay,
+            sender: endpoint.id,
+            target: target.endpoint,
+            senderApp: senderApp,
+            targetApp: target.appID,
+            keyID: record.payload.agreementKey.keyID,
+            kind: body.kind,
+            number: 1,
+            created: created,
+            expires: created + min(max(life.milliseconds, 1), CommandPeriod.longestLife)
+        )
+        let (key, isConnected) = (endpoint.identityKey, machine.isConnected)
+        let state = State(.prepared)
+        states[id] = state
+        let stored: (row: SentCommand, blob: [UInt8], others: [CommandID])
+        do {
+            stored = try await journal.write { transaction in
+                var header = header
+                let others = try transaction.unansweredCommands(to: target.endpoint, appID: target.appID)
+                header.number = try transaction.nextNumber(to: target.endpoint, appID: target.appID)
+                let command = try SealedCommand(body, header: header, target: record.payload.agreementKey, key: key)
+                let (row, _) = SentCommand.prepare(command.descriptor, isConnected: isConnected)
+                let content = JournalTransaction.SentContent(
+                    blob: command.encoded,
+                    body: try body.encodedBytes(),
+                    target: record.encoded
+                )
+                try transaction.insert(row, content)
+                return (row, command.encoded, others)
+            }
+        } catch {
+            states[id] = nil
+            throw CommandTrouble(storing: error)
+        }
+        blobs.keep(stored.blob, for: id, bytes: stored.blob.count)
+        do {
+            machine.add(stored.row, behind: try await rows(of: stored.others))
+            work()
+        } catch {
+            // It is stored, and goes on when that can be read.
+            storage.fail(error)
+        }
+        return (stored.row, state)
+    }
+
+    /// Commands of a lane, also those of other processes of this endpoint.
+    private nonisolated(nonsending) func rows(of ids: [CommandID]) async throws -> [SentCommand] {
+        let unknown = ids.filter { machine[$0] == nil }
+        var read: [SentCommand] = []
+        if !unknown.isEmpty { read = try await journal.write { transaction in try unknown.compactMap { try transaction.sent($0) } } }
+        return ids.compactMap { id in machine[id] ?? read.first { $0.command.id == id } }
+    }
+
+    /// Returns when the wish is stored.
+    nonisolated(nonsending) func cancel(_ id: CommandID) async throws(CommandTrouble) {
+        let row: SentCommand?
+        do {
+            row = try await journal.write { try $0.sent(id) }
+        } catch {
+            throw .storage(error)
+        }
+        guard machine.adopt(row, id, isEnd: false) else { return }
+        machine.cancel(id)
+        let stored = await withCheckedContinuation { mark(.stored($0)) }
+        if case .failure(let error) = stored { throw error as? CommandTrouble ?? .storage(error) }
+    }
+
+    /// The commands that are kept: those that have not ended, and the latest that have.
+    nonisolated(nonsending) func commands() async throws -> [(SentCommand, State)] {
+        try await withCheckedContinuation { mark(.list($0)) }.get()
+    }
+
+    /// What the target answered to a command that succeeded.
+    nonisolated(nonsending) func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet? {
+        guard let reply = final.reply, let content = try await journal.write({ try $0.sentContent(id) }) else { return nil }
+        return try SealedReply(decoding: reply).open(SealedCommand(decoding: content.blob), with: endpoint.storage.agreementKeys())
+    }
+
+    // MARK: What the relay says
+
+    func connected() {
+        machine.connected()
+        work()
+    }
+
+    func disconnected() { machine.disconnected() }
+
+    func told(_ status: RelayMessage.CommandStatus) { mark(.status(status)) }
+
+    private func mark(_ what: Marked) {
+        lastMark += 1
+        marked[lastMark] = what
+        machine.mark(lastMark)
+        work()
+    }
+
+    // MARK: Work
+
+    private func work() {
+        guard machine.hasWork, !isWorking else { return }
+        isWorking = true
+        guard loop.spawn(self, { await $0.run() }) == nil else { return }
+        isWorking = false
+        drop(CommandTrouble.shutDown)
+    }
+
+    private nonisolated(nonsending) func run() async {
+        while let action = machine.next(now: loop.now) {
+            do {
+                try await perform(action)
+            } catch {
+                machine.failed()
+                resigned = [:]
+                drop(error)
+                storage.fail(error)
+                break
+            }
+        }
+        isWorking = false
+        linger()
+    }
+
+    private func drop(_ error: any Error) {
+        let dropped = marked
+        marked = [:]
+        for what in dropped.values {
+            switch what {
+            case .status: break
+            case .stored(let continuation): continuation.resume(returning: .failure(error))
+            case .list(let continuation): continuation.resume(returning: .failure(error))
+            }
+        }
+    }
+
+    /// Has what was put off stored when its time is over.
+    private func linger() {
+        guard machine.hasNoted, !isLingering else { return }
+        isLingering = true
+        loop.after(WriteBehindBuffer<CommandID, SentCommand>.delay) { [weak self] in
+            guard let self else { return }
+            isLingering = false
+            if storage.isUsable {
+                machine.timePassed()
+                work()
+            }
+            linger()
+        }
+    }
+
+    private nonisolated(nonsending) func perform(_ action: OutboxMachine.Action) async throws {
+        switch action {
+        case .commit(let rows): machine.committed(superseded: try await store(rows))
+        case .load(let rows): try await load(rows)
+        case .send(let id, let again): try await send(id, again: again)
+        case .cancel(let id): link.request({ .commandCancel(.init(ref: $0, id: id)) }, answer: { _ in })
+        case .acknowledge(let id): link.say(.commandAcknowledge(.init(id: id)))
+        case .signAnew(let id): try await signAnew(id)
+        case .retryLater(let id):
+            link.afterOnConnection(retryAfter.removeValue(forKey: id) ?? 60_000) { [weak self] in
+                self?.machine.retry(id)
+                self?.work()
+            }
+        case .report(let row): report(row)
+        case .reject: endpoint.logger.warning("the relay told an outcome that is not proved; it is not believed")
+        case .reached(let mark):
+            switch marked.removeValue(forKey: mark) {
+            case .status(let status): try await take(status)
+            case .stored(let continuation): continuation.resume(returning: .success(()))
+            case .list(let continuation):
+                do {
+                    continuation.resume(returning: .success(try await list()))
+                } catch {
+                    continuation.resume(returning: .failure(error))
+                    throw error
+                }
+            case nil: break
+            }
+        }
+    }
+
+    /// - Returns: What another process has ended.
+    private nonisolated(nonsending) func store(_ rows: [SentCommand]) async throws -> [SentCommand] {
+        let writes = rows.map { row in
+            let content = resigned[row.command.id].flatMap { $0.digest == row.command.digest ? $0.content : nil }
+            if content != nil { resigned[row.command.id] = nil }
+            return (row: row, content: content)
+        }
+        return try await journal.write { transaction in
+            try writes.compactMap { try transaction.update($0.row, $0.content) ? nil : try transaction.sent($0.row.command.id) }
+        }
+    }
+
+    private nonisolated(nonsending) func load(_ rows: [SentCommand]) async throws {
+        let (watched, connection) = (Array(states.keys), machine.connectionNumber)
+        let (open, known) = try await journal.write { transaction in
+            for row in rows { try transaction.update(row) }
+            return (try transaction.openCommands(), try watched.compactMap { try transaction.sent($0) })
+        }
+        // Another process may have signed anew.
+        blobs = ReadThroughCache()
+        machine.loaded(open, ended: known.filter(\.isEnded), for: connection)
+    }
+
+    private nonisolated(nonsending) func send(_ id: CommandID, again: Bool) async throws {
+        var blob = blobs.take(id)
+        if blob == nil { blob = try await journal.write { try $0.sentContent(id)?.blob } }
+        guard let blob else { return }
+        link.request {
+            .commandSend(.init(ref: $0, command: Blob(blob), again: again))
+        } answer: { [self] answer in
+            switch answer {
+            case .ok: machine.accepted(id)
+            case .failure(let failure):
+                if failure.code == .clockSkew, let time = failure.time { clock.set(time) }
+                retryAfter[id] = failure.retryAfter?.count
+                machine.refused(id, CommandRefusal(failure))
+            case .settled, .connectionLost: return
+            }
+            work()
+        }
+    }
+
+    /// The relay's clock and this one's are too far apart: the same command again, with the relay's time.
+    private nonisolated(nonsending) func signAnew(_ id: CommandID) async throws {
+        guard let row = machine[id], let content = try await journal.write({ try $0.sentContent(id) }) else { return }
+        let old = try SealedCommand(decoding: content.blob)
+        let target = try Signed<EndpointRecord>(verifying: content.target)
+        var header = old.header
+        let life = header.expires - header.created
+        header.created = clock.time
+        header.expires = header.created + life
+        let body = try CommandBody(decoding: content.body, kind: header.kind, limits: Limits())
+        let command = try SealedCommand(body, header: header, target: target.payload.agreementKey, key: endpoint.identityKey)
+        guard machine[id]?.state == row.state else { return }
+        resigned[id] = Resigned(
+            digest: command.descriptor.digest,
+            content: .init(blob: command.encoded, body: content.body, target: content.target)
+        )
+        machine.signedAnew(command.descriptor)
+    }
+
+    private nonisolated(nonsending) func take(_ message: RelayMessage.CommandStatus) async throws {
+        let id = message.id
+        if machine[id] == nil {
+            let row = try await journal.write { try $0.sent(id) }
+            guard machine.adopt(row, id, isEnd: message.isEnd) else { return }
+        }
+        switch message.status {
+        case .step(let state): if let progress = CommandProgress(state) { machine.progressed(id, progress) }
+        case .attestedByRelay(let outcome): machine.ended(id, CommandFinal(attestedByRelay: outcome), receiptIsValid: false)
+        case .attestedByTarget(let receipt, let reply):
+            guard let command = machine[id]?.command, let target = try await record(of: command.lane.target, to: id) else {
+                return endpoint.logger.warning("a receipt cannot be checked; it is not believed")
+            }
+            let final = CommandFinal(receipt: receipt.bytes, reply: reply?.bytes, of: command, from: target)
+            if final.attestedBy == .relay { endpoint.logger.warning("a receipt does not hold: nobody can know how the command ended") }
+            machine.ended(id, final, receiptIsValid: final.attestedBy == .target)
+        }
+    }
+
+    /// The record of a command's target: the one that was stored with it, if the target is gone.
+    private nonisolated(nonsending) func record(of target: EndpointID, to id: CommandID) async throws -> EndpointRecord? {
+        if let record = peers.record(of: target) { return record }
+        guard let content = try await journal.write({ try $0.sentContent(id) }) else { return nil }
+        return try? Signed<EndpointRecord>(verifying: content.target).payload
+    }
+
+    private nonisolated(nonsending) func list() async throws -> [(SentCommand, State)] {
+        try await journal.write { try $0.sentCommands() }.map { row in
+            let state = states[row.command.id] ?? State(row.state)
+            states[row.command.id] = state
+            if row.isEnded { report(row) }
+            return (row, state)
+        }
+    }
+
+    private func report(_ row: SentCommand) {
+        guard let state = states[row.command.id] else { return }
+        state.update { $0 = row.state }
+        guard row.isEnded else { return }
+        states[row.command.id] = nil
+        _ = blobs.take(row.command.id)
+        state.finish()
+    }
+
+    // MARK: The end
+
+    /// No task is left. What was put off is stored; whatever is lost of it is told again.
+    nonisolated(nonsending) func end() async {
+        drop(CommandTrouble.shutDown)
+        for state in states.values { state.finish() }
+        states = [:]
+        let rows = machine.takeNoted()
+        guard !rows.isEmpty else { return }
+        try? await journal.write { transaction in
+            for row in rows { try transaction.update(row) }
+        }
+    }
+}

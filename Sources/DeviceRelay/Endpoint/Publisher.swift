@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayProtocol
+
+/// The apps that this endpoint has, and what others are told of them.
+final class Publisher {
+    private struct App {
+        var registration: RemoteSystemAppRegistration
+        /// Others are told of it.
+        var isPublished: Bool
+        /// As it was signed last.
+        var signed: Signed<AppRegistration>?
+        /// The relay has a newer one than this.
+        var outdated: Signed<AppRegistration>?
+        /// What the relay answered to that.
+        var result: Result<Void, PublishError>?
+        /// Callers that wait for the relay to have it.
+        var waiting: [CheckedContinuation<Result<Void, PublishError>, Never>] = []
+    }
+
+    private let endpoint: EndpointContext
+    private let link: any ControlSending
+    private let identity: OwnIdentity
+    private var apps: [String: App] = [:]
+    private var hasEnded = false
+
+    init(_ endpoint: EndpointContext, link: any ControlSending, identity: OwnIdentity) {
+        self.endpoint = endpoint
+        self.link = link
+        self.identity = identity
+    }
+
+    func app(_ id: String) -> RemoteSystemAppRegistration? { apps[id]?.registration }
+
+    /// Which app speaks: the one that says so, else the only one there is.
+    func callingApp(_ id: String?) -> String? { id ?? (apps.count == 1 ? apps.keys.first : nil) }
+
+    /// Takes commands for an app from now on.
+    func host(_ registration: RemoteSystemAppRegistration) {
+        var app = apps[registration.appID] ?? App(registration: registration, isPublished: false)
+        app.registration = registration
+        app.signed = nil
+        app.result = nil
+        apps[registration.appID] = app
+    }
+
+    /// Tells the account's other devices of a hosted app, now or as soon as there is a connection, and again on every new one.
+    func publish(_ registration: RemoteSystemAppRegistration) {
+        host(registration)
+        apps[registration.appID]?.isPublished = true
+        publish(registration.appID)
+    }
+
+    /// Waits until the relay has what is to be published of an app.
+    nonisolated(nonsending) func published(_ appID: String) async -> Result<Void, PublishError> {
+        guard apps[appID]?.isPublished ?? false, !hasEnded else { return .failure(PublishError(.cancelled, "it is not to be published")) }
+        if let result = apps[appID]?.result { return result }
+        return await withCheckedContinuation { apps[appID]?.waiting.append($0) }
+    }
+
+    /// There is a new connection.
+    func connected() { for (appID, app) in apps where app.isPublished { publish(appID) } }
+
+    private func publish(_ appID: String) {
+        guard let account = identity.account, link.isConnected, let app = apps[appID], app.isPublished else { return }
+        let signed: Signed<AppRegistration>
+        do {
+            signed = try app.signed ?? sign(app, account: account)
+        } catch {
+            return ended(appID, .failure(PublishError(error)))
+        }
+        apps[appID]?.signed = signed
+        link.request {
+            .publish(.init(ref: $0, registration: Blob(signed.encoded)))
+        } answer: { [self] answer in
+            // A newer one is on its way.
+            guard apps[appID]?.signed == signed else { return }
+            switch answer {
+            case .ok, .settled: ended(appID, .success(()))
+            case .connectionLost: break
+            case .failure(let failure): failed(appID, failure)
+            }
+        }
+    }
+
+    /// The registration that was signed last, unless something about it has changed: a new process is no news to anybody.
+    private func sign(_ app: App, account: String) throws -> Signed<AppRegistration> {
+        let registration = app.registration
+        // Checked before a version is spent on it.
+        try registration.content(version: 1, account: account, endpoint: endpoint.id).validate(limits: link.limits)
+        let stored = try endpoint.journal.read { try $0.registration(of: registration.appID) }
+        let key = endpoint.identityKey.publicKey
+        if let stored, stored != app.outdated?.encoded,
+            let signed = try? Signed<AppRegistration>(verifying: stored, key: { (_) throws(RecordError) in key }),
+            signed.payload == registration.content(version: signed.payload.version, account: account, endpoint: endpoint.id)
+        {
+            return signed
+        }
+        let content = registration.content(version: try endpoint.storage.nextVersion(), account: account, endpoint: endpoint.id)
+        let signed = try Signed(content, key: endpoint.identityKey)
+        // If that fails, the next process signs a newer one.
+        endpoint.journal.writeLater { try $0.setRegistration(signed.encoded, of: registration.appID) }
+        return signed
+    }
+
+    private func failed(_ appID: String, _ failure: RelayMessage.Failure) {
+        switch failure.code {
+        case .tooManyRequests, .unavailable, .recordOutdated:
+            // Outdated is what a storage that was restored from a copy signs.
+            if failure.code == .recordOutdated {
+                try? endpoint.storage.raiseVersion(to: UInt64(clamping: max(0, endpoint.loop.wallTime)))
+                let signed = apps[appID]?.signed
+                apps[appID]?.outdated = signed
+                apps[appID]?.signed = nil
+            }
+            link.afterOnConnection(failure.pause) { [weak self] in self?.publish(appID) }
+        default: ended(appID, .failure(PublishError(failure)))
+        }
+    }
+
+    private func ended(_ appID: String, _ result: Result<Void, PublishError>) {
+        let waiting = apps[appID]?.waiting ?? []
+        apps[appID]?.waiting = []
+        apps[appID]?.result = result
+        for continuation in waiting { continuation.resume(returning: result) }
+    }
+
+    /// Withdraws an app. What came for it before is still handled as it was.
+    nonisolated(nonsending) func unpublish(_ appID: String) async -> Result<Void, PublishError> {
+        ended(appID, .failure(PublishError(.cancelled, "it was withdrawn meanwhile")))
+        apps[appID] = nil
+        endpoint.journal.writeLater { try $0.removeRegistration(of: appID) }
+        let answer = await withCheckedContinuation { continuation in
+            link.request {
+                .unpublish(.init(ref: $0, appID: appID))
+            } answer: {
+                continuation.resume(returning: $0)
+            }
+        }
+        switch answer {
+        case .ok, .settled: return .success(())
+        case .failure(let failure): return .failure(PublishError(failure))
+        case .connectionLost:
+            return .failure(PublishError(.relayUnavailable, "the relay was not told: \(endpoint.status.value.state)"))
+        }
+    }
+
+    /// No caller waits any more.
+    func end() {
+        hasEnded = true
+        for appID in apps.keys { ended(appID, .failure(PublishError(.cancelled, "the platform was shut down"))) }
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Dials the relay, and counts the connections that are not closed yet.
+final class RelayDialer {
+    private let endpoint: EndpointContext
+    private var dial: ControlDial?
+    /// Of connections that are not closed yet, the present one included.
+    private var open: Set<Int> = []
+    private var whenClosed: [CheckedContinuation<Void, Never>] = []
+    /// The address of the latest attempt.
+    private(set) var address: RelayAddress
+    /// The present connection.
+    var socket: ControlConnection?
+    var onEvent: (ControlConnection.Event, Int) -> Void = { _, _ in }
+
+    init(_ endpoint: EndpointContext) {
+        self.endpoint = endpoint
+        self.address = endpoint.address
+    }
+
+    /// - Parameter url: One of the relay's, or `nil` for the one that was configured.
+    /// - Returns: Why it is not dialled.
+    func dial(_ attempt: Int, _ url: String?) -> DialFailure? {
+        var target = endpoint.address
+        if let url {
+            let allowsPlaintext = endpoint.settings.allowsPlainHTTP
+            guard let other = URL(string: url).flatMap({ try? RelayAddress($0, allowsPlaintext: allowsPlaintext) }),
+                // Without TLS nothing proves that it is the relay, and this device's own loopback is not the relay's.
+                other.isEncrypted || !target.isEncrypted
+            else { return .protocolError("the relay named an address that cannot be dialled") }
+            target = other
+        }
+        address = target
+        let loop = endpoint.loop.eventLoop
+        let bound = NIOLoopBound(Weak(self), eventLoop: loop)
+        dial = ControlChannelClient(group: loop).dial(target, trust: endpoint.trust) { event in
+            // On the loop, since the client was given no other.
+            bound.value.object?.take(event, of: attempt)
+        }
+        return nil
+    }
+
+    private func take(_ event: ControlConnection.Event, of attempt: Int) {
+        if case .opened = event { open.insert(attempt) }
+        if case .closed = event { open.remove(attempt) }
+        onEvent(event, attempt)
+        guard open.isEmpty else { return }
+        let waiting = whenClosed
+        whenClosed = []
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// Closes the present connection, or gives up making it.
+    func close(code: UInt16, reason: String) {
+        dial?.cancel()
+        dial = nil
+        socket?.close(code: code, reason: reason)
+        socket = nil
+    }
+
+    /// Waits until no connection is open.
+    nonisolated(nonsending) func closed() async {
+        guard !open.isEmpty else { return }
+        await withCheckedContinuation { whenClosed.append($0) }
+    }
+
+    func end() {
+        dial?.cancel()
+        dial = nil
+    }
+}

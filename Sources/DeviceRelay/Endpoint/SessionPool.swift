@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import NIOCore
+import RelayProtocol
+
+/// The sessions with other endpoints, through the relay's tunnels: those there are, and those that are coming about.
+final class SessionPool {
+    /// A session that is being opened, and what becomes of it.
+    private typealias Dial = CurrentValue<Result<PeerSession, AppServiceError>?>
+
+    private let endpoint: EndpointContext
+    private let link: ControlLink
+    private let peers: Peers
+    private let publisher: Publisher
+    private let tunnels: Tunnels
+    private var sessions: SessionTable<PeerSession>
+    /// Made when the first session is.
+    private var made: SessionConnector?
+    /// One for each peer.
+    private var dialing: [EndpointID: Dial] = [:]
+    /// The peers of sessions that are being accepted: one entry for each.
+    private var accepting: [EndpointID] = []
+    /// Their records, also of those that are not in the directory.
+    private var introduced: [EndpointID: EndpointRecord] = [:]
+    private var hasEnded = false
+
+    init(_ endpoint: EndpointContext, link: ControlLink, peers: Peers, publisher: Publisher) {
+        self.endpoint = endpoint
+        self.link = link
+        self.peers = peers
+        self.publisher = publisher
+        self.tunnels = Tunnels(endpoint, link: link)
+        self.sessions = SessionTable(own: endpoint.id)
+    }
+
+    private var loop: EndpointLoop { endpoint.loop }
+
+    private func connector() throws(AppServiceError) -> SessionConnector {
+        if let made { return made }
+        let bound = NIOLoopBound(Weak(self), eventLoop: loop.eventLoop)
+        let loop = loop
+        do {
+            let connector = SessionConnector(
+                certificate: try EndpointCertificate(endpoint.identityKey),
+                timing: endpoint.settings.sessionTiming,
+                memory: SessionMemory()
+            ) { peer, opening in
+                await loop.run(bound) { $0.object?.admit(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
+            }
+            made = connector
+            return connector
+        } catch {
+            throw AppServiceError(.failure, message: "the endpoint's key cannot be used", cause: error)
+        }
+    }
+
+    /// The room for sessions, those included that are just being made.
+    private var room: SessionRoom {
+        let peers = sessions.sessions.map(\.peer) + dialing.keys + accepting
+        return SessionRoom(peers, isKnown: self.peers.isConfirmed, most: link.limits[.sessionsPerEndpoint])
+    }
+
+    /// Whether there are to be sessions: not while the endpoint is suspended.
+    private var isActive: Bool { !hasEnded && !link.isStopped }
+
+    private static var revoked: AppServiceError { AppServiceError(.remoteSystemUnavailable, message: "the device was revoked") }
+
+    /// Keeps a session that has come about, if it is still wanted.
+    private nonisolated(nonsending) func add(_ session: PeerSession) async throws(AppServiceError) {
+        guard isActive else {
+            await session.shutDown()
+            throw AppServiceError(.cancelled, message: "the platform was suspended or shut down")
+        }
+        guard !peers.isRefused(session.peer) else {
+            await session.shutDown()
+            throw Self.revoked
+        }
+        // One of another network may be dead, and nothing says so for a minute.
+        for older in sessions.sessions(with: session.peer) { older.probe() }
+        sessions.add(session, with: session.peer, isOpenedHere: session.isOpenedHere)
+        loop.spawn(self) { pool in
+            _ = await session.ended()
+            pool.sessions.remove(session, with: session.peer)
+        }
+    }
+
+    // MARK: The end
+
+    /// Closes the sessions with one peer; those that are coming about are not kept.
+    func close(with peer: EndpointID) {
+        introduced[peer] = nil
+        for session in sessions.sessions(with: peer) {
+            sessions.remove(session, with: peer)
+            loop.spawn(self) { _ in await session.shutDown() }
+        }
+    }
+
+    func disconnected() { tunnels.disconnected() }
+
+    /// Closes all sessions.
+    nonisolated(nonsending) func closeAll() async {
+        tunnels.disconnected()
+        let sessions = sessions.sessions
+        await withTaskGroup { group in
+            for session in sessions { group.addTask { await session.shutDown() } }
+        }
+    }
+
+    /// None is begun any more.
+    func end() { hasEnded = true }
+
+    // MARK: The opener
+
+    /// Opens a connection to an app service, over the session there is, or over a new one.
+    nonisolated(nonsending) func open(
+        _ info: AppServiceInfo,
+        on target: ResolvedTarget,
+        from appID: String?,
+        timeout: Duration
+    ) async throws(AppServiceError) -> AppServiceConnection {
+        let end = ContinuousClock.now + timeout
+        let caller = publisher.callingApp(appID) ?? ""
+        // A session that has just begun to end asks for another one.
+        for isLast in [false, true] {
+            let session = try await session(with: target.endpoint, until: end)
+            do throws(AppServiceError) {
+                return try await session.open(info, from: caller, timeout: ContinuousClock.now.duration(to: end))
+            } catch {
+                guard error.cause is SessionEnding, !isLast else { throw error }
+                sessions.remove(session, with: session.peer)
+            }
+        }
+        throw AppServiceError(.remoteSystemUnavailable)
+    }
+
+    private nonisolated(nonsending) func session(
+        with peer: EndpointID,
+        until end: ContinuousClock.Instant
+    ) async throws(AppServiceError) -> PeerSession {
+        if let session = sessions.session(with: peer), !session.hasEnded { return session }
+        // All callers that want the same peer meanwhile wait for the same session; so it does not end with the first one's patience.
+        if let dial = dialing[peer] {
+            do throws(AppServiceError) {
+                return try await Self.result(of: dial, until: end)
+            } catch {
+                // The caller that asked for that one may have had less time.
+                guard error.code == .timedOut || error.code == .remoteSystemUnavailable, ContinuousClock.now < end else { throw error }
+            }
+        }
+        let dial: Dial = if let dial = dialing[peer] { dial } else { try beginDial(peer, until: end) }
+        return try await Self.result(of: dial, until: end)
+    }
+
+    private func beginDial(_ peer: EndpointID, until end: ContinuousClock.Instant) throws(AppServiceError) -> Dial {
+        guard !hasEnded else { throw AppServiceError(.cancelled, message: "the platform was shut down") }
+        guard !peers.isRefused(peer) else { throw Self.revoked }
+        if let refusal = room.refusalToOpen {
+            throw AppServiceError(.resourceLimitsExceeded, message: "\(refusal.rawValue); wait for one to end")
+        }
+        let dial = Dial(nil)
+        dialing[peer] = dial
+        loop.spawn(self) { pool in
+            let result = await pool.dial(peer, ContinuousClock.now.duration(to: end))
+            dial.update { $0 = result }
+        }
+        return dial
+    }
+
+    /// How much longer than the caller wanted the relay has for its word, which says more than that the time is over.
+    private static let relayGrace = Duration.seconds(5)
+
+    private nonisolated(nonsending) static func result(
+        of dial: Dial,
+        until end: ContinuousClock.Instant
+    ) async throws(AppServiceError) -> PeerSession {
+        let patience = max(.zero, ContinuousClock.now.duration(to: end)) + relayGrace
+        let result = await dial.first(within: patience) { $0 != nil }
+        guard let result = result ?? nil else { throw AppServiceError(Task.isCancelled ? .cancelled : .timedOut) }
+        return try result.get()
+    }
+
+    private nonisolated(nonsending) func dial(_ peer: EndpointID, _ timeout: Duration) async -> Result<PeerSession, AppServiceError> {
+        defer { dialing[peer] = nil }
+        do throws(AppServiceError) {
+            let entrance = try await tunnels.open(to: peer, timeout)
+            let connector = try connector()
+            let session = try await tunnels.enter(entrance) { (transport) throws(AppServiceError) in
+                try await connector.open(to: peer, over: transport)
+            }
+            try await add(session)
+            return .success(session)
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    func ready(_ message: RelayMessage.TunnelReady) { tunnels.ready(message) }
+
+    func failed(_ message: RelayMessage.TunnelFailed) { tunnels.failed(message) }
+
+    // MARK: The target
+
+    /// Another endpoint wants to talk to this one.
+    func offered(_ offer: RelayMessage.TunnelOffer) {
+        let decline = EndpointMessage.tunnelDecline(.init(tunnel: offer.entrance.tunnel))
+        guard isActive, let connector = try? connector(),
+            let opener = try? Signed<EndpointRecord>(verifying: offer.opener.record.bytes).payload.endpointID,
+            let peer = try? peers.introduce(offer.opener, as: opener), opener != endpoint.id
+        else { return link.say(decline) }
+        let logger = endpoint.logger
+        if let refusal = room.refusal(of: opener, isKnown: peers.isConfirmed(opener)) {
+            logger.info("a session was declined", metadata: ["peer": "\(opener.label)", "reason": "\(refusal.rawValue)"])
+            return link.say(decline)
+        }
+        introduced[opener] = peer.record
+        accepting.append(opener)
+        let transport = tunnels.transport(offer.entrance)
+        loop.spawn(self) { pool in
+            do throws(AppServiceError) {
+                // Its key proves who it is; the relay's word only says whom to expect.
+                let session = try await connector.accept(over: transport) { $0 == opener }
+                try await pool.add(session)
+            } catch {
+                logger.info("a session did not come about", metadata: ["peer": "\(opener.label)", "code": "\(error.code)"])
+            }
+            pool.acceptEnded(opener)
+        }
+    }
+
+    private func acceptEnded(_ peer: EndpointID) {
+        if let index = accepting.firstIndex(of: peer) { accepting.remove(at: index) }
+        // Only those that talk are remembered beside the directory.
+        let peers = Set(sessions.sessions.map(\.peer) + accepting)
+        introduced = introduced.filter { peers.contains($0.key) }
+    }
+
+    /// Which service a peer gets.
+    private func admit(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
+        guard !peers.isRefused(peer), let record = peers.record(of: peer) ?? introduced[peer] else {
+            return .refuse(AppServiceError(.notAuthorized))
+        }
+        let caller = AppServiceCaller(
+            accountID: endpoint.account.id,
+            deviceName: record.name,
+            systemID: record.systemID,
+            endpoint: peer,
+            appID: opening.callerAppID.isEmpty ? nil : opening.callerAppID,
+            isNew: !peers.isConfirmed(peer)
+        )
+        guard !caller.isNew else {
+            return .refuse(AppServiceError(.notAuthorized, message: "this device is new there; approve it on the other one"))
+        }
+        return SessionAdmission(publisher.app(opening.packageID)?.services, for: opening, from: caller)
+    }
+}

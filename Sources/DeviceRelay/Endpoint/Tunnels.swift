@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// What the relay is asked, and says, about the tunnels that sessions go through.
+final class Tunnels {
+    private typealias Waiting = CheckedContinuation<Result<TunnelEntrance, AppServiceError>, Never>
+
+    private let endpoint: EndpointContext
+    private let link: ControlLink
+    private var waiting: [TunnelID: Waiting] = [:]
+    /// What the relay says of tunnels that this side is entering.
+    private var failures: [TunnelID: CurrentValue<AppServiceError?>] = [:]
+
+    init(_ endpoint: EndpointContext, link: ControlLink) {
+        self.endpoint = endpoint
+        self.link = link
+    }
+
+    /// How long the relay's word on a tunnel may come after the tunnel's end: it comes by another connection.
+    private static let wordGrace = Duration.seconds(1)
+
+    /// A way into a tunnel.
+    func transport(_ entrance: TunnelEntrance) -> TunnelTransport {
+        let hosts = RelayHosts(dialled: [link.dialled, endpoint.address], named: link.relayURLs)
+        return TunnelTransport(entrance, relay: link.dialled, hosts: hosts, trust: endpoint.trust)
+    }
+
+    /// Asks for a tunnel to a peer, and waits until the peer is there.
+    nonisolated(nonsending) func open(to peer: EndpointID, _ timeout: Duration) async throws(AppServiceError) -> TunnelEntrance {
+        let patience = Milliseconds(clamping: timeout.milliseconds)
+        let result = await withCheckedContinuation { (continuation: Waiting) in
+            link.request {
+                .tunnelOpen(.init(ref: $0, target: peer, timeout: patience))
+            } answer: { [self] answer in
+                switch answer {
+                case .ok(let result):
+                    guard let tunnel = result?.tunnel else {
+                        return continuation.resume(returning: .failure(AppServiceError(.webServiceUnavailable)))
+                    }
+                    waiting[tunnel] = continuation
+                case .failure(let failure):
+                    let error = AppServiceError(relay: failure.code, message: failure.message, retryAfter: failure.retryAfter)
+                    continuation.resume(returning: .failure(error))
+                case .settled, .connectionLost:
+                    let state = endpoint.status.value.state
+                    let error = AppServiceError(.networkNotAvailable, message: "\(state)", cause: state.problem)
+                    continuation.resume(returning: .failure(error))
+                }
+            }
+        }
+        return try result.get()
+    }
+
+    /// Enters a tunnel. That it ended does not say why; the relay does.
+    nonisolated(nonsending) func enter<Session: Sendable>(
+        _ entrance: TunnelEntrance,
+        _ body: nonisolated(nonsending) (TunnelTransport) async throws(AppServiceError) -> Session
+    ) async throws(AppServiceError) -> Session {
+        let told = failures[entrance.tunnel] ?? CurrentValue(nil)
+        defer { failures[entrance.tunnel] = nil }
+        do throws(AppServiceError) {
+            return try await body(transport(entrance))
+        } catch {
+            guard case .refused? = error.cause as? PeerTransportError else { throw error }
+            guard let reason = await told.first(within: Self.wordGrace, where: { $0 != nil }), let reason else { throw error }
+            throw reason
+        }
+    }
+
+    func ready(_ message: RelayMessage.TunnelReady) {
+        let tunnel = message.entrance.tunnel
+        guard let continuation = waiting.removeValue(forKey: tunnel) else { return }
+        // The relay may say that it failed before the opener goes on.
+        failures[tunnel] = CurrentValue(nil)
+        continuation.resume(returning: .success(message.entrance))
+    }
+
+    func failed(_ message: RelayMessage.TunnelFailed) {
+        let error = AppServiceError(relay: message.code, message: message.message, retryAfter: message.retryAfter)
+        waiting.removeValue(forKey: message.tunnel)?.resume(returning: .failure(error))
+        failures[message.tunnel]?.update { $0 = error }
+    }
+
+    /// No `tunnel.ready` comes over a connection that is gone.
+    func disconnected() {
+        let lost = waiting.values
+        waiting = [:]
+        for continuation in lost {
+            continuation.resume(returning: .failure(AppServiceError(.networkNotAvailable, message: "the connection to the relay was lost")))
+        }
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// Bytes that the control channel carries as base64 and does not look into. The kind says what they are and how many
+/// there may be, so that one cannot stand where another is meant.
+package struct Blob<Kind: BlobKind>: Hashable, Sendable {
+    package let bytes: [UInt8]
+
+    package init(_ bytes: [UInt8]) { self.bytes = bytes }
+}
+
+/// What a blob holds.
+package protocol BlobKind: Sendable {
+    static var bound: BlobBound { get }
+}
+
+/// How large a blob may be.
+package enum BlobBound: Sendable {
+    /// A limit that can be set; more is `LimitExceeded`.
+    case limit(Limit)
+    /// What the format itself allows; anything else is malformed.
+    case bytes(ClosedRange<Int>)
+}
+
+/// The kinds of blob.
+package enum BlobKinds {
+    /// A signed endpoint record.
+    package enum EndpointRecord: BlobKind { package static let bound = BlobBound.bytes(1...8 << 10) }
+    /// A signed app registration.
+    package enum AppRegistration: BlobKind { package static let bound = BlobBound.limit(.appRegistrationBytes) }
+    /// One endpoint's signature over another's record.
+    package enum Voucher: BlobKind { package static let bound = BlobBound.bytes(1...1 << 10) }
+    /// One endpoint's statement that another one is revoked.
+    package enum Revocation: BlobKind { package static let bound = BlobBound.bytes(1...1 << 10) }
+    /// A command: header and sealed body.
+    package enum Command: BlobKind { package static let bound = BlobBound.limit(.commandBytes) }
+    /// The target's signed word on a command's outcome.
+    package enum Receipt: BlobKind { package static let bound = BlobBound.bytes(1...4 << 10) }
+    /// The sealed reply to a command.
+    package enum Reply: BlobKind { package static let bound = BlobBound.limit(.replyBytes) }
+    /// The relay's challenge.
+    package enum Nonce: BlobKind { package static let bound = BlobBound.bytes(32...32) }
+    /// Names one process of an endpoint.
+    package enum Instance: BlobKind { package static let bound = BlobBound.bytes(16...16) }
+    /// r and s of a P-256 signature.
+    package enum Signature: BlobKind { package static let bound = BlobBound.bytes(64...64) }
+    /// One side's word to enter a tunnel.
+    package enum TunnelToken: BlobKind { package static let bound = BlobBound.bytes(32...32) }
+    /// A subscriber's public P-256 point (RFC 8291).
+    package enum PushPublicKey: BlobKind { package static let bound = BlobBound.bytes(65...65) }
+    /// A subscriber's authentication secret (RFC 8291).
+    package enum PushAuthSecret: BlobKind { package static let bound = BlobBound.bytes(16...16) }
+}
+
+extension Blob: JSONCodable {
+    /// Standard base64 with padding (RFC 4648 §4). The size is judged by the text, before anything is decoded.
+    package init(json: JSONValue) throws(JSONError) {
+        let result = try json.withText { text -> Result<[UInt8], JSONError> in
+            // How many bytes it stands for, if it is base64.
+            let count = text.count / 4 * 3 - text.suffix(2).count { $0 == UInt8(ascii: "=") }
+            switch Kind.bound {
+            case .limit(let limit):
+                do throws(LimitExceeded) {
+                    try json.limits.check(limit, count)
+                } catch {
+                    return .failure(.tooLarge(error))
+                }
+            case .bytes(let range): guard range.contains(count) else { return .failure(json.invalid) }
+            }
+            guard let bytes = Base64.standard.decode(text) else { return .failure(json.invalid) }
+            return .success(bytes)
+        }
+        self.bytes = try result.get()
+    }
+
+    package func write(to json: inout JSONWriter) { json.base64(bytes) }
+}
+
+extension Blob: CustomStringConvertible {
+    /// Only how many: what is inside may be private.
+    package var description: String { "(\(bytes.count) bytes)" }
+}

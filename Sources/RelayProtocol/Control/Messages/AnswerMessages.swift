@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+extension RelayMessage {
+    /// A request was served.
+    package struct OK: NumberedControlMessage {
+        package static let type = "ok"
+        package var ref: RequestRef
+        package var result: Result?
+
+        package init(ref: RequestRef, result: Result? = nil) {
+            self.ref = ref
+            self.result = result
+        }
+
+        /// What some requests bring: each field belongs to one.
+        package struct Result: JSONObjectCodable, Hashable, Sendable {
+            /// Of `command.send` and `command.cancel`: how far the command is.
+            package var state: CommandStatus.State?
+            /// Of `tunnel.open`: its id; `tunnel.ready` or `tunnel.failed` follows.
+            package var tunnel: TunnelID?
+            /// Of `tunnel.open`: the target sleeps and was sent a wake.
+            package var isWaking: Bool?
+
+            package init(state: CommandStatus.State? = nil, tunnel: TunnelID? = nil, isWaking: Bool? = nil) {
+                self.state = state
+                self.tunnel = tunnel
+                self.isWaking = isWaking
+            }
+
+            package init(json: JSONValue) throws(JSONError) {
+                self.state = try json.optional("state")
+                self.tunnel = try json.optional("tunnel")
+                self.isWaking = try json.optional("waking")
+            }
+
+            package func writeMembers(to json: inout JSONWriter) {
+                json.member("state", state)
+                json.member("tunnel", tunnel)
+                json.member("waking", isWaking)
+            }
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.ref = try json.member("ref")
+            self.result = try json.optional("result")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("ref", ref)
+            json.member("result", result)
+        }
+    }
+
+    /// A request was not served. On the wire its type is `error`.
+    package struct Failure: NumberedControlMessage, Error {
+        package static let type = "error"
+        package var ref: RequestRef
+        package var code: ControlErrorCode
+        /// For people.
+        package var message: String
+        /// The limit, where the code is `limitExceeded` or `mailboxFull`.
+        package var limit: ExceededLimit?
+        /// Asking again makes sense after this long, not before.
+        package var retryAfter: Milliseconds?
+        /// The relay's clock, where the code is `clockSkew`.
+        package var time: Milliseconds?
+        /// Of `command.send`: the relay cannot rule out that it accepted the same bytes in the past. Absent on the wire when
+        /// false.
+        package var mayHaveRun: Bool
+
+        package init(
+            ref: RequestRef,
+            code: ControlErrorCode,
+            message: String,
+            limit: ExceededLimit? = nil,
+            retryAfter: Milliseconds? = nil,
+            time: Milliseconds? = nil,
+            mayHaveRun: Bool = false
+        ) {
+            self.ref = ref
+            self.code = code
+            self.message = message
+            self.limit = limit
+            self.retryAfter = retryAfter
+            self.time = time
+            self.mayHaveRun = mayHaveRun
+        }
+
+        package init(ref: RequestRef, exceeding exceeded: LimitExceeded) {
+            self.init(ref: ref, code: .limitExceeded, message: exceeded.description, limit: ExceededLimit(exceeded))
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.ref = try json.member("ref")
+            self.code = try json.member("code")
+            self.message = try json.member("message")
+            self.limit = try json.optional("limit")
+            self.retryAfter = try json.optional("retryAfter")
+            self.time = try json.optional("time")
+            self.mayHaveRun = try json.optional("mayHaveRun") ?? false
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("ref", ref)
+            json.member("code", code)
+            json.member("message", message)
+            json.member("limit", limit)
+            json.member("retryAfter", retryAfter)
+            json.member("time", time)
+            if mayHaveRun { json.member("mayHaveRun", true) }
+        }
+    }
+}
+
+/// `LimitExceeded` on the wire; of a newer relay it may name a limit that is not known here.
+package struct ExceededLimit: JSONObjectCodable, Hashable, Sendable {
+    package var name: String
+    package var allowed: Int
+    package var requested: Int
+
+    package init(_ exceeded: LimitExceeded) {
+        self.name = exceeded.limit.rawValue
+        self.allowed = exceeded.allowed
+        self.requested = exceeded.requested
+    }
+
+    /// `nil` for a limit that is not known here.
+    package var error: LimitExceeded? {
+        Limit(rawValue: name).map { LimitExceeded(limit: $0, allowed: allowed, requested: requested) }
+    }
+
+    package init(json: JSONValue) throws(JSONError) {
+        self.name = try json.member("name")
+        self.allowed = try json.member("allowed")
+        self.requested = try json.member("requested")
+    }
+
+    package func writeMembers(to json: inout JSONWriter) {
+        json.member("name", name)
+        json.member("allowed", allowed)
+        json.member("requested", requested)
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+extension EndpointMessage {
+    /// A new token of the same account, for this channel to live on.
+    package struct AuthRefresh: NumberedControlMessage {
+        package static let type = "auth.refresh"
+        package var ref: RequestRef
+        package var token: Secret<String>
+
+        package init(ref: RequestRef, token: Secret<String>) {
+            self.ref = ref
+            self.token = token
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.ref = try json.member("ref")
+            self.token = try json.member("token")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("ref", ref)
+            json.member("token", token)
+        }
+    }
+}
+
+extension RelayMessage {
+    /// The channel's token nears its end; `auth.refresh` is awaited.
+    package struct AuthExpiring: ControlMessage {
+        package static let type = "auth.expiring"
+        /// When it ends, by the relay's clock.
+        package var expires: Milliseconds
+
+        package init(expires: Milliseconds) { self.expires = expires }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.expires = try json.member("expires")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("expires", expires)
+        }
+    }
+
+    /// The channel's token does not count any more; the relay closes.
+    package struct AuthInvalidated: ControlMessage {
+        package static let type = "auth.invalidated"
+        package var code: ControlErrorCode
+        /// For people.
+        package var message: String
+
+        package init(code: ControlErrorCode, message: String) {
+            self.code = code
+            self.message = message
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.code = try json.member("code")
+            self.message = try json.member("message")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("code", code)
+            json.member("message", message)
+        }
+    }
+
+    /// A newer host channel of this endpoint took over. This one does not come back by itself.
+    package struct Replaced: ControlMessage {
+        package static let type = "replaced"
+
+        package init() {}
+
+        package init(json: JSONValue) throws(JSONError) {}
+
+        package func writeMembers(to json: inout JSONWriter) {}
+    }
+
+    /// The relay is about to stop.
+    package struct Restarting: ControlMessage {
+        package static let type = "restarting"
+        /// Come back no sooner than this…
+        package var after: Milliseconds
+        /// …plus a random part of this, so that not everybody comes at once.
+        package var spread: Milliseconds
+
+        package init(after: Milliseconds, spread: Milliseconds) {
+            self.after = after
+            self.spread = spread
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.after = try json.member("after")
+            self.spread = try json.member("spread")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("after", after)
+            json.member("spread", spread)
+        }
+    }
+}

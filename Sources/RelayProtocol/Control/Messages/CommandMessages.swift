@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+// The sender names a command by its id, since the channel says who the sender is. The target needs the sender too: ids are
+// unique for each sender only.
+
+extension EndpointMessage {
+    /// Hands a command to the relay. `ok` means that it is stored.
+    package struct CommandSend: NumberedControlMessage {
+        package static let type = "command.send"
+        package var ref: RequestRef
+        package var command: Blob<BlobKinds.Command>
+        /// These bytes may have been sent before. Absent on the wire when false.
+        package var again: Bool
+
+        package init(ref: RequestRef, command: Blob<BlobKinds.Command>, again: Bool = false) {
+            self.ref = ref
+            self.command = command
+            self.again = again
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.ref = try json.member("ref")
+            self.command = try json.member("command")
+            self.again = try json.optional("again") ?? false
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("ref", ref)
+            json.member("command", command)
+            if again { json.member("again", true) }
+        }
+    }
+
+    /// Asks that a command this endpoint sent be not handled any more.
+    package struct CommandCancel: NumberedControlMessage {
+        package static let type = "command.cancel"
+        package var ref: RequestRef
+        package var id: CommandID
+
+        package init(ref: RequestRef, id: CommandID) {
+            self.ref = ref
+            self.id = id
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.ref = try json.member("ref")
+            self.id = try json.member("id")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("ref", ref)
+            json.member("id", id)
+        }
+    }
+
+    /// The target has stored the command.
+    package struct CommandReceived: ControlMessage {
+        package static let type = "command.received"
+        package var sender: EndpointID
+        package var id: CommandID
+
+        package init(sender: EndpointID, id: CommandID) {
+            self.sender = sender
+            self.id = id
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.sender = try json.member("sender")
+            self.id = try json.member("id")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("sender", sender)
+            json.member("id", id)
+        }
+    }
+
+    /// The target says how the command ended. Answered by `command.settled`, not by `ok`.
+    package struct CommandResult: NumberedControlMessage {
+        package static let type = "command.result"
+        package var ref: RequestRef
+        package var sender: EndpointID
+        package var id: CommandID
+        package var receipt: Blob<BlobKinds.Receipt>
+        package var reply: Blob<BlobKinds.Reply>?
+
+        package init(
+            ref: RequestRef,
+            sender: EndpointID,
+            id: CommandID,
+            receipt: Blob<BlobKinds.Receipt>,
+            reply: Blob<BlobKinds.Reply>? = nil
+        ) {
+            self.ref = ref
+            self.sender = sender
+            self.id = id
+            self.receipt = receipt
+            self.reply = reply
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.ref = try json.member("ref")
+            self.sender = try json.member("sender")
+            self.id = try json.member("id")
+            self.receipt = try json.member("receipt")
+            self.reply = try json.optional("reply")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("ref", ref)
+            json.member("sender", sender)
+            json.member("id", id)
+            json.member("receipt", receipt)
+            json.member("reply", reply)
+        }
+    }
+
+    /// The sender has stored the final outcome, so the relay need not keep it.
+    package struct CommandAcknowledge: ControlMessage {
+        package static let type = "command.acknowledge"
+        package var id: CommandID
+
+        package init(id: CommandID) { self.id = id }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.id = try json.member("id")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("id", id)
+        }
+    }
+}
+
+extension RelayMessage {
+    /// Offers a command to its target.
+    package struct Command: ControlMessage {
+        package static let type = "command"
+        package var command: Blob<BlobKinds.Command>
+        /// Who sent it; absent for what did not come from an endpoint.
+        package var sender: Introduction?
+
+        package init(command: Blob<BlobKinds.Command>, sender: Introduction?) {
+            self.command = command
+            self.sender = sender
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.command = try json.member("command")
+            self.sender = try json.optional("sender")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("command", command)
+            json.member("sender", sender)
+        }
+    }
+
+    /// The sender of a command that was offered asks its target to stop. The target still decides, and still sends a result.
+    package struct CommandCancel: ControlMessage {
+        package static let type = "command.cancel"
+        package var sender: EndpointID
+        package var id: CommandID
+
+        package init(sender: EndpointID, id: CommandID) {
+            self.sender = sender
+            self.id = id
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.sender = try json.member("sender")
+            self.id = try json.member("id")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("sender", sender)
+            json.member("id", id)
+        }
+    }
+
+    /// The result is stored: the target may forget the reply.
+    package struct CommandSettled: NumberedControlMessage {
+        package static let type = "command.settled"
+        package var ref: RequestRef
+        package var sender: EndpointID
+        package var id: CommandID
+
+        package init(ref: RequestRef, sender: EndpointID, id: CommandID) {
+            self.ref = ref
+            self.sender = sender
+            self.id = id
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.ref = try json.member("ref")
+            self.sender = try json.member("sender")
+            self.id = try json.member("id")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("ref", ref)
+            json.member("sender", sender)
+            json.member("id", id)
+        }
+    }
+
+    /// Tells the sender how far a command is, or how it ended.
+    package struct CommandStatus: ControlMessage {
+        package static let type = "command.status"
+        package var id: CommandID
+        package var status: Status
+
+        package init(id: CommandID, status: Status) {
+            self.id = id
+            self.status = status
+        }
+
+        /// How far a command is. A string on the wire, so that a newer relay may tell more steps.
+        package struct State: RawRepresentable, JSONCodable, Hashable, Sendable {
+            package let rawValue: String
+
+            package init(rawValue: String) { self.rawValue = rawValue }
+
+            /// Stored by the relay.
+            package static let accepted = Self(rawValue: "accepted")
+            /// The target sleeps; it was sent a wake.
+            package static let waking = Self(rawValue: "waking")
+            /// Stored by the target.
+            package static let delivered = Self(rawValue: "delivered")
+            /// It has ended.
+            package static let final = Self(rawValue: "final")
+        }
+
+        /// A step, or the end with the word of the side that attests it.
+        package enum Status: Hashable, Sendable {
+            case step(State)
+            /// The target's receipt, which says the outcome, and its reply.
+            case attestedByTarget(Blob<BlobKinds.Receipt>, reply: Blob<BlobKinds.Reply>?)
+            /// Of the outcomes only those that the relay can know.
+            case attestedByRelay(CommandOutcome)
+        }
+    }
+}
+
+extension RelayMessage.CommandStatus {
+    package init(json: JSONValue) throws(JSONError) {
+        self.id = try json.member("id")
+        let state: State = try json.member("state")
+        guard state == .final else {
+            self.status = .step(state)
+            return
+        }
+        switch try json.member("attestedBy") as CommandAttestation {
+        case .target: self.status = .attestedByTarget(try json.member("receipt"), reply: try json.optional("reply"))
+        case .relay:
+            let outcome = try CommandOutcome(json: json)
+            guard outcome.canBeAttestedByRelay else { throw json.invalid("outcome") }
+            self.status = .attestedByRelay(outcome)
+        }
+    }
+
+    package func writeMembers(to json: inout JSONWriter) {
+        json.member("id", id)
+        switch status {
+        case .step(let state): json.member("state", state)
+        case .attestedByTarget(let receipt, let reply):
+            json.member("state", State.final)
+            json.member("attestedBy", CommandAttestation.target)
+            json.member("receipt", receipt)
+            json.member("reply", reply)
+        case .attestedByRelay(let outcome):
+            json.member("state", State.final)
+            json.member("attestedBy", CommandAttestation.relay)
+            outcome.writeMembers(to: &json)
+        }
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+extension EndpointMessage {
+    /// Begins discovery on this channel, or begins it anew: all endpoints follow, then `enumeration.completed`.
+    package struct Watch: NumberedControlMessage {
+        package static let type = "watch"
+        package var ref: RequestRef
+
+        package init(ref: RequestRef) { self.ref = ref }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.ref = try json.member("ref")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("ref", ref)
+        }
+    }
+
+    /// Ends discovery on this channel.
+    package struct Unwatch: NumberedControlMessage {
+        package static let type = "unwatch"
+        package var ref: RequestRef
+
+        package init(ref: RequestRef) { self.ref = ref }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.ref = try json.member("ref")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("ref", ref)
+        }
+    }
+}
+
+extension RelayMessage {
+    /// An endpoint of the account: one that is there, or that came.
+    package struct EndpointAdded: ControlMessage {
+        package static let type = "endpoint.added"
+        package var endpoint: EndpointID
+        package var introduction: Introduction
+        package var registrations: [Blob<BlobKinds.AppRegistration>]
+        package var presence: Presence
+        /// How it came into the account, where the relay knows.
+        package var joining: Joining?
+
+        package init(
+            endpoint: EndpointID,
+            introduction: Introduction,
+            registrations: [Blob<BlobKinds.AppRegistration>],
+            presence: Presence,
+            joining: Joining? = nil
+        ) {
+            self.endpoint = endpoint
+            self.introduction = introduction
+            self.registrations = registrations
+            self.presence = presence
+            self.joining = joining
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.endpoint = try json.member("endpoint")
+            self.introduction = try json.member("introduction")
+            self.registrations = try json.member("registrations")
+            self.presence = try json.member("presence")
+            self.joining = try json.optional("joining")
+            try json.limits.check(registrations)
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("endpoint", endpoint)
+            json.member("introduction", introduction)
+            json.member("registrations", registrations)
+            json.member("presence", presence)
+            json.member("joining", joining)
+        }
+    }
+
+    /// What changed of an endpoint; what is absent has not.
+    package struct EndpointUpdated: ControlMessage {
+        package static let type = "endpoint.updated"
+        package var endpoint: EndpointID
+        package var introduction: Introduction?
+        /// All of them, not only the changed ones.
+        package var registrations: [Blob<BlobKinds.AppRegistration>]?
+        package var presence: Presence?
+
+        package init(
+            endpoint: EndpointID,
+            introduction: Introduction? = nil,
+            registrations: [Blob<BlobKinds.AppRegistration>]? = nil,
+            presence: Presence? = nil
+        ) {
+            self.endpoint = endpoint
+            self.introduction = introduction
+            self.registrations = registrations
+            self.presence = presence
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.endpoint = try json.member("endpoint")
+            self.introduction = try json.optional("introduction")
+            self.registrations = try json.optional("registrations")
+            self.presence = try json.optional("presence")
+            try json.limits.check(registrations ?? [])
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("endpoint", endpoint)
+            json.member("introduction", introduction)
+            json.member("registrations", registrations)
+            json.member("presence", presence)
+        }
+    }
+
+    /// An endpoint is gone from the account.
+    package struct EndpointRemoved: ControlMessage {
+        package static let type = "endpoint.removed"
+        package var endpoint: EndpointID
+        /// It was revoked for ever; without it, it left by itself.
+        package var isRevoked: Bool
+        /// The signed statement that it was revoked. Absent where it is the relay's word alone: the account's owner revoked the endpoint
+        /// at the relay.
+        package var revocation: Blob<BlobKinds.Revocation>?
+
+        package init(endpoint: EndpointID, isRevoked: Bool, revocation: Blob<BlobKinds.Revocation>? = nil) {
+            self.endpoint = endpoint
+            self.isRevoked = isRevoked
+            self.revocation = revocation
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.endpoint = try json.member("endpoint")
+            self.isRevoked = try json.member("revoked")
+            self.revocation = try json.optional("revocation")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("endpoint", endpoint)
+            json.member("revoked", isRevoked)
+            json.member("revocation", revocation)
+        }
+    }
+
+    /// All endpoints there are have been told; from now on come changes.
+    package struct EnumerationCompleted: ControlMessage {
+        package static let type = "enumeration.completed"
+
+        package init() {}
+
+        package init(json: JSONValue) throws(JSONError) {}
+
+        package func writeMembers(to json: inout JSONWriter) {}
+    }
+}
+
+extension Limits {
+    fileprivate func check(_ registrations: [Blob<BlobKinds.AppRegistration>]) throws(JSONError) {
+        try check(.appRegistrationsBytes, registrations.reduce(0) { $0 &+ $1.bytes.count }, as: JSONError.tooLarge)
+    }
+}

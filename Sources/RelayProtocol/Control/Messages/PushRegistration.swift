@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// Where a wake goes.
+package enum PushRegistration: Hashable, Sendable {
+    /// Apple's: the device token in hexadecimal, and which of Apple's two services issued it.
+    case apns(token: Secret<String>, environment: APNsEnvironment)
+    /// Google's.
+    case fcm(token: Secret<String>)
+    /// Windows': the channel URI.
+    case wns(channelURI: Secret<String>)
+    /// Browsers and UnifiedPush: the endpoint's URL and the subscriber's keys (RFC 8291).
+    case webPush(endpoint: Secret<String>, publicKey: Blob<BlobKinds.PushPublicKey>, secret: Secret<Blob<BlobKinds.PushAuthSecret>>)
+    /// None: the app asks by itself.
+    case polling
+    /// A channel that is not known here, or not any more such as `gcm`; the answer is `unsupported`.
+    case unknown(type: String)
+
+    /// The service that issued an Apple device token.
+    package enum APNsEnvironment: String, JSONCodable, Sendable {
+        case production, sandbox
+    }
+}
+
+extension PushRegistration: JSONObjectCodable {
+    /// Longer than any provider's token or address.
+    static let maximumTokenBytes = 4 << 10
+
+    private enum Kind: String, JSONCodable {
+        case apns, fcm, wns, webPush, polling
+    }
+
+    /// Enough for the name of a channel that is not known.
+    static let maximumTypeBytes = 32
+
+    package init(json: JSONValue) throws(JSONError) {
+        func token() throws(JSONError) -> Secret<String> {
+            let token: String = try json.member("token")
+            guard (1...Self.maximumTokenBytes).contains(token.utf8.count) else { throw json.invalid("token") }
+            return Secret(token)
+        }
+        let type: String = try json.member("type")
+        guard let kind = Kind(rawValue: type) else {
+            guard type.utf8.count <= Self.maximumTypeBytes else { throw json.invalid("type") }
+            self = .unknown(type: type)
+            return
+        }
+        switch kind {
+        case .apns: self = .apns(token: try token(), environment: try json.member("environment"))
+        case .fcm: self = .fcm(token: try token())
+        case .wns: self = .wns(channelURI: try token())
+        case .webPush:
+            self = .webPush(endpoint: try token(), publicKey: try json.member("publicKey"), secret: try json.member("secret"))
+        case .polling: self = .polling
+        }
+    }
+
+    package func writeMembers(to json: inout JSONWriter) {
+        switch self {
+        case .apns(let token, let environment):
+            json.member("type", Kind.apns)
+            json.member("token", token)
+            json.member("environment", environment)
+        case .fcm(let token):
+            json.member("type", Kind.fcm)
+            json.member("token", token)
+        case .wns(let channelURI):
+            json.member("type", Kind.wns)
+            json.member("token", channelURI)
+        case .webPush(let endpoint, let publicKey, let secret):
+            json.member("type", Kind.webPush)
+            json.member("token", endpoint)
+            json.member("publicKey", publicKey)
+            json.member("secret", secret)
+        case .polling: json.member("type", Kind.polling)
+        case .unknown(let type): json.member("type", type)
+        }
+    }
+}

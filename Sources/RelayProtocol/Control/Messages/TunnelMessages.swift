@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+extension EndpointMessage {
+    /// Asks for a tunnel to another endpoint. `ok` brings its id at once; `tunnel.ready` or `tunnel.failed` follows.
+    package struct TunnelOpen: NumberedControlMessage {
+        package static let type = "tunnel.open"
+        package var ref: RequestRef
+        package var target: EndpointID
+        /// How long to wait for a target that sleeps.
+        package var timeout: Milliseconds
+
+        package init(ref: RequestRef, target: EndpointID, timeout: Milliseconds) {
+            self.ref = ref
+            self.target = target
+            self.timeout = timeout
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.ref = try json.member("ref")
+            self.target = try json.member("target")
+            self.timeout = try json.member("timeout")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("ref", ref)
+            json.member("target", target)
+            json.member("timeout", timeout)
+        }
+    }
+
+    /// The target does not want the tunnel, or the opener no longer does.
+    package struct TunnelDecline: ControlMessage {
+        package static let type = "tunnel.decline"
+        package var tunnel: TunnelID
+
+        package init(tunnel: TunnelID) { self.tunnel = tunnel }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.tunnel = try json.member("tunnel")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("tunnel", tunnel)
+        }
+    }
+}
+
+/// One side's way into a tunnel.
+package struct TunnelEntrance: JSONObjectCodable, Hashable, Sendable {
+    package var tunnel: TunnelID
+    /// This side's own, for one use.
+    package var token: Secret<Blob<BlobKinds.TunnelToken>>
+    /// Where to go, best first; without a host, the relay's own.
+    package var urls: [String]
+
+    package init(tunnel: TunnelID, token: Secret<Blob<BlobKinds.TunnelToken>>, urls: [String]) {
+        self.tunnel = tunnel
+        self.token = token
+        self.urls = urls
+    }
+
+    package init(json: JSONValue) throws(JSONError) {
+        self.tunnel = try json.member("tunnel")
+        self.token = try json.member("token")
+        self.urls = try json.member("urls")
+        guard (1...Self.maximumURLs).contains(urls.count) else { throw json.invalid("urls") }
+    }
+
+    package func writeMembers(to json: inout JSONWriter) {
+        json.member("tunnel", tunnel)
+        json.member("token", token)
+        json.member("urls", urls)
+    }
+
+    /// Every candidate is a connection attempt, which a relay must not multiply at will.
+    static let maximumURLs = 8
+}
+
+extension RelayMessage {
+    /// Another endpoint wants to talk to this one.
+    package struct TunnelOffer: ControlMessage {
+        package static let type = "tunnel.offer"
+        package var entrance: TunnelEntrance
+        package var opener: Introduction
+
+        package init(entrance: TunnelEntrance, opener: Introduction) {
+            self.entrance = entrance
+            self.opener = opener
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.entrance = try json.member("entrance")
+            self.opener = try json.member("opener")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("entrance", entrance)
+            json.member("opener", opener)
+        }
+    }
+
+    /// The tunnel that was asked for can be entered.
+    package struct TunnelReady: ControlMessage {
+        package static let type = "tunnel.ready"
+        package var entrance: TunnelEntrance
+
+        package init(entrance: TunnelEntrance) { self.entrance = entrance }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.entrance = try json.member("entrance")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("entrance", entrance)
+        }
+    }
+
+    /// The tunnel did not come about, or its offer no longer stands.
+    package struct TunnelFailed: ControlMessage {
+        package static let type = "tunnel.failed"
+        package var tunnel: TunnelID
+        package var code: ControlErrorCode
+        /// For people.
+        package var message: String
+        package var retryAfter: Milliseconds?
+
+        package init(tunnel: TunnelID, code: ControlErrorCode, message: String, retryAfter: Milliseconds? = nil) {
+            self.tunnel = tunnel
+            self.code = code
+            self.message = message
+            self.retryAfter = retryAfter
+        }
+
+        package init(json: JSONValue) throws(JSONError) {
+            self.tunnel = try json.member("tunnel")
+            self.code = try json.member("code")
+            self.message = try json.member("message")
+            self.retryAfter = try json.optional("retryAfter")
+        }
+
+        package func writeMembers(to json: inout JSONWriter) {
+            json.member("tunnel", tunnel)
+            json.member("code", code)
+            json.member("message", message)
+            json.member("retryAfter", retryAfter)
+        }
+    }
+}

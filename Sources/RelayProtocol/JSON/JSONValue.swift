@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// One value in a JSON text, as its reader sees it.
+package struct JSONValue: Sendable {
+    let index: JSONIndex
+    /// Which node it is.
+    let place: Int
+    /// What its fields are measured by.
+    let limits: Limits
+
+    init(_ index: JSONIndex, place: Int = 0, limits: Limits = Limits()) {
+        self.index = index
+        self.place = place
+        self.limits = limits
+    }
+
+    /// Reads a text.
+    package init(parsing bytes: [UInt8]) throws(JSONError) {
+        guard String(validating: bytes, as: UTF8.self) != nil else { throw .malformed("not valid UTF-8") }
+        do throws(JSONSyntaxError) {
+            self.init(try JSONIndex(bytes))
+        } catch {
+            throw .malformed(JSONError.notJSON)
+        }
+    }
+
+    private var node: JSONIndex.Node { index.nodes[place] }
+    private func value(at place: Int) -> JSONValue { JSONValue(index, place: place, limits: limits) }
+
+    private var isNull: Bool { node.kind == .null }
+    private var isObject: Bool { node.kind == .object }
+}
+
+extension JSONValue: JSONReadable {
+    package init(json: JSONValue) { self = json }
+}
+
+// Members and elements.
+extension JSONValue {
+    /// A member that has to be there.
+    package func member<Value: JSONReadable>(_ key: String) throws(JSONError) -> Value {
+        try expect(.object)
+        guard let member = index.member(key, of: place) else { throw .malformed("\(JSONError.name(path + [key])) is missing") }
+        return try Value(json: value(at: member))
+    }
+
+    /// A member that may be left out, or be null.
+    package func optional<Value: JSONReadable>(_ key: String) throws(JSONError) -> Value? {
+        try expect(.object)
+        guard let member = index.member(key, of: place).map(value), !member.isNull else { return nil }
+        return try Value(json: member)
+    }
+
+    /// A member, if it is there.
+    package subscript(key: String) -> JSONValue? { index.member(key, of: place).map(value) }
+
+    /// An object's members, in their order.
+    package func object() throws(JSONError) -> [(key: String, value: JSONValue)] {
+        try expect(.object)
+        return contents(from: 1).map { (index.text(index.nodes[$0 - 1]), value(at: $0)) }
+    }
+
+    /// An array's elements.
+    func array() throws(JSONError) -> [JSONValue] {
+        try expect(.array)
+        return contents(from: 0).map(value)
+    }
+
+    /// - Parameter offset: How many nodes are before each value.
+    private func contents(from offset: Int) -> [Int] {
+        var places: [Int] = []
+        var next = place + 1
+        while next < node.next {
+            places.append(next + offset)
+            next = index.nodes[next + offset].next
+        }
+        return places
+    }
+}
+
+// Scalars.
+extension JSONValue {
+    /// A string.
+    func text() throws(JSONError) -> String {
+        try expect(.string)
+        return index.text(node)
+    }
+
+    /// Reads a string's bytes where they lie, if they need no unescaping.
+    func withText<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) throws(JSONError) -> Result {
+        try expect(.string)
+        guard !node.hasEscapes else {
+            var text = index.text(node)
+            return text.withUTF8(body)
+        }
+        return index.bytes.withUnsafeBufferPointer { body(UnsafeBufferPointer(rebasing: $0[node.start..<node.end])) }
+    }
+
+    func bool() throws(JSONError) -> Bool {
+        if node.kind == .no { return false }
+        try expect(.yes)
+        return true
+    }
+
+    /// A number with a fraction or an exponent may be whole all the same.
+    func integer() throws(JSONError) -> Int64 {
+        try expect(.number)
+        let text = index.text(node)
+        if let number = Int64(text) { return number }
+        // Nothing beyond what a double holds exactly.
+        guard let double = Double(text), double.magnitude < 0x1p53, let number = Int64(exactly: double) else { throw invalid }
+        return number
+    }
+
+    func double() throws(JSONError) -> Double {
+        try expect(.number)
+        guard let number = Double(index.text(node)), number.isFinite else { throw invalid }
+        return number
+    }
+
+    private func expect(_ kind: JSONIndex.Kind) throws(JSONError) {
+        guard node.kind != kind else { return }
+        throw .malformed("\(JSONError.name(path)) \(isNull ? "is null" : "has the wrong type")")
+    }
+}
+
+// What is wrong with it.
+extension JSONValue {
+    /// It is of the right type, and yet not what belongs here.
+    package var invalid: JSONError { .malformed("\(JSONError.name(path)) has no valid value") }
+
+    /// A member is.
+    func invalid(_ key: String) -> JSONError { .malformed("\(JSONError.name(path + [key])) has no valid value") }
+
+    /// Where it is. That is looked for only when it is asked for, since few values are complained of.
+    private var path: [String] {
+        var path: [String] = []
+        var outer = JSONValue(index)
+        while outer.place < place {
+            let isObject = outer.isObject
+            let places = outer.contents(from: isObject ? 1 : 0)
+            // The last that begins no later.
+            guard let count = places.lastIndex(where: { $0 <= place }) else { break }
+            path.append(isObject ? index.text(index.nodes[places[count] - 1]) : String(count))
+            outer = JSONValue(index, place: places[count])
+        }
+        return path
+    }
+}
+
+/// Why JSON is not what its reader expects.
+package enum JSONError: Error, Hashable, Sendable {
+    /// A field is missing or wrong. The text names fields, never what they hold.
+    case malformed(String)
+    /// A field holds more than a limit allows.
+    case tooLarge(LimitExceeded)
+
+    static let notJSON = "not JSON, nested too deep, or of too many values"
+
+    /// Shows only names that can be our own.
+    fileprivate static func name(_ path: [String]) -> String {
+        let names = path.suffix(4).map { $0.utf8.count <= 24 && $0.utf8.allSatisfy(isASCIIAlphanumeric) ? $0 : "…" }
+        return names.isEmpty ? "the message" : names.joined(separator: ".")
+    }
+}

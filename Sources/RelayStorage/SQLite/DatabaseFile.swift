@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import GRDB
+
+/// SQLite databases in files for one user only, in which every commit survives a loss of power.
+package enum DatabaseFile {
+    /// Opens or creates a database, in WAL mode with `synchronous = FULL`, and migrates it. A file that is damaged or was written by a newer
+    /// version is not changed.
+    /// - Parameters:
+    ///   - patience: How long to wait for a lock of another process, in seconds.
+    ///   - label: The name of the database's dispatch queue.
+    package static func open(
+        _ path: String,
+        migrator: DatabaseMigrator,
+        patience: Double = 5,
+        label: String? = nil
+    ) throws(DatabaseFileError) -> DatabaseQueue {
+        do {
+            // SQLite creates the WAL files with the mode of the database file.
+            if try !PrivateFile.create(path) { try PrivateFile.restrict(path) }
+            var configuration = Configuration()
+            configuration.label = label
+            configuration.busyMode = .timeout(patience)
+            try check(path, configuration)
+            configuration.journalMode = .wal
+            configuration.foreignKeysEnabled = true
+            // After a disk failure a transaction may be open; GRDB must not trap then.
+            configuration.allowsUnsafeTransactions = true
+            let database = try DatabaseQueue(path: path, configuration: configuration)
+            try database.inDatabase { try flushCommits(of: $0) }
+            if try database.read(migrator.hasBeenSuperseded) { throw DatabaseFileError.tooNew }
+            try migrator.migrate(database)
+            return database
+        } catch let error as DatabaseFileError {
+            throw error
+        } catch let error as StorageError {
+            throw .file(error)
+        } catch let error as DatabaseError {
+            throw .sqlite(error.extendedResultCode)
+        } catch {
+            throw .sqlite(.SQLITE_ERROR)
+        }
+    }
+
+    /// Checks the whole file before it is opened for writing, which changes it: a damaged file may still be recoverable.
+    private static func check(_ path: String, _ configuration: Configuration) throws {
+        var configuration = configuration
+        configuration.readonly = true
+        let database = try DatabaseQueue(path: path, configuration: configuration)
+        let found = try database.read { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
+        try database.close()
+        guard found == "ok" else { throw DatabaseFileError.damaged }
+    }
+
+    /// GRDB sets `synchronous = NORMAL` in WAL mode, with which a loss of power can undo commits.
+    private static func flushCommits(of database: Database) throws {
+        try database.execute(sql: "PRAGMA synchronous = FULL")
+        #if canImport(Darwin)
+        try database.execute(sql: "PRAGMA fullfsync = 1")
+        #endif
+        guard try Int.fetchOne(database, sql: "PRAGMA synchronous") == 2,
+            try String.fetchOne(database, sql: "PRAGMA journal_mode") == "wal"
+        else { throw DatabaseFileError.notDurable }
+    }
+}
+
+/// Why a database was not opened.
+package enum DatabaseFileError: Error, Equatable, Sendable {
+    /// The file cannot be created, or its mode cannot be set.
+    case file(StorageError)
+    /// The integrity check failed.
+    case damaged
+    /// A newer version of this software wrote it.
+    case tooNew
+    /// SQLite did not accept WAL mode with `synchronous = FULL`.
+    case notDurable
+    case sqlite(ResultCode)
+
+    /// SQLite's extended result code, or the nearest one.
+    package var code: ResultCode {
+        switch self {
+        case .file(let error): error.problem == .full ? .SQLITE_FULL : .SQLITE_CANTOPEN
+        case .damaged: .SQLITE_CORRUPT
+        case .tooNew: .SQLITE_SCHEMA
+        case .notDurable: .SQLITE_CANTOPEN
+        case .sqlite(let code): code
+        }
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Testing
+
+@testable import DeviceRelay
+
+/// The commands that an endpoint takes, on a real journal.
+@Suite(.timeLimit(.minutes(5))) struct InboxTests {
+    private let directory: TemporaryDirectory
+    private let sender: Member
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        sender = try Member("Sender")
+    }
+
+    /// An app that notes what it is launched with, and answers when the test says so.
+    private struct App {
+        let launched = CurrentValue<[String]>([])
+        let mayAnswer = CurrentValue(true)
+
+        var registration: RemoteSystemAppRegistration {
+            RemoteSystemAppRegistration(
+                appID: "player",
+                launching: Launching(schemes: ["https"]) { [launched, mayAnswer] request in
+                    launched.update { $0.append(request.uri.text) }
+                    _ = await mayAnswer.first { $0 }
+                    return .launched
+                }
+            )
+        }
+    }
+
+    private func world(_ app: App, isListed: Bool = true) async throws -> EndpointWorld {
+        let world = try EndpointWorld(directory, app: app.registration)
+        if isListed { await world.list(sender.record) }
+        await world.startInbox()
+        await world.connect()
+        return world
+    }
+
+    private func command(_ number: UInt64, for target: Signed<EndpointRecord>) throws -> SealedCommand {
+        var random = SystemRandomNumberGenerator()
+        var ids = CommandIDGenerator()
+        let created = PlatformClock.system.wall()
+        let header = CommandHeader(
+            id: ids.next(now: UInt64(created) + number, using: &random),
+            account: "account",
+            relay: RelayID(P256SigningKey.sampleRelay.publicKey),
+            sender: sender.id,
+            target: target.payload.endpointID,
+            senderApp: nil,
+            targetApp: "player",
+            keyID: target.payload.agreementKey.keyID,
+            kind: .launch,
+            number: number,
+            created: created,
+            expires: created + 3_600_000
+        )
+        let body = CommandBody.launch(.init(uri: try LaunchURI("https://example.org/\(number)")))
+        return try SealedCommand(body, header: header, target: target.payload.agreementKey, key: sender.key)
+    }
+
+    private func row(of command: SealedCommand, in world: EndpointWorld) throws -> JournalTransaction.Result? {
+        try world.endpoint.journal.read { try $0.result(command.descriptor.key) }
+    }
+
+    @Test func aCommandGoesFromTheRelayToItsResult() async throws {
+        let app = App()
+        let world = try await world(app)
+        let command = try command(1, for: try await world.record())
+        await world.offered(Blob(command.encoded), from: sender.record)
+        let result = try await world.next { $0.result }
+        #expect(app.launched.value == ["https://example.org/1"])
+        #expect(world.said.value.first?.received == command.header.id)
+        let receipt = try Signed<CommandReceipt>(
+            verifying: result.receipt.bytes,
+            for: command.descriptor,
+            from: try await world.record().payload,
+            reply: nil
+        )
+        #expect(receipt.payload.outcome == .succeeded)
+        await world.answer(result.ref, .settled(.init(ref: result.ref, sender: sender.id, id: command.header.id)))
+        await world.end()
+        let next = try EndpointWorld(directory)
+        #expect(try next.endpoint.journal.read { try $0.receivedContent(command.descriptor.key) } == nil)
+        await next.end()
+    }
+
+    @Test func whatIsOfferedTwiceIsHandledOnce() async throws {
+        let app = App()
+        let world = try await world(app)
+        let command = try command(1, for: try await world.record())
+        for _ in 0..<3 { await world.offered(Blob(command.encoded), from: sender.record) }
+        _ = try await world.next { $0.result }
+        await world.offered(Blob(command.encoded), from: sender.record)
+        _ = await world.said.first { $0.compactMap(\.result).count == 2 }
+        #expect(app.launched.value.count == 1)
+        // The very bytes: two receipts for one command would be two outcomes.
+        #expect(Set(world.said.value.compactMap(\.result?.receipt.bytes)).count == 1)
+        await world.end()
+    }
+
+    @Test func whatACrashInterruptsIsNotHandledAgain() async throws {
+        let app = App()
+        app.mayAnswer.update { $0 = false }
+        let first = try await world(app)
+        let command = try command(1, for: try await first.record())
+        await first.offered(Blob(command.encoded), from: sender.record)
+        _ = await app.launched.first { !$0.isEmpty }
+        await first.crash()
+        let second = try await world(app)
+        let result = try await second.next { $0.result }
+        let receipt = try Signed<CommandReceipt>(
+            verifying: result.receipt.bytes,
+            for: command.descriptor,
+            from: try await second.record().payload,
+            reply: nil
+        )
+        #expect(receipt.payload.outcome == .indeterminate(.interrupted))
+        await second.offered(Blob(command.encoded), from: sender.record)
+        _ = await second.said.first { $0.compactMap(\.result).count == 2 }
+        #expect(app.launched.value.count == 1)
+        app.mayAnswer.update { $0 = true }
+        await first.end()
+        await second.end()
+    }
+
+    @Test func aResultThatFindsNoConnectionIsStored() async throws {
+        let app = App()
+        app.mayAnswer.update { $0 = false }
+        let world = try await world(app)
+        let command = try command(1, for: try await world.record())
+        await world.offered(Blob(command.encoded), from: sender.record)
+        _ = await app.launched.first { !$0.isEmpty }
+        await world.disconnect()
+        app.mayAnswer.update { $0 = true }
+        while try row(of: command, in: world) == nil { await Task.yield() }
+        await world.end()
+        let next = try EndpointWorld(directory)
+        let stored = try #require(try row(of: command, in: next))
+        await next.startInbox()
+        await next.connect()
+        #expect(try await next.next { $0.result }.receipt.bytes == stored.receipt)
+        await next.end()
+    }
+
+    @Test func anUnknownSendersCommandWaitsForTheEnumeration() async throws {
+        let app = App()
+        let world = try await world(app, isListed: false)
+        let command = try command(1, for: try await world.record())
+        await world.offered(Blob(command.encoded), from: sender.record)
+        #expect(app.launched.value.isEmpty)
+        #expect(world.said.value.isEmpty)
+        await world.list(sender.record)
+        _ = try await world.next { $0.result }
+        #expect(app.launched.value.count == 1)
+        await world.end()
+    }
+}

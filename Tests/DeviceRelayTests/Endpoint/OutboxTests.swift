@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Testing
+
+@testable import DeviceRelay
+
+/// The commands that an endpoint sends, on a real journal.
+@Suite(.timeLimit(.minutes(5))) struct OutboxTests {
+    private let directory: TemporaryDirectory
+    private let target: Member
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        target = try Member("Target")
+    }
+
+    private func world() async throws -> EndpointWorld {
+        let world = try EndpointWorld(directory)
+        await world.list(target.record)
+        return world
+    }
+
+    private func sent(by world: EndpointWorld, after count: Int = 0) async throws -> EndpointMessage.CommandSend {
+        let said = await world.said.first { $0.compactMap(\.sending).count > count }
+        return try #require(said?.compactMap(\.sending).dropFirst(count).first)
+    }
+
+    private func receipt(_ row: SentCommand, _ outcome: CommandOutcome) throws -> RelayMessage.CommandStatus {
+        let receipt = try Signed(CommandReceipt(for: row.command, outcome: outcome, time: 1), key: target.key)
+        return .init(id: row.command.id, status: .attestedByTarget(Blob(receipt.encoded), reply: nil))
+    }
+
+    @Test func aCommandGoesFromTheAppToItsEnd() async throws {
+        let world = try await world()
+        await world.connect()
+        let (row, state) = try await world.launch("https://example.org/", on: target.id, appID: "player")
+        let send = try await sent(by: world)
+        #expect(send.command.bytes == (try world.endpoint.journal.read { try $0.sentContent(row.command.id)?.blob }))
+        await world.answer(send.ref, .ok(nil))
+        #expect(await state.first { $0 == .accepted(.accepted) } != nil)
+        await world.told(try receipt(row, .succeeded))
+        let end = await state.first(where: \.isEnded)
+        guard case .final(let final) = end else { return #expect(Bool(false), "\(String(describing: end))") }
+        #expect(final.outcome == .succeeded)
+        #expect(final.attestedBy == .target)
+        // Told only when it is stored; the relay is told to forget it.
+        #expect(try world.endpoint.journal.read { try $0.sent(row.command.id)?.state } == end)
+        #expect(try await world.next { $0.acknowledged } == row.command.id)
+        await world.end()
+    }
+
+    @Test func aReceiptOfAnotherKeyProvesNothing() async throws {
+        let world = try await world()
+        await world.connect()
+        let (row, state) = try await world.launch("https://example.org/", on: target.id, appID: "player")
+        await world.answer(try await sent(by: world).ref, .ok(nil))
+        let forged = try Signed(CommandReceipt(for: row.command, outcome: .succeeded, time: 1), key: P256SigningKey())
+        await world.told(.init(id: row.command.id, status: .attestedByTarget(Blob(forged.encoded), reply: nil)))
+        guard case .final(let final) = await state.first(where: \.isEnded) else { return #expect(Bool(false)) }
+        #expect(final.attestedBy == .relay)
+        #expect(final.outcome == .indeterminate(.targetLost))
+        await world.end()
+    }
+
+    @Test func theNextProcessSendsTheSameBytesAgain() async throws {
+        let first = try await world()
+        await first.connect()
+        let (row, _) = try await first.launch("https://example.org/", on: target.id, appID: "player")
+        let send = try await sent(by: first)
+        await first.crash()
+        let second = try await world()
+        await second.connect()
+        let again = try await sent(by: second)
+        #expect(again.command == send.command)
+        #expect(again.again)
+        #expect(try await second.commands().map(\.command.id) == [row.command.id])
+        await first.end()
+        await second.end()
+    }
+
+    @Test func whatIsBehindInALaneWaitsForTheAnswer() async throws {
+        let world = try await world()
+        await world.connect()
+        let (first, _) = try await world.launch("https://example.org/1", on: target.id, appID: "player")
+        let (second, _) = try await world.launch("https://example.org/2", on: target.id, appID: "player")
+        let send = try await sent(by: world)
+        #expect(try SealedCommand(decoding: send.command.bytes).header.id == first.command.id)
+        #expect(world.said.value.compactMap(\.sending).count == 1)
+        await world.answer(send.ref, .ok(nil))
+        #expect(try SealedCommand(decoding: try await sent(by: world, after: 1).command.bytes).header.id == second.command.id)
+        await world.end()
+    }
+
+    @Test func clocksThatAreFarApartAreMendedByAnotherSignature() async throws {
+        let world = try await world()
+        await world.connect()
+        let (row, _) = try await world.launch("https://example.org/", on: target.id, appID: "player")
+        let send = try await sent(by: world)
+        let time = Milliseconds(clamping: row.command.created + 9 * 3_600_000)
+        await world.answer(send.ref, .failure(.init(ref: send.ref, code: .clockSkew, message: "", time: time)))
+        let again = try SealedCommand(decoding: try await sent(by: world, after: 1).command.bytes)
+        #expect(again.header.id == row.command.id)
+        #expect(again.header.created >= time.count)
+        #expect(again.header.expires - again.header.created == row.command.expires - row.command.created)
+        // Whatever is sent is what is stored.
+        #expect(try world.endpoint.journal.read { try $0.sent(row.command.id)?.command.digest } == again.descriptor.digest)
+        await world.end()
+    }
+
+    @Test func whatHasNotLeftIsWithdrawn() async throws {
+        let world = try await world()
+        let (row, state) = try await world.launch("https://example.org/", on: target.id, appID: "player")
+        try await world.cancel(row.command.id)
+        #expect(await state.first(where: \.isEnded) == .withdrawn)
+        #expect(try world.endpoint.journal.read { try $0.sent(row.command.id)?.state } == .withdrawn)
+        await world.connect()
+        #expect(try await world.commands().map(\.state) == [.withdrawn])
+        #expect(world.said.value.compactMap(\.sending).isEmpty)
+        await world.end()
+    }
+}
+
+extension EndpointMessage {
+    var sending: CommandSend? { if case .commandSend(let message) = self { message } else { nil } }
+    var acknowledged: CommandID? { if case .commandAcknowledge(let message) = self { message.id } else { nil } }
+    var result: CommandResult? { if case .commandResult(let message) = self { message } else { nil } }
+    var received: CommandID? { if case .commandReceived(let message) = self { message.id } else { nil } }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import NIOPosix
+
+@testable import DeviceRelay
+@testable import RelayProtocol
+
+/// The parts of an endpoint that send and take commands, with a real journal, on a loop of their own; the test is the relay.
+actor EndpointWorld {
+    nonisolated let endpoint: EndpointContext
+    nonisolated var unownedExecutor: UnownedSerialExecutor { endpoint.loop.unownedExecutor }
+    /// What the endpoint said to the relay.
+    nonisolated let said = CurrentValue<[EndpointMessage]>([])
+    private let link = TestLink()
+    private let identity: OwnIdentity
+    private let peers: Peers
+    private let outbox: Outbox
+    private let inbox: Inbox
+    private let storageGuard: StorageGuard
+
+    /// - Parameter directory: Of one endpoint; another world on it is the endpoint's next process.
+    init(_ directory: TemporaryDirectory, app: RemoteSystemAppRegistration? = nil) throws {
+        let storage = try directory.storage().open(.sample(), now: 0)
+        var settings = ConnectedDevicesPlatformSettings(
+            relay: URL(string: "http://127.0.0.1:1") ?? URL(filePath: "/"),
+            storageDirectory: URL(filePath: directory.path),
+            device: DeviceDescription(name: "Device", kind: .desktop, platform: .linux)
+        )
+        settings.systemKey = SystemKeyFile(path: "\(directory.path)/system.key")
+        endpoint = try EndpointContext(
+            ConnectedDevicesAccount(id: "me"),
+            storage,
+            settings,
+            StaticAccessTokenProvider(AccessToken("token")),
+            on: MultiThreadedEventLoopGroup.singleton.next()
+        )
+        let (loop, journal) = (endpoint.loop, endpoint.journal)
+        let clock = RelayClock(loop, journal, offset: 0)
+        storageGuard = StorageGuard(loop, journal, settings.logger)
+        identity = OwnIdentity(
+            endpoint,
+            stored: .init(account: "account", record: nil, hasEnumerated: false),
+            invitationProof: nil
+        )
+        let book = PeerBook(own: endpoint.id, directoryName: "me", account: "account", hasEnumerated: false)
+        peers = Peers(endpoint, link: link, clock: clock, book: book, directories: CurrentValue([:]))
+        outbox = Outbox(endpoint, link: link, clock: clock, storage: storageGuard, identity: identity, peers: peers)
+        inbox = Inbox(
+            endpoint,
+            stored: try journal.read { try $0.target() },
+            link: link,
+            clock: clock,
+            storage: storageGuard,
+            identity: identity,
+            peers: peers,
+            app: { $0 == app?.appID ? app : nil }
+        )
+        link.said = said
+    }
+
+    /// This endpoint's record.
+    func record() throws -> Signed<EndpointRecord> { try identity.currentRecord() }
+
+    /// The relay lists endpoints, and that is all there are.
+    func list(_ records: Signed<EndpointRecord>...) {
+        for record in records {
+            peers.added(
+                .init(
+                    endpoint: record.payload.endpointID,
+                    introduction: Introduction(record: Blob(record.encoded)),
+                    registrations: [],
+                    presence: Presence(.available, .connected)
+                )
+            )
+        }
+        peers.enumerated()
+        inbox.takeHeld()
+    }
+
+    func connect() {
+        link.isConnected = true
+        outbox.connected()
+        inbox.connected()
+    }
+
+    func disconnect() {
+        link.disconnect()
+        outbox.disconnected()
+        inbox.disconnected()
+    }
+
+    func startInbox() { inbox.start() }
+
+    func answer(_ ref: RequestRef, _ answer: ControlAnswer) { link.answer(ref, answer) }
+
+    func offered(_ blob: Blob<BlobKinds.Command>, from sender: Signed<EndpointRecord>) {
+        inbox.offered(.init(command: blob, sender: Introduction(record: Blob(sender.encoded))))
+    }
+
+    func told(_ status: RelayMessage.CommandStatus) { outbox.told(status) }
+
+    func launch(_ uri: String, on target: EndpointID, appID: String) async throws -> (SentCommand, Outbox.State) {
+        let body = CommandBody.launch(.init(uri: try LaunchURI(uri)))
+        return try await outbox.submit(
+            body,
+            to: ResolvedTarget(endpoint: target, appID: appID),
+            life: .seconds(60),
+            senderApp: nil
+        )
+    }
+
+    func cancel(_ id: CommandID) async throws { try await outbox.cancel(id) }
+
+    func commands() async throws -> [SentCommand] { try await outbox.commands().map(\.0) }
+
+    /// The process stops: what is not on disk is lost.
+    func crash() { inbox.stop() }
+
+    /// The process ends in order.
+    func end() async {
+        inbox.stop()
+        await endpoint.loop.end()
+        await outbox.end()
+        await inbox.end()
+        endpoint.journal.close()
+    }
+
+    /// The first message of a kind that is not among those that were seen.
+    nonisolated func next<Found: Sendable>(_ find: @escaping @Sendable (EndpointMessage) -> Found?) async throws -> Found {
+        let said = await said.first { $0.contains { find($0) != nil } }
+        guard let found = said?.lazy.compactMap(find).first else { throw CancellationError() }
+        return found
+    }
+}
+
+/// A link that is up or not, and answers when the test does.
+private final class TestLink: ControlSending {
+    var isConnected = false
+    var limits = Limits()
+    var said = CurrentValue<[EndpointMessage]>([])
+    private var last: RequestRef?
+    private var answers: [RequestRef: (ControlAnswer) -> Void] = [:]
+
+    func request(_ make: @escaping (RequestRef) -> EndpointMessage, answer: @escaping (ControlAnswer) -> Void) {
+        guard isConnected else { return answer(.connectionLost) }
+        let ref = last?.next ?? .first
+        last = ref
+        answers[ref] = answer
+        say(make(ref))
+    }
+
+    func say(_ message: EndpointMessage) { if isConnected { said.update { $0.append(message) } } }
+
+    func afterOnConnection(_ delay: Int64, _ body: @escaping () -> Void) {}
+
+    func close(code: UInt16, reason: String) { disconnect() }
+
+    func answer(_ ref: RequestRef, _ answer: ControlAnswer) { answers.removeValue(forKey: ref)?(answer) }
+
+    func disconnect() {
+        isConnected = false
+        let lost = answers.values
+        answers = [:]
+        for answer in lost { answer(.connectionLost) }
+    }
+}

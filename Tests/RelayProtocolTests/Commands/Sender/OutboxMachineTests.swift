@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Testing
+
+@testable import RelayProtocol
+
+/// What the sender of commands writes, and what waits for it. `CommandModelTests` has it crash anywhere.
+@Suite struct OutboxMachineTests {
+    private let lane = CommandLane(sender: .test(1), target: .test(2), appID: "player")
+    private var ids = Identifiers()
+
+    private mutating func command(_ number: UInt64, _ state: SentCommand.State = .queued) -> SentCommand {
+        let id = ids.next()
+        let descriptor = CommandDescriptor(
+            id: id,
+            lane: lane,
+            number: number,
+            created: 5,
+            expires: 50,
+            digest: CommandWorld.digest(id, 5),
+            size: 3
+        )
+        return SentCommand(restoring: descriptor, state: state, cancelRequested: false, signings: 1)
+    }
+
+    private func connected(_ open: [SentCommand] = []) -> OutboxMachine {
+        var machine = OutboxMachine()
+        machine.connected()
+        #expect(machine.next(now: 0) == .load([]))
+        #expect(machine.next(now: 0) == nil)
+        machine.loaded(open, ended: [], for: machine.connectionNumber)
+        return machine
+    }
+
+    /// All actions up to the next commit.
+    private func actions(_ machine: inout OutboxMachine, now: Int64 = 0) -> [OutboxMachine.Action] {
+        var actions: [OutboxMachine.Action] = []
+        while let action = machine.next(now: now) { actions.append(action) }
+        return actions
+    }
+
+    @Test mutating func aStoredCommandIsSentWithoutAnotherWrite() {
+        var machine = connected()
+        let row = command(1)
+        machine.add(row, behind: [])
+        #expect(actions(&machine) == [.send(row.command.id, again: false)])
+    }
+
+    @Test mutating func anEndIsToldAndAcknowledgedOnlyWhenItIsStored() {
+        let row = command(1, .sent)
+        var machine = connected([row])
+        _ = actions(&machine)
+        machine.ended(row.command.id, CommandFinal(attestedByRelay: .expired), receiptIsValid: false)
+        guard case .commit(let rows) = machine.next(now: 0) else { return #expect(Bool(false)) }
+        #expect(rows.map(\.isEnded) == [true])
+        #expect(machine.next(now: 0) == nil)
+        machine.committed()
+        #expect(actions(&machine) == [.report(rows[0]), .acknowledge(row.command.id)])
+        #expect(machine[row.command.id] == nil)
+    }
+
+    @Test mutating func progressIsWrittenLaterOrWithSomethingElse() {
+        let (first, second) = (command(1, .sent), command(2, .sent))
+        var machine = connected([first, second])
+        _ = actions(&machine)
+        machine.accepted(first.command.id)
+        let told = actions(&machine)
+        #expect(told.contains { if case .commit = $0 { true } else { false } } == false)
+        #expect(machine.hasNoted)
+        machine.timePassed()
+        #expect(actions(&machine, now: 1).isEmpty, "not before its time")
+        machine.timePassed()
+        guard case .commit(let rows) = machine.next(now: WriteBehindBuffer<CommandID, SentCommand>.delay) else {
+            return #expect(Bool(false))
+        }
+        #expect(rows.map(\.state) == [.accepted(.accepted)])
+        #expect(!machine.hasNoted)
+    }
+
+    @Test mutating func messagesOfAnotherConnectionAreDropped() {
+        let row = command(1, .sent)
+        var machine = connected([row])
+        machine.disconnected()
+        #expect(actions(&machine).isEmpty)
+        machine.connected()
+        #expect(actions(&machine) == [.load([])])
+    }
+
+    @Test mutating func whatAnotherProcessHasEndedStands() {
+        let (row, next) = (command(1, .sent), command(2, .sent))
+        var machine = connected([row, next])
+        _ = actions(&machine)
+        machine.cancel(row.command.id)
+        guard case .commit = machine.next(now: 0) else { return #expect(Bool(false)) }
+        var ended = row
+        _ = ended.ended(CommandFinal(attestedByRelay: .expired), receiptIsValid: false)
+        machine.committed(superseded: [ended])
+        #expect(actions(&machine) == [.report(ended), .cancel(row.command.id), .send(next.command.id, again: true)])
+        #expect(machine[row.command.id] == nil)
+    }
+
+    @Test mutating func afterAFailureNothingIsPromised() {
+        let row = command(1, .sent)
+        var machine = connected([row])
+        _ = actions(&machine)
+        machine.ended(row.command.id, CommandFinal(attestedByRelay: .expired), receiptIsValid: false)
+        _ = machine.next(now: 0)
+        machine.failed()
+        #expect(actions(&machine).isEmpty)
+        #expect(machine[row.command.id] == nil)
+        machine.connected()
+        #expect(machine.next(now: 0) == .load([]))
+        machine.loaded([row], ended: [], for: machine.connectionNumber)
+        #expect(actions(&machine) == [.send(row.command.id, again: true)])
+    }
+
+    @Test mutating func aMarkIsReachedBehindWhatWasThereBefore() {
+        let row = command(1, .sent)
+        var machine = connected([row])
+        _ = actions(&machine)
+        machine.cancel(row.command.id)
+        machine.mark(7)
+        guard case .commit = machine.next(now: 0) else { return #expect(Bool(false)) }
+        machine.committed()
+        #expect(actions(&machine) == [.cancel(row.command.id), .reached(mark: 7)])
+    }
+
+    @Test mutating func anUnknownCommandsEndIsAcknowledged() {
+        var machine = connected()
+        let row = command(1, .sent)
+        let isOpen = machine.adopt(nil, row.command.id, isEnd: true)
+        #expect(!isOpen)
+        #expect(actions(&machine) == [.acknowledge(row.command.id)])
+        let adopted = machine.adopt(row, row.command.id, isEnd: true)
+        #expect(adopted)
+        #expect(actions(&machine).isEmpty)
+    }
+}

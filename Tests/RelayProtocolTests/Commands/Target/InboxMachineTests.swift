@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Testing
+
+@testable import RelayProtocol
+
+/// What the target of commands writes, and what waits for it. `CommandModelTests` has it crash anywhere.
+@Suite struct InboxMachineTests {
+    private let lane = CommandLane(sender: .test(1), target: .test(2), appID: "player")
+    private let clock = TargetClock(own: 10, relay: 10)
+    private var ids = Identifiers()
+
+    private mutating func command(_ number: UInt64, expires: Int64 = 50) -> CommandDescriptor {
+        let id = ids.next()
+        return CommandDescriptor(
+            id: id,
+            lane: lane,
+            number: number,
+            created: 5,
+            expires: expires,
+            digest: CommandWorld.digest(id, 5),
+            size: 3
+        )
+    }
+
+    private func connected() -> InboxMachine {
+        var machine = InboxMachine(CommandTarget())
+        machine.connected()
+        return machine
+    }
+
+    private func actions(_ machine: inout InboxMachine, now: Int64 = 0) -> [InboxMachine.Action] {
+        var actions: [InboxMachine.Action] = []
+        while let action = machine.next(now: now, clock) { actions.append(action) }
+        return actions
+    }
+
+    /// Takes the commit that comes next, and says that it is on disk.
+    private func commit(_ machine: inout InboxMachine, now: Int64 = 0) throws -> InboxMachine.Commit {
+        guard case .commit(let commit) = machine.next(now: now, clock) else { throw CancellationError() }
+        #expect(machine.next(now: now, clock) == nil, "nothing before it is on disk")
+        machine.committed()
+        return commit
+    }
+
+    private func handling(_ command: CommandDescriptor) throws -> InboxMachine {
+        var machine = connected()
+        machine.offered(command, check: .valid, clock)
+        let written = try commit(&machine)
+        #expect(written.writes.map(\.row.state) == [.handling])
+        #expect(written.writes.map(\.highest) == [command.number])
+        #expect(actions(&machine) == [.sendReceived(command.key), .handle(command)])
+        return machine
+    }
+
+    private let delay = WriteBehindBuffer<CommandKey, InboxMachine.Write>.delay
+
+    @Test mutating func aResultLeavesBeforeItIsWritten() throws {
+        let command = command(1)
+        var machine = try handling(command)
+        machine.handlerEnded(command.key, .succeeded, reply: [7], clock)
+        let write = InboxMachine.Write(row: .init(restoring: command, state: .answered(.succeeded)), highest: nil, reply: [7])
+        #expect(actions(&machine) == [.sendResult(command.key, unwritten: write)])
+        machine.settled(command.key)
+        #expect(actions(&machine).isEmpty)
+        machine.timePassed()
+        // Only the row that says "handling" has to go.
+        #expect(try commit(&machine) == InboxMachine.Commit(removals: [command.key]))
+        #expect(!machine.hasUnwritten)
+    }
+
+    @Test mutating func aResultThatIsNotSettledIsWrittenAfterAWhile() throws {
+        let command = command(1)
+        var machine = try handling(command)
+        machine.handlerEnded(command.key, .succeeded, reply: nil, clock)
+        _ = actions(&machine)
+        machine.timePassed()
+        #expect(actions(&machine, now: delay - 1).isEmpty)
+        machine.timePassed()
+        #expect(try commit(&machine, now: delay).writes.map(\.row.state) == [.answered(.succeeded)])
+    }
+
+    @Test(arguments: [false, true]) mutating func withoutAConnectionAResultIsWrittenAtOnce(answersFirst: Bool) throws {
+        let command = command(1)
+        var machine = try handling(command)
+        if answersFirst {
+            machine.handlerEnded(command.key, .succeeded, reply: nil, clock)
+            _ = actions(&machine)
+            machine.disconnected()
+        } else {
+            machine.disconnected()
+            machine.handlerEnded(command.key, .succeeded, reply: nil, clock)
+        }
+        #expect(try commit(&machine).writes.map(\.row.state) == [.answered(.succeeded)])
+        machine.connected()
+        #expect(actions(&machine) == [.sendResult(command.key, unwritten: nil)])
+    }
+
+    @Test mutating func whatIsDeletedIsDeletedBeforeItComesAgain() throws {
+        var machine = connected()
+        let (command, other) = (command(1), command(2))
+        // No lane is opened for an app that is not here, so the relay could offer the same command again.
+        machine.offered(command, check: .appUnknown, clock)
+        _ = try commit(&machine)
+        _ = actions(&machine)
+        machine.settled(command.key)
+        machine.offered(other, check: .appUnknown, clock)
+        machine.offered(command, check: .appUnknown, clock)
+        let both = try commit(&machine)
+        #expect(both.removals == [command.key])
+        #expect(both.writes.map(\.key) == [other.key, command.key])
+        #expect(actions(&machine) == [.sendResult(other.key, unwritten: nil), .sendResult(command.key, unwritten: nil)])
+    }
+
+    @Test mutating func whatTheStorageFailsAtIsTriedAgainAndNothingOvertakesIt() throws {
+        var machine = connected()
+        let command = command(1)
+        machine.offered(command, check: .valid, clock)
+        guard let first = machine.next(now: 0, clock) else { throw CancellationError() }
+        machine.failed(first)
+        machine.disconnected()
+        machine.connected()
+        #expect(machine.next(now: 0, clock) == first)
+        machine.committed()
+        // The word that it was received was for the connection that is gone.
+        #expect(actions(&machine) == [.handle(command)])
+    }
+
+    @Test mutating func whatIsStoredTooLateIsNotHandled() throws {
+        var machine = connected()
+        let command = command(1, expires: 20)
+        machine.offered(command, check: .valid, clock)
+        _ = try commit(&machine)
+        let late = TargetClock(own: 30, relay: 30)
+        #expect(machine.next(now: 0, late) == .sendReceived(command.key))
+        guard case .sendResult(command.key, let write) = machine.next(now: 0, late) else { return #expect(Bool(false)) }
+        #expect(write?.row.state == .answered(.expired))
+    }
+
+    @Test mutating func atTheEndNothingIsLeft() throws {
+        let command = command(1)
+        var machine = try handling(command)
+        machine.handlerEnded(command.key, .succeeded, reply: nil, clock)
+        _ = actions(&machine)
+        #expect(machine.takeUnwritten().writes.map(\.row.state) == [.answered(.succeeded)])
+        #expect(machine.takeUnwritten().isEmpty)
+    }
+}

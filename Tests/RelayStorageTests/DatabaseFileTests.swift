@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import GRDB
+import RelayProtocol
+import RelayStorage
+import Testing
+
+@Suite final class DatabaseFileTests {
+    private let directory = FileManager.default.temporaryDirectory.appending(path: "database-\(UUID().uuidString)").path
+    private var path: String { directory + "/test.sqlite" }
+
+    init() throws { try PrivateDirectory.make(directory) }
+
+    deinit { try? FileManager.default.removeItem(atPath: directory) }
+
+    private var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1") { try $0.execute(sql: "CREATE TABLE sample (id INTEGER PRIMARY KEY, value)") }
+        return migrator
+    }
+
+    private func open() throws(DatabaseFileError) -> DatabaseQueue { try DatabaseFile.open(path, migrator: migrator, patience: 0.1) }
+
+    @Test func commitsAreOnDiskAndForTheOwnerAlone() throws {
+        let database = try open()
+        try database.write { try $0.execute(sql: "INSERT INTO sample (value) VALUES (1)") }
+        for name in try PrivateDirectory.names(in: directory) {
+            #expect(try FileManager.default.attributesOfItem(atPath: "\(directory)/\(name)")[.posixPermissions] as? Int == 0o600, "\(name)")
+        }
+        let settings = try database.read { database in
+            (
+                try Int.fetchOne(database, sql: "PRAGMA synchronous"), try String.fetchOne(database, sql: "PRAGMA journal_mode"),
+                try Int.fetchOne(database, sql: "PRAGMA foreign_keys")
+            )
+        }
+        #expect(settings == (2, "wal", 1))
+        try database.close()
+        // What a mode gave others is taken back.
+        try FileManager.default.setAttributes([.posixPermissions: 0o666], ofItemAtPath: path)
+        #expect(try open().read { try Int.fetchOne($0, sql: "SELECT value FROM sample") } == 1)
+        #expect(try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int == 0o600)
+    }
+
+    @Test func whatIsNoDatabaseOrDamagedIsLeftAsItIs() throws {
+        try Data(repeating: 0x41, count: 4_096).write(to: URL(filePath: path))
+        #expect(throws: DatabaseFileError.sqlite(.SQLITE_NOTADB)) { try open() }
+        #expect(try Data(contentsOf: URL(filePath: path)) == Data(repeating: 0x41, count: 4_096))
+        try FileManager.default.removeItem(atPath: path)
+        let database = try open()
+        try database.write { database in
+            for _ in 0..<2_000 { try database.execute(sql: "INSERT INTO sample (value) VALUES (randomblob(100))") }
+        }
+        try database.writeWithoutTransaction { try $0.execute(sql: "PRAGMA wal_checkpoint(TRUNCATE)") }
+        try database.close()
+        var bytes = try Data(contentsOf: URL(filePath: path))
+        // Whole pages in the middle.
+        for index in bytes.count / 2..<bytes.count / 2 + 40_960 { bytes[index] = 0xFF }
+        try bytes.write(to: URL(filePath: path))
+        #expect(throws: DatabaseFileError.self) { try open() }
+        #expect(try Data(contentsOf: URL(filePath: path)) == bytes)
+    }
+
+    @Test func aNewerOneIsLeftAsItIs() throws {
+        let database = try open()
+        try database.write { try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('2')") }
+        try database.close()
+        #expect(throws: DatabaseFileError.tooNew) { try open() }
+    }
+
+    @Test func aDirectoryThatIsNotThereIsNamed() {
+        #expect(throws: DatabaseFileError.file(StorageError(.notWritable, path: directory + "/none/x"))) {
+            try DatabaseFile.open(directory + "/none/x", migrator: migrator)
+        }
+    }
+
+    // MARK: Columns
+
+    @Test func numbersKeepTheirOrder() {
+        let numbers: [UInt64] = [0, 1, 1 << 62, 1 << 63 - 1, 1 << 63, 1 << 63 + 1, .max]
+        let columns = numbers.map(NumberColumn.encode)
+        #expect(columns == columns.sorted())
+        #expect(columns.map(NumberColumn.decode) == numbers)
+    }
+
+    @Test func idsComeBackFromTheirColumns() throws {
+        let endpoint = EndpointID(digest: Digest256(hashing: [1]))
+        let command = try #require(CommandID("018f0000-0000-7000-8000-000000000001"))
+        let read = try open().write { database in
+            try database.execute(
+                sql: "INSERT INTO sample VALUES (1, ?), (2, ?), (3, X'01'), (4, NULL)",
+                arguments: [endpoint.column, command.column]
+            )
+            let rows = try Row.fetchAll(database, sql: "SELECT value FROM sample ORDER BY id")
+            #expect(throws: RowProblem.self) { try rows[2].endpoint("value") }
+            #expect(throws: RowProblem.self) { try rows[2].commandID("value") }
+            #expect(throws: RowProblem.self) { try rows[2].digest(at: 0) }
+            for row in [rows[3]] {
+                #expect(throws: RowProblem.self) { try row.bytes("value") }
+                #expect(throws: RowProblem.self) { try row.bytes(at: 0) }
+                #expect(try row.optionalBytes("value") == nil)
+            }
+            return (try rows[0].endpoint("value"), try rows[0].endpoint(at: 0), try rows[1].commandID("value"))
+        }
+        #expect(read == (endpoint, endpoint, command))
+    }
+}

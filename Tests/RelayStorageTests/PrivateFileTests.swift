@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayStorage
+import Testing
+
+@Suite final class PrivateFileTests {
+    private let directory = FileManager.default.temporaryDirectory.appending(path: "files-\(UUID().uuidString)").path
+    private var path: String { directory + "/file" }
+
+    init() throws { try PrivateDirectory.make(directory) }
+
+    deinit { try? FileManager.default.removeItem(atPath: directory) }
+
+    private func mode(_ path: String) throws -> Int? {
+        try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+    }
+
+    private func problem(_ body: () throws -> Void) -> StorageError.Problem? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return (error as? StorageError)?.problem
+        }
+    }
+
+    @Test func aFileIsOldOrNewAndItsOwnersAlone() throws {
+        #expect(try PrivateFile.contents(of: path) == nil)
+        #expect(try PrivateFile.create(path, with: [1]))
+        #expect(try PrivateFile.create(path, with: [2]) == false)
+        #expect(try PrivateFile.contents(of: path) == [1])
+        try PrivateFile.replace(path, with: Array(repeating: 3, count: 100_000))
+        #expect(try PrivateFile.contents(of: path) == Array(repeating: 3, count: 100_000))
+        #expect(try mode(path) == 0o600)
+        #expect(try mode(directory) == 0o700)
+        #expect(try PrivateDirectory.names(in: directory) == ["file"])
+        try PrivateFile.delete(path)
+        try PrivateFile.delete(path)
+        #expect(try PrivateDirectory.names(in: directory).isEmpty)
+        #expect(try PrivateDirectory.names(in: directory + "/none").isEmpty)
+    }
+
+    @Test func ofSeveralThatMakeItOneDoes() async throws {
+        let path = path
+        let made = try await withThrowingTaskGroup(of: UInt8?.self) { group in
+            for number in 0..<16 as Range<UInt8> { group.addTask { try PrivateFile.create(path, with: [number]) ? number : nil } }
+            return try await group.reduce(into: [UInt8]()) { if let number = $1 { $0.append(number) } }
+        }
+        #expect(made.count == 1)
+        #expect(try PrivateFile.contents(of: path) == made)
+        #expect(try PrivateDirectory.names(in: directory) == ["file"])
+    }
+
+    @Test func whatIsNotSuchAFileIsNotRead() throws {
+        #expect(try PrivateFile.create(path, with: [1, 2, 3]))
+        #expect(try PrivateFile.contents(of: path, upTo: 3) == [1, 2, 3])
+        #expect(problem { _ = try PrivateFile.contents(of: path, upTo: 2) } == .damaged)
+        for mode in [0o640, 0o604, 0o601] {
+            try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
+            #expect(problem { _ = try PrivateFile.contents(of: path) } == .openToOthers)
+        }
+        try PrivateFile.restrict(path)
+        #expect(try PrivateFile.contents(of: path) == [1, 2, 3])
+        let (link, pipe, folder) = (directory + "/link", directory + "/pipe", directory + "/folder")
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: path)
+        #expect(problem { _ = try PrivateFile.contents(of: link) } == .notReadable)
+        // A pipe that nobody writes to is not waited for.
+        #expect(mkfifo(pipe, 0o600) == 0)
+        try PrivateDirectory.make(folder)
+        for other in [pipe, folder] { #expect(problem { _ = try PrivateFile.contents(of: other) } == .damaged) }
+        #expect(problem { try PrivateFile.replace(folder, with: [1]) } != nil)
+        #expect(try PrivateDirectory.names(in: directory) == ["file", "folder", "link", "pipe"])
+    }
+
+    @Test func aDirectoryThatOthersMayWriteToIsRefused() throws {
+        try PrivateDirectory.check(directory)
+        try FileManager.default.setAttributes([.posixPermissions: 0o770], ofItemAtPath: directory)
+        #expect(problem { try PrivateDirectory.check(directory) } == .openToOthers)
+        #expect(problem { try PrivateDirectory.check(directory + "/none") } == .notReadable)
+        #expect(try PrivateFile.create(path))
+        #expect(problem { try PrivateDirectory.make(path) } == .notADirectory)
+        try PrivateDirectory.makeAll(directory + "/a/b/c")
+        #expect(try mode(directory + "/a/b") == 0o700)
+    }
+
+    @Test func aLockHasOneHolder() throws {
+        let first = try #require(try FileLock(tryLocking: path))
+        #expect(try FileLock(tryLocking: path) == nil)
+        first.sign("the first")
+        #expect(FileLock.holder(of: path) == "the first")
+        first.release()
+        let second = try #require(try FileLock(tryLocking: path))
+        #expect(try FileLock(tryLocking: path) == nil)
+        withExtendedLifetime((first, second)) {}
+        #expect(try mode(path) == 0o600)
+    }
+
+    @Test func aLockGoesWithItsHolder() throws {
+        do {
+            let lock = try FileLock(tryLocking: path)
+            #expect(lock != nil)
+        }
+        #expect(try FileLock(tryLocking: path) != nil)
+    }
+}

@@ -14,7 +14,7 @@ public final class AppServiceConnection: Sendable {
     private let carrier: any AppServiceCarrier
     private let inbox: AppServiceInbox
     /// Shared with other connections to the service.
-    let limiter: HandlerLimiter
+    private let limiter: HandlerLimiter
 
     init(info: AppServiceInfo, carrier: any AppServiceCarrier, inbox: AppServiceInbox, limiter: HandlerLimiter = HandlerLimiter()) {
         self.info = info
@@ -73,7 +73,8 @@ public final class AppServiceConnection: Sendable {
         concurrently: Int = 16,
         _ handler: @escaping @Sendable (AppServiceRequest) async throws -> ValueSet
     ) async throws(AppServiceError) {
-        await AppServiceResponder(self, concurrently: concurrently, handler).run()
+        if !Task.isCancelled { carrier.accept() }
+        await AppServiceResponder(inbox, limiter, concurrently: concurrently, handler).run()
         if Task.isCancelled { throw AppServiceError(.cancelled) }
     }
 
@@ -81,48 +82,19 @@ public final class AppServiceConnection: Sendable {
     public var requests: AppServiceRequests { AppServiceRequests(connection: self) }
 
     func nextRequest() async -> AppServiceRequest? {
-        while let exchange = await nextExchange() {
-            var hasRoom = exchange.makeRoomAtOnce()
-            if !hasRoom { hasRoom = await makeRoom(exchange) }
-            if hasRoom, let request = request(exchange) { return request }
+        carrier.accept()
+        while let exchange = await inbox.next() {
+            var taken = exchange.takeMessage(onCancel: nil)
+            if case .needsMemory = taken {
+                if await exchange.reserveMemory() {
+                    taken = exchange.takeMessage(onCancel: nil)
+                } else if Task.isCancelled {
+                    inbox.putBack(exchange)
+                }
+            }
+            if case .message(let message) = taken { return AppServiceRequest(message: message, exchange: exchange) }
         }
         return nil
-    }
-
-    /// A request as it has come; `nil` when the connection is closed, or the task is cancelled.
-    func nextExchange() async -> (any AppServiceExchange)? {
-        carrier.accept()
-        return await inbox.next()
-    }
-
-    /// The same, without waiting for one.
-    func waitingExchange() -> (any AppServiceExchange)? { inbox.waiting() }
-
-    /// Waits until there is memory for the message. A message that can never fit is refused; one whose waiter was cancelled stays with the
-    /// connection.
-    /// - Returns: Whether there is.
-    func makeRoom(_ exchange: any AppServiceExchange) async -> Bool {
-        do throws(AppServiceError) {
-            try await exchange.makeRoom()
-            return true
-        } catch {
-            if error.code == .cancelled { inbox.putBack(exchange) } else { exchange.fail(error, isDecision: false) }
-            return false
-        }
-    }
-
-    /// What was taken from the connection, and is not handled, stays with it.
-    func putBack(_ exchange: any AppServiceExchange) { inbox.putBack(exchange) }
-
-    /// Takes the message, for which there is room; `nil` if it is not wanted any more, or does not decode.
-    func request(_ exchange: any AppServiceExchange) -> AppServiceRequest? {
-        do throws(ValueSetError) {
-            guard let message = try exchange.take() else { return nil }
-            return AppServiceRequest(message: message, exchange: exchange)
-        } catch {
-            exchange.fail(AppServiceError(.invalidMessage, message: "the message does not decode: \(error)"), isDecision: false)
-            return nil
-        }
     }
 
     // MARK: The end

@@ -9,7 +9,7 @@ import Synchronization
 ///
 /// It holds what its carrier puts in, which bounds it.
 package final class AppServiceInbox: Sendable {
-    typealias Waiter = SingleContinuation<(any AppServiceExchange)?>
+    typealias Waiter = CheckedContinuation<(any AppServiceExchange)?, Never>
 
     private struct State {
         var requests = CircularBuffer<any AppServiceExchange>()
@@ -47,7 +47,7 @@ package final class AppServiceInbox: Sendable {
         state.withLock { state in
             state.cancelledCount += 1
             guard state.cancelledCount > state.requests.count / 2 else { return }
-            state.requests.removeAll { $0.cancellation.isCancelled }
+            state.requests.removeAll { $0.isCancelled }
             state.cancelledCount = 0
         }
     }
@@ -75,7 +75,7 @@ package final class AppServiceInbox: Sendable {
             return state.lastTicket
         }
         return await withTaskCancellationHandler {
-            await withSingleContinuation { continuation in
+            await withCheckedContinuation { continuation in
                 let (exchange, isWaiting): ((any AppServiceExchange)?, Bool) = state.withLock { state in
                     // Whoever cancels from here on finds the ticket.
                     if state.isClosed || Task.isCancelled { return (nil, false) }

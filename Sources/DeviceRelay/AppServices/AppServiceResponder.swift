@@ -21,7 +21,8 @@ final class AppServiceResponder: Sendable {
         var idleCount = 0
         /// The connection is closed, or nobody wants answers any more.
         var isOver = false
-        var whoWaits: SingleContinuation<Void>?
+        /// Of `run`.
+        var waiter: CheckedContinuation<Void, Never>?
 
         /// Whether a task that has answered waits for another request.
         mutating func becomeIdle() -> Bool {
@@ -31,25 +32,27 @@ final class AppServiceResponder: Sendable {
         }
     }
 
-    private let connection: AppServiceConnection
+    private let inbox: AppServiceInbox
+    private let limiter: HandlerLimiter
     private let handler: Handler
     private let maximum: Int
     private let state = Mutex(State())
 
-    init(_ connection: AppServiceConnection, concurrently maximum: Int, _ handler: @escaping Handler) {
-        self.connection = connection
+    init(_ inbox: AppServiceInbox, _ limiter: HandlerLimiter, concurrently maximum: Int, _ handler: @escaping Handler) {
+        self.inbox = inbox
+        self.limiter = limiter
         self.maximum = max(1, maximum)
         self.handler = handler
-        connection.limiter.raise(to: self.maximum)
+        limiter.raise(to: self.maximum)
     }
 
     /// Returns when the connection is closed, or the task is cancelled, and all handlers have returned.
     func run() async {
         await withTaskCancellationHandler {
-            await withSingleContinuation { continuation in
+            await withCheckedContinuation { continuation in
                 let isOver = state.withLock { state in
                     startTask(&state)
-                    if !state.tasks.isEmpty { state.whoWaits = continuation }
+                    if !state.tasks.isEmpty { state.waiter = continuation }
                     return state.tasks.isEmpty
                 }
                 if isOver { continuation.resume() }
@@ -82,8 +85,8 @@ final class AppServiceResponder: Sendable {
         var count = 0
         while true {
             // Mostly there is one; what is asynchronous takes its time even if it has nothing to wait for.
-            var exchange = connection.waitingExchange()
-            if exchange == nil { exchange = await connection.nextExchange() }
+            var exchange = inbox.waiting()
+            if exchange == nil { exchange = await inbox.next() }
             guard let exchange else { break }
             state.withLock { state in
                 state.idleCount -= 1
@@ -103,25 +106,51 @@ final class AppServiceResponder: Sendable {
     /// Runs the handler for a request, when it may run and there is memory for the message.
     /// - Returns: Whether the task was not cancelled for it, and will not be.
     private func handle(_ exchange: any AppServiceExchange, onCancel cancel: @escaping @Sendable () -> Void) async -> Bool {
-        var mayRun = connection.limiter.acquireAtOnce()
-        if !mayRun { mayRun = await connection.limiter.acquire() }
+        var mayRun = limiter.acquireAtOnce()
+        if !mayRun { mayRun = await limiter.acquire() }
         guard mayRun else {
-            connection.putBack(exchange)
+            inbox.putBack(exchange)
             return false
         }
-        defer { connection.limiter.release() }
-        var hasRoom = exchange.makeRoomAtOnce()
-        if !hasRoom { hasRoom = await connection.makeRoom(exchange) }
-        guard hasRoom, let request = connection.request(exchange) else { return true }
-        return await request.answer(with: handler, onCancel: cancel)
+        defer { limiter.release() }
+        var taken = exchange.takeMessage(onCancel: cancel)
+        if case .needsMemory = taken {
+            if await exchange.reserveMemory() {
+                taken = exchange.takeMessage(onCancel: cancel)
+            } else if Task.isCancelled {
+                // It stays with the connection.
+                inbox.putBack(exchange)
+            }
+        }
+        guard case .message(let message) = taken else { return true }
+        let request = AppServiceRequest(message: message, exchange: exchange)
+        let answer = await answer(to: request)
+        // One that is dropped before fails the request.
+        switch withExtendedLifetime(request, { exchange.complete(answer) }) {
+        case .answered: return true
+        case .cancelled: return false
+        case .needsMemory:
+            if case .message(let message) = answer { await exchange.sendCompleted(message) }
+            return true
+        }
+    }
+
+    private func answer(to request: AppServiceRequest) async -> HandlerAnswer {
+        do {
+            return .message(try await handler(request))
+        } catch let error as AppServiceError {
+            return .failure(error, isDecision: true)
+        } catch {
+            return .failure(AppServiceError(.failure, message: "the service failed"), isDecision: false)
+        }
     }
 
     private func leave(_ id: Int) {
-        let whoWaits: SingleContinuation<Void>? = state.withLock { state in
+        let waiter: CheckedContinuation<Void, Never>? = state.withLock { state in
             state.tasks[id] = nil
             startTask(&state)
-            return state.tasks.isEmpty ? state.whoWaits.take() : nil
+            return state.tasks.isEmpty ? state.waiter.take() : nil
         }
-        whoWaits?.resume()
+        waiter?.resume()
     }
 }

@@ -34,19 +34,24 @@ extension AppServiceConnection {
 
 /// Carries one message to a service, and its answer back.
 private final class StatelessCarrier: AppServiceCarrier, AppServiceExchange {
+    private struct State {
+        var exchange: AppServiceExchangeStateMachine<ValueSet, @Sendable () -> Void>
+        /// Called once.
+        var answer: (@Sendable (StatelessAnswer) -> Void)?
+    }
+
     let deadline: ContinuousClock.Instant? = nil
-    let cancellation = RequestCancellation()
     private let responseBytes: Int
     private let inbox: AppServiceInbox
-    private let message: Mutex<ValueSet?>
-    private let answer: Mutex<(@Sendable (StatelessAnswer) -> Void)?>
+    private let state: Mutex<State>
 
     init(_ message: ValueSet, responseBytes: Int, inbox: AppServiceInbox, answer: @escaping @Sendable (StatelessAnswer) -> Void) {
         self.responseBytes = responseBytes
         self.inbox = inbox
-        self.message = Mutex(message)
-        self.answer = Mutex(answer)
+        self.state = Mutex(State(exchange: .init(message: message), answer: answer))
     }
+
+    // MARK: The connection
 
     func accept() {}
 
@@ -54,20 +59,59 @@ private final class StatelessCarrier: AppServiceCarrier, AppServiceExchange {
         throw AppServiceError(.notSupported, message: "this connection carries one stateless message; to send, open a connection back")
     }
 
-    // The command's limits bound it.
-    func makeRoomAtOnce() -> Bool { true }
-    func makeRoom() {}
-
-    func take() throws(ValueSetError) -> ValueSet? {
-        message.withLock { message in
-            defer { message = nil }
-            return message
+    func finish(_ error: (any Error)?) {
+        switch error {
+        case nil: settle(.failed(AppServiceError(.failure, message: "the service ended without an answer")))
+        case let error as AppServiceError: settle(.refused(error))
+        case .some: settle(.failed(AppServiceError(.failure, message: "the service failed")))
         }
     }
 
-    func respondAtOnce(_ message: ValueSet) -> Bool { false }
+    // MARK: The request
+
+    // A command is cancelled before it is handled, or not at all.
+    var isCancelled: Bool { false }
+    func onCancel(_ body: @escaping @Sendable () -> Void) {}
+
+    func takeMessage(onCancel body: (@Sendable () -> Void)?) -> TakenMessage {
+        state.withLock { $0.exchange.takeMessage(onCancel: nil) }.map { TakenMessage.message($0) } ?? .gone
+    }
+
+    // The command's limits bound it.
+    func reserveMemory() -> Bool { true }
 
     func respond(_ message: ValueSet) async throws(AppServiceError) {
+        guard state.withLock({ $0.exchange.beginAnswer() }) else { throw .alreadyAnswered }
+        do throws(AppServiceError) {
+            try send(message)
+        } catch {
+            if error.code == .messageTooLarge || error.code == .invalidMessage { state.withLock { $0.exchange.answerFailed() } }
+            throw error
+        }
+        state.withLock { $0.exchange.answerLeft() }
+    }
+
+    func fail(_ error: AppServiceError, isDecision: Bool) {
+        if state.withLock({ $0.exchange.fail() }) == .send { settle(isDecision ? .refused(error) : .failed(error)) }
+    }
+
+    func complete(_ answer: HandlerAnswer) -> CompletedExchange {
+        guard state.withLock({ $0.exchange.complete() }) == .send else { return .answered }
+        switch answer {
+        case .failure(let error, let isDecision): settle(isDecision ? .refused(error) : .failed(error))
+        case .message(let message):
+            do throws(AppServiceError) {
+                try send(message)
+            } catch {
+                settle(.refused(error))
+            }
+        }
+        return .answered
+    }
+
+    func sendCompleted(_ message: ValueSet) {}
+
+    private func send(_ message: ValueSet) throws(AppServiceError) {
         let size: Int
         do throws(ValueSetError) {
             size = try message.encodedSize()
@@ -81,23 +125,9 @@ private final class StatelessCarrier: AppServiceCarrier, AppServiceExchange {
         guard settle(.response(message)) else { throw AppServiceClosure(.completed).error }
     }
 
-    func fail(_ error: AppServiceError, isDecision: Bool) { settle(isDecision ? .refused(error) : .failed(error)) }
-
-    func finish(_ error: (any Error)?) {
-        switch error {
-        case nil: settle(.failed(AppServiceError(.failure, message: "the service ended without an answer")))
-        case let error as AppServiceError: settle(.refused(error))
-        case .some: settle(.failed(AppServiceError(.failure, message: "the service failed")))
-        }
-    }
-
     @discardableResult
     private func settle(_ outcome: StatelessAnswer) -> Bool {
-        let answer = answer.withLock { answer in
-            defer { answer = nil }
-            return answer
-        }
-        guard let answer else { return false }
+        guard let answer = state.withLock({ $0.answer.take() }) else { return false }
         answer(outcome)
         inbox.close(AppServiceClosure(.completed))
         return true

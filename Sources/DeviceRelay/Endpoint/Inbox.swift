@@ -3,6 +3,7 @@
 
 import Logging
 import RelayProtocol
+import RelayStorage
 
 /// The commands that this endpoint takes.
 ///

@@ -3,6 +3,7 @@
 
 import Logging
 import RelayProtocol
+import RelayStorage
 
 /// What this endpoint says of itself: its record, its account, and the keys that open what is sealed for it.
 final class OwnIdentity {

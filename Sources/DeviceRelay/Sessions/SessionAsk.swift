@@ -6,7 +6,7 @@ import RelayProtocol
 
 /// What a task waits for: a connection, or a response.
 struct SessionAsk {
-    typealias Continuation<Value> = SingleContinuation<Result<Value, AppServiceError>>
+    typealias Continuation<Value> = CheckedContinuation<Result<Value, AppServiceError>, Never>
 
     struct Response: Sendable {
         let message: ByteBuffer

@@ -100,7 +100,7 @@ extension SessionLink {
     ) async throws(AppServiceError) -> Value {
         let token = makeToken()
         let result: Result<Value, AppServiceError> = await withTaskCancellationHandler {
-            await withSingleContinuation { continuation in
+            await withCheckedContinuation { continuation in
                 let isStarted = enqueueUnlessCancelled(command(token, continuation))
                 if !isStarted { continuation.resume(returning: .failure(AppServiceError(.cancelled))) }
             }

@@ -7,19 +7,14 @@ import Synchronization
 
 /// A request of the peer. It lives as long as its handler, and holds the memory that its decoded message takes.
 final class SessionExchange: AppServiceExchange {
-    private struct State {
-        var message: ByteBuffer?
-        /// Set aside for the decoded message.
-        var room = 0
-    }
+    private typealias StateMachine = AppServiceExchangeStateMachine<ByteBuffer, @Sendable () -> Void>
 
     let request: SessionRequestID
     let deadline: ContinuousClock.Instant?
-    let cancellation = RequestCancellation()
-    /// To be said when the message is taken, if it has not been.
-    let receipt: SessionReceipt?
+    /// To be said when the message is taken, or dropped.
+    private let receipt: SessionReceipt?
     private let link: SessionLink
-    private let state: Mutex<State>
+    private let state: Mutex<StateMachine>
 
     init(
         _ request: SessionRequestID,
@@ -32,75 +27,136 @@ final class SessionExchange: AppServiceExchange {
         self.deadline = deadline
         self.receipt = receipt
         self.link = link
-        self.state = Mutex(State(message: message))
+        self.state = Mutex(StateMachine(message: message))
     }
 
     deinit {
-        let room = state.withLock(\.room)
-        if room > 0 { link.memory.decoded.release(room) }
+        let reserved = state.withLock(\.reservedBytes)
+        if reserved > 0 { link.memory.decoded.release(reserved) }
     }
+
+    // MARK: The caller
+
+    var isCancelled: Bool { state.withLock(\.isCancelled) }
+
+    func onCancel(_ body: @escaping @Sendable () -> Void) {
+        if state.withLock({ $0.addCancelHandler(body) }) { body() }
+    }
+
+    /// The caller no longer waits.
+    /// - Returns: The receipt of the message, if no handler has taken it.
+    func cancel() -> SessionReceipt? {
+        let (handlers, message) = state.withLock { state in (state.cancel(), state.dropMessage()) }
+        handlers.forEach { $0() }
+        return message == nil ? nil : receipt
+    }
+
+    /// The request is over in another way.
+    /// - Returns: The receipt of the message, if no handler has taken it.
+    func dropMessage() -> SessionReceipt? { state.withLock { $0.dropMessage() } == nil ? nil : receipt }
 
     // MARK: The message
 
-    /// The message, once.
-    func takeBytes() -> ByteBuffer? {
-        state.withLock { state in
-            defer { state.message = nil }
-            return state.message
+    func takeMessage(onCancel body: (@Sendable () -> Void)?) -> TakenMessage {
+        // A tiny message, or one for which memory was reserved, is taken at once; what another takes is found out without the lock.
+        let (taken, waiting): (ByteBuffer?, ByteBuffer?) = state.withLock { state in
+            guard let message = state.message, message.readableBytes > SessionMemory.tinyBytes, state.reservedBytes == 0 else {
+                return (state.takeMessage(onCancel: body), nil)
+            }
+            return (nil, message)
         }
+        if let taken { return decode(taken) }
+        guard let waiting else { return .gone }
+        let needed = Self.neededMemory(for: waiting)
+        guard needed == 0 || link.memory.decoded.takeAtOnce(needed) else { return .needsMemory }
+        let message = state.withLock { state in
+            state.reserve(needed)
+            return state.takeMessage(onCancel: body)
+        }
+        return message.map(decode) ?? .gone
     }
 
-    /// What has to be set aside; nothing for a small message, or one that is gone.
-    private var neededRoom: Int {
-        guard let message = state.withLock(\.message), message.readableBytes > SessionMemory.tinyBytes else { return 0 }
-        return max(0, ValueSet.decodedMemory(of: message) - SessionMemory.freeDecodedBytes)
-    }
-
-    func makeRoomAtOnce() -> Bool {
-        let room = neededRoom
-        guard room > 0 else { return true }
-        guard link.memory.decoded.takeAtOnce(room) else { return false }
-        state.withLock { $0.room = room }
+    func reserveMemory() async -> Bool {
+        guard let message = state.withLock(\.message) else { return false }
+        let needed = Self.neededMemory(for: message)
+        if let error = AppServiceError(decodedBytes: needed, most: link.memory.decoded.part) {
+            fail(error, isDecision: false)
+            return false
+        }
+        guard await link.memory.decoded.take(needed) else { return false }
+        state.withLock { $0.reserve(needed) }
         return true
     }
 
-    func makeRoom() async throws(AppServiceError) {
-        let room = neededRoom
-        guard room > 0 else { return }
-        if let error = AppServiceError(decodedBytes: room, most: link.memory.decoded.part) { throw error }
-        guard await link.memory.decoded.take(room) else { throw AppServiceError(.cancelled) }
-        state.withLock { $0.room = room }
+    private static func neededMemory(for message: ByteBuffer) -> Int {
+        max(0, ValueSet.decodedMemory(of: message) - SessionMemory.freeDecodedBytes)
     }
 
-    func take() throws(ValueSetError) -> ValueSet? {
-        guard let bytes = takeBytes() else { return nil }
+    private func decode(_ message: ByteBuffer) -> TakenMessage {
         // Whatever becomes of it, the next message may come then.
         defer { if let receipt { link.enqueue(.consumed(receipt)) } }
-        return try ValueSet(decoding: bytes)
+        do throws(ValueSetError) {
+            return .message(try ValueSet(decoding: message))
+        } catch {
+            fail(AppServiceError(.invalidMessage, message: "the message does not decode: \(error)"), isDecision: false)
+            return .gone
+        }
     }
 
     // MARK: The answer
 
     func respond(_ message: ValueSet) async throws(AppServiceError) {
-        let size = try message.sizeForSession()
-        let place = try await link.place(ofBytes: size)
-        let bytes = message.encodedForSession(measuredAs: size)
-        let result = await withSingleContinuation { link.enqueue(.respond(request, bytes, place, $0)) }
-        try result.get()
-    }
-
-    func respondAtOnce(_ message: ValueSet) -> Bool {
+        guard state.withLock({ $0.beginAnswer() }) else { throw .alreadyAnswered }
         do throws(AppServiceError) {
-            let size = try message.sizeForSession()
-            guard let place = link.placeAtOnce(ofBytes: size) else { return false }
-            link.enqueue(.respond(request, message.encodedForSession(measuredAs: size), place, nil))
+            try await send(message)
         } catch {
-            fail(error, isDecision: true)
+            if error.code == .messageTooLarge || error.code == .invalidMessage { state.withLock { $0.answerFailed() } }
+            throw error
         }
-        return true
+        state.withLock { $0.answerLeft() }
     }
 
     func fail(_ error: AppServiceError, isDecision: Bool) {
+        if state.withLock({ $0.fail() }) == .send { sendFailure(error) }
+    }
+
+    func complete(_ answer: HandlerAnswer) -> CompletedExchange {
+        switch state.withLock({ $0.complete() }) {
+        case .nothing: return .answered
+        case .cancelled: return .cancelled
+        case .send: break
+        }
+        switch answer {
+        case .failure(let error, isDecision: _): sendFailure(error)
+        case .message(let message):
+            do throws(AppServiceError) {
+                let size = try message.sizeForSession()
+                guard let place = link.placeAtOnce(ofBytes: size) else { return .needsMemory }
+                link.enqueue(.respond(request, message.encodedForSession(measuredAs: size), place, nil))
+            } catch {
+                sendFailure(error)
+            }
+        }
+        return .answered
+    }
+
+    func sendCompleted(_ message: ValueSet) async {
+        do throws(AppServiceError) {
+            try await send(message)
+        } catch {
+            sendFailure(error)
+        }
+    }
+
+    private func send(_ message: ValueSet) async throws(AppServiceError) {
+        let size = try message.sizeForSession()
+        let place = try await link.place(ofBytes: size)
+        let bytes = message.encodedForSession(measuredAs: size)
+        let result = await withCheckedContinuation { link.enqueue(.respond(request, bytes, place, $0)) }
+        try result.get()
+    }
+
+    private func sendFailure(_ error: AppServiceError) {
         link.enqueue { [request] handler in handler.fail(request, error.failure) }
     }
 }
@@ -131,4 +187,6 @@ extension AppServiceError {
         let excess = LimitExceeded(limit: .assemblyBytesPerSession, allowed: most, requested: decodedBytes)
         self.init(.messageTooLarge, message: "decoded, the message takes too much memory: \(excess); send it in parts", cause: excess)
     }
+
+    static var alreadyAnswered: Self { Self(.notSupported, message: "the request has its answer; answer each request once") }
 }

@@ -17,35 +17,9 @@ extension SessionHandler {
         }
     }
 
-    func perform(_ action: SessionAction) {
-        switch action {
-        case .send(let frame): write(frame)
-
-        case .openReceived(let id, let opening): opened(id, opening)
-        case .openSucceeded(let id): openSucceeded(id)
-        case .openFailed(let id, let failure): asks.remove(Self.key(of: id))?.fail(AppServiceError(open: failure))
-        case .connectionClosed(let id, let end): connectionClosed(id, end)
-
-        case .requestReceived(let request, let message, let timeLeft, let receipt):
-            deliver(request, message, timeLeft: timeLeft, receipt)
-        case .requestCancelled(let request): cancelled(request)
-        case .responseFinished(let request, let wasSent):
-            guard let answer = responses.removeValue(forKey: request) else { break }
-            finish(answer, wasSent ? .success(()) : .failure(AppServiceError(.cancelled)))
-
-        case .responseReceived(let request, let message, let receipt): responded(request, message, receipt)
-        case .requestFailed(let request, let failure): asks.remove(request)?.fail(AppServiceError(request: failure))
-
-        case .reserve(let bytes, let kind): reserve(bytes, for: kind)
-        case .release(let bytes, let kind): memory?[arriving: kind].release(bytes)
-
-        case .ended(let end): ended(end)
-        }
-    }
-
     // MARK: The endpoint's budget
 
-    private func reserve(_ bytes: Int, for kind: SessionFrame.MessageKind) {
+    func reserve(_ bytes: Int, for kind: SessionFrame.MessageKind) {
         let claim = memory?[arriving: kind].take(bytes) { [link] in
             // A session that is over gives the bytes back.
             link?.enqueue { handler in
@@ -59,7 +33,7 @@ extension SessionHandler {
 
     // MARK: The end
 
-    private func ended(_ end: SessionEnd) {
+    func ended(_ end: SessionEnd) {
         link?.end.settle(end)
         for (kind, claim) in claims { memory?[arriving: kind].cancel(claim) }
         claims = [:]

@@ -36,32 +36,9 @@ extension SessionHandler {
 
     // MARK: The peer's
 
-    func deliver(_ request: SessionRequestID, _ message: ByteBuffer, timeLeft: Duration?, _ receipt: SessionReceipt) {
-        guard let link, let inbox = inboxes[request.connection] else {
-            fail(request, SessionFailure(.appServiceConnectionClosed))
-            return credit(receipt)
-        }
-        // A small message counts with its request. Any other occupies its window, or the memory for large ones, until it is decoded.
-        let isSmall = message.readableBytes <= SessionMemory.smallBytes && receipt.assemblyBytes == 0
-        guard pending?.add(isSmall ? 0 : receipt.pendingBytes) == true else {
-            fail(request, SessionFailure(.resourceLimitsExceeded, "too many requests wait for this app; wait for others to end"))
-            return credit(receipt)
-        }
-        if isSmall { credit(receipt) }
-        let exchange = SessionExchange(
-            request,
-            message: message,
-            deadline: timeLeft.map { instant + $0 },
-            receipt: isSmall ? nil : receipt,
-            link: link
-        )
-        exchanges[request] = exchange
-        inbox.deliver(exchange)
-    }
-
     func cancelled(_ request: SessionRequestID) {
-        guard let exchange = forget(request) else { return }
-        exchange.cancellation.cancel()
+        guard let exchange = removeExchange(request) else { return }
+        if let receipt = exchange.cancel() { consumed(receipt) }
         inboxes[request.connection]?.requestWasCancelled()
     }
 
@@ -69,7 +46,7 @@ extension SessionHandler {
         to request: SessionRequestID,
         _ message: ByteBuffer,
         _ place: AnswerPlace,
-        _ continuation: SingleContinuation<Result<Void, AppServiceError>>?
+        _ continuation: SessionAsk.Continuation<Void>?
     ) {
         let answer = SentAnswer(place: place, continuation: continuation)
         let now = now
@@ -85,7 +62,7 @@ extension SessionHandler {
         }
         switch result {
         case .success(let progress):
-            if exchanges.removeValue(forKey: request) != nil { pending?.removeRequest() }
+            removeExchange(request)
             switch progress {
             case .sent: finish(answer, .success(()))
             case .waiting: break
@@ -104,17 +81,15 @@ extension SessionHandler {
         answer.continuation?.resume(returning: result)
     }
 
-    /// Lets go of a request, and of its message if that was not taken.
     @discardableResult
-    private func forget(_ request: SessionRequestID) -> SessionExchange? {
+    private func removeExchange(_ request: SessionRequestID) -> SessionExchange? {
         guard let exchange = exchanges.removeValue(forKey: request) else { return nil }
         pending?.removeRequest()
-        if exchange.takeBytes() != nil, let receipt = exchange.receipt { consumed(receipt) }
         return exchange
     }
 
     func fail(_ request: SessionRequestID, _ failure: SessionFailure) {
-        forget(request)
+        if let receipt = removeExchange(request)?.dropMessage() { consumed(receipt) }
         change { machine, _, actions in machine.failRequest(request, failure, into: &actions) }
     }
 
@@ -126,7 +101,7 @@ extension SessionHandler {
         credit(receipt)
     }
 
-    private func credit(_ receipt: SessionReceipt) {
+    func credit(_ receipt: SessionReceipt) {
         feed { machine, actions in machine.consumed(receipt, into: &actions) }
     }
 }
@@ -135,5 +110,5 @@ extension SessionHandler {
 struct SentAnswer {
     let place: AnswerPlace
     /// Resumed when it has been handed to the stream.
-    let continuation: SingleContinuation<Result<Void, AppServiceError>>?
+    let continuation: SessionAsk.Continuation<Void>?
 }

@@ -2,8 +2,6 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import NIOCore
-import NIOSSL
-import NIOTLS
 import RelayProtocol
 
 /// A session in its channel, behind TLS: feeds the state machine, and does what it says. All of it happens on the event loop, without a hop
@@ -31,7 +29,7 @@ final class SessionHandler: ChannelInboundHandler {
     /// Memory for so many actions is kept.
     private static let keptActions = 1_024
 
-    private enum Start {
+    enum Start {
         case handshaking
         case greeting
         case done
@@ -44,15 +42,15 @@ final class SessionHandler: ChannelInboundHandler {
 
     let environment: Environment
     /// Called once: the session stands, or does not come about.
-    private var started: (@Sendable (Result<PeerSession, SessionStartError>) -> Void)?
+    var started: (@Sendable (Result<PeerSession, SessionStartError>) -> Void)?
     var machine: SessionStateMachine
     var link: SessionLink?
-    private(set) var peer: EndpointID?
+    var peer: EndpointID?
     private var decoder = SessionFrameDecoder()
     private var actions: [SessionAction] = []
     private var performed: [SessionAction] = []
     private var isPerforming = false
-    private var start = Start.handshaking
+    var start = Start.handshaking
     private(set) var context: ChannelHandlerContext?
     private var epoch = NIODeadline.uptimeNanoseconds(0)
     private var currentTurn: Turn?
@@ -66,7 +64,7 @@ final class SessionHandler: ChannelInboundHandler {
     var offered: Set<SessionConnectionID> = []
     var serving: [SessionConnectionID: Task<Void, Never>] = [:]
     /// What the peer has of the endpoint's memory, once it is known.
-    private(set) var memory: SessionMemory.Share?
+    var memory: SessionMemory.Share?
     var pending: PendingMemory?
     /// For large messages that wait for memory: the session has one of each kind at most.
     var claims: [SessionFrame.MessageKind: SharedBudget.Ticket] = [:]
@@ -81,7 +79,7 @@ final class SessionHandler: ChannelInboundHandler {
     var leaving = AnswerPlace()
     var isTurnScheduled = false
     var timer: (at: Duration, scheduled: Scheduled<Void>)?
-    private var startTimer: Scheduled<Void>?
+    var startTimer: Scheduled<Void>?
     var closeTimer: Scheduled<Void>?
 
     init(_ environment: Environment, started: @escaping @Sendable (Result<PeerSession, SessionStartError>) -> Void) {
@@ -122,36 +120,6 @@ final class SessionHandler: ChannelInboundHandler {
         context.fireChannelInactive()
     }
 
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        switch event {
-        case TLSUserEvent.handshakeCompleted(negotiatedProtocol: let name):
-            guard start == .handshaking, name == SessionWire.applicationProtocol, let peer = environment.peer() else {
-                return failStart(.notAuthentic)
-            }
-            self.peer = peer
-            let memory = environment.memory.share(of: peer)
-            self.memory = memory
-            pending = PendingMemory(share: memory.pending)
-            link = SessionLink(channel: context.channel, handler: self, memory: memory)
-            start = .greeting
-            change { $0.start(at: $1, into: &$2) }
-            settle()
-        case ChannelEvent.inputClosed: context.close(promise: nil)
-        default: context.fireUserInboundEventTriggered(event)
-        }
-    }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        switch error {
-        case NIOSSLError.uncleanShutdown: failStart(.broken)
-        case NIOSSLError.handshakeFailed(.sslError(let stack)) where stack == [.eofDuringHandshake]: failStart(.broken)
-        // Also the alert with which the other side refuses this one's certificate.
-        case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError: failStart(.notAuthentic)
-        default: failStart(.broken)
-        }
-        context.close(promise: nil)
-    }
-
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard machine.end == nil, start != .handshaking else { return }
         machine.heard(at: now)
@@ -178,40 +146,6 @@ final class SessionHandler: ChannelInboundHandler {
         context.fireChannelWritabilityChanged()
     }
 
-    // MARK: The start
-
-    private func succeedStart() {
-        guard let link, let peer else { return }
-        finishStart(.success(PeerSession(peer: peer, isOpenedHere: environment.role == .client, link: link)))
-    }
-
-    /// Before the session stands, ends it; after, does nothing.
-    private func failStart(_ error: SessionStartError) {
-        guard start != .done else { return }
-        finishStart(.failure(error))
-        context?.close(promise: nil)
-    }
-
-    private func finishStart(_ result: Result<PeerSession, SessionStartError>) {
-        start = .done
-        startTimer?.cancel()
-        // Let go of: whoever waits for the session holds it.
-        let started = started
-        self.started = nil
-        started?(result)
-    }
-
-    private func streamEnded() {
-        change { $0.connectionLost(into: &$2) }
-        failStart(.broken)
-        timer?.scheduled.cancel()
-        timer = nil
-        closeTimer?.cancel()
-        haveLeft(leaving)
-        leaving = AnswerPlace()
-        link = nil
-    }
-
     // MARK: The machine
 
     /// Feeds the machine and does what it says.
@@ -234,6 +168,59 @@ final class SessionHandler: ChannelInboundHandler {
         }
         isPerforming = false
     }
+
+    // MARK: What the machine says
+
+    func perform(_ action: SessionAction) {
+        switch action {
+        case .send(let frame): write(frame)
+
+        case .openReceived(let id, let opening): opened(id, opening)
+        case .openSucceeded(let id): openSucceeded(id)
+        case .openFailed(let id, let failure): asks.remove(Self.key(of: id))?.fail(AppServiceError(open: failure))
+        case .connectionClosed(let id, let end): connectionClosed(id, end)
+
+        case .requestReceived(let request, let message, let timeLeft, let receipt):
+            deliver(request, message, timeLeft: timeLeft, receipt)
+        case .requestCancelled(let request): cancelled(request)
+        case .responseFinished(let request, let wasSent):
+            guard let answer = responses.removeValue(forKey: request) else { break }
+            finish(answer, wasSent ? .success(()) : .failure(AppServiceError(.cancelled)))
+
+        case .responseReceived(let request, let message, let receipt): responded(request, message, receipt)
+        case .requestFailed(let request, let failure): asks.remove(request)?.fail(AppServiceError(request: failure))
+
+        case .reserve(let bytes, let kind): reserve(bytes, for: kind)
+        case .release(let bytes, let kind): memory?[arriving: kind].release(bytes)
+
+        case .ended(let end): ended(end)
+        }
+    }
+
+    func deliver(_ request: SessionRequestID, _ message: ByteBuffer, timeLeft: Duration?, _ receipt: SessionReceipt) {
+        guard let link, let inbox = inboxes[request.connection] else {
+            fail(request, SessionFailure(.appServiceConnectionClosed))
+            return credit(receipt)
+        }
+        // A small message counts with its request. Any other occupies its window, or the memory for large ones, until it is decoded.
+        let isSmall = message.readableBytes <= SessionMemory.smallBytes && receipt.assemblyBytes == 0
+        guard pending?.add(isSmall ? 0 : receipt.pendingBytes) == true else {
+            fail(request, SessionFailure(.resourceLimitsExceeded, "too many requests wait for this app; wait for others to end"))
+            return credit(receipt)
+        }
+        if isSmall { credit(receipt) }
+        let exchange = SessionExchange(
+            request,
+            message: message,
+            deadline: timeLeft.map { instant + $0 },
+            receipt: isSmall ? nil : receipt,
+            link: link
+        )
+        exchanges[request] = exchange
+        inbox.deliver(exchange)
+    }
+
+    // MARK: The end of a turn
 
     /// After one or more changes: sends what waits, and looks when something is due.
     func settle() {

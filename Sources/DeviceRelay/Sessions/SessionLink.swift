@@ -12,7 +12,7 @@ final class SessionLink: Sendable {
     enum Command: Sendable {
         case request(ByteBuffer, on: SessionConnectionID, token: UInt64, timeout: Duration, SessionAsk.Continuation<SessionAsk.Response>)
         /// Without a continuation no task waits until the answer has left.
-        case respond(SessionRequestID, ByteBuffer, AnswerPlace, SingleContinuation<Result<Void, AppServiceError>>?)
+        case respond(SessionRequestID, ByteBuffer, AnswerPlace, SessionAsk.Continuation<Void>?)
         case consumed(SessionReceipt)
         case other(@Sendable (SessionHandler) -> Void)
     }

@@ -13,7 +13,7 @@ import Testing
         let number: Int
         let count: Shared<Int>
         let deadline: ContinuousClock.Instant? = nil
-        let cancellation = RequestCancellation()
+        private let state = Shared(false)
 
         init(_ number: Int, count: Shared<Int>) {
             self.number = number
@@ -23,12 +23,16 @@ import Testing
 
         deinit { count.withLock { $0 -= 1 } }
 
-        func makeRoomAtOnce() -> Bool { true }
-        func makeRoom() {}
-        func take() -> ValueSet? { [:] }
-        func respondAtOnce(_ message: ValueSet) -> Bool { true }
+        var isCancelled: Bool { state.value }
+        func cancel() { state.withLock { $0 = true } }
+
+        func onCancel(_ body: @escaping @Sendable () -> Void) {}
+        func takeMessage(onCancel body: (@Sendable () -> Void)?) -> TakenMessage { .message([:]) }
+        func reserveMemory() -> Bool { true }
         func respond(_ message: ValueSet) {}
         func fail(_ error: AppServiceError, isDecision: Bool) {}
+        func complete(_ answer: HandlerAnswer) -> CompletedExchange { .answered }
+        func sendCompleted(_ message: ValueSet) {}
     }
 
     private let count = Shared(0)
@@ -63,7 +67,7 @@ import Testing
         for number in 1...10_000 {
             let request = Request(number, count: count)
             inbox.deliver(request)
-            request.cancellation.cancel()
+            request.cancel()
             inbox.requestWasCancelled()
             #expect(count.value <= 3)
         }

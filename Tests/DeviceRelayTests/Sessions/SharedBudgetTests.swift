@@ -49,7 +49,7 @@ import Testing
 
     /// However many peers take what they get, the next one gets some at once.
     @Test(arguments: [1, 3, 4, 10, 64]) func noNumberOfPeersTakesAll(_ count: Int) {
-        var ledger = Ledger(whole: 100_000, part: 25_000)
+        var ledger = Ledger(whole: 10_000, part: 2_500)
         // In small steps, each as much as it gets, until none gets more.
         var isTaking = true
         while isTaking {
@@ -57,7 +57,7 @@ import Testing
             for peer in 0..<count where ledger.take(10, for: "\(peer)") { isTaking = true }
         }
         for peer in 0..<count { _ = ledger.wait(peer, for: 1_000, of: "\(peer)") }
-        let rest = 100_000 / (count + 1)
+        let rest = 10_000 / (count + 1)
         #expect(ledger.free >= rest)
         #expect(ledger.take(rest / 2, for: "new") == true)
         #expect(ledger.release(rest / 2, of: "new") == [])

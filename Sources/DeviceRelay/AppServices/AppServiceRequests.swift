@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// The requests of a connection, until it is closed. Each is given out once: who iterates twice shares them.
+public struct AppServiceRequests: AsyncSequence, Sendable {
+    /// A request.
+    public typealias Element = AppServiceRequest
+    /// Iterating does not fail.
+    public typealias Failure = Never
+
+    let connection: AppServiceConnection
+
+    /// See `AsyncSequence`.
+    public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(connection: connection) }
+
+    /// See `AsyncSequence`.
+    public struct AsyncIterator: AsyncIteratorProtocol {
+        let connection: AppServiceConnection
+
+        /// The next request; `nil` when the connection is closed, or the task is cancelled.
+        public mutating func next() async -> AppServiceRequest? { await connection.nextRequest() }
+
+        /// The same.
+        public mutating func next(isolation actor: isolated (any Actor)?) async -> AppServiceRequest? { await connection.nextRequest() }
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import NIOSSL
+import NIOTLS
+import RelayProtocol
+
+// How a session begins, with the TLS handshake and the peer's first frame, and that its stream has ended.
+extension SessionHandler {
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case TLSUserEvent.handshakeCompleted(negotiatedProtocol: let name):
+            guard start == .handshaking, name == SessionWire.applicationProtocol, let peer = environment.peer() else {
+                return failStart(.notAuthentic)
+            }
+            self.peer = peer
+            let memory = environment.memory.share(of: peer)
+            self.memory = memory
+            pending = PendingMemory(share: memory.pending)
+            link = SessionLink(channel: context.channel, handler: self, memory: memory)
+            start = .greeting
+            change { $0.start(at: $1, into: &$2) }
+            settle()
+        case ChannelEvent.inputClosed: context.close(promise: nil)
+        default: context.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        switch error {
+        case NIOSSLError.uncleanShutdown: failStart(.broken)
+        case NIOSSLError.handshakeFailed(.sslError(let stack)) where stack == [.eofDuringHandshake]: failStart(.broken)
+        // Also the alert with which the other side refuses this one's certificate.
+        case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError: failStart(.notAuthentic)
+        default: failStart(.broken)
+        }
+        context.close(promise: nil)
+    }
+
+    func succeedStart() {
+        guard let link, let peer else { return }
+        finishStart(.success(PeerSession(peer: peer, isOpenedHere: environment.role == .client, link: link)))
+    }
+
+    /// Before the session stands, ends it; after, does nothing.
+    func failStart(_ error: SessionStartError) {
+        guard start != .done else { return }
+        finishStart(.failure(error))
+        context?.close(promise: nil)
+    }
+
+    private func finishStart(_ result: Result<PeerSession, SessionStartError>) {
+        start = .done
+        startTimer?.cancel()
+        // Let go of: whoever waits for the session holds it.
+        let started = started
+        self.started = nil
+        started?(result)
+    }
+
+    func streamEnded() {
+        change { $0.connectionLost(into: &$2) }
+        failStart(.broken)
+        timer?.scheduled.cancel()
+        timer = nil
+        closeTimer?.cancel()
+        haveLeft(leaving)
+        leaving = AnswerPlace()
+        link = nil
+    }
+}

@@ -147,7 +147,6 @@ let package = Package(
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
                 server("GRDB", "GRDB.swift"),
-                server("GRDBSQLite", "GRDB.swift"),
                 server("HTTPTypes", "swift-http-types"),
                 server("Hummingbird", "hummingbird"),
                 server("HummingbirdCore", "hummingbird"),

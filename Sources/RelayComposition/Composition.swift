@@ -19,7 +19,7 @@ package struct Composition {
 
     package init(
         _ configuration: RelayConfiguration,
-        store: SQLiteStore,
+        store: any RelayStore,
         key: RelayKey,
         metrics: PrometheusMetrics,
         logger: Logger
@@ -85,11 +85,11 @@ package struct Composition {
 
 /// A relay is ready when it can keep a promise: when a write reaches the disk. One is tried in a second, however often this is asked.
 private actor Readiness {
-    private let store: SQLiteStore
+    private let store: any RelayStore
     private let now: @Sendable () -> Milliseconds
     private var last: (time: Int64, obstacle: String?)?
 
-    init(store: SQLiteStore, now: @escaping @Sendable () -> Milliseconds) {
+    init(store: any RelayStore, now: @escaping @Sendable () -> Milliseconds) {
         self.store = store
         self.now = now
     }

@@ -24,7 +24,7 @@ extension Issuer {
     }
 
     /// Revokes a login and the unused invitations of its key, so that the thief of a device cannot return by an invitation.
-    func revoke(_ family: RefreshFamily, now: Milliseconds, in records: IssuerRecords) throws -> RevokedLogin {
+    func revoke(_ family: RefreshFamily, now: Milliseconds, in records: any IssuerTransaction) throws -> RevokedLogin {
         var family = family
         family.revoked = now
         try records.update(family)

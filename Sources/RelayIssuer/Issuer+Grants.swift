@@ -120,7 +120,7 @@ extension Issuer {
         key: String?,
         proof: DPoPProof?,
         now: Milliseconds,
-        in records: IssuerRecords
+        in records: any IssuerTransaction
     ) throws -> GrantOutcome {
         guard let invitation = try records.invitation(code.digest) else { return .refused(TokenRequest.unknownCode) }
         switch invitation.present(key: key, now: now) {
@@ -159,7 +159,7 @@ extension Issuer {
         key: String?,
         proof: DPoPProof?,
         now: Milliseconds,
-        in records: IssuerRecords
+        in records: any IssuerTransaction
     ) throws -> GrantOutcome {
         guard token.isAuthentic(by: master.refreshTokenKey) else { return .refused(TokenRequest.unknownToken) }
         guard var family = try records.family(token.family) else { return .refused(TokenRequest.forgottenLogin) }

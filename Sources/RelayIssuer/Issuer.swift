@@ -11,7 +11,7 @@ package final class Issuer: Sendable {
     let settings: Settings
     let now: @Sendable () -> Milliseconds
     let logger: Logger
-    let store: IssuerStore
+    let store: any IssuerStore
     let keyRing: KeyRing
     let master: MasterKey
     let revoked: @Sendable (RevokedLogin) -> Void
@@ -93,7 +93,7 @@ package final class Issuer: Sendable {
         self.revoked = revoked
         let database = settings.directory + "/issuer.sqlite"
         self.master = try MasterKey(path: settings.directory + "/issuer.key", mayCreate: !PrivateFile.exists(database))
-        self.store = try IssuerStore(path: database, master: master)
+        self.store = try SQLiteIssuerStore(path: database, master: master)
         self.keyRing = KeyRing(store: store, master: master)
         self.bounds = Mutex(Bounds(settings))
     }

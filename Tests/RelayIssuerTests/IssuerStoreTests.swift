@@ -138,3 +138,10 @@ import Testing
         #expect(counts == [0, 1])
     }
 }
+
+extension IssuerTransaction {
+    /// What only SQLite has.
+    fileprivate var db: Database {
+        get throws { try #require(self as? SQLiteIssuerTransaction).db }
+    }
+}

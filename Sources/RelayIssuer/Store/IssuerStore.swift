@@ -1,127 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import GRDB
 import RelayProtocol
-import RelayStorage
 
-/// The issuer's database: one SQLite file of its own.
-struct IssuerStore: Sendable {
-    private let database: DatabaseQueue
-
-    /// Opens the database, or makes it.
-    init(path: String, master: MasterKey) throws(IssuerError) {
-        self.database = try IssuerStore.translated {
-            // The command line writes beside the running service.
-            let database = try DatabaseFile.open(path, migrator: IssuerStore.migrator, label: "issuer")
-            try database.write { try IssuerRecords(db: $0).checkSeal(by: master) }
-            return database
-        }
-    }
-
-    /// Does all of something or nothing of it.
-    func write<Result: Sendable>(_ body: @escaping @Sendable (IssuerRecords) throws -> Result) async throws(IssuerError) -> Result {
-        do {
-            return try await database.write { try body(IssuerRecords(db: $0)) }
-        } catch {
-            throw IssuerStore.issuerError(error)
-        }
-    }
-
-    /// Fails once the database is closed, where GRDB's `read` would trap.
-    func read<Result: Sendable>(_ body: @escaping @Sendable (IssuerRecords) throws -> Result) async throws(IssuerError) -> Result {
-        do {
-            return try await database.writeWithoutTransaction { db in
-                try db.readOnly {
-                    try db.beginTransaction(.deferred)
-                    defer { try? db.rollback() }
-                    return try body(IssuerRecords(db: db))
-                }
-            }
-        } catch {
-            throw IssuerStore.issuerError(error)
-        }
-    }
-
-    func close() throws(IssuerError) {
-        try IssuerStore.translated { try database.close() }
-    }
-
-    private static func translated<Result>(_ body: () throws -> Result) throws(IssuerError) -> Result {
-        do { return try body() } catch { throw issuerError(error) }
-    }
-
-    /// SQLite's messages may quote what was stored; its result codes do not.
-    private static func issuerError(_ error: any Error) -> IssuerError {
-        switch error {
-        case let error as IssuerError: error
-        case DatabaseFileError.notDurable: .notDurable
-        case DatabaseFileError.tooNew: .databaseTooNew
-        case let error as DatabaseFileError: .database(code: error.code.rawValue)
-        case let error as DatabaseError: .database(code: error.extendedResultCode.rawValue)
-        default: .database(code: ResultCode.SQLITE_ERROR.rawValue)
-        }
-    }
+/// Everything the issuer must not forget. A transaction is one closure over rows.
+protocol IssuerStore: Sendable {
+    /// Does all of something or nothing of it. Returns when it is durable.
+    func write<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result
+    func read<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result
+    func close() throws(IssuerError)
 }
 
-extension IssuerStore {
-    /// Append only, once there is a release: what was released is never changed.
-    private static var migrator: DatabaseMigrator {
-        var migrator = DatabaseMigrator()
-        migrator.registerMigration("1 users, invitations, logins, keys") { db in
-            try db.execute(
-                sql: """
-                    CREATE TABLE user (
-                        subject TEXT NOT NULL PRIMARY KEY CHECK (length(subject) BETWEEN 16 AND 64),
-                        name TEXT NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 64),
-                        created INTEGER NOT NULL
-                    ) STRICT;
-                    CREATE TABLE login (
-                        id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 16),
-                        session TEXT NOT NULL UNIQUE CHECK (length(session) = 22),
-                        subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
-                        client TEXT NOT NULL,
-                        scopes TEXT NOT NULL CHECK (length(scopes) > 0),
-                        key TEXT CHECK (length(key) = 43),
-                        invited_by TEXT CHECK (length(invited_by) = 52),
-                        created INTEGER NOT NULL,
-                        rotated INTEGER NOT NULL,
-                        current INTEGER NOT NULL CHECK (current > 0),
-                        revoked INTEGER,
-                        endpoint_revoked INTEGER NOT NULL DEFAULT 0 CHECK (endpoint_revoked IN (0, 1))
-                    ) STRICT, WITHOUT ROWID;
-                    CREATE INDEX login_subject ON login (subject);
-                    CREATE INDEX login_key ON login (key) WHERE key IS NOT NULL;
-                    CREATE INDEX login_rotated ON login (rotated);
-                    CREATE INDEX login_revoked ON login (revoked) WHERE revoked IS NOT NULL;
-                    CREATE TABLE invitation (
-                        code BLOB NOT NULL PRIMARY KEY CHECK (length(code) = 32),
-                        subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
-                        inviter TEXT CHECK (length(inviter) = 52),
-                        inviter_key TEXT CHECK (length(inviter_key) = 43),
-                        expires INTEGER NOT NULL,
-                        redeemed INTEGER NOT NULL DEFAULT 0 CHECK (redeemed IN (0, 1)),
-                        key TEXT CHECK (length(key) = 43),
-                        login BLOB REFERENCES login (id) ON DELETE SET NULL,
-                        CHECK ((inviter IS NULL) = (inviter_key IS NULL)),
-                        CHECK (redeemed = 1 OR (key IS NULL AND login IS NULL))
-                    ) STRICT, WITHOUT ROWID;
-                    CREATE INDEX invitation_subject ON invitation (subject);
-                    CREATE INDEX invitation_inviter ON invitation (inviter_key) WHERE inviter_key IS NOT NULL;
-                    CREATE INDEX invitation_login ON invitation (login);
-                    CREATE INDEX invitation_expires ON invitation (expires);
-                    CREATE TABLE signing_key (
-                        id TEXT NOT NULL PRIMARY KEY CHECK (length(id) = 43),
-                        sealed BLOB NOT NULL,
-                        activates INTEGER NOT NULL
-                    ) STRICT;
-                    CREATE TABLE seal (
-                        one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
-                        sealed BLOB NOT NULL
-                    ) STRICT;
-                    """
-            )
+/// The issuer's rows, within one transaction.
+protocol IssuerTransaction {
+    // MARK: Users
+
+    func insert(_ user: IssuerUser, now: Milliseconds) throws
+    /// The oldest first.
+    func users() throws -> [IssuerUser]
+    func hasUser(named name: String) throws -> Bool
+    func hasUser(_ subject: String) throws -> Bool
+
+    // MARK: Invitations
+
+    func insert(_ invitation: Invitation) throws
+    func openInvitations(of subject: String, now: Milliseconds) throws -> Int
+    func invitation(_ code: Digest256) throws -> Invitation?
+    /// Forgets the invitations of an inviter that nobody has used.
+    func removeOpenInvitations(madeBy key: String) throws
+    func redeem(_ code: Digest256, _ redemption: Invitation.Redemption) throws
+
+    // MARK: Logins
+
+    func insert(_ family: RefreshFamily) throws
+    func family(_ id: FamilyID) throws -> RefreshFamily?
+    /// The login that access tokens call by this name.
+    func family(session: String) throws -> RefreshFamily?
+    /// The logins of a key, and the one of a session, that were not revoked.
+    func openLogins(boundTo key: String, session: String?) throws -> [RefreshFamily]
+    /// Notes of the logins of a key, and of the one of a session, that their endpoint was revoked.
+    func endpointRevoked(boundTo key: String, session: String?) throws
+    /// The logins that were revoked since.
+    func revoked(since time: Milliseconds) throws -> [RefreshFamily]
+    /// Writes what changes of a login: its current token, and whether it is revoked.
+    func update(_ family: RefreshFamily) throws
+    /// Forgets what can no longer matter. A revoked login stays until its time is over, so that its tokens stay known as revoked.
+    func forget(before now: Milliseconds) throws
+
+    // MARK: Keys
+
+    func insert(_ key: SealedSigningKey) throws
+    func removeKey(_ id: String) throws
+    func sealedKeys() throws -> [SealedSigningKey]
+    /// What the master key sealed when the rows were begun.
+    func seal() throws -> [UInt8]?
+    func setSeal(_ seal: [UInt8]) throws
+}
+
+/// A signing key as it is stored.
+struct SealedSigningKey: Hashable, Sendable {
+    var entry: SigningKeyRing.Entry
+    var sealed: [UInt8]
+}
+
+extension IssuerTransaction {
+    func insert(_ key: P256SigningKey, activates: Milliseconds, sealedBy master: MasterKey) throws {
+        let id = key.publicKey.jwkThumbprint
+        let sealed = try master.seal(key.rawRepresentation, label: id)
+        try insert(SealedSigningKey(entry: .init(id: id, activates: activates), sealed: sealed))
+    }
+
+    func keys(openedBy master: MasterKey) throws -> [(entry: SigningKeyRing.Entry, key: P256SigningKey)] {
+        try sealedKeys().map { key in
+            (key.entry, try P256SigningKey(rawRepresentation: master.open(key.sealed, label: key.entry.id)))
         }
-        return migrator
+    }
+
+    /// That the key is the one these rows were begun with, before anything is done with another.
+    func checkSeal(by master: MasterKey) throws {
+        let label = "seal"
+        if let sealed = try seal() {
+            _ = try master.open(sealed, label: label)
+        } else {
+            try setSeal(master.seal([], label: label))
+        }
     }
 }

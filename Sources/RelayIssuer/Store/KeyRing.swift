@@ -6,7 +6,7 @@ import Synchronization
 
 /// The keys that sign, opened; renewed when it is time, by whoever asks for one.
 final class KeyRing: Sendable {
-    private let store: IssuerStore
+    private let store: any IssuerStore
     private let master: MasterKey
     private let opened = Mutex(Opened())
 
@@ -15,7 +15,7 @@ final class KeyRing: Sendable {
         var keys: [String: P256SigningKey] = [:]
     }
 
-    init(store: IssuerStore, master: MasterKey) {
+    init(store: any IssuerStore, master: MasterKey) {
         self.store = store
         self.master = master
     }

@@ -53,7 +53,7 @@ extension StoreTransaction {
             case .final(let final): effects.append(.final(final))
             case .offer:
                 guard let blob = try self.blob(of: key) else { throw Refusal(.internalError, "a command has lost its bytes") }
-                let sender = try endpoint(row.command.lane.sender).flatMap { $0.account == account ? $0 : nil }
+                let sender = try endpoint(row.command.lane.sender, of: account)
                 effects.append(.offer(blob, try sender.map { try introduction(of: $0) }))
             case .requestCancel: effects.append(.requestCancel)
             case .settle: effects.append(.settle)
@@ -92,50 +92,42 @@ extension CommandFinal {
     }
 }
 
-extension RelayCore {
+extension AccountRelay {
     /// Says what a committed change is to sender and target.
     /// - Parameters:
     ///   - request: What asked for it, for its answer.
     ///   - target: The host channel that an offer is for; without it, the one that is open.
-    func perform(
-        _ change: CommandChange,
-        in account: AccountID,
-        _ state: inout State,
-        request: (channel: ChannelID, ref: RequestRef)? = nil,
-        target: ChannelID? = nil
-    ) {
+    mutating func perform(_ change: CommandChange, request: (channel: ChannelID, ref: RequestRef)? = nil, target: ChannelID? = nil) {
         let (sender, id) = (change.command.lane.sender, change.command.id)
-        let host = state.host(of: change.command.lane.target, in: account)?.id
-        func tellSender(_ status: RelayMessage.CommandStatus.Status) {
-            for channel in state.channels(of: sender, in: account) {
-                state.send(.commandStatus(.init(id: id, status: status)), to: channel.id)
-            }
-        }
+        let host = host(of: change.command.lane.target)?.id
         for effect in change.effects {
             switch effect {
             case .accept:
                 guard let request else { continue }
-                state.send(.ok(.init(ref: request.ref, result: .init(state: change.state))), to: request.channel)
+                send(.ok(.init(ref: request.ref, result: .init(state: change.state))), to: request.channel)
             case .refuse(let refusal):
                 guard let request else { continue }
-                state.send(.failure(failure(refusal, request.ref)), to: request.channel)
-            case .progress(let progress): tellSender(.step(progress.state))
-            case .final(let final): tellSender(final.message)
+                send(.failure(failure(refusal, request.ref)), to: request.channel)
+            case .progress(let progress): tell(sender, .step(progress.state), of: id)
+            case .final(let final): tell(sender, final.message, of: id)
             case .offer(let blob, let introduction):
                 guard let target, target == host else { continue }
-                state.send(.command(.init(command: Blob(blob), sender: introduction)), to: target)
+                send(.command(.init(command: Blob(blob), sender: introduction)), to: target)
             case .requestCancel:
                 guard let host else { continue }
-                state.send(.commandCancel(.init(sender: sender, id: id)), to: host)
+                send(.commandCancel(.init(sender: sender, id: id)), to: host)
             case .settle:
                 guard let request else { continue }
-                state.send(.commandSettled(.init(ref: request.ref, sender: sender, id: id)), to: request.channel)
+                send(.commandSettled(.init(ref: request.ref, sender: sender, id: id)), to: request.channel)
             case .answered:
                 guard let host else { continue }
-                state.deliveries[host]?.answered(change.command)
-                offerNext(on: host, &state)
+                answered(change.command, on: host)
             }
         }
+    }
+
+    private mutating func tell(_ sender: EndpointID, _ status: RelayMessage.CommandStatus.Status, of id: CommandID) {
+        for channel in channels(of: sender) { send(.commandStatus(.init(id: id, status: status)), to: channel.id) }
     }
 
     private func failure(_ refusal: CommandRefusal, _ ref: RequestRef) -> RelayMessage.Failure {
@@ -146,7 +138,7 @@ extension RelayCore {
             mayHaveRun: refusal.mayHaveRun
         )
         switch refusal.reason {
-        case .clockSkew: failure.time = now()
+        case .clockSkew: failure.time = now
         case .limit(let exceeded):
             failure.limit = ExceededLimit(exceeded)
             failure.message = exceeded.description

@@ -3,6 +3,7 @@
 
 import Logging
 import RelayProtocol
+import Synchronization
 
 /// Ends the logins of endpoints that were revoked, so that a revoked device comes back by none of them.
 package protocol LoginEnding: Sendable {
@@ -29,13 +30,13 @@ extension RelayCore {
     /// Ends all that is to be ended. What fails is tried again within a minute.
     func endLogins() {
         guard let logins else { return }
-        let begins = change { state in
-            state.nextLoginsPass = now().count + Self.loginsInterval
-            guard state.loginsPass == .idle else {
-                state.loginsPass = .running(again: true)
+        let begins = node.withLock { node in
+            node.nextLoginsPass = now().count + Self.loginsInterval
+            guard node.loginsPass == .idle else {
+                node.loginsPass = .running(again: true)
                 return false
             }
-            state.loginsPass = .running(again: false)
+            node.loginsPass = .running(again: false)
             return true
         }
         guard begins else { return }
@@ -45,15 +46,15 @@ extension RelayCore {
             for row in rows {
                 do {
                     try await logins.endLogins(keyThumbprint: row.keyThumbprint, login: row.login)
-                    try await store.transact { try $0.loginsEnded(of: row.endpoint) }
+                    try await store.transact(for: row.account) { try $0.loginsEnded(of: row.endpoint) }
                     logger.info("ended the logins of a revoked endpoint", metadata: ["endpoint": "\(row.endpoint.label)"])
                 } catch {
                     logger.error("the logins of a revoked endpoint could not be ended; it is tried again", metadata: ["error": "\(error)"])
                 }
             }
-            let again = change { state in
-                defer { state.loginsPass = .idle }
-                return state.loginsPass == .running(again: true)
+            let again = node.withLock { node in
+                defer { node.loginsPass = .idle }
+                return node.loginsPass == .running(again: true)
             }
             if again { endLogins() }
         }
@@ -61,7 +62,7 @@ extension RelayCore {
 
     /// Tries again what failed.
     func endLoginsIfDue() {
-        let isDue = change { $0.admission != nil && !$0.isStopping && now().count >= $0.nextLoginsPass }
+        let isDue = node.withLock { !$0.isStopping && now().count >= $0.nextLoginsPass }
         if isDue { endLogins() }
     }
 }

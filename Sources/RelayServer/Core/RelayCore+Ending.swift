@@ -2,54 +2,59 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import RelayProtocol
+import Synchronization
 
-/// Commands, as time passes and endpoints go.
+/// Commands whose deadlines have come, in all accounts.
 extension RelayCore {
-    /// Commands ended in one transaction, so that a backlog does not hold others up.
+    /// Commands looked for at once, so that a backlog does not hold others up.
     private static let mostDueCommands = 64
 
-    /// Ends what has expired, gives up what nobody answered for, and forgets what nobody acknowledged.
+    /// Finds what has expired, what nobody answered for, and what nobody acknowledged, and lets each account end its own.
     func endCommands() {
-        let begins = change { state in
-            guard state.admission != nil, !state.isExpiring else { return false }
-            state.isExpiring = true
-            return true
+        let begins = node.withLock { node in
+            defer { node.isEndingCommands = true }
+            return !node.isEndingCommands
         }
         guard begins else { return }
         let now = now
-        transact(for: nil) { store in
-            let time = now().count
-            return try store.dueCommands(at: time, limit: Self.mostDueCommands).compactMap { key in
-                try store.change(key, { $0.timePassed(now: time) }).map { (key.account, $0) }
+        transact { store in
+            try store.dueCommands(at: now().count, limit: Self.mostDueCommands)
+        } then: { [self] result in
+            let due = (try? result.get()) ?? []
+            let accounts = Dictionary(grouping: due, by: \.account)
+            let pass = EndingPass(accounts: accounts.count, mayBeMore: due.count == Self.mostDueCommands)
+            guard !accounts.isEmpty else { return ended(pass) }
+            for (account, keys) in accounts {
+                change(account) { relay in
+                    relay.endDue(keys.map(\.command)) { [self] isStored in
+                        if pass.accountEnded(isStored: isStored) { ended(pass) }
+                    }
+                }
             }
-        } then: { [self] (state, result: Result<[(AccountID, CommandChange)], any Error>) in
-            state.isExpiring = false
-            guard case .success(let changes) = result else { return }
-            for (account, change) in changes { perform(change, in: account, &state) }
-            if changes.count == Self.mostDueCommands { state.outgoing.append(.call { self.endCommands() }) }
         }
     }
 
-    /// An endpoint was removed for good: what it sent is cancelled, what is for it will not be answered.
-    static func endCommands(
-        of endpoint: EndpointID,
-        in account: AccountID,
-        _ store: any StoreTransaction,
-        now: Int64
-    ) throws -> [CommandChange] {
-        var changes: [CommandChange] = []
-        for command in try store.mailbox(of: endpoint, account: account) {
-            let key = StoredCommandKey(account: account, command: command.key)
-            if let change = try store.change(key, { $0.targetRemoved(now: now) }) { changes.append(change) }
+    private func ended(_ pass: EndingPass) {
+        node.withLock { $0.isEndingCommands = false }
+        if pass.mayBeMore { endCommands() }
+    }
+}
+
+/// What was found due, until each of its accounts has done its part.
+private final class EndingPass: Sendable {
+    private let state: Mutex<(accounts: Int, mayBeMore: Bool)>
+
+    init(accounts: Int, mayBeMore: Bool) { state = Mutex((accounts, mayBeMore)) }
+
+    /// Whether there is probably more that is due. What could not be stored is tried again later.
+    var mayBeMore: Bool { state.withLock { $0.mayBeMore } }
+
+    /// - Returns: whether it was the last.
+    func accountEnded(isStored: Bool) -> Bool {
+        state.withLock { state in
+            state.accounts -= 1
+            state.mayBeMore = state.mayBeMore && isStored
+            return state.accounts == 0
         }
-        for command in try store.commands(from: endpoint, isFinal: false, account: account) {
-            let key = StoredCommandKey(account: account, command: command)
-            if let change = try store.change(key, { $0.cancel(now: now) }) { changes.append(change) }
-        }
-        // Nobody is left to acknowledge them.
-        for command in try store.commands(from: endpoint, isFinal: true, account: account) {
-            try store.removeCommand(StoredCommandKey(account: account, command: command))
-        }
-        return changes
     }
 }

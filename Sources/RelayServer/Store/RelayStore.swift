@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Everything the relay must not forget. A transaction is one closure over rows. Transactions run one after another, those of one account
-/// in the order in which they were submitted, and several may be committed together. Accounts are served in rotation.
+/// Everything the relay must not forget. A transaction is one closure over rows. The transactions of one account run one after another, in
+/// the order in which they were submitted, and several may be committed together. Accounts are served in rotation.
 package protocol RelayStore: Sendable {
     /// Runs the work and makes what it wrote durable. Never blocks, so event loops may call it. Work that fails undoes its own writes
     /// only. It may be run more than once, all that it has written before being undone. It is told once, after the commit is on disk or
-    /// has failed, from any thread but never from within `submit`. All work is told in the order in which it was run: for one account
-    /// that is the order of submission, between accounts no order is promised.
+    /// has failed, from any thread but never from within `submit`. The work of one account is told in the order of submission; between
+    /// accounts no order is promised.
     func submit(_ work: StoreWork)
+
+    /// Whether more of what a channel asks for may be submitted. If not, the waiter is told once when it may: too much of the channel's or
+    /// the account's work is not done yet. So an account delays itself only.
+    func hasRoom(for channel: ChannelID, of account: AccountID, waiter: any ControlPeer) -> Bool
 }
 
 /// One submitted transaction. Two closures made where the type of the result is known, and no generic class: nothing has to be looked up
@@ -16,10 +20,28 @@ package protocol RelayStore: Sendable {
 package struct StoreWork: Sendable {
     /// Whose work it is; `nil` for the relay's own.
     let account: AccountID?
+    /// The channel that asked for it, which is not read while too much of its work waits.
+    let channel: ChannelID?
+    /// What it counts then.
+    let cost: Int
     /// Returns why it failed.
     let run: @Sendable (any StoreTransaction) -> (any Error)?
     /// Told why its commit is not known to be on disk: what was written may be there or not.
     let report: @Sendable (StoreError?) -> Void
+
+    init(
+        account: AccountID?,
+        channel: ChannelID? = nil,
+        cost: Int = 1,
+        run: @escaping @Sendable (any StoreTransaction) -> (any Error)?,
+        report: @escaping @Sendable (StoreError?) -> Void
+    ) {
+        self.account = account
+        self.channel = channel
+        self.cost = cost
+        self.run = run
+        self.report = report
+    }
 
     /// - Parameter completion: Told what the body returned or threw, or `StoreError.unavailable`.
     @inline(__always)
@@ -28,10 +50,9 @@ package struct StoreWork: Sendable {
         _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
         completion: @escaping @Sendable (Result<Value, any Error>) -> Void
     ) {
-        self.account = account
         // The result waits for the commit; nobody but the store touches it meanwhile.
-        nonisolated(unsafe) var result: Result<Value, any Error>?
-        run = { transaction in
+        nonisolated(unsafe) var result: Result<Value, any Error> = .failure(StoreError.unavailable("it was not tried"))
+        self.init(account: account) { transaction in
             do {
                 result = .success(try body(transaction))
                 return nil
@@ -40,9 +61,8 @@ package struct StoreWork: Sendable {
                 result = .failure(failure)
                 return failure
             }
-        }
-        report = { failure in
-            completion(failure.map { .failure($0) } ?? result ?? .failure(StoreError.unavailable("it was not tried")))
+        } report: { failure in
+            completion(failure.map { .failure($0) } ?? result)
         }
     }
 }

@@ -4,7 +4,6 @@
 import Dispatch
 import GRDB
 import RelayStorage
-import Synchronization
 
 #if canImport(Darwin)
 import Darwin
@@ -17,19 +16,14 @@ import Musl
 /// The store in one SQLite database, for one relay. What is submitted while a commit is under way is committed together in
 /// the next: a disk flushes some hundred times in a second, a relay has to answer more often.
 package final class SQLiteStore: RelayStore {
-    private struct Queue {
-        var work = StoreQueue<StoreWork>()
-        var isWorking = false
-    }
-
     /// A larger group would only make its first wait.
     private static let largestGroup = 512
 
     let database: DatabaseQueue
     private let lock: StoreLock?
-    private let queue = Mutex(Queue())
-    /// Used in `commit` alone, which runs on the thread.
-    private nonisolated(unsafe) let cache: StoreCache
+    private let queues = AccountQueues()
+    /// Used in `commit` alone, which runs on the thread. `nil` for tests, which hold one against the other.
+    private nonisolated(unsafe) let cache: StoreCache?
     private let thread = DispatchQueue(label: "relay.store")
 
     /// Opens the database in a directory, and makes both if they are not there. Only one store can have a directory open.
@@ -48,14 +42,16 @@ package final class SQLiteStore: RelayStore {
     }
 
     /// A database in memory, for tests.
-    package convenience init() throws {
+    package convenience init() throws { try self.init(isCaching: true) }
+
+    convenience init(isCaching: Bool) throws {
         let database = try DatabaseQueue()
         try SQLiteSchema.migrator.migrate(database)
-        try self.init(database: database, lock: nil)
+        self.init(database: database, lock: nil, isCaching: isCaching)
     }
 
-    private init(database: DatabaseQueue, lock: StoreLock?) throws {
-        cache = StoreCache(use: try database.inDatabase { try AccountUse(reading: $0) })
+    private init(database: DatabaseQueue, lock: StoreLock?, isCaching: Bool = true) {
+        cache = isCaching ? StoreCache() : nil
         self.database = database
         self.lock = lock
     }
@@ -74,23 +70,20 @@ package final class SQLiteStore: RelayStore {
     }
 
     package func submit(_ work: StoreWork) {
-        let wasWorking = queue.withLock { queue in
-            queue.work.append(work, for: work.account)
-            defer { queue.isWorking = true }
-            return queue.isWorking
-        }
-        if !wasWorking { thread.async { self.work() } }
+        if queues.append(work) { thread.async { self.work() } }
+    }
+
+    package func hasRoom(for channel: ChannelID, of account: AccountID, waiter: any ControlPeer) -> Bool {
+        queues.hasRoom(for: channel, of: account, waiter: waiter)
     }
 
     private func work() {
         while true {
-            var group = queue.withLock { queue in
-                queue.isWorking = !queue.work.isEmpty
-                return queue.work.take(Self.largestGroup)
-            }
+            var group = queues.next(Self.largestGroup)
             if group.isEmpty { return }
             let failure = commit(&group)
             for work in group { work.report(failure) }
+            queues.done(group)
         }
     }
 
@@ -104,7 +97,7 @@ package final class SQLiteStore: RelayStore {
                     // Where threads share a core, those who have something for the store may be waiting for this one: what a commit costs is
                     // shared by all that is in it.
                     sched_yield()
-                    let others = queue.withLock { $0.work.take(Self.largestGroup - group.count) }
+                    let others = queues.take(Self.largestGroup - group.count)
                     group += others
                     try run(others, in: database, inSavepoints: false)
                 } catch is HalfWritten {
@@ -114,7 +107,7 @@ package final class SQLiteStore: RelayStore {
                     try run(group, in: database, inSavepoints: true)
                 }
                 try database.cachedStatement(sql: "COMMIT").execute()
-                cache.use.groupCommitted()
+                cache?.groupCommitted()
                 return nil
             } catch {
                 undo(database)
@@ -126,26 +119,25 @@ package final class SQLiteStore: RelayStore {
     private func begin(_ database: Database) throws { try database.cachedStatement(sql: "BEGIN IMMEDIATE").execute() }
 
     private func undo(_ database: Database) {
-        cache.forgetAll()
-        cache.use.groupUndone()
+        cache?.groupUndone()
         if database.isInsideTransaction { try? database.execute(sql: "ROLLBACK") }
     }
 
     private func run(_ group: [StoreWork], in database: Database, inSavepoints: Bool) throws {
+        let rows = SQLiteTransaction(database: database)
+        let transaction: any StoreTransaction
+        if let cache { transaction = CachingTransaction(backend: rows, cache: cache) } else { transaction = rows }
         for work in group {
             if inSavepoints { try database.cachedStatement(sql: "SAVEPOINT work").execute() }
             let before = database.totalChangesCount
-            let failure = work.run(SQLiteTransaction(database: database, cache: cache))
+            let failure = work.run(transaction)
             // A full or failing disk ends the whole transaction; what came after it would be on its own.
             guard database.isInsideTransaction else { throw Self.unavailable(failure) }
             let isSpoilt = failure != nil && database.totalChangesCount != before
             if isSpoilt, !inSavepoints { throw HalfWritten() }
-            if failure == nil { cache.use.workSucceeded() } else { cache.use.workUndone() }
+            if failure == nil { cache?.workSucceeded() } else if isSpoilt { cache?.workUndone() } else { cache?.workFailed() }
             guard inSavepoints else { continue }
-            if isSpoilt {
-                cache.forgetAll()
-                try database.execute(sql: "ROLLBACK TO work")
-            }
+            if isSpoilt { try database.execute(sql: "ROLLBACK TO work") }
             try database.cachedStatement(sql: "RELEASE work").execute()
         }
     }

@@ -27,24 +27,20 @@ extension SQLiteTransaction {
         )
     }
 
-    func command(_ key: StoredCommandKey) throws -> MailboxCommand? { try stored(key)?.row }
+    func command(_ key: StoredCommandKey) throws -> MailboxCommand? {
+        try Row.fetchOne(statement(Self.selectCommand), arguments: Self.arguments(key)).map { row in
+            MailboxCommand(restoring: try descriptor(row), state: try state(row))
+        }
+    }
 
-    private func stored(_ key: StoredCommandKey) throws -> StoreCache.Command? {
-        if let known = cache.commands[key] { return known }
-        let row = try Row.fetchOne(
-            statement(Self.selectCommand),
-            arguments: [key.account.rawValue, key.command.sender.column, key.command.id.column]
-        )
-        guard let row else { return nil }
-        let command = MailboxCommand(restoring: try descriptor(row), state: try state(row))
-        let found = StoreCache.Command(sequence: row[15], row: command)
-        cache.keep(found, as: key)
-        return found
+    private static let ofKey = "account = ? AND sender = ? AND id = ?"
+
+    private static func arguments(_ key: StoredCommandKey) -> StatementArguments {
+        [key.account.rawValue, key.command.sender.column, key.command.id.column]
     }
 
     private static let selectCommand = """
-        SELECT \(descriptorColumns), state, cancel_requested, ended, outcome, receipt, reply, sequence
-        FROM commands WHERE account = ? AND sender = ? AND id = ?
+        SELECT \(descriptorColumns), state, cancel_requested, ended, outcome, receipt, reply FROM commands WHERE \(ofKey)
         """
 
     /// A state as it is stored.
@@ -73,18 +69,14 @@ extension SQLiteTransaction {
         try run(
             Self.insertCommand,
             [
-                account.rawValue, descriptor.lane.sender.blob, descriptor.id.blob, descriptor.lane.target.blob, descriptor.lane.appID,
-                NumberColumn.encode(descriptor.number), descriptor.created, descriptor.expires, SQLiteBlob(descriptor.digest.bytes),
+                account.rawValue, descriptor.lane.sender.column, descriptor.id.column, descriptor.lane.target.column, descriptor.lane.appID,
+                NumberColumn.encode(descriptor.number), descriptor.created, descriptor.expires, Data(descriptor.digest.bytes),
                 descriptor.size,
                 columns.state.rawValue, columns.cancelRequested, columns.ended, columns.outcome, command.nextDeadline, columns.receipt,
-                columns.reply, command.isFinal ? nil : SQLiteBlob(blob),
+                columns.reply, command.isFinal ? nil : Data(blob),
             ]
         )
-        guard database.changesCount == 1 else { return false }
-        let key = StoredCommandKey(account: account, command: descriptor.key)
-        let sequence = database.lastInsertedRowID
-        cache.changed(key, from: nil, to: .init(sequence: sequence, row: command, blob: command.isFinal ? nil : blob))
-        return true
+        return database.changesCount == 1
     }
 
     private static let insertCommand = """
@@ -99,8 +91,8 @@ extension SQLiteTransaction {
         var cancelRequested = false
         var ended: Int64?
         var outcome: String?
-        var receipt: SQLiteBlob?
-        var reply: SQLiteBlob?
+        var receipt: Data?
+        var reply: Data?
 
         /// Nearly all end so.
         private static let succeeded = Result { try json(.succeeded) }
@@ -117,55 +109,42 @@ extension SQLiteTransaction {
                 state = .final
                 ended = since
                 outcome = final.outcome == .succeeded ? try Self.succeeded.get() : try Self.json(final.outcome)
-                receipt = final.receipt.map { SQLiteBlob($0) }
-                reply = final.reply.map { SQLiteBlob($0) }
+                receipt = final.receipt.map { Data($0) }
+                reply = final.reply.map { Data($0) }
             }
         }
     }
 
     func update(_ command: MailboxCommand, account: AccountID) throws {
-        let key = StoredCommandKey(account: account, command: command.command.key)
-        guard let old = try stored(key) else { throw RowProblem() }
+        let key = Self.arguments(StoredCommandKey(account: account, command: command.command.key))
         let columns = try Columns(command)
         if command.isFinal {
+            let values: StatementArguments = [columns.ended, columns.outcome, command.nextDeadline, columns.receipt, columns.reply]
             try run(
                 """
                 UPDATE commands SET state = 2, ended = ?, outcome = ?, deadline = ?, receipt = ?, reply = ?, blob = NULL
-                WHERE sequence = ?
+                WHERE \(Self.ofKey)
                 """,
-                [columns.ended, columns.outcome, command.nextDeadline, columns.receipt, columns.reply, old.sequence]
+                values + key
             )
         } else {
             // The row keeps its length, so that a large blob in it is not written again.
-            try run(
-                "UPDATE commands SET state = ?, cancel_requested = ?, deadline = ? WHERE sequence = ?",
-                [columns.state.rawValue, columns.cancelRequested, command.nextDeadline, old.sequence]
-            )
+            let values: StatementArguments = [columns.state.rawValue, columns.cancelRequested, command.nextDeadline]
+            try run("UPDATE commands SET state = ?, cancel_requested = ?, deadline = ? WHERE \(Self.ofKey)", values + key)
         }
-        cache.changed(key, from: old.row, to: .init(sequence: old.sequence, row: command, blob: command.isFinal ? nil : old.blob))
+        guard database.changesCount == 1 else { throw RowProblem() }
     }
 
-    func note(_ command: MailboxCommand, account: AccountID) throws {
-        let key = StoredCommandKey(account: account, command: command.command.key)
-        guard let old = try stored(key) else { throw RowProblem() }
-        cache.changed(key, from: old.row, to: .init(sequence: old.sequence, row: command, blob: old.blob))
-    }
+    /// There is no memory here.
+    func note(_ command: MailboxCommand, account: AccountID) {}
 
-    func removeCommand(_ key: StoredCommandKey) throws {
-        guard let old = try stored(key) else { return }
-        try run("DELETE FROM commands WHERE sequence = ?", [old.sequence])
-        cache.changed(key, from: old.row, to: nil)
-    }
+    func removeCommand(_ key: StoredCommandKey) throws { try run("DELETE FROM commands WHERE \(Self.ofKey)", Self.arguments(key)) }
 
     func blob(of key: StoredCommandKey) throws -> [UInt8]? {
-        guard var command = try stored(key) else { return nil }
-        if let known = command.blob { return known }
-        command.blob = try Data.fetchOne(
-            statement("SELECT blob FROM commands WHERE sequence = ?"),
-            arguments: [command.sequence]
+        try Data.fetchOne(
+            statement("SELECT blob FROM commands WHERE \(Self.ofKey) AND blob IS NOT NULL"),
+            arguments: Self.arguments(key)
         ).map { [UInt8]($0) }
-        cache.keep(command, as: key)
-        return command.blob
     }
 
     func mailbox(of target: EndpointID, account: AccountID) throws -> [CommandDescriptor] {
@@ -177,45 +156,26 @@ extension SQLiteTransaction {
         ).map { try descriptor($0) }
     }
 
-    func mailboxUse(of target: EndpointID, account: AccountID) throws -> MailboxUse {
-        try mailboxShares(of: target, account: account).values.reduce(into: MailboxUse()) { sum, share in
-            sum.commands += share.commands
-            sum.bytes += share.bytes
-        }
-    }
-
     func mailboxShares(of target: EndpointID, account: AccountID) throws -> [EndpointID: MailboxUse] {
-        try cache.mailboxShares(.init(account: account, endpoint: target)) {
-            let rows = try Row.fetchCursor(
-                statement(
-                    """
-                    SELECT sender, count(*), total(size) FROM commands WHERE account = ? AND target = ? AND state < 2 GROUP BY sender
-                    """
-                ),
-                arguments: [account.rawValue, target.column]
-            )
-            var shares: [EndpointID: MailboxUse] = [:]
-            while let row = try rows.next() { shares[try row.endpoint(at: 0)] = Self.use(row, 1) }
-            return shares
-        }
+        let rows = try Row.fetchCursor(
+            statement("SELECT sender, count(*), total(size) FROM commands WHERE account = ? AND target = ? AND state < 2 GROUP BY sender"),
+            arguments: [account.rawValue, target.column]
+        )
+        var shares: [EndpointID: MailboxUse] = [:]
+        while let row = try rows.next() { shares[try row.endpoint(at: 0)] = Self.use(row, 1) }
+        return shares
     }
 
     func outcomesUse(of sender: EndpointID, account: AccountID) throws -> MailboxUse {
-        try cache.outcomesUse(.init(account: account, endpoint: sender)) {
-            try use(
+        try Row.fetchOne(
+            statement(
                 """
                 SELECT count(*), total(coalesce(length(receipt), 0) + coalesce(length(reply), 0))
                 FROM commands WHERE account = ? AND sender = ? AND state = 2
-                """,
-                sender,
-                account
-            )
-        }
-    }
-
-    private func use(_ sql: String, _ endpoint: EndpointID, _ account: AccountID) throws -> MailboxUse {
-        guard let row = try Row.fetchOne(statement(sql), arguments: [account.rawValue, endpoint.column]) else { return MailboxUse() }
-        return Self.use(row, 0)
+                """
+            ),
+            arguments: [account.rawValue, sender.column]
+        ).map { Self.use($0, 0) } ?? MailboxUse()
     }
 
     /// From two columns, a number and a sum of bytes.
@@ -223,15 +183,13 @@ extension SQLiteTransaction {
         MailboxUse(commands: row[column], bytes: Int(clamping: Int64(row[column + 1] as Double)))
     }
 
-    func highestNumber(in lane: CommandLane, account: AccountID) throws -> UInt64? {
-        try cache.laneUse(.init(account: account, lane: lane)) {
-            let found = try Row.fetchOne(
-                statement("SELECT count(*), max(number) FROM commands WHERE account = ? AND sender = ? AND target = ? AND app = ?"),
-                arguments: [account.rawValue, lane.sender.column, lane.target.column, lane.appID]
-            )
-            guard let found, let highest: Int64 = found[1] else { return StoreCache.LaneUse() }
-            return StoreCache.LaneUse(commands: found[0], highest: NumberColumn.decode(highest))
-        }.highest
+    func use(of lane: CommandLane, account: AccountID) throws -> LaneUse {
+        let found = try Row.fetchOne(
+            statement("SELECT count(*), max(number) FROM commands WHERE account = ? AND sender = ? AND target = ? AND app = ?"),
+            arguments: [account.rawValue, lane.sender.column, lane.target.column, lane.appID]
+        )
+        guard let found, let highest: Int64 = found[1] else { return LaneUse() }
+        return LaneUse(commands: found[0], highest: NumberColumn.decode(highest))
     }
 
     func commands(from sender: EndpointID, isFinal: Bool, account: AccountID) throws -> [CommandKey] {
@@ -251,8 +209,4 @@ extension SQLiteTransaction {
             return StoredCommandKey(account: AccountID($0[0]), command: key)
         }
     }
-}
-
-extension CommandID {
-    fileprivate var blob: SQLiteBlob { withUnsafeBytes(of: uuid.uuid) { SQLiteBlob([UInt8]($0)) } }
 }

@@ -2,7 +2,6 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import GRDB
-import GRDBSQLite
 import RelayProtocol
 import RelayStorage
 
@@ -15,7 +14,6 @@ import Foundation
 /// Rows in SQLite: the directory. The commands are in `SQLiteTransaction+Commands.swift`.
 struct SQLiteTransaction: StoreTransaction {
     let database: Database
-    let cache: StoreCache
 
     func failure(_ error: any Error) -> any Error { error is DatabaseError ? SQLiteStore.unavailable(error) : error }
 
@@ -91,13 +89,15 @@ struct SQLiteTransaction: StoreTransaction {
         ).map { try endpoint($0) }
     }
 
-    func endpoint(_ id: EndpointID) throws -> EndpointRow? {
-        if let known = cache.endpoints[id] { return known.row }
-        guard let row = try Row.fetchOne(statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE id = ?"), arguments: [id.column])
-        else { return nil }
-        let found = try endpoint(row)
-        cache.keep(.init(row: found))
-        return found
+    func endpoint(_ id: EndpointID, of account: AccountID) throws -> EndpointRow? {
+        try Row.fetchOne(
+            statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE id = ? AND account = ?"),
+            arguments: [id.column, account.rawValue]
+        ).map { try endpoint($0) }
+    }
+
+    func account(ofEndpoint id: EndpointID) throws -> AccountID? {
+        try String.fetchOne(statement("SELECT account FROM endpoints WHERE id = ?"), arguments: [id.column]).map { AccountID($0) }
     }
 
     func endpoints(of account: AccountID) throws -> [EndpointRow] {
@@ -105,20 +105,18 @@ struct SQLiteTransaction: StoreTransaction {
             Row.fetchCursor(
                 statement("SELECT \(Self.endpointColumns) FROM endpoints WHERE account = ? ORDER BY id"),
                 arguments: [account.rawValue]
-            ).map { try cache.endpoints[$0.endpoint(at: 0)]?.row ?? endpoint($0) }
+            ).map { try endpoint($0) }
         )
     }
 
     func directory(of account: AccountID) throws -> [DirectoryEntry] {
-        try cache.directory(of: account) {
-            let (registrations, vouchers) = (try registrations(in: account), try vouchers(in: account))
-            return try endpoints(of: account).map { row in
-                DirectoryEntry(
-                    endpoint: row,
-                    introduction: Introduction(record: Blob(row.record), vouchers: vouchers[row.id] ?? []),
-                    registrations: registrations[row.id] ?? []
-                )
-            }
+        let (registrations, vouchers) = (try registrations(in: account), try vouchers(in: account))
+        return try endpoints(of: account).map { row in
+            DirectoryEntry(
+                endpoint: row,
+                introduction: Introduction(record: Blob(row.record), vouchers: vouchers[row.id] ?? []),
+                registrations: registrations[row.id] ?? []
+            )
         }
     }
 
@@ -154,25 +152,18 @@ struct SQLiteTransaction: StoreTransaction {
                 WHERE account = excluded.account
             """,
             [
-                endpoint.id.blob, endpoint.account.rawValue, NumberColumn.encode(endpoint.version), SQLiteBlob(endpoint.record),
+                endpoint.id.column, endpoint.account.rawValue, NumberColumn.encode(endpoint.version), Data(endpoint.record),
                 endpoint.hasHosted, endpoint.departure?.reason.rawValue, endpoint.departure?.time,
-                SQLiteBlob(endpoint.system.digest.bytes), endpoint.keyThumbprint, endpoint.isEstablished, endpoint.joining.time.count,
-                endpoint.joining.invitedBy?.blob, endpoint.joining.address, endpoint.login?.issuer, endpoint.login?.session,
+                Data(endpoint.system.digest.bytes), endpoint.keyThumbprint, endpoint.isEstablished, endpoint.joining.time.count,
+                endpoint.joining.invitedBy?.column, endpoint.joining.address, endpoint.login?.issuer, endpoint.login?.session,
                 endpoint.isFirst,
             ]
         )
         guard database.changesCount == 1 else { throw RowError.ofOtherAccount }
-        cache.keep(.init(row: endpoint, vouchers: cache.endpoints[endpoint.id]?.vouchers))
-        cache.forgetDirectory(of: endpoint.account)
     }
 
     func removeEndpoint(_ id: EndpointID, of account: AccountID) throws {
-        let bytes = try registrationBytes("endpoints.account = ? AND registrations.endpoint = ?", [account.rawValue, id.column])
-        try run("DELETE FROM endpoints WHERE id = ? AND account = ?", [id.blob, account.rawValue])
-        cache.use.add(-bytes, to: account)
-        // What it has said for others goes with it.
-        cache.forgetEndpoints()
-        cache.forgetDirectory(of: account)
+        try run("DELETE FROM endpoints WHERE id = ? AND account = ?", [id.column, account.rawValue])
     }
 
     // MARK: Revocations
@@ -197,8 +188,8 @@ struct SQLiteTransaction: StoreTransaction {
         try run(
             "INSERT INTO revoked (\(Self.revocationColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
             [
-                revocation.endpoint.blob, revocation.account.rawValue, revocation.statement?.revoker.blob,
-                revocation.statement.map { SQLiteBlob($0.revocation) }, revocation.time, revocation.isKept, revocation.keyThumbprint,
+                revocation.endpoint.column, revocation.account.rawValue, revocation.statement?.revoker.column,
+                revocation.statement.map { Data($0.revocation) }, revocation.time, revocation.isKept, revocation.keyThumbprint,
                 revocation.login?.issuer, revocation.login?.session, revocation.loginsEnded,
             ]
         )
@@ -234,8 +225,8 @@ struct SQLiteTransaction: StoreTransaction {
     }
 
     func loginsEnded(of id: EndpointID) throws {
-        try run("DELETE FROM revoked WHERE id = ? AND kept = 0", [id.blob])
-        try run("UPDATE revoked SET logins_ended = 1 WHERE id = ?", [id.blob])
+        try run("DELETE FROM revoked WHERE id = ? AND kept = 0", [id.column])
+        try run("UPDATE revoked SET logins_ended = 1 WHERE id = ?", [id.column])
     }
 
     // MARK: Apps and vouchers
@@ -249,57 +240,44 @@ struct SQLiteTransaction: StoreTransaction {
         )
     }
 
-    func put(_ registration: RegistrationRow, of endpoint: EndpointID) throws {
-        let bytes = try registrationBytes(of: registration.appID, endpoint)
+    func put(_ registration: RegistrationRow, of endpoint: EndpointID, in account: AccountID) throws {
         try run(
             """
             INSERT INTO registrations (endpoint, app, version, registration) VALUES (?, ?, ?, ?)
             ON CONFLICT (endpoint, app) DO UPDATE SET version = excluded.version, registration = excluded.registration
             """,
-            [endpoint.blob, registration.appID, NumberColumn.encode(registration.version), SQLiteBlob(registration.registration)]
+            [endpoint.column, registration.appID, NumberColumn.encode(registration.version), Data(registration.registration)]
         )
-        try registrationsChanged(of: endpoint, by: AccountUse.overhead + registration.registration.count - bytes)
     }
 
-    func removeRegistration(_ appID: String, of endpoint: EndpointID) throws {
-        let bytes = try registrationBytes(of: appID, endpoint)
-        try run("DELETE FROM registrations WHERE endpoint = ? AND app = ?", [endpoint.blob, appID])
-        try registrationsChanged(of: endpoint, by: -bytes)
+    func removeRegistration(_ appID: String, of endpoint: EndpointID, in account: AccountID) throws {
+        try run("DELETE FROM registrations WHERE endpoint = ? AND app = ?", [endpoint.column, appID])
     }
 
-    private func registrationBytes(of appID: String, _ endpoint: EndpointID) throws -> Int {
-        try registrationBytes("registrations.endpoint = ? AND registrations.app = ?", [endpoint.column, appID])
-    }
-
-    /// What some registrations count.
-    private func registrationBytes(_ condition: String, _ arguments: StatementArguments) throws -> Int {
-        try Int.fetchOne(
+    func storedBytes(of account: AccountID) throws -> Int {
+        let sum = try Double.fetchOne(
             statement(
                 """
-                SELECT coalesce(sum(\(AccountUse.overhead) + length(registration)), 0)
-                FROM registrations JOIN endpoints ON endpoints.id = registrations.endpoint WHERE \(condition)
+                SELECT total(bytes) FROM (
+                    SELECT \(AccountUse.overhead) + CASE state
+                        WHEN 2 THEN coalesce(length(receipt), 0) + coalesce(length(reply), 0) ELSE size END AS bytes
+                    FROM commands WHERE account = ?
+                    UNION ALL
+                    SELECT \(AccountUse.overhead) + length(registration)
+                    FROM registrations JOIN endpoints ON endpoints.id = registrations.endpoint WHERE endpoints.account = ?
+                )
                 """
             ),
-            arguments: arguments
-        ) ?? 0
+            arguments: [account.rawValue, account.rawValue]
+        )
+        return Int(clamping: Int64(sum ?? 0))
     }
-
-    private func registrationsChanged(of endpoint: EndpointID, by bytes: Int) throws {
-        guard let account = try self.endpoint(endpoint)?.account else { return }
-        cache.use.add(bytes, to: account)
-        cache.forgetDirectory(of: account)
-    }
-
-    func storedBytes(of account: AccountID) -> Int { cache.use.bytes(of: account) }
 
     func vouchers(for endpoint: EndpointID) throws -> [[UInt8]] {
-        if let known = cache.endpoints[endpoint]?.vouchers { return known }
-        let found = try Data.fetchAll(
+        try Data.fetchAll(
             statement("SELECT voucher FROM vouchers WHERE endpoint = ? ORDER BY giver"),
             arguments: [endpoint.column]
         ).map { [UInt8]($0) }
-        if let row = cache.endpoints[endpoint]?.row { cache.keep(.init(row: row, vouchers: found)) }
-        return found
     }
 
     func vouchers(by endpoint: EndpointID, of account: AccountID) throws -> [[UInt8]] {
@@ -315,10 +293,8 @@ struct SQLiteTransaction: StoreTransaction {
             INSERT INTO vouchers (account, endpoint, giver, voucher) VALUES (?, ?, ?, ?)
             ON CONFLICT (endpoint, giver) DO UPDATE SET voucher = excluded.voucher
             """,
-            [account.rawValue, endpoint.blob, other.blob, SQLiteBlob(voucher)]
+            [account.rawValue, endpoint.column, other.column, Data(voucher)]
         )
-        cache.forget(endpoint)
-        cache.forgetDirectory(of: account)
     }
 
     // MARK: Values
@@ -330,49 +306,6 @@ struct SQLiteTransaction: StoreTransaction {
 
     func statement(_ sql: String) throws -> Statement { try database.cachedStatement(sql: sql) }
 
-    /// Runs a statement that writes. GRDB's own way takes 6 % more of all the relay's instructions for a launch: it makes values of the
-    /// arguments, and `Data` of bytes, before it binds them.
-    func run(_ sql: String, _ arguments: [(any StatementBinding)?]) throws {
-        let statement = try statement(sql).sqliteStatement
-        defer {
-            sqlite3_reset(statement)
-            // What was bound, such as a large blob, is kept no longer.
-            sqlite3_clear_bindings(statement)
-        }
-        func check(_ code: CInt, is expected: CInt) throws {
-            guard code == expected else {
-                throw DatabaseError(resultCode: ResultCode(rawValue: code), message: database.lastErrorMessage, sql: sql)
-            }
-        }
-        guard sqlite3_bind_parameter_count(statement) == arguments.count else {
-            throw DatabaseError(resultCode: .SQLITE_MISUSE, message: "a statement has as many arguments as it asks for", sql: sql)
-        }
-        for (index, argument) in arguments.enumerated() {
-            // What nothing is bound to is NULL.
-            if let argument { try check(argument.bind(to: statement, at: CInt(index + 1)), is: SQLITE_OK) }
-        }
-        try check(sqlite3_step(statement), is: SQLITE_DONE)
-    }
-}
-
-/// Bytes to be bound to a statement.
-struct SQLiteBlob: StatementBinding {
-    let bytes: [UInt8]
-
-    init(_ bytes: [UInt8]) { self.bytes = bytes }
-
-    func bind(to statement: SQLiteStatement, at index: CInt) -> CInt {
-        bytes.withUnsafeBytes { bytes in
-            // Without an address it would be NULL.
-            guard let start = bytes.baseAddress, !bytes.isEmpty else { return sqlite3_bind_zeroblob(statement, index, 0) }
-            return sqlite3_bind_blob64(statement, index, start, UInt64(bytes.count), Self.transient)
-        }
-    }
-
-    /// Has SQLite make its own copy.
-    private static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
-}
-
-extension EndpointID {
-    var blob: SQLiteBlob { SQLiteBlob(digest.bytes) }
+    /// Runs a statement that writes.
+    func run(_ sql: String, _ arguments: StatementArguments) throws { try statement(sql).execute(arguments: arguments) }
 }

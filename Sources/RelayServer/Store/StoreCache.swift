@@ -3,12 +3,11 @@
 
 import RelayProtocol
 
-/// What the store has just read or written, so that a command under way is not looked up again at each of its steps. The database is the
-/// truth: what is here is what it says, and all of it is forgotten when a write is undone, or when it is too much. Used by the store's
-/// thread alone.
+/// What a store has just read or written, so that a command under way is not looked up again at each of its steps. The rows are the truth:
+/// what is here is what they say, and all of it is forgotten when a write is undone, or when it is too much. Only `CachingTransaction` reads
+/// and changes it, on the store's thread.
 final class StoreCache {
     struct Command {
-        let sequence: Int64
         var row: MailboxCommand
         /// `nil` if it was not read, or given up.
         var blob: [UInt8]?
@@ -36,20 +35,13 @@ final class StoreCache {
         func hash(into hasher: inout Hasher) { hasher.combine(lane) }
     }
 
-    /// The commands stored in a lane.
-    struct LaneUse {
-        var commands = 0
-        /// Their highest number; `nil` if there are none.
-        var highest: UInt64?
-    }
-
     /// Of all that is kept.
     private static let mostBytes = 16 << 20
     /// What anything counts beyond its bytes.
     private static let overhead = 512
 
-    /// Not forgotten with the rest: of this there is one number for each account.
-    let use: AccountUse
+    /// Not forgotten with the rest: of this there is one number for each account, which takes long to read.
+    let use = AccountUse()
     private(set) var commands: [StoredCommandKey: Command] = [:]
     private(set) var endpoints: [EndpointID: Endpoint] = [:]
     /// By sender.
@@ -60,9 +52,28 @@ final class StoreCache {
     /// Of what was ever kept since all was forgotten.
     private var bytes = 0
 
-    init(use: AccountUse = AccountUse()) { self.use = use }
+    // MARK: What becomes of the writes
 
-    func forgetAll() {
+    func workSucceeded() { use.workSucceeded() }
+
+    /// A transaction has failed before it wrote anything.
+    func workFailed() { use.workUndone() }
+
+    /// What one transaction has written is undone.
+    func workUndone() {
+        forgetAll()
+        use.workUndone()
+    }
+
+    func groupCommitted() { use.groupCommitted() }
+
+    /// What was written since the last commit is undone.
+    func groupUndone() {
+        forgetAll()
+        use.groupUndone()
+    }
+
+    private func forgetAll() {
         guard bytes > 0 else { return }
         commands = [:]
         endpoints = [:]
@@ -161,7 +172,7 @@ final class StoreCache {
     func forgetDirectory(of account: AccountID) { directories[account] = nil }
 }
 
-extension StoreCache.LaneUse {
+extension LaneUse {
     fileprivate mutating func add(_ number: UInt64) {
         commands += 1
         highest = max(highest ?? 0, number)

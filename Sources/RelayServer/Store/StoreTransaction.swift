@@ -169,6 +169,18 @@ package struct StoredCommandKey: Hashable, Sendable {
     package func hash(into hasher: inout Hasher) { hasher.combine(command) }
 }
 
+/// The commands stored in a lane.
+package struct LaneUse: Hashable, Sendable {
+    package var commands: Int
+    /// Their highest number; `nil` if there are none.
+    package var highest: UInt64?
+
+    package init(commands: Int = 0, highest: UInt64? = nil) {
+        self.commands = commands
+        self.highest = highest
+    }
+}
+
 /// The rows, within one transaction. What names an account sees that account's rows only.
 package protocol StoreTransaction {
     /// What a body threw, as whoever submitted it shall know it: an error of the database is a `StoreError`.
@@ -181,9 +193,21 @@ package protocol StoreTransaction {
     func databaseBegan() throws -> Int64?
     func setDatabaseBegan(_ time: Int64) throws
 
-    // MARK: Accounts
+    // MARK: Across accounts: which account something is of, or what is due in any. A transaction writes to the rows of one account only.
 
     func account(of identity: Identity) throws -> AccountID?
+    /// An endpoint's id is registered once.
+    func account(ofEndpoint id: EndpointID) throws -> AccountID?
+    /// The endpoint with an identity key.
+    func endpoint(keyThumbprint: String) throws -> EndpointRow?
+    func revocation(of id: EndpointID) throws -> RevocationRow?
+    /// Those whose endpoint's logins have not ended, the oldest first.
+    func revocationsWithLogins(limit: Int) throws -> [RevocationRow]
+    /// The commands whose deadline has come, the earliest first.
+    func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey]
+
+    // MARK: Accounts
+
     /// Makes an account, with its first identity.
     func addAccount(_ id: AccountID, identity: Identity, time: Int64) throws
     /// What its commands, outcomes and registrations take, with what this transaction has written.
@@ -191,8 +215,7 @@ package protocol StoreTransaction {
 
     // MARK: Endpoints
 
-    /// The endpoint, whose account is for the caller to look at: an id is registered once.
-    func endpoint(_ id: EndpointID) throws -> EndpointRow?
+    func endpoint(_ id: EndpointID, of account: AccountID) throws -> EndpointRow?
     /// In the order of the ids.
     func endpoints(of account: AccountID) throws -> [EndpointRow]
     /// The same with all that watchers are told of them.
@@ -201,26 +224,21 @@ package protocol StoreTransaction {
     func put(_ endpoint: EndpointRow) throws
     /// Removes the endpoint with its registrations and vouchers.
     func removeEndpoint(_ id: EndpointID, of account: AccountID) throws
-    /// The endpoint with an identity key.
-    func endpoint(keyThumbprint: String) throws -> EndpointRow?
 
     /// Remembers that an endpoint was revoked; the first word stays.
     func add(_ revocation: RevocationRow) throws
-    func revocation(of id: EndpointID) throws -> RevocationRow?
     /// Those that are kept, the oldest first.
     func revocations(of account: AccountID) throws -> [RevocationRow]
     /// How many there are, those that are not kept included.
     func revocationCount(of account: AccountID) throws -> Int
-    /// Those whose endpoint's logins have not ended, the oldest first.
-    func revocationsWithLogins(limit: Int) throws -> [RevocationRow]
     /// The endpoint's logins have ended: a revocation that is not kept is forgotten.
     func loginsEnded(of id: EndpointID) throws
 
     /// In the order of the app ids.
     func registrations(of endpoint: EndpointID) throws -> [RegistrationRow]
     /// Adds or replaces an app of an endpoint that is there.
-    func put(_ registration: RegistrationRow, of endpoint: EndpointID) throws
-    func removeRegistration(_ appID: String, of endpoint: EndpointID) throws
+    func put(_ registration: RegistrationRow, of endpoint: EndpointID, in account: AccountID) throws
+    func removeRegistration(_ appID: String, of endpoint: EndpointID, in account: AccountID) throws
 
     /// In the order of those who vouch.
     func vouchers(for endpoint: EndpointID) throws -> [[UInt8]]
@@ -236,21 +254,30 @@ package protocol StoreTransaction {
     func add(_ command: MailboxCommand, blob: [UInt8], account: AccountID) throws -> Bool
     /// Writes a command's state. What is final gives up its blob.
     func update(_ command: MailboxCommand, account: AccountID) throws
-    /// Remembers a command's state for as long as there is room for it in memory, and writes nothing.
+    /// Remembers a command's state for as long as there is room for it in memory, if there is any, and writes nothing.
     func note(_ command: MailboxCommand, account: AccountID) throws
     func removeCommand(_ key: StoredCommandKey) throws
     func blob(of key: StoredCommandKey) throws -> [UInt8]?
     /// What has not ended, in the order in which it was stored.
     func mailbox(of target: EndpointID, account: AccountID) throws -> [CommandDescriptor]
-    func mailboxUse(of target: EndpointID, account: AccountID) throws -> MailboxUse
-    /// What each sender has of it.
+    /// What each sender has of it; no sender has nothing.
     func mailboxShares(of target: EndpointID, account: AccountID) throws -> [EndpointID: MailboxUse]
     /// Of the commands stored in the lane.
-    func highestNumber(in lane: CommandLane, account: AccountID) throws -> UInt64?
+    func use(of lane: CommandLane, account: AccountID) throws -> LaneUse
     /// All commands of a sender, in the order in which they were stored.
     func commands(from sender: EndpointID, isFinal: Bool, account: AccountID) throws -> [CommandKey]
     /// The outcomes that wait for a sender.
     func outcomesUse(of sender: EndpointID, account: AccountID) throws -> MailboxUse
-    /// Those whose deadline has come, the earliest first.
-    func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey]
+}
+
+extension StoreTransaction {
+    func mailboxUse(of target: EndpointID, account: AccountID) throws -> MailboxUse {
+        try mailboxShares(of: target, account: account).values.reduce(into: MailboxUse()) { sum, share in
+            sum.commands += share.commands
+            sum.bytes += share.bytes
+        }
+    }
+
+    /// Of the commands stored in the lane.
+    func highestNumber(in lane: CommandLane, account: AccountID) throws -> UInt64? { try use(of: lane, account: account).highest }
 }

@@ -25,7 +25,6 @@ struct TunnelTable: Sendable {
     }
 
     struct Opening: Sendable {
-        var account: AccountID
         var opener: EndpointID
         var openerChannel: ChannelID
         var target: EndpointID
@@ -68,6 +67,8 @@ struct TunnelTable: Sendable {
     /// Those that are not paired.
     private(set) var pending: Set<TunnelID> = []
     private var ofEndpoint: [EndpointID: Set<TunnelID>] = [:]
+    /// Those that have ended since they were taken.
+    private var ended: [TunnelID] = []
 
     init(limits: Limits) { self.limits = limits }
 
@@ -162,11 +163,19 @@ struct TunnelTable: Sendable {
         return [.close(other)]
     }
 
+    /// Which tunnels have ended since the last time.
+    mutating func takeEnded() -> [TunnelID] {
+        guard !ended.isEmpty else { return [] }
+        defer { ended = [] }
+        return ended
+    }
+
     func tunnels(of endpoint: EndpointID) -> Set<TunnelID> { ofEndpoint[endpoint] ?? [] }
 
     mutating func remove(_ id: TunnelID) {
         guard let tunnel = tunnels.removeValue(forKey: id) else { return }
         pending.remove(id)
+        ended.append(id)
         for endpoint in [tunnel.opening.opener, tunnel.opening.target] {
             ofEndpoint[endpoint]?.remove(id)
             if ofEndpoint[endpoint]?.isEmpty ?? false { ofEndpoint[endpoint] = nil }

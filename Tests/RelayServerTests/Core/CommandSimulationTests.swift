@@ -42,8 +42,8 @@ import Testing
         let target: Target
         var ref: Int64 = 0
 
-        init() async throws {
-            self.world = try await CoreWorld()
+        init(_ store: (any RelayStore)? = nil) async throws {
+            self.world = try await CoreWorld(store: store)
             self.senders = [try await Sender(world), try await Sender(world)]
             self.target = try await Target(world)
         }
@@ -175,9 +175,10 @@ import Testing
         }
     }
 
-    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func everyAcceptedCommandEndsOnce(_ seed: UInt64) async throws {
+    /// Over a database, and without one.
+    @Test(arguments: [1, 2, 3, 4, 5, 6] as [UInt64]) func everyAcceptedCommandEndsOnce(_ seed: UInt64) async throws {
         var random = SeededGenerator(seed: seed)
-        let simulation = try await Simulation()
+        let simulation = try await Simulation(seed % 3 == 0 ? MemoryStore(isCaching: seed == 3) : nil)
         let (world, senders) = (simulation.world, simulation.senders)
         for _ in 0..<150 {
             for _ in 0..<Int.random(in: 1...4, using: &random) {

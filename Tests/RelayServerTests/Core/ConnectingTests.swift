@@ -21,6 +21,18 @@ import Testing
         #expect(known.rejection == nil)
     }
 
+    /// The store knows better than the identity which account it has.
+    @Test func anIdentityOfAnotherAccountIsLetIntoThat() async throws {
+        let world = try await CoreWorld()
+        let device = TestDevice(subject: "second")
+        let account = AccountID(of: Identity(issuer: "https://issuer.example", subject: "first"))
+        try await world.store.beneath.transact { try $0.addAccount(account, identity: device.identity, time: 1) }
+        #expect(try await world.account(of: device) == account.rawValue)
+        let session = try await world.open(device)
+        #expect(try await session.say(.watch(.init(ref: testRef()))).first?.isOK == true)
+        #expect(world.core.accounts.map(\.id) == [account])
+    }
+
     @Test func anEndpointBelongsToOneAccount() async throws {
         let world = try await CoreWorld()
         var device = TestDevice(subject: "me")
@@ -66,7 +78,7 @@ import Testing
             guard var row = try store.endpoint(device.id) else { throw TestError("no row") }
             row.record = record
             try store.put(row)
-            try store.put(RegistrationRow(appID: "player", version: 1, registration: registration), of: device.id)
+            try store.put(RegistrationRow(appID: "player", version: 1, registration: registration), of: device.id, in: row.account)
         }
         var hello = try device.hello(account)
         hello.record = try Unverified(decoding: record)

@@ -40,6 +40,10 @@ final class TestStore: RelayStore {
 
     func failAlways(_ fails: Bool) { state.withLock { $0.failsAlways = fails } }
 
+    func hasRoom(for channel: ChannelID, of account: AccountID, waiter: any ControlPeer) -> Bool {
+        beneath.hasRoom(for: channel, of: account, waiter: waiter)
+    }
+
     func submit(_ work: StoreWork) {
         let report: @Sendable (StoreWork, StoreError?) -> Void = { [self] work, error in
             work.report(error)
@@ -52,17 +56,29 @@ final class TestStore: RelayStore {
             }
             return state.failsAlways ? .before : state.faults.removeValue(forKey: state.submitted)
         }
+        func submit(_ run: @escaping @Sendable (any StoreTransaction) -> (any Error)?, failing: StoreError?) {
+            beneath.submit(
+                StoreWork(account: work.account, channel: work.channel, cost: work.cost, run: run) { report(work, failing ?? $0) }
+            )
+        }
         switch fault {
-        case nil:
-            beneath.submit(for: work.account, { if let error = work.run($0) { throw error } }) { result in
-                // What the work itself threw, it remembers.
-                if case .failure(let error) = result { report(work, error as? StoreError) } else { report(work, nil) }
-            }
-        case .before: beneath.submit(for: work.account, { _ in }) { _ in report(work, .unavailable("test")) }
-        case .after:
-            beneath.submit(for: work.account, { if let error = work.run($0) { throw error } }) { _ in report(work, .unavailable("test")) }
+        case nil: submit(work.run, failing: nil)
+        case .before: submit({ _ in nil }, failing: .unavailable("test"))
+        case .after: submit(work.run, failing: .unavailable("test"))
         }
     }
+}
+
+extension StoreTransaction {
+    /// Whatever account it is of.
+    func endpoint(_ id: EndpointID) throws -> EndpointRow? { try account(ofEndpoint: id).flatMap { try endpoint(id, of: $0) } }
+}
+
+extension RelayCore {
+    /// Those that have something in memory, as they are now.
+    var accounts: [AccountRelay] { shards.all.flatMap { $0.state.withLock { Array($0.accounts.values) } } }
+
+    var channelCount: Int { shards.all.reduce(0) { $0 + $1.state.withLock { $0.channels.count } } }
 }
 
 /// Remembers what was said on a channel.

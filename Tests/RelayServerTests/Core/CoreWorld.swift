@@ -24,9 +24,17 @@ final class CoreWorld: Sendable {
         func pass(_ milliseconds: Int64) { time.withLock { $0 += milliseconds } }
     }
 
-    /// - Parameter age: of the database when the world begins.
-    init(limits: Limits = Limits(), age: Int64 = 100 * 86_400_000, logins: (any LoginEnding)? = nil) async throws {
-        self.store = TestStore(try SQLiteStore())
+    /// - Parameters:
+    ///   - age: of the database when the world begins.
+    ///   - store: unless told, SQLite's.
+    init(
+        limits: Limits = Limits(),
+        age: Int64 = 100 * 86_400_000,
+        logins: (any LoginEnding)? = nil,
+        store: (any RelayStore)? = nil
+    ) async throws {
+        let store = TestStore(try store ?? SQLiteStore())
+        self.store = store
         self.clock = TestClock()
         self.limits = limits
         self.logins = logins

@@ -99,7 +99,7 @@ import Testing
             try store.addAccount(account, identity: Identity(issuer: "a", subject: "b"), time: 1)
             try store.put(.sample(1, account))
             let app = RegistrationRow(appID: "app", version: 1, registration: Array(repeating: 1, count: 700))
-            try store.put(app, of: EndpointRow.sample(1, account).id)
+            try store.put(app, of: EndpointRow.sample(1, account).id, in: account)
         }
         let before = try await store.transact { try $0.storedBytes(of: account) }
         #expect(before == 700 + AccountUse.overhead)

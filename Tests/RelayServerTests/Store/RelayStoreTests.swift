@@ -24,12 +24,15 @@ import Darwin
 /// What every store has to do.
 @Suite struct RelayStoreTests {
     enum Kind: CaseIterable, Sendable {
-        case disk, memory
+        case disk, memory, uncached, withoutDatabase, cachedWithoutDatabase
 
-        func open() throws -> SQLiteStore {
+        func open() throws -> any RelayStore {
             switch self {
             case .disk: try SQLiteStore(directory: temporaryDirectory())
             case .memory: try SQLiteStore()
+            case .uncached: try SQLiteStore(isCaching: false)
+            case .withoutDatabase: MemoryStore()
+            case .cachedWithoutDatabase: MemoryStore(isCaching: true)
             }
         }
     }
@@ -38,7 +41,7 @@ import Darwin
     let other = AccountID(of: Identity(issuer: "https://issuer.example", subject: "other"))
     let identity = Identity(issuer: "https://issuer.example", subject: "me")
 
-    private func filled(_ kind: Kind) async throws -> SQLiteStore {
+    private func filled(_ kind: Kind) async throws -> any RelayStore {
         let store = try kind.open()
         let (account, other, identity) = (account, other, identity)
         try await store.transact {
@@ -102,9 +105,9 @@ import Darwin
         let stranger = EndpointRow.sample(3, other)
         try await store.transact { [first, second] in
             for row in [first, second, stranger] { try $0.put(row) }
-            try $0.put(RegistrationRow(appID: "b", version: 1, registration: [1]), of: first.id)
-            try $0.put(RegistrationRow(appID: "a", version: 7, registration: [2]), of: first.id)
-            try $0.put(RegistrationRow(appID: "a", version: .max, registration: [3]), of: first.id)
+            try $0.put(RegistrationRow(appID: "b", version: 1, registration: [1]), of: first.id, in: account)
+            try $0.put(RegistrationRow(appID: "a", version: 7, registration: [2]), of: first.id, in: account)
+            try $0.put(RegistrationRow(appID: "a", version: .max, registration: [3]), of: first.id, in: account)
             try $0.putVoucher([1], for: first.id, by: second.id, of: account)
             try $0.putVoucher([2], for: first.id, by: second.id, of: account)
             try $0.putVoucher([3], for: second.id, by: first.id, of: account)
@@ -134,7 +137,7 @@ import Darwin
         }
         await #expect(throws: StoreError.self) {
             try await store.transact {
-                try $0.put(RegistrationRow(appID: "a", version: 1, registration: []), of: EndpointRow.sample(9, account).id)
+                try $0.put(RegistrationRow(appID: "a", version: 1, registration: []), of: EndpointRow.sample(9, account).id, in: account)
             }
         }
         try await store.transact { [first] in try $0.removeEndpoint(first.id, of: other) }

@@ -61,7 +61,7 @@ import Foundation
         let (store, account) = (try SQLiteStore(), AccountID("account"))
         await #expect(throws: TestError.self) {
             try await store.transact { store in
-                try #require(store as? SQLiteTransaction).cache.use.add(100, to: account)
+                try #require(store as? CachingTransaction<SQLiteTransaction>).cache.use.add(100, to: account)
                 throw TestError("no")
             }
         }
@@ -129,7 +129,7 @@ import Foundation
             try Row.fetchOne(database, sql: "PRAGMA wal_checkpoint(PASSIVE)").map { row -> Int in row[1] }
         }
         #expect(try #require(pages) <= 8)
-        let read = try store.database.inDatabase { try SQLiteTransaction(database: $0, cache: StoreCache()).blob(of: key) }
+        let read = try store.database.inDatabase { try SQLiteTransaction(database: $0).blob(of: key) }
         #expect(read == blob)
     }
 

@@ -35,9 +35,9 @@ import Testing
                 }
             }
             let remembered = try await store.transact { try Picture($0) }
-            let written = try store.database.inDatabase { try Picture(SQLiteTransaction(database: $0, cache: StoreCache())) }
+            let written = try store.database.inDatabase { try Picture(SQLiteTransaction(database: $0)) }
             #expect(remembered == written, "seed \(seed)")
-            let counted = try store.database.inDatabase { try AccountUse(reading: $0) }.bytes(of: account)
+            let counted = try store.database.inDatabase { try SQLiteTransaction(database: $0).storedBytes(of: account) }
             #expect(try await store.transact { try $0.storedBytes(of: account) } == counted, "seed \(seed)")
         }
     }
@@ -108,8 +108,9 @@ import Testing
             case .vouch(let giver, let endpoint, let voucher):
                 try store.putVoucher(voucher, for: endpoints[endpoint].id, by: endpoints[giver].id, of: account)
             case .publish(let endpoint, let registration):
-                try store.put(RegistrationRow(appID: "app", version: 1, registration: registration), of: endpoints[endpoint].id)
-            case .unpublish(let endpoint): try store.removeRegistration("app", of: endpoints[endpoint].id)
+                let row = RegistrationRow(appID: "app", version: 1, registration: registration)
+                try store.put(row, of: endpoints[endpoint].id, in: account)
+            case .unpublish(let endpoint): try store.removeRegistration("app", of: endpoints[endpoint].id, in: account)
             }
         }
     }

@@ -141,12 +141,13 @@ struct TunnelWorld: Sendable {
     /// What was read from one side and not written to the other, over all tunnels.
     func bytesInFlight() async throws -> Int {
         var total = 0
-        for connection in core.change({ Array($0.entrants.values) }) { total += try await connection.bytesInFlight() }
+        for connection in core.tunnels.entrants { total += try await connection.bytesInFlight() }
         return total
     }
 
     var isEmpty: Bool {
-        core.change { $0.tunnels.tunnels.isEmpty && $0.tunnels.pending.isEmpty && $0.entrants.isEmpty }
+        core.accounts.allSatisfy { $0.tunnels.tunnels.isEmpty && $0.tunnels.pending.isEmpty } && core.tunnels.accounts.isEmpty
+            && core.entrantCount == 0
     }
 
     func pass(_ milliseconds: Int64) {

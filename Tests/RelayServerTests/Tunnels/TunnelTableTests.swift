@@ -9,7 +9,6 @@ import Testing
 
 @Suite struct TunnelTableTests {
     static let endpoints = (0..<5).map { _ in EndpointID(P256SigningKey().publicKey) }
-    static let account = AccountID("a")
     static let tokens = TunnelTable.Tokens(opener: Array(repeating: 1, count: 32), target: Array(repeating: 2, count: 32))
     static let (openerChannel, host) = (ChannelID(1), ChannelID(2))
 
@@ -25,7 +24,7 @@ import Testing
     }
 
     private static func opening(_ opener: Int = 0, _ target: Int = 1, timeout: Milliseconds = 30_000) -> TunnelTable.Opening {
-        .init(account: account, opener: endpoints[opener], openerChannel: openerChannel, target: endpoints[target], timeout: timeout)
+        .init(opener: endpoints[opener], openerChannel: openerChannel, target: endpoints[target], timeout: timeout)
     }
 
     private func offered() throws -> (TunnelTable, TunnelID) {

@@ -10,8 +10,8 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What the database holds, within one transaction.
-struct IssuerRecords {
+/// The issuer's rows in SQLite.
+struct SQLiteIssuerTransaction: IssuerTransaction {
     let db: Database
 
     // MARK: Users
@@ -73,7 +73,6 @@ struct IssuerRecords {
         return invitation
     }
 
-    /// Forgets the invitations of an inviter that nobody has used.
     func removeOpenInvitations(madeBy key: String) throws {
         try db.execute(sql: "DELETE FROM invitation WHERE inviter_key = ? AND redeemed = 0", arguments: [key])
     }
@@ -104,17 +103,14 @@ struct IssuerRecords {
         try families("id = ?", [Data(id.bytes)]).first
     }
 
-    /// The login that access tokens call by this name.
     func family(session: String) throws -> RefreshFamily? {
         try families("session = ?", [session]).first
     }
 
-    /// The logins of a key, and the one of a session, that were not revoked.
     func openLogins(boundTo key: String, session: String?) throws -> [RefreshFamily] {
         try families("revoked IS NULL AND (key = ? OR session = ?)", [key, session])
     }
 
-    /// Notes of the logins of a key, and of the one of a session, that their endpoint was revoked.
     func endpointRevoked(boundTo key: String, session: String?) throws {
         try db.execute(sql: "UPDATE login SET endpoint_revoked = 1 WHERE key = ? OR session = ?", arguments: [key, session])
     }
@@ -138,7 +134,6 @@ struct IssuerRecords {
         }
     }
 
-    /// The logins that were revoked since.
     func revoked(since time: Milliseconds) throws -> [RefreshFamily] { try families("revoked > ?", [time.count]) }
 
     func update(_ family: RefreshFamily) throws {
@@ -148,7 +143,6 @@ struct IssuerRecords {
         )
     }
 
-    /// Forgets what can no longer matter. A revoked login stays until its time is over, so that its tokens stay known as revoked.
     func forget(before now: Milliseconds) throws {
         try db.execute(sql: "DELETE FROM invitation WHERE expires < ?", arguments: [now.count - Invitation.memory])
         try db.execute(
@@ -159,12 +153,10 @@ struct IssuerRecords {
 
     // MARK: Keys
 
-    func insert(_ key: P256SigningKey, activates: Milliseconds, sealedBy master: MasterKey) throws {
-        let id = key.publicKey.jwkThumbprint
-        let sealed = try master.seal(key.rawRepresentation, label: id)
+    func insert(_ key: SealedSigningKey) throws {
         try db.execute(
             sql: "INSERT INTO signing_key (id, sealed, activates) VALUES (?, ?, ?)",
-            arguments: [id, Data(sealed), activates.count]
+            arguments: [key.entry.id, Data(key.sealed), key.entry.activates.count]
         )
     }
 
@@ -172,21 +164,18 @@ struct IssuerRecords {
         try db.execute(sql: "DELETE FROM signing_key WHERE id = ?", arguments: [id])
     }
 
-    func keys(openedBy master: MasterKey) throws -> [(entry: SigningKeyRing.Entry, key: P256SigningKey)] {
+    func sealedKeys() throws -> [SealedSigningKey] {
         try Row.fetchAll(db, sql: "SELECT id, sealed, activates FROM signing_key").map { row in
-            let entry = SigningKeyRing.Entry(id: row["id"], activates: Milliseconds(clamping: row["activates"] as Int64))
-            let bytes = try master.open([UInt8](row["sealed"] as Data), label: entry.id)
-            return (entry, try P256SigningKey(rawRepresentation: bytes))
+            SealedSigningKey(
+                entry: .init(id: row["id"], activates: Milliseconds(clamping: row["activates"] as Int64)),
+                sealed: [UInt8](row["sealed"] as Data)
+            )
         }
     }
 
-    /// That the key is the one this database was made with, before anything is done with another.
-    func checkSeal(by master: MasterKey) throws {
-        let label = "seal"
-        if let sealed = try Data.fetchOne(db, sql: "SELECT sealed FROM seal") {
-            _ = try master.open([UInt8](sealed), label: label)
-        } else {
-            try db.execute(sql: "INSERT INTO seal (one, sealed) VALUES (1, ?)", arguments: [Data(try master.seal([], label: label))])
-        }
+    func seal() throws -> [UInt8]? { try Data.fetchOne(db, sql: "SELECT sealed FROM seal").map { [UInt8]($0) } }
+
+    func setSeal(_ seal: [UInt8]) throws {
+        try db.execute(sql: "INSERT INTO seal (one, sealed) VALUES (1, ?)", arguments: [Data(seal)])
     }
 }

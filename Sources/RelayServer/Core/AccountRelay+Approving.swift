@@ -10,20 +10,12 @@ import RelayProtocol
 /// about, and the logins of all that were revoked have ended. Another one is established if it is part of the device of an established one,
 /// or by the voucher of an established one that knows it verified. What a voucher's signer has only seen in a list proves nothing. When
 /// endpoints are revoked, the others that only they made established are so no more.
-extension RelayCore {
+extension AccountRelay {
     /// What is kept of vouchers for one endpoint. With them an introduction still fits into a control frame beside a command
     /// of the largest size.
     private static let mostVoucherBytes = 64 << 10
 
-    func approve(_ request: EndpointMessage.EndpointApprove, on channel: Channel) {
-        let voucher: Signed<Voucher>
-        do throws(RecordError) {
-            voucher = try Signed(verifying: request.voucher.bytes, limits: limits) { (_) throws(RecordError) in channel.identityKey }
-            guard voucher.payload.voucher == channel.endpoint, voucher.payload.endpoint == request.endpoint else { throw .wrongEndpoint }
-            guard voucher.payload.account == channel.account.rawValue else { throw .wrongAccount }
-        } catch {
-            return refuse(Refusal(error), request.ref, on: channel.id)
-        }
+    mutating func approve(_ request: EndpointMessage.EndpointApprove, _ voucher: Signed<Voucher>, on channel: AccountChannel) {
         serveIntroduction(of: request.endpoint, request.ref, on: channel) { store, row in
             do throws(RecordError) {
                 try voucher.payload.check(row)
@@ -35,18 +27,9 @@ extension RelayCore {
             guard bytes <= Self.mostVoucherBytes else {
                 throw Refusal(.limitExceeded, "vouchers for one endpoint are limited to \(Self.mostVoucherBytes) bytes")
             }
-            let own = try store.endpoint(channel.endpoint, of: channel.account)
+            let own = try store.member(channel.endpoint, of: channel.account)
             if own.isEstablished, voucher.payload.knowledge == .verified { row = try store.establish(row) }
             return true
-        }
-    }
-
-    /// Whether the endpoint with a key may invite devices into the account of an identity.
-    /// - Parameter keyThumbprint: the JWK thumbprint of its identity key.
-    package func mayInvite(keyThumbprint: String, into identity: Identity) async throws -> Bool {
-        try await store.transact { store in
-            guard let row = try store.endpoint(keyThumbprint: keyThumbprint), row.isEstablished else { return false }
-            return try store.account(of: identity) == row.account
         }
     }
 }
@@ -63,7 +46,7 @@ extension StoreTransaction {
             for bytes in try vouchers(by: row.id, of: row.account) {
                 // It was verified when it came.
                 guard let voucher = try? Unverified<Voucher>(decoding: bytes).payload, voucher.knowledge == .verified,
-                    let next = try self.endpoint(voucher.endpoint), next.account == row.account, !next.isEstablished,
+                    let next = try self.endpoint(voucher.endpoint, of: row.account), !next.isEstablished,
                     (try? voucher.check(next)) != nil
                 else { continue }
                 waiting.append(next)
@@ -71,7 +54,7 @@ extension StoreTransaction {
             // The other endpoints of the device.
             waiting += try endpoints(of: row.account).filter { $0.system == row.system && !$0.isEstablished }
         }
-        return try self.endpoint(endpoint.id) ?? endpoint
+        return try self.endpoint(endpoint.id, of: endpoint.account) ?? endpoint
     }
 
     /// Before endpoints are removed that were revoked: those that are established by their word alone are so no more. A thief's endpoints

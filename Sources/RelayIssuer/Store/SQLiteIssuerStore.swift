@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+import RelayProtocol
+import RelayStorage
+
+/// The issuer's rows in one SQLite file of its own.
+struct SQLiteIssuerStore: IssuerStore {
+    private let database: DatabaseQueue
+
+    /// Opens the database, or makes it.
+    init(path: String, master: MasterKey) throws(IssuerError) {
+        self.database = try SQLiteIssuerStore.translated {
+            // The command line writes beside the running service.
+            let database = try DatabaseFile.open(path, migrator: SQLiteIssuerStore.migrator, label: "issuer")
+            try database.write { try SQLiteIssuerTransaction(db: $0).checkSeal(by: master) }
+            return database
+        }
+    }
+
+    func write<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result {
+        do {
+            return try await database.write { try body(SQLiteIssuerTransaction(db: $0)) }
+        } catch {
+            throw SQLiteIssuerStore.issuerError(error)
+        }
+    }
+
+    /// Fails once the database is closed, where GRDB's `read` would trap.
+    func read<Result: Sendable>(_ body: @escaping @Sendable (any IssuerTransaction) throws -> Result) async throws(IssuerError) -> Result {
+        do {
+            return try await database.writeWithoutTransaction { db in
+                try db.readOnly {
+                    try db.beginTransaction(.deferred)
+                    defer { try? db.rollback() }
+                    return try body(SQLiteIssuerTransaction(db: db))
+                }
+            }
+        } catch {
+            throw SQLiteIssuerStore.issuerError(error)
+        }
+    }
+
+    func close() throws(IssuerError) {
+        try SQLiteIssuerStore.translated { try database.close() }
+    }
+
+    private static func translated<Result>(_ body: () throws -> Result) throws(IssuerError) -> Result {
+        do { return try body() } catch { throw issuerError(error) }
+    }
+
+    /// SQLite's messages may quote what was stored; its result codes do not.
+    private static func issuerError(_ error: any Error) -> IssuerError {
+        switch error {
+        case let error as IssuerError: error
+        case DatabaseFileError.notDurable: .notDurable
+        case DatabaseFileError.tooNew: .databaseTooNew
+        case let error as DatabaseFileError: .database(code: error.code.rawValue)
+        case let error as DatabaseError: .database(code: error.extendedResultCode.rawValue)
+        default: .database(code: ResultCode.SQLITE_ERROR.rawValue)
+        }
+    }
+}
+
+extension SQLiteIssuerStore {
+    /// Append only, once there is a release: what was released is never changed.
+    private static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1 users, invitations, logins, keys") { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE user (
+                        subject TEXT NOT NULL PRIMARY KEY CHECK (length(subject) BETWEEN 16 AND 64),
+                        name TEXT NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 64),
+                        created INTEGER NOT NULL
+                    ) STRICT;
+                    CREATE TABLE login (
+                        id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+                        session TEXT NOT NULL UNIQUE CHECK (length(session) = 22),
+                        subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
+                        client TEXT NOT NULL,
+                        scopes TEXT NOT NULL CHECK (length(scopes) > 0),
+                        key TEXT CHECK (length(key) = 43),
+                        invited_by TEXT CHECK (length(invited_by) = 52),
+                        created INTEGER NOT NULL,
+                        rotated INTEGER NOT NULL,
+                        current INTEGER NOT NULL CHECK (current > 0),
+                        revoked INTEGER,
+                        endpoint_revoked INTEGER NOT NULL DEFAULT 0 CHECK (endpoint_revoked IN (0, 1))
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX login_subject ON login (subject);
+                    CREATE INDEX login_key ON login (key) WHERE key IS NOT NULL;
+                    CREATE INDEX login_rotated ON login (rotated);
+                    CREATE INDEX login_revoked ON login (revoked) WHERE revoked IS NOT NULL;
+                    CREATE TABLE invitation (
+                        code BLOB NOT NULL PRIMARY KEY CHECK (length(code) = 32),
+                        subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
+                        inviter TEXT CHECK (length(inviter) = 52),
+                        inviter_key TEXT CHECK (length(inviter_key) = 43),
+                        expires INTEGER NOT NULL,
+                        redeemed INTEGER NOT NULL DEFAULT 0 CHECK (redeemed IN (0, 1)),
+                        key TEXT CHECK (length(key) = 43),
+                        login BLOB REFERENCES login (id) ON DELETE SET NULL,
+                        CHECK ((inviter IS NULL) = (inviter_key IS NULL)),
+                        CHECK (redeemed = 1 OR (key IS NULL AND login IS NULL))
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX invitation_subject ON invitation (subject);
+                    CREATE INDEX invitation_inviter ON invitation (inviter_key) WHERE inviter_key IS NOT NULL;
+                    CREATE INDEX invitation_login ON invitation (login);
+                    CREATE INDEX invitation_expires ON invitation (expires);
+                    CREATE TABLE signing_key (
+                        id TEXT NOT NULL PRIMARY KEY CHECK (length(id) = 43),
+                        sealed BLOB NOT NULL,
+                        activates INTEGER NOT NULL
+                    ) STRICT;
+                    CREATE TABLE seal (
+                        one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+                        sealed BLOB NOT NULL
+                    ) STRICT;
+                    """
+            )
+        }
+        return migrator
+    }
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// Who gets in.
+extension AccountRelay {
+    /// What the rows say of a hello.
+    private enum Admission: Sendable {
+        /// Its record is new, or has changed, and is to be verified first.
+        case unverified
+        /// The identity belongs to another account.
+        case elsewhere(AccountID)
+        case rejected(RelayMessage.Rejected)
+        /// - Parameters:
+        ///   - joining: If it is new.
+        ///   - introduction: If it is new or has changed.
+        case admitted(joining: Joining?, introduction: Introduction?, hasHosted: Bool, registrations: [Digest256])
+    }
+
+    /// An endpoint has proved who it is. It is accepted, rejected, verified or redirected.
+    /// - Parameters:
+    ///   - id: of the channel, if it is accepted.
+    ///   - isVerified: whether the record's signatures were checked. One that is the same to the byte as what is stored was verified
+    ///     before that was stored, and is not verified again: after a restart all endpoints come back at once, as they were.
+    mutating func connect(_ hello: ProvedHello, as id: ChannelID, isVerified: Bool) {
+        let (limits, account, time) = (rules.limits, self.id, now.count)
+        transact { store, _ in
+            try Self.admit(hello, isVerified: isVerified, to: account, store, limits: limits, time: time)
+        } then: { relay, result in
+            switch result {
+            case .success(.unverified): relay.perform(.verify(hello, id))
+            case .success(.elsewhere(let account)): relay.perform(.redirect(hello, id, to: account))
+            case .success(.rejected(let rejected)): relay.perform(.reject(id, rejected))
+            case .success(.admitted(let joining, let introduction, let hasHosted, let registrations)):
+                let channel = AccountChannel(id, hello, in: relay.id, registrations: registrations)
+                relay.open(channel) { presence in
+                    if let joining, let introduction {
+                        let presence = presence ?? Presence(.unavailable, hasHosted ? .lost : .neverSeen)
+                        return .endpointAdded(
+                            .init(
+                                endpoint: channel.endpoint,
+                                introduction: introduction,
+                                registrations: [],
+                                presence: presence,
+                                joining: joining
+                            )
+                        )
+                    }
+                    guard introduction != nil || presence != nil else { return nil }
+                    return .endpointUpdated(.init(endpoint: channel.endpoint, introduction: introduction, presence: presence))
+                }
+            case .failure: relay.perform(.reject(id, .unavailable))
+            }
+        }
+    }
+
+    private static func admit(
+        _ hello: ProvedHello,
+        isVerified: Bool,
+        to account: AccountID,
+        _ store: any StoreTransaction,
+        limits: Limits,
+        time: Int64
+    ) throws -> Admission {
+        let record = hello.record.payload
+        let id = record.endpointID
+        let home = try store.account(of: hello.identity)
+        if let home, home != account { return .elsewhere(home) }
+        let known = try store.endpoint(id, of: account)
+        guard isVerified || known?.record == hello.record.encoded else { return .unverified }
+        if home == nil {
+            guard hello.mayMakeAccount else {
+                return .rejected(.init(code: .accountUnknown, message: "there is no account for this identity here", retry: false))
+            }
+            try store.addAccount(account, identity: hello.identity, time: time)
+        }
+        if try store.revocation(of: id) != nil {
+            return .rejected(.init(code: .endpointRevoked, message: "this endpoint was revoked", retry: false))
+        }
+        // An id is registered once in all accounts.
+        if known == nil, try store.account(ofEndpoint: id) != nil {
+            return .rejected(
+                .init(code: .endpointOfOtherAccount, message: "this endpoint is registered to another account", retry: false)
+            )
+        }
+        guard record.account == account.rawValue else {
+            return .rejected(
+                .init(code: .wrongAccount, message: "the record is for another account", retry: true, account: account.rawValue)
+            )
+        }
+        guard var row = known else {
+            // A login that began before the device that let it in was revoked lets nothing new in.
+            if let inviter = hello.inviter, let revocation = try store.revocation(of: inviter), revocation.account == account,
+                revocation.statement?.revoker != inviter
+            {
+                let message = "the device that invited this one was revoked; ask for a new link"
+                return .rejected(.init(code: .endpointRevoked, message: message, retry: false))
+            }
+            let others = try store.endpoints(of: account)
+            let ever = others.count + (try store.revocationCount(of: account))
+            do throws(LimitExceeded) {
+                try limits.check(.endpointsPerAccount, others.count + 1)
+                try limits.check(.endpointsEverPerAccount, ever + 1)
+            } catch {
+                return .rejected(.init(code: .limitExceeded, message: error.description, retry: false, limit: ExceededLimit(error)))
+            }
+            let joining = Joining(time: Milliseconds(clamping: time), invitedBy: hello.inviter, address: hello.address)
+            try store.put(
+                EndpointRow(
+                    id: id,
+                    account: account,
+                    version: record.version,
+                    record: hello.record.encoded,
+                    hasHosted: hello.role == .host,
+                    system: record.systemID,
+                    keyThumbprint: record.identityKey.jwkThumbprint,
+                    isEstablished: others.isEmpty || others.contains { $0.isEstablished && $0.system == record.systemID },
+                    isFirst: others.isEmpty,
+                    joining: joining,
+                    login: hello.login
+                )
+            )
+            return .admitted(
+                joining: joining,
+                introduction: Introduction(record: Blob(hello.record.encoded)),
+                hasHosted: false,
+                registrations: []
+            )
+        }
+        let isSame = row.record == hello.record.encoded
+        guard isSame || record.version > row.version else {
+            return .rejected(.init(code: .recordOutdated, message: Refusal.outdated.message, retry: false))
+        }
+        row.version = record.version
+        row.record = hello.record.encoded
+        row.system = record.systemID
+        row.login = hello.login ?? row.login
+        let hasHosted = row.hasHosted
+        if hello.role == .host {
+            row.hasHosted = true
+            row.departure = nil
+        }
+        // Who comes back as it was, after a restart of the relay, costs no write.
+        if row != known { try store.put(row) }
+        let introduction = isSame ? nil : try store.introduction(of: row)
+        return .admitted(
+            joining: nil,
+            introduction: introduction,
+            hasHosted: hasHosted,
+            registrations: try store.registrations(of: id).map { Digest256(hashing: $0.registration) }
+        )
+    }
+
+    /// Opens a channel of an endpoint that the rows know.
+    /// - Parameter news: what watchers are told, with the presence if that changes.
+    private mutating func open(_ channel: AccountChannel, news: (Presence?) -> RelayMessage?) {
+        let siblings = channels(of: channel.endpoint).filter { $0.role == channel.role }
+        let (forerunners, others) = (
+            siblings.filter { $0.instance == channel.instance }, siblings.filter { $0.instance != channel.instance }
+        )
+        if channel.role == .client, others.count >= Self.clientsPerEndpoint {
+            if let news = news(nil) { tellWatchers(news) }
+            let message = "this endpoint has \(Self.clientsPerEndpoint) client channels"
+            return perform(.reject(channel.id, .init(code: .tooManyClients, message: message, retry: true)))
+        }
+        // Before the older one goes, which may be the account's last.
+        add(channel)
+        // Before anything else is said on the channel: the transport says `welcome` now.
+        perform(.accept(channel))
+        // The process has left it behind; what may still come on it is older than what the process says now.
+        for forerunner in forerunners { close(forerunner, saying: nil, code: 1000, reason: "the same process came anew") }
+        var presence: Presence?
+        if channel.role == .host {
+            for older in others { close(older, saying: .replaced(.init()), code: 1000, reason: "replaced by a newer channel") }
+            presence = Presence(.available, .connected, since: now)
+            presences[channel.endpoint] = presence
+        }
+        if let news = news(presence) { tellWatchers(news) }
+        readBoxes(of: channel)
+        if channel.role == .host { offerTunnels(to: channel) }
+    }
+
+    /// A channel is closed, or fell silent.
+    mutating func disconnected(_ id: ChannelID) {
+        guard let open = channels[id] else { return }
+        let channel = open.channel
+        if channel.role == .host, !open.hasLeft {
+            set(Presence(.unavailable, .lost, since: now), of: channel.endpoint)
+            // Submitted before the account's presences are dropped, so that whoever reads the store next finds it.
+            if !isStopping { storeLoss(of: channel.endpoint) }
+        }
+        remove(channel)
+    }
+
+    /// If that fails, the endpoint is `lost` all the same after the next start; only since when is not known.
+    private mutating func storeLoss(of endpoint: EndpointID) {
+        let (account, time) = (id, now.count)
+        transact { store, _ in
+            guard var row = try store.endpoint(endpoint, of: account) else { return }
+            row.departure = .init(reason: .lost, time: time)
+            try store.put(row)
+        } then: { _, _ in
+        }
+    }
+}
+
+extension RelayMessage.Rejected {
+    static let unavailable = RelayMessage.Rejected(
+        code: .unavailable,
+        message: "the relay takes no endpoint now",
+        retry: true,
+        retryAfter: 5_000
+    )
+}
+
+extension StoreTransaction {
+    func introduction(of endpoint: EndpointRow) throws -> Introduction {
+        Introduction(record: Blob(endpoint.record), vouchers: try vouchers(for: endpoint.id).map { Blob($0) })
+    }
+}

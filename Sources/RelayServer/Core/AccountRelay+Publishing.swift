@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// What endpoints say of themselves.
+extension AccountRelay {
+    mutating func publish(_ request: EndpointMessage.Publish, on channel: AccountChannel) {
+        let (account, limits, bytes) = (id, rules.limits, request.registration.bytes)
+        serveRegistrations(request.ref, on: channel) { store in
+            let (rows, stored) = (try store.registrations(of: channel.endpoint), try store.storedBytes(of: account))
+            if rows.contains(where: { $0.registration == bytes }) { return false }
+            let registration = try Unverified<AppRegistration>(decoding: bytes).payload
+            let appID = registration.appID
+            if let known = rows.first(where: { $0.appID == appID }), registration.version <= known.version { throw Refusal.outdated }
+            let others = rows.reduce(0) { $1.appID == appID ? $0 : $0 + $1.registration.count }
+            do throws(LimitExceeded) {
+                try limits.check(.appRegistrationsBytes, others + bytes.count)
+                let known = rows.reduce(0) { $1.appID == appID ? $0 + $1.registration.count : $0 }
+                if bytes.count > known { try limits.check(.accountBytes, stored + bytes.count - known) }
+            } catch {
+                throw Refusal(exceeding: error)
+            }
+            let row = RegistrationRow(appID: appID, version: registration.version, registration: bytes)
+            try store.put(row, of: channel.endpoint, in: account)
+            return true
+        }
+    }
+
+    mutating func unpublish(_ request: EndpointMessage.Unpublish, on channel: AccountChannel) {
+        let account = id
+        serveRegistrations(request.ref, on: channel) { store in
+            guard try store.registrations(of: channel.endpoint).contains(where: { $0.appID == request.appID }) else { return false }
+            try store.removeRegistration(request.appID, of: channel.endpoint, in: account)
+            return true
+        }
+    }
+
+    /// - Parameter body: Says whether anything has changed.
+    private mutating func serveRegistrations(
+        _ ref: RequestRef,
+        on channel: AccountChannel,
+        _ body: @escaping @Sendable (any StoreTransaction) throws -> Bool
+    ) {
+        serve(ref, on: channel) { store, _ in
+            _ = try store.member(channel.endpoint, of: channel.account)
+            return try body(store) ? try store.registrations(of: channel.endpoint).map { Blob($0.registration) } : nil
+        } then: { (relay, registrations: [Blob<BlobKinds.AppRegistration>]?) in
+            guard let registrations else { return }
+            relay.tellWatchers(.endpointUpdated(.init(endpoint: channel.endpoint, registrations: registrations)))
+        }
+    }
+
+    mutating func update(_ request: EndpointMessage.EndpointUpdate, _ record: Signed<EndpointRecord>, on channel: AccountChannel) {
+        serveIntroduction(of: channel.endpoint, request.ref, on: channel) { store, row in
+            if row.record == record.encoded { return false }
+            guard record.payload.version > row.version else { throw Refusal.outdated }
+            row.version = record.payload.version
+            row.record = record.encoded
+            row.system = record.payload.systemID
+            try store.put(row)
+            return true
+        }
+    }
+
+    /// - Parameter body: Says whether anything has changed.
+    mutating func serveIntroduction(
+        of endpoint: EndpointID,
+        _ ref: RequestRef,
+        on channel: AccountChannel,
+        _ body: @escaping @Sendable (any StoreTransaction, inout EndpointRow) throws -> Bool
+    ) {
+        serve(ref, on: channel) { store, _ in
+            _ = try store.member(channel.endpoint, of: channel.account)
+            var row = try store.member(endpoint, of: channel.account)
+            return try body(store, &row) ? try store.introduction(of: row) : nil
+        } then: { (relay, introduction: Introduction?) in
+            guard let introduction else { return }
+            relay.tellWatchers(.endpointUpdated(.init(endpoint: endpoint, introduction: introduction)))
+        }
+    }
+
+    mutating func leave(_ request: EndpointMessage.Leaving, on channel: AccountChannel) {
+        let reason: Presence.Reason =
+            switch request.reason {
+            case .suspended: .suspended
+            case .signedOut: .signedOut
+            case .shutdown: .shutdown
+            }
+        let time = now
+        serve(request.ref, on: channel) { store, _ in
+            var row = try store.member(channel.endpoint, of: channel.account)
+            row.departure = .init(reason: reason, time: time.count)
+            try store.put(row)
+        } then: { relay, _ in
+            let left: Void? = relay.change(channel.id) { open in
+                open.hasLeft = true
+                open.delivery = nil
+            }
+            // A newer host channel may have come meanwhile: then the endpoint has not left.
+            guard left != nil else { return }
+            relay.set(Presence(.unavailable, reason, since: time), of: channel.endpoint)
+        }
+    }
+}
+
+extension StoreTransaction {
+    /// An endpoint of the account; there is no other for it.
+    func member(_ id: EndpointID, of account: AccountID) throws -> EndpointRow {
+        guard let row = try endpoint(id, of: account) else {
+            throw Refusal(.notFound, "there is no such endpoint in this account")
+        }
+        return row
+    }
+}

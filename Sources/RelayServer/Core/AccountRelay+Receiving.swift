@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// Commands, for their targets.
+extension AccountRelay {
+    /// An endpoint connected. As a sender it may have missed outcomes; as a target, if it is a host, it is offered everything without a
+    /// committed result, as the window allows.
+    mutating func readBoxes(of channel: AccountChannel) {
+        let account = id
+        transact { store, _ in
+            let ended = try store.commands(from: channel.endpoint, isFinal: true, account: account)
+            return (ended, channel.role == .host ? try store.mailbox(of: channel.endpoint, account: account) : nil)
+        } then: { (relay, result: Result<([CommandKey], [CommandDescriptor]?), any Error>) in
+            guard case .success((let ended, let mailbox)) = result else { return relay.reopen(channel.id) }
+            let isOpen: Void? = relay.change(channel.id) { open in
+                open.outcomes = ended[...]
+                if let mailbox, !open.hasLeft { open.delivery = CommandDelivery(mailbox: mailbox) }
+            }
+            guard isOpen != nil else { return }
+            for _ in 0..<Self.outcomesAtOnce { relay.sendNextOutcome(to: channel.id) }
+            relay.offerNext(on: channel.id)
+        }
+    }
+
+    /// Offers what there is room for. The offers leave in the order in which they were chosen, since transactions keep theirs.
+    mutating func offerNext(on channel: ChannelID) {
+        while let command = change(channel, { $0.delivery?.next() }) ?? nil {
+            let key = StoredCommandKey(account: id, command: command)
+            transact { store, now in
+                try store.change(key) { $0.offer(now: now) }
+            } then: { relay, result in
+                switch result {
+                case .success(let change?): relay.perform(change, target: channel)
+                // What is gone has ended before, and said so.
+                case .success(nil): break
+                case .failure(let error):
+                    relay.perform(.offerFailed(error))
+                    relay.reopen(channel)
+                }
+            }
+        }
+    }
+
+    /// Nothing more is expected of a command, or to be offered, on a host's channel.
+    mutating func answered(_ command: CommandDescriptor, on host: ChannelID) {
+        change(host) { $0.delivery?.answered(command) }
+        offerNext(on: host)
+    }
+
+    mutating func received(_ statement: EndpointMessage.CommandReceived, on channel: AccountChannel) {
+        let key = StoredCommandKey(account: id, command: CommandKey(sender: statement.sender, id: statement.id))
+        transact(on: channel) { store, _ in
+            guard try store.command(key)?.command.lane.target == channel.endpoint else { return nil }
+            return try store.change(key) { $0.received() }
+        } then: { (relay, result: Result<CommandChange?, any Error>) in
+            switch result {
+            case .success(let change?): relay.perform(change)
+            case .success(nil): break
+            case .failure: relay.reopen(channel.id)
+            }
+        }
+    }
+
+    mutating func ended(_ request: EndpointMessage.CommandResult, _ receipt: CommandReceipt, on channel: AccountChannel) {
+        let (account, rules) = (id, rules)
+        let key = StoredCommandKey(account: account, command: CommandKey(sender: request.sender, id: request.id))
+        let final = CommandFinal(outcome: receipt.outcome, receipt: request.receipt.bytes, reply: request.reply?.bytes)
+        transact(on: channel, bytes: request.receipt.bytes.count + (request.reply?.bytes.count ?? 0)) { store, now in
+            let known = try store.command(key)
+            guard known?.command.lane.target == channel.endpoint else {
+                if rules.admission.settlesUnknownResult(now: now) { return nil }
+                throw Refusal(.notFound, "the relay does not know the command yet: keep the result")
+            }
+            if let reply = final.reply, known?.isFinal == false {
+                let requested = try store.storedBytes(of: account) + reply.count
+                try rules.limits.check(.accountBytes, requested) { Refusal(exceeding: $0) }
+            }
+            return try store.change(key) { $0.ended(final, digest: receipt.command, now: now) }
+        } then: { (relay, result: Result<CommandChange?, any Error>) in
+            switch result {
+            case .success(let change?): relay.perform(change, request: (channel.id, request.ref))
+            case .success(nil):
+                let settled = RelayMessage.CommandSettled(ref: request.ref, sender: request.sender, id: request.id)
+                relay.send(.commandSettled(settled), to: channel.id)
+            case .failure(let error):
+                let refusal = Refusal(error)
+                relay.send(.failure(refusal.failure(request.ref)), to: channel.id)
+                // The command would stay unanswered; on its next channel the target tells the result again.
+                // For want of room a new channel would not help: the target keeps the result until senders have taken theirs.
+                if refusal.code != .notFound, refusal.code != .limitExceeded { relay.reopen(channel.id) }
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// What the operator revoked.
+package struct OperatorRevocation: Sendable {
+    /// None of what was revoked before.
+    package var revoked: [EndpointRow]
+    /// The endpoints that the revoked one let in and that are still there, and whether they are connected.
+    package var letIn: [(row: EndpointRow, isConnected: Bool)]
+}
+
+/// Endpoints that are removed for good.
+extension AccountRelay {
+    /// What came of a revocation.
+    private struct Removal: Sendable {
+        var revocation: RevocationRow
+        var changes: [CommandChange]
+    }
+
+    mutating func revoke(_ request: EndpointMessage.EndpointRevoke, on channel: AccountChannel) {
+        let (account, endpoint, hasLogins) = (id, request.endpoint, rules.hasLogins)
+        serve(request.ref, on: channel) { store, now in
+            let own = try store.member(channel.endpoint, of: account)
+            // Once is for ever, and twice the same.
+            if try store.revocation(of: endpoint)?.account == account { return nil }
+            let row = try store.member(endpoint, of: account)
+            guard own.id == row.id || own.system == row.system || own.isEstablished else { throw Refusal.notEstablished }
+            let revocation = RevocationRow(
+                of: row,
+                statement: .init(revoker: own.id, revocation: request.revocation.bytes),
+                time: now,
+                // What only unknown endpoints say of each other leaves nothing behind, or it could fill the account.
+                isKept: own.isEstablished || row.isEstablished,
+                loginsEnded: !hasLogins
+            )
+            // Who leaves by itself was not taken over.
+            if own.id != row.id { try store.demote(after: [row], by: own.id, in: account) }
+            return try Self.remove(row, revocation, store, now: now)
+        } then: { (relay, removal: Removal?) in
+            if let removal { relay.removed(removal) }
+        }
+    }
+
+    /// The relay's own word, without a signature: its operator revokes an endpoint. Those that are established by its word alone are so no
+    /// more.
+    /// - Parameters:
+    ///   - withLetIn: whether the endpoints that it let in are revoked too, and those that these let in.
+    ///   - answer: told `nil` if there was no such endpoint; one that is revoked already counts.
+    mutating func revoke(
+        _ endpoint: EndpointID,
+        withLetIn: Bool,
+        answer: @escaping @Sendable (Result<OperatorRevocation?, any Error>) -> Void
+    ) {
+        let (account, hasLogins) = (id, rules.hasLogins)
+        transact { store, now -> (removals: [Removal], revoked: [EndpointRow], letIn: [EndpointRow])? in
+            let row = try store.endpoint(endpoint, of: account)
+            guard try row != nil || store.revocation(of: endpoint)?.account == account else { return nil }
+            let letIn = try store.letIn(by: endpoint, row, in: account)
+            let revoked = (row.map { [$0] } ?? []) + (withLetIn ? letIn : [])
+            try store.demote(after: revoked, by: nil, in: account)
+            let removals = try revoked.map { row in
+                let revocation = RevocationRow(of: row, statement: nil, time: now, isKept: true, loginsEnded: !hasLogins)
+                return try Self.remove(row, revocation, store, now: now)
+            }
+            let left = withLetIn ? [] : try letIn.compactMap { try store.endpoint($0.id, of: account) }
+            return (removals, revoked, left)
+        } then: { relay, result in
+            let revocation = result.map { done in
+                done.map { done in
+                    for removal in done.removals { relay.removed(removal) }
+                    let letIn = done.letIn.map { (row: $0, isConnected: !relay.channels(of: $0.id).isEmpty) }
+                    return OperatorRevocation(revoked: done.revoked, letIn: letIn)
+                }
+            }
+            relay.perform(.call { answer(revocation) })
+        }
+    }
+
+    private static func remove(
+        _ row: EndpointRow,
+        _ revocation: RevocationRow,
+        _ store: any StoreTransaction,
+        now: Int64
+    ) throws -> Removal {
+        try store.removeEndpoint(row.id, of: row.account)
+        if revocation.isKept || !revocation.loginsEnded { try store.add(revocation) }
+        return Removal(revocation: revocation, changes: try store.endCommands(of: row.id, in: row.account, now: now))
+    }
+
+    private mutating func removed(_ removal: Removal) {
+        let endpoint = removal.revocation.endpoint
+        for revoked in channels(of: endpoint) {
+            let invalidated = RelayMessage.AuthInvalidated(code: .endpointRevoked, message: "this endpoint was revoked")
+            close(revoked, saying: .authInvalidated(invalidated), code: 1008, reason: "revoked")
+        }
+        perform(tunnels.revoke(endpoint))
+        presences[endpoint] = nil
+        tellWatchers(.endpointRemoved(.init(removal.revocation)))
+        for change in removal.changes { perform(change) }
+        // Behind the last word on its channels, which the end of a login closes too.
+        if !removal.revocation.loginsEnded { perform(.endLogins) }
+    }
+}
+
+extension RelayMessage.EndpointRemoved {
+    /// What watchers are told of an endpoint that is gone.
+    init(_ revocation: RevocationRow) {
+        self.init(
+            endpoint: revocation.endpoint,
+            isRevoked: revocation.isKept,
+            revocation: revocation.isKept ? revocation.statement.map { Blob($0.revocation) } : nil
+        )
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// Commands, for their senders.
+extension AccountRelay {
+    mutating func send(_ request: EndpointMessage.CommandSend, _ command: SealedCommand, on channel: AccountChannel) {
+        let (descriptor, account, admission) = (command.descriptor, id, rules.admission)
+        let host = beginOffer(of: descriptor)
+        transact(on: channel, bytes: command.encoded.count) { store, now in
+            try Self.store(command, again: request.again, in: account, store, admission, now: now, offersIt: host != nil)
+        } then: { relay, result in
+            switch result {
+            case .success(let change):
+                relay.perform(change, request: (channel.id, request.ref), target: host)
+                relay.endOffer(of: descriptor, to: host, isMade: change.isOffered)
+                relay.stored(change)
+            case .failure(let error):
+                relay.endOffer(of: descriptor, to: host, isMade: false)
+                var failure = Refusal(error).failure(request.ref)
+                // The write may have reached the disk all the same.
+                failure.mayHaveRun = true
+                relay.send(.failure(failure), to: channel.id)
+            }
+        }
+    }
+
+    /// Where a command can be offered in the transaction that stores it. It must not overtake those that are stored first and offered then.
+    private mutating func beginOffer(of command: CommandDescriptor) -> ChannelID? {
+        let target = command.lane.target
+        if storing[target] == nil, let host = host(of: target), change(host.id, { $0.delivery?.begin(command) }) == true {
+            return host.id
+        }
+        storing[target, default: 0] += 1
+        return nil
+    }
+
+    /// - Parameter host: The channel for which there was room.
+    private mutating func endOffer(of command: CommandDescriptor, to host: ChannelID?, isMade: Bool) {
+        guard let host else { return endStoring(for: command.lane.target) }
+        if !isMade { answered(command, on: host) }
+    }
+
+    private mutating func endStoring(for target: EndpointID) {
+        guard let count = storing[target] else { return }
+        storing[target] = count > 1 ? count - 1 : nil
+    }
+
+    private mutating func stored(_ change: CommandChange) {
+        guard let host = host(of: change.command.lane.target) else { return }
+        // Also one that is not new: its first commit may have failed to be told. What is offered already stays so.
+        guard change.state == .accepted, !change.isRefused, !change.isOffered else { return }
+        self.change(host.id) { $0.delivery?.add(change.command) }
+        offerNext(on: host.id)
+    }
+
+    private static func store(
+        _ command: SealedCommand,
+        again: Bool,
+        in account: AccountID,
+        _ store: any StoreTransaction,
+        _ admission: CommandAdmission,
+        now: Int64,
+        offersIt: Bool
+    ) throws -> CommandChange {
+        let (descriptor, lane) = (command.descriptor, command.header.lane)
+        let key = StoredCommandKey(account: account, command: descriptor.key)
+        // It may have been removed since it said hello.
+        let sender = try store.member(lane.sender, of: account)
+        let target = try store.endpoint(lane.target, of: account)
+        let highestNumber = try store.highestNumber(in: lane, account: account)
+        let mailbox = try store.mailboxUse(of: lane.target, account: account)
+        let share = try mailboxShare(of: sender, with: target, store)
+        let outcomes = try store.outcomesUse(of: lane.sender, account: account)
+        let stored = try store.storedBytes(of: account)
+        let admitted = Result { () throws(CommandRefusal) in
+            let inDoubt = try admission.check(
+                descriptor,
+                again: again,
+                now: now,
+                targetIsKnown: target != nil,
+                highestNumber: highestNumber,
+                mailbox: mailbox,
+                share: share,
+                repliesWaiting: outcomes
+            )
+            let requested = stored + AccountUse.overhead + descriptor.size
+            try admission.limits.check(.accountBytes, requested) { CommandRefusal(.limit($0), mayHaveRun: inDoubt) }
+            return inDoubt
+        }
+        if case .success(let inDoubt) = admitted {
+            var (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt)
+            if offersIt { actions += row.offer(now: now) }
+            // One write for both. Nearly all are new, so this is what finds out which is not.
+            if try store.add(row, blob: command.encoded, account: account) {
+                actions.removeAll { if case .persist = $0 { true } else { false } }
+                var change = try store.perform(actions, of: row, account: account)
+                change.isNew = true
+                return change
+            }
+        }
+        // The same bytes get the same answer, whatever would be allowed now.
+        if let known = try store.change(key, { $0.sentAgain(digest: command.digest) }) { return known }
+        guard case .failure(let refusal) = admitted else { throw Refusal(.internalError, "a command is there and is not") }
+        return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(refusal)])
+    }
+
+    /// What of a target's mailbox counts as a sender's: of an established one its own, of any other one that of all those together.
+    private static func mailboxShare(
+        of sender: EndpointRow,
+        with target: EndpointRow?,
+        _ store: any StoreTransaction
+    ) throws -> MailboxUse {
+        guard let target else { return MailboxUse() }
+        let shares = try store.mailboxShares(of: target.id, account: sender.account)
+        guard sender.isNewcomer(to: target) else { return shares[sender.id] ?? MailboxUse() }
+        var sum = MailboxUse()
+        for (id, share) in shares {
+            // What a revoked sender has left there counts too.
+            if let row = try store.endpoint(id, of: sender.account), !row.isNewcomer(to: target) { continue }
+            sum.commands += share.commands
+            sum.bytes += share.bytes
+        }
+        return sum
+    }
+
+    mutating func cancel(_ request: EndpointMessage.CommandCancel, on channel: AccountChannel) {
+        let key = StoredCommandKey(account: id, command: CommandKey(sender: channel.endpoint, id: request.id))
+        transact(on: channel) { store, now in
+            guard let change = try store.change(key, { $0.cancel(now: now) }) else {
+                throw Refusal(.notFound, "there is no such command of this endpoint")
+            }
+            return change
+        } then: { relay, result in
+            switch result {
+            case .success(let change):
+                relay.send(.ok(.init(ref: request.ref, result: .init(state: change.state))), to: channel.id)
+                relay.perform(change)
+            case .failure(let error): relay.fail(request.ref, error, on: channel.id)
+            }
+        }
+    }
+
+    mutating func acknowledge(_ statement: EndpointMessage.CommandAcknowledge, on channel: AccountChannel) {
+        let key = StoredCommandKey(account: id, command: CommandKey(sender: channel.endpoint, id: statement.id))
+        transact(on: channel) { store, _ in
+            try store.change(key) { $0.acknowledged() }
+        } then: { _, _ in
+            // Without the write the outcome is told again on the sender's next channel.
+        }
+    }
+
+    /// How many outcomes are read ahead for a channel. A sender may have a mailbox full of them, and as often as it connects.
+    static let outcomesAtOnce = 16
+
+    /// An outcome that a sender may have missed, and then the next. In a transaction of its own: all replies together may be large, and
+    /// others wait meanwhile.
+    mutating func sendNextOutcome(to channel: ChannelID) {
+        guard let command = change(channel, { $0.outcomes.popFirst() }) ?? nil else { return }
+        let key = StoredCommandKey(account: id, command: command)
+        transact { store, _ in
+            try store.change(key) { $0.senderConnected() }
+        } then: { relay, result in
+            guard case .success(let change) = result else { return relay.reopen(channel) }
+            defer { relay.sendNextOutcome(to: channel) }
+            for case .final(let final) in change?.effects ?? [] {
+                relay.send(.commandStatus(.init(id: key.command.id, status: final.message)), to: channel)
+            }
+        }
+    }
+}

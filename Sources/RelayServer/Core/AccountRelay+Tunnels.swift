@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// Tunnels, as endpoints ask for them.
+extension AccountRelay {
+    mutating func openTunnel(_ request: EndpointMessage.TunnelOpen, on channel: AccountChannel) {
+        guard request.target != channel.endpoint else {
+            return fail(request.ref, Refusal(.unsupported, "an endpoint needs no tunnel to itself"), on: channel.id)
+        }
+        transact(on: channel) { store, _ in
+            let row = try store.member(channel.endpoint, of: channel.account)
+            let target = try store.member(request.target, of: channel.account)
+            return (try store.introduction(of: row), row.isNewcomer(to: target))
+        } then: { (relay, result: Result<(Introduction, Bool), any Error>) in
+            guard relay.channels[channel.id] != nil else { return }
+            switch result {
+            case .success((let introduction, let isNewcomer)):
+                relay.openTunnel(request, on: channel, introduction, isNewcomer: isNewcomer)
+            case .failure(let error): relay.fail(request.ref, error, on: channel.id)
+            }
+        }
+    }
+
+    private mutating func openTunnel(
+        _ request: EndpointMessage.TunnelOpen,
+        on channel: AccountChannel,
+        _ introduction: Introduction,
+        isNewcomer: Bool
+    ) {
+        var random = SystemRandomNumberGenerator()
+        let tunnel = TunnelID(using: &random)
+        func token() -> [UInt8] { (0..<TunnelPreface.tokenByteCount).map { _ in UInt8.random(in: 0...255, using: &random) } }
+        do throws(LimitExceeded) {
+            let opening = TunnelTable.Opening(
+                opener: channel.endpoint,
+                openerChannel: channel.id,
+                target: request.target,
+                isNewcomer: isNewcomer,
+                timeout: request.timeout
+            )
+            try tunnels.open(tunnel, opening, tokens: .init(opener: token(), target: token()), now: now)
+        } catch {
+            return fail(request.ref, Refusal(exceeding: error), on: channel.id)
+        }
+        perform(.tunnel(.opened(tunnel)))
+        send(.ok(.init(ref: request.ref, result: .init(tunnel: tunnel))), to: channel.id)
+        if let host = host(of: request.target) {
+            offer(tunnel, introduction, to: host)
+        } else if request.timeout == 0 {
+            tunnels.remove(tunnel)
+            fail(tunnel, channel.id, .unreachable)
+        }
+    }
+
+    /// A host channel opens: it hears of the tunnels that wait for it.
+    mutating func offerTunnels(to host: AccountChannel) {
+        let ids = tunnels.offers(to: host.endpoint)
+        guard !ids.isEmpty else { return }
+        let openers = Set(ids.compactMap { tunnels.tunnels[$0]?.opening.opener })
+        transact { store, _ in
+            var introductions: [EndpointID: Introduction] = [:]
+            for opener in openers {
+                // One that was revoked meanwhile has no tunnels any more.
+                guard let row = try store.endpoint(opener, of: host.account) else { continue }
+                introductions[opener] = try store.introduction(of: row)
+            }
+            return introductions
+        } then: { relay, result in
+            guard relay.channels[host.id] != nil, case .success(let introductions) = result else { return }
+            for tunnel in relay.tunnels.offers(to: host.endpoint) {
+                guard let opener = relay.tunnels.tunnels[tunnel]?.opening.opener, let introduction = introductions[opener] else { continue }
+                relay.offer(tunnel, introduction, to: host)
+            }
+        }
+    }
+
+    private mutating func offer(_ id: TunnelID, _ introduction: Introduction, to host: AccountChannel) {
+        guard let tunnel = tunnels.tunnels[id] else { return }
+        let urls = rules.tunnelPorts.prefix(7).map { "tcp://:\($0)" } + ["wss:///v1/tunnels/\(id)"]
+        func entrance(_ token: [UInt8]) -> TunnelEntrance { TunnelEntrance(tunnel: id, token: Secret(Blob(token)), urls: urls) }
+        let isFirst = tunnels.offer(id, to: host.id, now: now)
+        send(.tunnelOffer(.init(entrance: entrance(tunnel.tokens.target), opener: introduction)), to: host.id)
+        guard isFirst else { return }
+        send(.tunnelReady(.init(entrance: entrance(tunnel.tokens.opener))), to: tunnel.opening.openerChannel)
+    }
+
+    mutating func decline(_ statement: EndpointMessage.TunnelDecline, on channel: AccountChannel) {
+        perform(tunnels.decline(statement.tunnel, by: channel.endpoint, on: channel.id, isHost: channel.role == .host))
+    }
+
+    /// A connection shows a token.
+    /// - Returns: whether it is let in.
+    mutating func enter(_ tunnel: TunnelID, token: [UInt8], as entrant: EntrantID) -> Bool {
+        guard !isStopping, let actions = tunnels.enter(tunnel, token: token, as: entrant) else { return false }
+        perform(actions)
+        return true
+    }
+
+    /// Says and does what the table wants.
+    mutating func perform(_ actions: [TunnelTable.Action]) {
+        for action in actions {
+            switch action {
+            case .fail(let tunnel, let channel, let code): fail(tunnel, channel, code)
+            case .pair(_, let generation, let opener, let target):
+                perform(.tunnel(.pair(opener, target, generation: generation)))
+            case .dismiss(let entrant, let status): perform(.tunnel(.dismiss(entrant, status)))
+            case .close(let entrant): perform(.tunnel(.abort(entrant)))
+            }
+        }
+    }
+
+    private mutating func fail(_ tunnel: TunnelID, _ channel: ChannelID, _ code: ControlErrorCode) {
+        perform(.tunnel(.failed(code)))
+        let message =
+            switch code {
+            case .unreachable: "the target is not connected"
+            case .timedOut: "not both sides came in time"
+            case .declined: "the target does not want the tunnel"
+            case .cancelled: "the opener does not want the tunnel any more"
+            default: "the target is not there any more"
+            }
+        send(.tunnelFailed(.init(tunnel: tunnel, code: code, message: message)), to: channel)
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// A message whose own bytes were looked at: its signatures hold, and it is for this account. An endpoint's key and account never change, so
+/// this needs neither the account's rows nor what is in memory of it, and nobody waits for it.
+enum CheckedMessage: Sendable {
+    case publish(EndpointMessage.Publish)
+    case update(EndpointMessage.EndpointUpdate, Signed<EndpointRecord>)
+    case approve(EndpointMessage.EndpointApprove, Signed<Voucher>)
+    case revoke(EndpointMessage.EndpointRevoke)
+    case send(EndpointMessage.CommandSend, SealedCommand)
+    case result(EndpointMessage.CommandResult, CommandReceipt)
+    /// Nothing about it can be checked beforehand.
+    case other(EndpointMessage)
+    case refused(RelayMessage.Failure)
+    case ignored
+
+    init(_ message: EndpointMessage, on channel: AccountChannel, rules: RelayRules) {
+        if channel.role == .client, message.isForHosts {
+            let refusal = Refusal(.notAuthorized, "only a host channel may do that")
+            self = message.ref.map { .refused(refusal.failure($0)) } ?? .ignored
+            return
+        }
+        let limits = rules.limits
+        do throws(RecordError) {
+            switch message {
+            case .publish(let request):
+                try channel.check(request, limits: limits)
+                self = .publish(request)
+            case .endpointUpdate(let request): self = .update(request, try channel.record(request, limits: limits))
+            case .endpointApprove(let request): self = .approve(request, try channel.voucher(request, limits: limits))
+            case .endpointRevoke(let request):
+                try channel.check(request)
+                self = .revoke(request)
+            case .commandResult(let request): self = .result(request, try channel.receipt(request, limits: limits))
+            case .commandSend(let request): self = channel.command(request, rules: rules)
+            default: self = .other(message)
+            }
+        } catch {
+            self = message.ref.map { .refused(Refusal(error).failure($0)) } ?? .ignored
+        }
+    }
+}
+
+extension AccountChannel {
+    fileprivate func check(_ request: EndpointMessage.Publish, limits: Limits) throws(RecordError) {
+        let bytes = request.registration.bytes
+        // What was stored was verified before that; after a restart of the relay all endpoints publish again what they had published.
+        guard !verifiedRegistrations.contains(Digest256(hashing: bytes)) else { return }
+        _ = try Signed<AppRegistration>(verifying: bytes, endpoint: endpoint, account: account.rawValue, key: identityKey, limits: limits)
+    }
+
+    fileprivate func record(_ request: EndpointMessage.EndpointUpdate, limits: Limits) throws(RecordError) -> Signed<EndpointRecord> {
+        let record = try Signed<EndpointRecord>(verifying: request.record.bytes, limits: limits)
+        guard record.payload.endpointID == endpoint else { throw .wrongEndpoint }
+        guard record.payload.account == account.rawValue else { throw .wrongAccount }
+        return record
+    }
+
+    fileprivate func voucher(_ request: EndpointMessage.EndpointApprove, limits: Limits) throws(RecordError) -> Signed<Voucher> {
+        let voucher = try Signed<Voucher>(verifying: request.voucher.bytes, limits: limits) { (_) throws(RecordError) in identityKey }
+        guard voucher.payload.voucher == endpoint, voucher.payload.endpoint == request.endpoint else { throw .wrongEndpoint }
+        guard voucher.payload.account == account.rawValue else { throw .wrongAccount }
+        return voucher
+    }
+
+    fileprivate func check(_ request: EndpointMessage.EndpointRevoke) throws(RecordError) {
+        let revocation = try Signed<Revocation>(
+            verifying: request.revocation.bytes,
+            by: endpoint,
+            key: identityKey,
+            account: account.rawValue
+        )
+        guard revocation.payload.endpoint == request.endpoint else { throw .wrongEndpoint }
+    }
+
+    /// Whether the receipt's signature holds is for the sender to find out: on this channel nobody but the target speaks, and it could sign
+    /// whatever it likes.
+    fileprivate func receipt(_ request: EndpointMessage.CommandResult, limits: Limits) throws(RecordError) -> CommandReceipt {
+        let receipt = try Unverified<CommandReceipt>(decoding: request.receipt.bytes).payload
+        try receipt.validate(limits: limits)
+        guard receipt.sender == request.sender, receipt.target == endpoint else { throw .wrongEndpoint }
+        guard receipt.reply == request.reply.map({ Digest256(hashing: $0.bytes) }) else { throw .badSignature }
+        return receipt
+    }
+
+    /// Whether the command's signature holds is for the target to find out. Expiry is judged after the lookup: the same bytes get the same
+    /// answer.
+    fileprivate func command(_ request: EndpointMessage.CommandSend, rules: RelayRules) -> CheckedMessage {
+        do throws(CommandError) {
+            let command = try SealedCommand(decoding: request.command.bytes, limits: rules.limits)
+            let recipient = SealedCommand.Recipient(account: account.rawValue, relay: rules.relay, endpoint: command.header.target)
+            try command.check(for: recipient, from: endpoint)
+            return .send(request, command)
+        } catch {
+            var failure = Refusal(error).failure(request.ref)
+            failure.mayHaveRun = request.again
+            return .refused(failure)
+        }
+    }
+}
+
+extension EndpointMessage {
+    /// Clients watch, send and dial; what an endpoint is and takes, its host says.
+    fileprivate var isForHosts: Bool {
+        switch self {
+        case .publish, .unpublish, .endpointUpdate, .leaving, .notificationsRegister, .commandReceived, .commandResult: true
+        case .hello, .endpointApprove, .endpointRevoke, .watch, .unwatch, .commandSend, .commandCancel, .commandAcknowledge,
+            .tunnelOpen, .tunnelDecline, .authRefresh:
+            false
+        }
+    }
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Dispatch
+import Logging
+import RelayProtocol
+import Synchronization
+
+/// Inputs for accounts, and what comes of them.
+extension RelayCore {
+    /// How many batches of messages a thread delivers before it goes back to its own work.
+    private static let batchesAtOnce = 8
+
+    /// Gives an account an input, and carries out its actions. What is said leaves behind the lock, since a peer may call back.
+    /// - Returns: what the input returns; `nil` before the start.
+    @discardableResult
+    func change<Result: Sendable>(_ account: AccountID, _ input: (inout AccountRelay) -> Result) -> Result? {
+        let (shard, now) = (shards[account], now())
+        defer { deliver(shard) }
+        return shard.state.withLock { state -> Result? in
+            guard let rules = state.rules else { return nil }
+            let (result, actions, isIdle) = state.run(account, rules, at: now, input)
+            for action in actions { perform(action, of: account, &state) }
+            if isIdle { state.accounts[account] = nil }
+            return result
+        }
+    }
+
+    private func perform(_ action: AccountRelay.Action, of account: AccountID, _ state: inout AccountShards.State) {
+        switch action {
+        // With the account at hand, so that what is stored keeps the order in which it is decided.
+        case .transact(let work): submit(work, of: account)
+        case .send(let message, let channel):
+            if let peer = state.channels[channel]?.peer { state.outgoing.append(.send(peer, message)) }
+        case .close(let channel, let code, let reason):
+            if let peer = state.channels[channel]?.peer { state.outgoing.append(.close(peer, code: code, reason: reason)) }
+        case .forget(let channel): state.channels[channel] = nil
+        case .accept(let channel):
+            guard let arrival = state.arriving.removeValue(forKey: channel.id) else { return }
+            state.channels[channel.id] = .init(channel: channel, peer: arrival.peer)
+            state.outgoing.append(.call { arrival.completion(.success(channel.id)) })
+        case .reject(let channel, let rejected):
+            guard let arrival = state.arriving.removeValue(forKey: channel) else { return }
+            state.outgoing.append(.call { arrival.completion(.failure(rejected)) })
+        case .verify(let hello, let channel):
+            state.outgoing.append(.call { self.verify(hello, as: channel, in: account) })
+        case .redirect(let hello, let channel, let other):
+            guard let arrival = state.arriving.removeValue(forKey: channel) else { return }
+            state.outgoing.append(.call { self.connect(hello, to: other, peer: arrival.peer, completion: arrival.completion) })
+        case .tunnel(let action):
+            if let call = tunnels.perform(action, of: account) { state.outgoing.append(.call(call)) }
+        case .endLogins: state.outgoing.append(.call { self.endLogins() })
+        case .call(let call): state.outgoing.append(.call(call))
+        case .offerFailed(let error):
+            logger.error("an offer could not be stored", metadata: ["error": "\(error)"])
+        }
+    }
+
+    private func submit(_ work: AccountWork, of account: AccountID) {
+        store.submit(
+            StoreWork(
+                account: account,
+                channel: work.channel,
+                cost: StoreWork.cost(bytes: work.bytes),
+                run: { [now] in work.run($0, now().count) },
+                report: { [self] failure in
+                    if let error = change(account, { work.complete(&$0, failure) }) ?? nil { storeFailed(error) }
+                }
+            )
+        )
+    }
+
+    /// Says what is queued, on one thread at a time, so that the order stays. While other threads add more, an event loop or the store's
+    /// thread goes back to its own work after a few batches, and a thread of its own takes over.
+    private func deliver(_ shard: AccountShards.Shard) {
+        for _ in 0..<Self.batchesAtOnce {
+            let batch = shard.state.withLock { $0.beginDelivery() }
+            if batch.isEmpty { return }
+            for outgoing in batch {
+                switch outgoing {
+                case .send(let peer, let message): peer.send(message)
+                case .close(let peer, let code, let reason): peer.close(code: code, reason: reason)
+                case .call(let call): call()
+                }
+            }
+            shard.state.withLock { $0.isDelivering = false }
+        }
+        shard.delivery.async { self.deliver(shard) }
+    }
+}
+
+extension AccountShards.State {
+    /// Changes an account in its place.
+    fileprivate mutating func run<Result>(
+        _ account: AccountID,
+        _ rules: RelayRules,
+        at now: Milliseconds,
+        _ input: (inout AccountRelay) -> Result
+    ) -> (Result, [AccountRelay.Action], isIdle: Bool) {
+        func give(_ relay: inout AccountRelay) -> (Result, [AccountRelay.Action], isIdle: Bool) {
+            let (result, actions) = relay.run(at: now, input)
+            return (result, actions, relay.isIdle)
+        }
+        return give(&accounts[account, default: AccountRelay(account, rules: rules)])
+    }
+
+    fileprivate mutating func beginDelivery() -> [AccountShards.Outgoing] {
+        guard !isDelivering, !outgoing.isEmpty else { return [] }
+        isDelivering = true
+        defer { outgoing = [] }
+        return outgoing
+    }
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// Any store's rows, with what was just read or written kept in memory. What it says is what the backend says.
+struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
+    let backend: Backend
+    let cache: StoreCache
+
+    func failure(_ error: any Error) -> any Error { backend.failure(error) }
+    func probe() throws { try backend.probe() }
+    func databaseBegan() throws -> Int64? { try backend.databaseBegan() }
+    func setDatabaseBegan(_ time: Int64) throws { try backend.setDatabaseBegan(time) }
+
+    // MARK: Across accounts
+
+    func account(of identity: Identity) throws -> AccountID? { try backend.account(of: identity) }
+    func account(ofEndpoint id: EndpointID) throws -> AccountID? {
+        try cache.endpoints[id]?.row.account ?? backend.account(ofEndpoint: id)
+    }
+    func endpoint(keyThumbprint: String) throws -> EndpointRow? { try backend.endpoint(keyThumbprint: keyThumbprint) }
+    func revocation(of id: EndpointID) throws -> RevocationRow? { try backend.revocation(of: id) }
+    func revocationsWithLogins(limit: Int) throws -> [RevocationRow] { try backend.revocationsWithLogins(limit: limit) }
+    func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey] { try backend.dueCommands(at: time, limit: limit) }
+
+    // MARK: Accounts
+
+    func addAccount(_ id: AccountID, identity: Identity, time: Int64) throws {
+        try backend.addAccount(id, identity: identity, time: time)
+    }
+
+    func storedBytes(of account: AccountID) throws -> Int {
+        try cache.use.bytes(of: account) { try backend.storedBytes(of: account) }
+    }
+
+    // MARK: Endpoints
+
+    func endpoint(_ id: EndpointID, of account: AccountID) throws -> EndpointRow? {
+        if let known = cache.endpoints[id]?.row { return known.account == account ? known : nil }
+        guard let found = try backend.endpoint(id, of: account) else { return nil }
+        cache.keep(.init(row: found))
+        return found
+    }
+
+    func endpoints(of account: AccountID) throws -> [EndpointRow] { try backend.endpoints(of: account) }
+
+    func directory(of account: AccountID) throws -> [DirectoryEntry] {
+        try cache.directory(of: account) { try backend.directory(of: account) }
+    }
+
+    func put(_ endpoint: EndpointRow) throws {
+        try backend.put(endpoint)
+        cache.keep(.init(row: endpoint, vouchers: cache.endpoints[endpoint.id]?.vouchers))
+        cache.forgetDirectory(of: endpoint.account)
+    }
+
+    func removeEndpoint(_ id: EndpointID, of account: AccountID) throws {
+        guard try endpoint(id, of: account) != nil else { return }
+        let bytes = try backend.registrations(of: id).reduce(0) { $0 + AccountUse.bytes(of: $1) }
+        try backend.removeEndpoint(id, of: account)
+        cache.use.add(-bytes, to: account)
+        // What it has said for others goes with it.
+        cache.forgetEndpoints()
+        cache.forgetDirectory(of: account)
+    }
+
+    func add(_ revocation: RevocationRow) throws { try backend.add(revocation) }
+    func revocations(of account: AccountID) throws -> [RevocationRow] { try backend.revocations(of: account) }
+    func revocationCount(of account: AccountID) throws -> Int { try backend.revocationCount(of: account) }
+    func loginsEnded(of id: EndpointID) throws { try backend.loginsEnded(of: id) }
+
+    func registrations(of endpoint: EndpointID) throws -> [RegistrationRow] { try backend.registrations(of: endpoint) }
+
+    func put(_ registration: RegistrationRow, of endpoint: EndpointID, in account: AccountID) throws {
+        let before = try registrationBytes(registration.appID, of: endpoint)
+        try backend.put(registration, of: endpoint, in: account)
+        cache.use.add(AccountUse.bytes(of: registration) - before, to: account)
+        cache.forgetDirectory(of: account)
+    }
+
+    func removeRegistration(_ appID: String, of endpoint: EndpointID, in account: AccountID) throws {
+        let before = try registrationBytes(appID, of: endpoint)
+        try backend.removeRegistration(appID, of: endpoint, in: account)
+        cache.use.add(-before, to: account)
+        cache.forgetDirectory(of: account)
+    }
+
+    private func registrationBytes(_ appID: String, of endpoint: EndpointID) throws -> Int {
+        try backend.registrations(of: endpoint).first { $0.appID == appID }.map(AccountUse.bytes(of:)) ?? 0
+    }
+
+    func vouchers(for endpoint: EndpointID) throws -> [[UInt8]] {
+        if let known = cache.endpoints[endpoint]?.vouchers { return known }
+        let found = try backend.vouchers(for: endpoint)
+        if let row = cache.endpoints[endpoint]?.row { cache.keep(.init(row: row, vouchers: found)) }
+        return found
+    }
+
+    func vouchers(by endpoint: EndpointID, of account: AccountID) throws -> [[UInt8]] {
+        try backend.vouchers(by: endpoint, of: account)
+    }
+
+    func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws {
+        try backend.putVoucher(voucher, for: endpoint, by: other, of: account)
+        cache.forget(endpoint)
+        cache.forgetDirectory(of: account)
+    }
+
+    // MARK: Commands
+
+    func command(_ key: StoredCommandKey) throws -> MailboxCommand? { try stored(key)?.row }
+
+    private func stored(_ key: StoredCommandKey) throws -> StoreCache.Command? {
+        if let known = cache.commands[key] { return known }
+        guard let row = try backend.command(key) else { return nil }
+        let found = StoreCache.Command(row: row)
+        cache.keep(found, as: key)
+        return found
+    }
+
+    func add(_ command: MailboxCommand, blob: [UInt8], account: AccountID) throws -> Bool {
+        guard try backend.add(command, blob: blob, account: account) else { return false }
+        let key = StoredCommandKey(account: account, command: command.command.key)
+        cache.changed(key, from: nil, to: .init(row: command, blob: command.isFinal ? nil : blob))
+        return true
+    }
+
+    func update(_ command: MailboxCommand, account: AccountID) throws {
+        let key = StoredCommandKey(account: account, command: command.command.key)
+        let old = try stored(key)
+        try backend.update(command, account: account)
+        cache.changed(key, from: old?.row, to: .init(row: command, blob: command.isFinal ? nil : old?.blob))
+    }
+
+    func note(_ command: MailboxCommand, account: AccountID) throws {
+        let key = StoredCommandKey(account: account, command: command.command.key)
+        guard let old = try stored(key) else { return }
+        cache.changed(key, from: old.row, to: .init(row: command, blob: old.blob))
+    }
+
+    func removeCommand(_ key: StoredCommandKey) throws {
+        guard let old = try stored(key) else { return }
+        try backend.removeCommand(key)
+        cache.changed(key, from: old.row, to: nil)
+    }
+
+    func blob(of key: StoredCommandKey) throws -> [UInt8]? {
+        guard var command = try stored(key) else { return nil }
+        if let known = command.blob { return known }
+        command.blob = try backend.blob(of: key)
+        cache.keep(command, as: key)
+        return command.blob
+    }
+
+    func mailbox(of target: EndpointID, account: AccountID) throws -> [CommandDescriptor] {
+        try backend.mailbox(of: target, account: account)
+    }
+
+    func mailboxShares(of target: EndpointID, account: AccountID) throws -> [EndpointID: MailboxUse] {
+        try cache.mailboxShares(.init(account: account, endpoint: target)) { try backend.mailboxShares(of: target, account: account) }
+    }
+
+    func outcomesUse(of sender: EndpointID, account: AccountID) throws -> MailboxUse {
+        try cache.outcomesUse(.init(account: account, endpoint: sender)) { try backend.outcomesUse(of: sender, account: account) }
+    }
+
+    func use(of lane: CommandLane, account: AccountID) throws -> LaneUse {
+        try cache.laneUse(.init(account: account, lane: lane)) { try backend.use(of: lane, account: account) }
+    }
+
+    func commands(from sender: EndpointID, isFinal: Bool, account: AccountID) throws -> [CommandKey] {
+        try backend.commands(from: sender, isFinal: isFinal, account: account)
+    }
+}

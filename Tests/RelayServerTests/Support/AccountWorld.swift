@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+@testable import RelayServer
+
+/// One account's relay over rows in memory, without a store, a thread or a clock: a transaction runs, commits and is completed when the test
+/// says so. What must never happen ends up in `violations`.
+struct AccountWorld {
+    let account: AccountID
+    let relayID = RelayID(P256SigningKey().publicKey)
+    let rows = MemoryRows()
+    private(set) var relay: AccountRelay
+    var now: Int64 = 1_800_000_000_000
+    /// The transactions that were not run yet.
+    private(set) var waiting: [AccountWork] = []
+    private(set) var channels: [ChannelID: AccountChannel] = [:]
+    private(set) var rejected: [ChannelID: RelayMessage.Rejected] = [:]
+    private(set) var redirected: [ChannelID: AccountID] = [:]
+    private(set) var violations: [String] = []
+    private var said: [ChannelID: [RelayMessage]] = [:]
+    private var lastChannel: UInt64 = 0
+    private var ids = CommandIDGenerator()
+    private var calls: [@Sendable () -> Void] = []
+
+    init(of device: TestDevice) {
+        account = AccountID(of: device.identity)
+        relay = AccountRelay(account, rules: Self.rules(relayID, now))
+    }
+
+    private static func rules(_ relay: RelayID, _ now: Int64) -> RelayRules {
+        RelayRules(relay: relay, limits: Limits(), databaseBegan: now - 100 * 86_400_000, startTime: now)
+    }
+
+    // MARK: Inputs
+
+    mutating func input(_ body: (inout AccountRelay) -> Void) {
+        let (_, actions) = relay.run(at: Milliseconds(clamping: now), body)
+        for action in actions { perform(action) }
+        let calls = calls
+        self.calls = []
+        for call in calls { call() }
+    }
+
+    @discardableResult
+    mutating func connect(_ device: TestDevice, role: EndpointMessage.Hello.Role = .host) throws -> ChannelID {
+        lastChannel += 1
+        let (id, hello) = (ChannelID(lastChannel), try device.hello(account.rawValue, role: role))
+        input { $0.connect(hello, as: id, isVerified: false) }
+        return id
+    }
+
+    mutating func disconnect(_ channel: ChannelID) { input { $0.disconnected(channel) } }
+
+    mutating func say(_ message: EndpointMessage, on id: ChannelID) {
+        guard let channel = channels[id] else { return }
+        let checked = CheckedMessage(message, on: channel, rules: relay.rules)
+        input { $0.receive(checked, on: channel) }
+    }
+
+    /// Runs the next transaction, and completes it.
+    mutating func work(_ fault: TestStore.Fault? = nil) {
+        guard !waiting.isEmpty else { return }
+        let (work, before) = (waiting.removeFirst(), rows.tables)
+        if fault == .before || work.run(rows, now) != nil { rows.tables = before }
+        input { _ = work.complete(&$0, fault.map { _ in .unavailable("test") }) }
+    }
+
+    mutating func settle() { while !waiting.isEmpty { work() } }
+
+    /// The process ends. A transaction that was committed stays so.
+    /// - Parameter commits: the next transaction was committed, and nobody was told.
+    mutating func crash(commits: Bool) {
+        if commits, let work = waiting.first {
+            let before = rows.tables
+            if work.run(rows, now) != nil { rows.tables = before }
+        }
+        waiting = []
+        channels = [:]
+        said = [:]
+        relay = AccountRelay(account, rules: Self.rules(relayID, now))
+    }
+
+    /// What was said on a channel since the last time.
+    mutating func hear(_ channel: ChannelID) -> [RelayMessage] { said.removeValue(forKey: channel) ?? [] }
+
+    // MARK: Actions
+
+    private mutating func perform(_ action: AccountRelay.Action) {
+        switch action {
+        case .transact(let work): waiting.append(work)
+        case .send(let message, let channel):
+            if channels[channel] == nil { violations.append("said on a closed channel") }
+            check(message)
+            said[channel, default: []].append(message)
+        case .close: break
+        case .forget(let channel): channels[channel] = nil
+        case .accept(let channel):
+            if rows.tables.endpoints[channel.endpoint] == nil { violations.append("accepted, not stored") }
+            channels[channel.id] = channel
+        case .reject(let channel, let rejection): rejected[channel] = rejection
+        case .verify(let hello, let channel): verify(hello, as: channel)
+        case .redirect(_, let channel, let other): redirected[channel] = other
+        case .call(let call): calls.append(call)
+        case .tunnel, .endLogins, .offerFailed: break
+        }
+    }
+
+    private mutating func verify(_ hello: ProvedHello, as channel: ChannelID) {
+        input { $0.connect(hello, as: channel, isVerified: true) }
+    }
+
+    /// Nothing is said that is not stored.
+    private mutating func check(_ message: RelayMessage) {
+        switch message {
+        case .command(let offer):
+            guard let command = try? SealedCommand(decoding: offer.command.bytes, limits: Limits()) else { return }
+            switch rows.tables.commands[StoredCommandKey(account: account, command: command.descriptor.key)]?.row.state {
+            case .offered?, .final?: break
+            case .stored?, nil: violations.append("offered, not stored")
+            }
+        case .commandSettled(let settled):
+            let key = CommandKey(sender: settled.sender, id: settled.id)
+            if let row = rows.tables.commands[StoredCommandKey(account: account, command: key)]?.row, !row.isFinal {
+                violations.append("settled, not final")
+            }
+        default: break
+        }
+    }
+
+    // MARK: Commands
+
+    mutating func command(from sender: TestDevice, to target: TestDevice, number: UInt64 = 1) throws -> SealedCommand {
+        var random = SystemRandomNumberGenerator()
+        let header = CommandHeader(
+            id: ids.next(now: UInt64(now), using: &random),
+            account: account.rawValue,
+            relay: relayID,
+            sender: sender.id,
+            target: target.id,
+            senderApp: nil,
+            targetApp: "player",
+            keyID: target.agreementKey.publicKey.keyID,
+            kind: .message,
+            number: number,
+            created: now,
+            expires: now + 600_000
+        )
+        let body = CommandBody.message(service: "a", [:])
+        return try SealedCommand(body, header: header, target: target.agreementKey.publicKey, key: sender.identityKey)
+    }
+
+    func result(of command: SealedCommand, by target: TestDevice, ref: Int64 = 1) throws -> EndpointMessage {
+        let receipt = try Signed(CommandReceipt(for: command.descriptor, outcome: .succeeded, time: now), key: target.identityKey)
+        return .commandResult(
+            .init(ref: testRef(ref), sender: command.header.sender, id: command.header.id, receipt: Blob(receipt.encoded))
+        )
+    }
+
+    func row(_ command: SealedCommand) -> MailboxCommand? {
+        rows.tables.commands[StoredCommandKey(account: account, command: command.descriptor.key)]?.row
+    }
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Dispatch
+import RelayProtocol
+
+@testable import RelayServer
+
+/// A store without a database, to hold the others against. Each transaction is a commit of its own.
+final class MemoryStore: RelayStore {
+    private let queues = AccountQueues()
+    private let thread = DispatchQueue(label: "memory store")
+    /// Both are used on the thread alone.
+    private nonisolated(unsafe) let rows = MemoryRows()
+    private nonisolated(unsafe) let cache: StoreCache?
+
+    init(isCaching: Bool = false) { cache = isCaching ? StoreCache() : nil }
+
+    func submit(_ work: StoreWork) {
+        if queues.append(work) { thread.async { self.work() } }
+    }
+
+    func hasRoom(for channel: ChannelID, of account: AccountID, waiter: any ControlPeer) -> Bool {
+        queues.hasRoom(for: channel, of: account, waiter: waiter)
+    }
+
+    private func work() {
+        while true {
+            let group = queues.next(64)
+            if group.isEmpty { return }
+            for work in group {
+                run(work)
+                work.report(nil)
+            }
+            queues.done(group)
+        }
+    }
+
+    private func run(_ work: StoreWork) {
+        let before = rows.tables
+        let transaction: any StoreTransaction
+        if let cache { transaction = CachingTransaction(backend: rows, cache: cache) } else { transaction = rows }
+        if work.run(transaction) == nil {
+            cache?.workSucceeded()
+            cache?.groupCommitted()
+        } else {
+            rows.tables = before
+            cache?.groupUndone()
+        }
+    }
+}
+
+/// Rows in dictionaries.
+final class MemoryRows: StoreTransaction {
+    struct Tables {
+        struct Command {
+            var row: MailboxCommand
+            var blob: [UInt8]?
+            let sequence: Int
+        }
+
+        var began: Int64?
+        var accounts: [Identity: AccountID] = [:]
+        var endpoints: [EndpointID: EndpointRow] = [:]
+        var registrations: [EndpointID: [RegistrationRow]] = [:]
+        /// By who is vouched for, and then by who vouches.
+        var vouchers: [EndpointID: [EndpointID: [UInt8]]] = [:]
+        var revocations: [EndpointID: RevocationRow] = [:]
+        var commands: [StoredCommandKey: Command] = [:]
+        var lastSequence = 0
+    }
+
+    var tables = Tables()
+
+    func failure(_ error: any Error) -> any Error { error }
+    func probe() {}
+    func databaseBegan() -> Int64? { tables.began }
+    func setDatabaseBegan(_ time: Int64) { tables.began = time }
+
+    private static func check(_ holds: Bool) throws {
+        guard holds else { throw StoreError.unavailable("a rule of the schema is broken") }
+    }
+
+    // MARK: Across accounts
+
+    func account(of identity: Identity) -> AccountID? { tables.accounts[identity] }
+    func account(ofEndpoint id: EndpointID) -> AccountID? { tables.endpoints[id]?.account }
+    func endpoint(keyThumbprint: String) -> EndpointRow? { tables.endpoints.values.first { $0.keyThumbprint == keyThumbprint } }
+    func revocation(of id: EndpointID) -> RevocationRow? { tables.revocations[id] }
+
+    func revocationsWithLogins(limit: Int) -> [RevocationRow] {
+        Array(tables.revocations.values.filter { !$0.loginsEnded }.sorted { $0.time < $1.time }.prefix(limit))
+    }
+
+    func dueCommands(at time: Int64, limit: Int) -> [StoredCommandKey] {
+        let due = tables.commands.filter { $0.value.row.nextDeadline <= time }.sorted {
+            ($0.value.row.nextDeadline, $0.value.sequence) < ($1.value.row.nextDeadline, $1.value.sequence)
+        }
+        return due.prefix(limit).map(\.key)
+    }
+
+    // MARK: Accounts
+
+    func addAccount(_ id: AccountID, identity: Identity, time: Int64) throws {
+        try Self.check(tables.accounts[identity] == nil && !tables.accounts.values.contains(id))
+        tables.accounts[identity] = id
+    }
+
+    func storedBytes(of account: AccountID) -> Int {
+        let commands = tables.commands.filter { $0.key.account == account }.values.reduce(0) { $0 + AccountUse.bytes(of: $1.row) }
+        return tables.endpoints.values.filter { $0.account == account }.reduce(commands) { sum, endpoint in
+            registrations(of: endpoint.id).reduce(sum) { $0 + AccountUse.bytes(of: $1) }
+        }
+    }
+
+    // MARK: Endpoints
+
+    func endpoint(_ id: EndpointID, of account: AccountID) -> EndpointRow? {
+        tables.endpoints[id].flatMap { $0.account == account ? $0 : nil }
+    }
+
+    func endpoints(of account: AccountID) -> [EndpointRow] {
+        tables.endpoints.values.filter { $0.account == account }.sorted { $0.id < $1.id }
+    }
+
+    func directory(of account: AccountID) throws -> [DirectoryEntry] {
+        try endpoints(of: account).map { row in
+            DirectoryEntry(
+                endpoint: row,
+                introduction: try introduction(of: row),
+                registrations: registrations(of: row.id).map { Blob($0.registration) }
+            )
+        }
+    }
+
+    func put(_ endpoint: EndpointRow) throws {
+        try Self.check(tables.accounts.values.contains(endpoint.account))
+        try Self.check(tables.endpoints[endpoint.id].map { $0.account == endpoint.account } ?? true)
+        tables.endpoints[endpoint.id] = endpoint
+    }
+
+    func removeEndpoint(_ id: EndpointID, of account: AccountID) {
+        guard endpoint(id, of: account) != nil else { return }
+        tables.endpoints[id] = nil
+        tables.registrations[id] = nil
+        tables.vouchers[id] = nil
+        for other in tables.vouchers.keys { tables.vouchers[other]?[id] = nil }
+    }
+
+    func add(_ revocation: RevocationRow) {
+        if tables.revocations[revocation.endpoint] == nil { tables.revocations[revocation.endpoint] = revocation }
+    }
+
+    func revocations(of account: AccountID) -> [RevocationRow] {
+        tables.revocations.values.filter { $0.account == account && $0.isKept }
+            .sorted { ($0.time, $0.endpoint) < ($1.time, $1.endpoint) }
+    }
+
+    func revocationCount(of account: AccountID) -> Int { tables.revocations.values.count { $0.account == account } }
+
+    func loginsEnded(of id: EndpointID) {
+        if tables.revocations[id]?.isKept == false { tables.revocations[id] = nil }
+        tables.revocations[id]?.loginsEnded = true
+    }
+
+    func registrations(of endpoint: EndpointID) -> [RegistrationRow] { tables.registrations[endpoint] ?? [] }
+
+    func put(_ registration: RegistrationRow, of endpoint: EndpointID, in account: AccountID) throws {
+        try Self.check(self.endpoint(endpoint, of: account) != nil)
+        let others = registrations(of: endpoint).filter { $0.appID != registration.appID }
+        tables.registrations[endpoint] = (others + [registration]).sorted { $0.appID < $1.appID }
+    }
+
+    func removeRegistration(_ appID: String, of endpoint: EndpointID, in account: AccountID) {
+        tables.registrations[endpoint]?.removeAll { $0.appID == appID }
+    }
+
+    func vouchers(for endpoint: EndpointID) -> [[UInt8]] {
+        (tables.vouchers[endpoint] ?? [:]).sorted { $0.key < $1.key }.map(\.value)
+    }
+
+    func vouchers(by endpoint: EndpointID, of account: AccountID) -> [[UInt8]] {
+        tables.vouchers.sorted { $0.key < $1.key }.compactMap { $0.value[endpoint] }
+    }
+
+    func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws {
+        try Self.check(self.endpoint(endpoint, of: account) != nil && self.endpoint(other, of: account) != nil)
+        tables.vouchers[endpoint, default: [:]][other] = voucher
+    }
+
+    // MARK: Commands
+
+    func command(_ key: StoredCommandKey) -> MailboxCommand? { tables.commands[key]?.row }
+
+    func add(_ command: MailboxCommand, blob: [UInt8], account: AccountID) -> Bool {
+        let key = StoredCommandKey(account: account, command: command.command.key)
+        guard tables.commands[key] == nil else { return false }
+        tables.lastSequence += 1
+        tables.commands[key] = .init(row: command, blob: command.isFinal ? nil : blob, sequence: tables.lastSequence)
+        return true
+    }
+
+    func update(_ command: MailboxCommand, account: AccountID) throws {
+        let key = StoredCommandKey(account: account, command: command.command.key)
+        try Self.check(tables.commands[key] != nil)
+        tables.commands[key]?.row = command
+        if command.isFinal { tables.commands[key]?.blob = nil }
+    }
+
+    func note(_ command: MailboxCommand, account: AccountID) {}
+
+    func removeCommand(_ key: StoredCommandKey) { tables.commands[key] = nil }
+    func blob(of key: StoredCommandKey) -> [UInt8]? { tables.commands[key]?.blob }
+
+    private func commands(of account: AccountID, where holds: (MailboxCommand) -> Bool) -> [MailboxCommand] {
+        tables.commands.filter { $0.key.account == account && holds($0.value.row) }.values
+            .sorted { $0.sequence < $1.sequence }.map(\.row)
+    }
+
+    func mailbox(of target: EndpointID, account: AccountID) -> [CommandDescriptor] {
+        commands(of: account) { $0.command.lane.target == target && !$0.isFinal }.map(\.command)
+    }
+
+    func mailboxShares(of target: EndpointID, account: AccountID) -> [EndpointID: MailboxUse] {
+        mailbox(of: target, account: account).reduce(into: [:]) { shares, command in
+            shares[command.lane.sender, default: MailboxUse()].commands += 1
+            shares[command.lane.sender]?.bytes += command.size
+        }
+    }
+
+    func use(of lane: CommandLane, account: AccountID) -> LaneUse {
+        let numbers = commands(of: account) { $0.command.lane == lane }.map(\.command.number)
+        return LaneUse(commands: numbers.count, highest: numbers.max())
+    }
+
+    func commands(from sender: EndpointID, isFinal: Bool, account: AccountID) -> [CommandKey] {
+        commands(of: account) { $0.command.lane.sender == sender && $0.isFinal == isFinal }.map(\.command.key)
+    }
+
+    func outcomesUse(of sender: EndpointID, account: AccountID) -> MailboxUse {
+        let final = commands(of: account) { $0.command.lane.sender == sender && $0.isFinal }
+        return MailboxUse(commands: final.count, bytes: final.reduce(0) { $0 + $1.resultSize })
+    }
+}

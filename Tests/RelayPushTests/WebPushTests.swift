@@ -61,9 +61,9 @@ import Testing
             let lines = try push.now.accepted.enumerated().map { number, request in
                 let fields = [
                     "authorization": try #require(request.headers.first(name: "authorization")),
-                    "body": Base64URL.encode(request.body),
-                    "private": Base64URL.encode(Array(push.subscriber.rawRepresentation)),
-                    "secret": Base64URL.encode(push.secret),
+                    "body": Base64.url.encode(request.body),
+                    "private": Base64.url.encode(Array(push.subscriber.rawRepresentation)),
+                    "secret": Base64.url.encode(push.secret),
                     "content": #"{"deviceRelay":\#(wake(number).payload.json)}"#,
                     "audience": push.http.origin,
                     "contact": "mailto:admin@example.com",

@@ -96,7 +96,7 @@ package struct WebPushChannel: PushChannel {
         let expiry = Date(timeIntervalSince1970: Double((now().count + Self.tokenLifetime) / 1_000))
         let claims = Claims(aud: .init(value: origin), exp: .init(value: expiry), sub: .init(value: credential.contact))
         guard let token = try? await keys.sign(claims) else { return nil }
-        return "vapid t=\(token),k=\(Base64URL.encode(point.bytes))"
+        return "vapid t=\(token),k=\(Base64.url.encode(point.bytes))"
     }
 
     static func outcome(of reply: ProviderClient.Reply, now: Milliseconds) -> PushOutcome {

@@ -35,7 +35,7 @@ package final class SQLiteStore: RelayStore {
     package convenience init(holding lock: StoreLock) throws(StoreError) {
         let path = lock.directory + "/relay.sqlite"
         do {
-            try self.init(database: try DatabaseFile.open(path, migrator: SQLiteSchema.migrator), lock: lock)
+            self.init(database: try DatabaseFile.open(path, migrator: SQLiteSchema.migrator), lock: lock)
         } catch {
             throw Self.openingError(error, path: path)
         }

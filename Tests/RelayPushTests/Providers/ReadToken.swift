@@ -15,7 +15,7 @@ struct ReadToken {
     init?(_ text: String) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == 3, let header = Self.object(parts[0]), let claims = Self.object(parts[1]),
-            let signature = Base64URL.decode(parts[2])
+            let signature = Base64.url.decode(parts[2])
         else { return nil }
         self.header = header
         self.claims = claims
@@ -24,7 +24,7 @@ struct ReadToken {
     }
 
     private static func object(_ text: String) -> [String: Any]? {
-        guard let bytes = Base64URL.decode(text) else { return nil }
+        guard let bytes = Base64.url.decode(text) else { return nil }
         return (try? JSONSerialization.jsonObject(with: Data(bytes))) as? [String: Any]
     }
 

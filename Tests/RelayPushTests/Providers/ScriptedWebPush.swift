@@ -75,7 +75,7 @@ final class ScriptedWebPush: Sendable {
     private func isSigned(_ authorization: String, _ host: String) -> Bool {
         guard authorization.hasPrefix("vapid t=") else { return false }
         let parts = authorization.dropFirst("vapid t=".count).components(separatedBy: ",k=")
-        guard parts.count == 2, let token = ReadToken(parts[0]), let point = Base64URL.decode(parts[1]),
+        guard parts.count == 2, let token = ReadToken(parts[0]), let point = Base64.url.decode(parts[1]),
             point == Array(key.publicKey.x963Representation), let key = try? P256.Signing.PublicKey(x963Representation: point),
             token.isSigned(by: key), token.claims["aud"] as? String == "https://\(host)", let expiry = token.number("exp"),
             (0...86_400).contains(expiry - time.now.count / 1_000), token.claims["sub"] as? String == "mailto:admin@example.com"

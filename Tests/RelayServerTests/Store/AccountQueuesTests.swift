@@ -55,19 +55,18 @@ import Testing
     @Test func threadsThatAppendAtOnceLoseNothing() async {
         let queues = AccountQueues()
         let taken = Mutex(0)
-        await withTaskGroup(of: Void.self) { tasks in
-            for task in 0..<4 {
-                tasks.addTask {
-                    for _ in 0..<2_000 where queues.append(work(task)) {
-                        // Whoever wakes the thread is the thread here: only one is at a time.
-                        while true {
-                            let group = queues.next(64)
-                            if group.isEmpty { break }
-                            taken.withLock { $0 += group.count }
-                        }
-                    }
+        let append: @Sendable (Int) -> Void = { account in
+            for _ in 0..<2_000 where queues.append(work(account)) {
+                // The thread that is told to wake takes the works: only one does so at a time.
+                while true {
+                    let group = queues.next(64)
+                    if group.isEmpty { break }
+                    taken.withLock { $0 += group.count }
                 }
             }
+        }
+        await withTaskGroup(of: Void.self) { tasks in
+            for account in 0..<4 { tasks.addTask { append(account) } }
         }
         // What came as the last one fell asleep.
         #expect(taken.withLock { $0 } + queues.next(10_000).count == 8_000)

@@ -57,16 +57,13 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.0"),
-        .package(url: "https://github.com/apple/swift-nio-http2", from: "1.46.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
         .package(url: "https://github.com/apple/swift-system", from: "1.8.0"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
-        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
-        .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
     ],
     targets: [
         .target(
@@ -133,20 +130,6 @@ let package = Package(
                 server("Hummingbird", "hummingbird"),
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
-            ],
-            swiftSettings: settings
-        ),
-        .target(
-            name: "RelayPush",
-            dependencies: [
-                "RelayProtocol",
-                server("AsyncHTTPClient", "async-http-client"),
-                server("Crypto", "swift-crypto"),
-                server("JWTKit", "jwt-kit"),
-                server("NIOCore", "swift-nio"),
-                server("NIOHTTP1", "swift-nio"),
-                server("NIOPosix", "swift-nio"),
-                server("NIOSSL", "swift-nio-ssl"),
             ],
             swiftSettings: settings
         ),
@@ -332,24 +315,6 @@ let package = Package(
                 "RelayProtocol",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "NIOCore", package: "swift-nio"),
-            ],
-            swiftSettings: settings
-        ),
-        .testTarget(
-            name: "RelayPushTests",
-            dependencies: [
-                "RelayProtocol",
-                "RelayPush",
-                "RelayTesting",
-                server("Crypto", "swift-crypto"),
-                server("CryptoExtras", "swift-crypto"),
-                server("NIOCore", "swift-nio"),
-                server("NIOHTTP1", "swift-nio"),
-                server("NIOHTTP2", "swift-nio-http2"),
-                server("NIOPosix", "swift-nio"),
-                server("NIOSSL", "swift-nio-ssl"),
-                server("SwiftASN1", "swift-asn1"),
-                server("X509", "swift-certificates"),
             ],
             swiftSettings: settings
         ),

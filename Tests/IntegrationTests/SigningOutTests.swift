@@ -50,7 +50,8 @@ import Testing
                 _ = try await provider.accessToken(for: request)
                 return true
             } catch {
-                #expect(error.code == .signInRequired)
+                // Leaving revokes the endpoint.
+                #expect(error.code == .endpointRevoked)
                 return false
             }
         }

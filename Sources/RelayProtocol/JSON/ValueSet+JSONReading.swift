@@ -15,7 +15,7 @@ extension ValueSet {
         }
         var reader = ValueSetJSONReader(index: index)
         guard case .valueSet(let set) = try reader.value(at: 0, depth: 1) else {
-            throw ValueSetError(.notAValueSet, at: index.nodes[0].start)
+            throw ValueSetError(.notAValueSet, at: index.nodes[0].offset)
         }
         self = set
     }
@@ -25,6 +25,11 @@ extension ValueSet {
     public init(json: String) throws(ValueSetError) {
         try self.init(json: json.utf8)
     }
+}
+
+extension JSONIndex.Node {
+    /// Where the value begins: at a string's quote.
+    fileprivate var offset: Int { kind == .string ? start - 1 : start }
 }
 
 /// Makes values of an index's nodes. Unlike other readers it refuses equal keys.
@@ -38,7 +43,7 @@ private struct ValueSetJSONReader {
     mutating func value(at place: Int, depth: Int) throws(ValueSetError) -> ValueSet.Value {
         let node = index.nodes[place]
         valueCount += 1
-        guard valueCount <= ValueSet.maximumValueCount else { throw ValueSetError(.tooManyValues, at: node.start) }
+        guard valueCount <= ValueSet.maximumValueCount else { throw ValueSetError(.tooManyValues, at: node.offset) }
         switch node.kind {
         case .object: return try object(at: place, depth: depth)
         case .array: return try array(at: place, depth: depth)
@@ -75,7 +80,7 @@ private struct ValueSetJSONReader {
         while place < index.nodes[object].next {
             let key = try text(index.nodes[place])
             guard keys.insert(Array(key.utf8)).inserted else {
-                throw ValueSetError(.duplicateKey, at: index.nodes[place].start - 1).inside(key: key)
+                throw ValueSetError(.duplicateKey, at: index.nodes[place].offset).inside(key: key)
             }
             do throws(ValueSetError) {
                 pairs.append((key, try value(at: place + 1, depth: depth + 1)))
@@ -94,7 +99,7 @@ private struct ValueSetJSONReader {
         while place < index.nodes[array].next {
             do throws(ValueSetError) {
                 let value = try value(at: place, depth: depth + 1)
-                if let first = values.first, first.kind != value.kind { throw ValueSetError(.mixedArray, at: index.nodes[place].start) }
+                if let first = values.first, first.kind != value.kind { throw ValueSetError(.mixedArray, at: index.nodes[place].offset) }
                 values.append(value)
             } catch {
                 throw error.inside(index: values.count)
@@ -107,7 +112,7 @@ private struct ValueSetJSONReader {
     private func text(_ node: JSONIndex.Node) throws(ValueSetError) -> String {
         // Escapes are ASCII: with or without them it is UTF-8 or not.
         guard let text = String(validating: index.bytes[node.start..<node.end], as: UTF8.self) else {
-            throw ValueSetError(.invalidText, at: node.start - 1)
+            throw ValueSetError(.invalidText, at: node.offset)
         }
         return node.hasEscapes ? index.text(node) : text
     }

@@ -21,6 +21,7 @@ import Testing
             return try Data(contentsOf: accounts.appending(path: "\(name)/account.cbor"))
         }
         try await pc.platform.publish(player(log: log), for: pc.account)
+        try await phone.sees("PC")
         let before = try facts()
         try await pc.restart()
         try await pc.platform.publish(player(log: log), for: pc.account)
@@ -29,6 +30,7 @@ import Testing
         #expect(try facts() != before)
         // Withdrawn, and published again.
         try await pc.platform.unpublish(appID: "org.example.player", for: pc.account)
+        try await phone.seesNot("PC")
         try await pc.platform.publish(player(log: log), for: pc.account)
         _ = try await RemoteLauncher(phone.platform).launch(try url("https://films.example/1"), on: .init(try await phone.sees("PC")))
         await phone.platform.shutdown()

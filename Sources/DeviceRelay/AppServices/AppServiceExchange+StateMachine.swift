@@ -4,7 +4,7 @@
 /// A request of the peer from its arrival to its answer.
 ///
 /// open → answering → answered; answering → open, if the answer cannot be sent and another may be given. Until it is answered, it can be
-/// cancelled; the app may answer then too, and is told that nobody waits.
+/// cancelled; the app may still answer, and learns that the caller does not wait.
 ///
 /// The message is apart from that: it waits until a handler takes it, or the request is over.
 struct AppServiceExchangeStateMachine<Message: Sendable, CancelHandler: Sendable>: Sendable {
@@ -121,7 +121,7 @@ struct AppServiceExchangeStateMachine<Message: Sendable, CancelHandler: Sendable
         case send
         /// There was an answer, or one is being given.
         case nothing
-        /// Nobody wants it.
+        /// The caller does not wait for it.
         case cancelled
     }
 

@@ -60,7 +60,7 @@ final class CommandHandlers {
         _ command: SealedCommand,
         _ senderKey: AgreementPublicKey
     ) {
-        // A handler that was stopped by the end of the platform has not answered: after a restart nobody can know.
+        // A handler that the platform's end stopped has no answer: its outcome is unknown after a restart.
         guard !isStopped, handlers[key] != nil else { return }
         handlers.removeValue(forKey: key)?.timer?.cancel()
         guard let answer else { return onEvent(key, .ended(outcome, reply: nil)) }

@@ -104,7 +104,7 @@ final class ControlLink: ControlSending {
         return wasActive
     }
 
-    /// Waits until no connection is open. Each closes within seconds, whatever the relay does.
+    /// Waits until no connection is open. Each closes within seconds, also when the relay does not answer.
     nonisolated(nonsending) func closed() async { await dialer.closed() }
 
     /// Nothing is begun any more.
@@ -149,7 +149,7 @@ final class ControlLink: ControlSending {
         }
     }
 
-    /// Calls the machine when it wants to be called. Whatever is heard puts that off; so a timer that is too early stays, and sets the next.
+    /// Calls the machine at its deadline. Received bytes move the deadline, so a timer that fires too early sets the next one.
     private func schedule() {
         let deadline = hasEnded ? nil : machine.deadline
         if let timer, let deadline, timer.due <= deadline { return }

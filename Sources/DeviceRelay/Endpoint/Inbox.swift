@@ -93,7 +93,7 @@ final class Inbox {
         input { $0.disconnected() }
     }
 
-    /// No handler's answer counts any more: after a restart nobody can know.
+    /// Ignores all later answers of handlers: their outcomes are unknown after a restart.
     func stop() { handlers.stop() }
 
     /// No task is left. What was put off is stored; whatever is lost of it is told again.

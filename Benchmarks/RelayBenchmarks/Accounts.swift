@@ -21,7 +21,7 @@ struct Accounts: AsyncParsableCommand {
             logger: Logger(label: "benchmarks") { _ in SwiftLogNoOpLogHandler() }
         )
         for number in 0..<count {
-            let subject = try await issuer.makeUser(name: "Person \(number)")
+            let subject = try await issuer.createUser(name: "Person \(number)")
             say(try await issuer.invite(subject: subject).exposed)
         }
         try issuer.close()

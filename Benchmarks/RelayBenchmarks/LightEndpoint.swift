@@ -33,7 +33,7 @@ actor LightEndpoint {
     private(set) var account: String
     private var record: Signed<EndpointRecord>?
     private var registration: Signed<AppRegistration>?
-    private var channel: ControlChannelStateMachine
+    private var channel: EndpointChannelStateMachine
     private var socket: ControlConnection?
     private(set) var dialled = NIODeadline.now()
     private var timer: (deadline: Int64, task: Scheduled<Void>)?
@@ -51,7 +51,7 @@ actor LightEndpoint {
         systemKey = keys.system
         agreementKey = keys.agreement
         id = EndpointID(identityKey.publicKey)
-        channel = ControlChannelStateMachine(role: .host, relay: target.id)
+        channel = EndpointChannelStateMachine(role: .host, relay: target.id)
     }
 
     /// Keys that are expensive to create. Endpoints of a crowd may share them.
@@ -148,7 +148,7 @@ actor LightEndpoint {
 
     private nonisolated var now: Int64 { Int64(NIODeadline.now().uptimeNanoseconds / 1_000_000) }
 
-    private func perform(_ actions: [ControlChannelStateMachine.Action]) {
+    private func perform(_ actions: [EndpointChannelStateMachine.Action]) {
         for action in actions { perform(action) }
         guard let deadline = channel.deadline else { return }
         // Cancelling a timer searches the timers of all endpoints on the loop, so a timer that fires too early is left in place;
@@ -165,7 +165,7 @@ actor LightEndpoint {
         timer = (deadline, task)
     }
 
-    private func perform(_ action: ControlChannelStateMachine.Action) {
+    private func perform(_ action: EndpointChannelStateMachine.Action) {
         switch action {
         case .requestToken(let attempt):
             loop.execute { self.assumeIsolated { $0.perform($0.channel.tokenReady(attempt: attempt, $0.token, now: $0.now)) } }

@@ -16,7 +16,7 @@ struct Tunnels: AsyncParsableCommand {
     func run() async throws {
         let (target, person, count) = (try setting.target(), try setting.thePerson(), count)
         let loop = MultiThreadedEventLoopGroup.singleton.next()
-        let opener = LightEndpoint("Opener", at: target, person: person, on: loop)
+        let opener = LightEndpoint("URIOpener", at: target, person: person, on: loop)
         let other = LightEndpoint("Other", at: target, person: person, on: loop)
         let ways = Ways()
         await other.connect(

@@ -27,7 +27,7 @@ private struct App {
     private let isSlow: Bool
     private let framesAtOnce: Int
     private var now = Duration.zero
-    private var receipts: [SessionReceipt] = []
+    private var receipts: [MessageCredit] = []
     private var open: Set<SessionConnectionID> = []
     private var openOurs = 0
     private var awaited: Set<SessionRequestID> = []
@@ -52,7 +52,7 @@ private struct App {
         repeat {
             now += .milliseconds(7)
             run { [now, framesAtOnce] machine, actions in
-                count = machine.receive(from: &decoder, mostFrames: framesAtOnce, at: now, into: &actions)
+                count = machine.receive(from: &decoder, maximumFrames: framesAtOnce, at: now, into: &actions)
             }
             if !isSlow { consumeAll() }
             guard machine.heldBytes <= 8 * 256 * 1024 + 2 << 20 else { fatalError("holds \(machine.heldBytes) bytes") }

@@ -24,15 +24,15 @@ private struct Outcome<Event: Equatable>: Equatable {
 }
 
 private func control(_ bytes: ByteBuffer, piece: Int) -> Outcome<WebSocketReader.Event> {
-    let mostBytes = 4_096
+    let maximumBytes = 4_096
     var bytes = bytes
     var outcome = Outcome<WebSocketReader.Event>()
-    var reader = WebSocketReader(maximumMessageBytes: mostBytes)
+    var reader = WebSocketReader(maximumMessageBytes: maximumBytes)
     do throws(WebSocketReader.Violation) {
         while let next = bytes.readSlice(length: min(piece, bytes.readableBytes)), next.readableBytes > 0 {
             reader.append(next)
             while let event = try reader.next() {
-                if case .text(let message) = event, message.readableBytes > mostBytes { fatalError("a message is too long") }
+                if case .text(let message) = event, message.readableBytes > maximumBytes { fatalError("a message is too long") }
                 outcome.events.append(event)
             }
         }

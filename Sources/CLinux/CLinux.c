@@ -24,7 +24,7 @@ int clinux_processor_count(void) {
     return CPU_COUNT_S(sizeof processors, &processors.set);
 }
 
-void clinux_take_short_turns(void) {
+void clinux_set_short_time_slice(void) {
     // `struct sched_attr` as it was first (SCHED_ATTR_SIZE_VER0); not every C library has it, nor the call.
     struct {
         uint32_t size, policy;
@@ -40,7 +40,7 @@ void clinux_take_short_turns(void) {
 
 void clinux_name_thread(const char *name) { prctl(PR_SET_NAME, name); }
 
-void clinux_give_memory_back(void) {
+void clinux_trim_heap(void) {
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif

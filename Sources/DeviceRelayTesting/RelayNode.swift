@@ -27,7 +27,7 @@ actor RelayNode {
     nonisolated let url: URL
     private let configuration: RelayConfiguration
     /// Reserves the port while the relay is stopped.
-    private let ports: [TakenPort]
+    private let ports: [ReservedPort]
     /// An in-memory store that outlives a stop, so that a restarted relay has everything that it accepted before.
     private let store: SQLiteStore
     private var running: Running?
@@ -95,7 +95,7 @@ actor RelayNode {
     /// A link into a person's account. The account is created if it does not exist.
     func invite(_ person: String) async throws -> JoinLink {
         guard let issuer = running?.issuer else { throw NotRunning() }
-        if subjects[person] == nil { subjects[person] = try await issuer.makeUser(name: person) }
+        if subjects[person] == nil { subjects[person] = try await issuer.createUser(name: person) }
         guard let subject = subjects[person] else { throw NotRunning() }
         let code = try await issuer.invite(subject: subject)
         return try JoinLink(origin: url.absoluteString, relay: key.id, invite: code, plainHTTP: .allowed)

@@ -17,18 +17,18 @@ package struct AgentContext: Sendable {
     /// - Parameters:
     ///   - connects: Whether the command needs the relay.
     ///   - prepare: Runs before the platform starts.
-    func withSession<Result>(
+    func withPlatform<Result>(
         _ membership: Membership,
         connects: Bool = true,
         prepare: (ConnectedDevicesPlatform) -> Void = { _ in },
-        _ body: (Session) async throws -> Result
+        _ body: (LocalDevice) async throws -> Result
     ) async throws -> Result {
         let platform = try membership.platform(in: home)
         if !connects { await platform.suspend() }
         prepare(platform)
         do {
             try await platform.start()
-            let result = try await body(Session(platform: platform, membership: membership, console: console))
+            let result = try await body(LocalDevice(platform: platform, membership: membership, console: console))
             await platform.shutdown()
             return result
         } catch {
@@ -41,19 +41,19 @@ package struct AgentContext: Sendable {
     func withAccount<Result>(
         connects: Bool = true,
         prepare: (ConnectedDevicesPlatform) -> Void = { _ in },
-        _ body: (Session) async throws -> Result
+        _ body: (LocalDevice) async throws -> Result
     ) async throws -> Result {
-        try await withSession(try home.membership(), connects: connects, prepare: prepare) { session in
-            guard session.isJoined else {
+        try await withPlatform(try home.membership(), connects: connects, prepare: prepare) { local in
+            guard local.isJoined else {
                 throw AgentError("notSignedIn", "joining was not finished: run `relay join LINK` with a new link", .notSignedIn)
             }
-            return try await body(session)
+            return try await body(local)
         }
     }
 }
 
 /// A started platform with its account.
-struct Session: Sendable {
+struct LocalDevice: Sendable {
     let platform: ConnectedDevicesPlatform
     let membership: Membership
     let console: Console

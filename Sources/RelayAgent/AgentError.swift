@@ -37,7 +37,7 @@ extension AgentError {
         case let error as RemoteLaunchError: self.init(error)
         case let error as AppServiceError: self.init(error)
         case let error as AccountError: self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.accounts))
-        case let error as ConnectionProblem: self.init(error)
+        case let error as ConnectionError: self.init(error)
         case let error as PublishError: self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.publishing))
         case let error as PlatformError: self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.platform))
         case let error as JoinLinkError: self.init("linkInvalid", "\(error)", .usage)
@@ -49,7 +49,7 @@ extension AgentError {
 
     private init(_ error: RemoteLaunchError) {
         // The connection problem is more precise than `relayUnavailable`.
-        if error.code == .relayUnavailable, let problem = error.cause as? ConnectionProblem {
+        if error.code == .relayUnavailable, let problem = error.cause as? ConnectionError {
             self.init(problem)
         } else {
             self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.launching), command: error.commandID)
@@ -57,14 +57,14 @@ extension AgentError {
     }
 
     private init(_ error: AppServiceError) {
-        if error.code == .networkNotAvailable, let problem = error.cause as? ConnectionProblem {
+        if error.code == .networkNotAvailable, let problem = error.cause as? ConnectionError {
             self.init(problem)
         } else {
             self.init("\(error.code)", error.message, .of(error.code, in: ExitStatus.calling))
         }
     }
 
-    private init(_ problem: ConnectionProblem) {
+    private init(_ problem: ConnectionError) {
         // Some messages name a command of this command line instead of the SDK's remedy.
         let message =
             switch problem.code {

@@ -77,7 +77,7 @@ extension ExitStatus {
         (.cancelled, .failed),
     ]
 
-    package static let connections: [(code: ConnectionProblem.Code, status: ExitStatus)] = [
+    package static let connections: [(code: ConnectionError.Code, status: ExitStatus)] = [
         (.relayUnreachable, .unreachable),
         (.relayNotTrusted, .unreachable),
         (.notARelay, .unreachable),

@@ -26,7 +26,7 @@ package struct Composition {
     ) async throws {
         let clock = RelayClock.system
         let now: @Sendable () -> Milliseconds = { clock.now().time }
-        let withdrawals = Withdrawals()
+        let revocations = LoginRevocations()
         let inviting = Inviting()
         let issuer = try Issuer.open(
             configuration.dataDirectory,
@@ -41,7 +41,7 @@ package struct Composition {
                 // An endpoint refreshes once in a quarter of an hour.
                 settings.grantsPerMinute = 10 * configuration.limits[.endpointsPerAccount]
             },
-            revoked: { withdrawals.add($0) }
+            revoked: { revocations.add($0) }
         )
         var trusted = TrustedIssuer(
             key: Composition.issuerKey,
@@ -51,8 +51,8 @@ package struct Composition {
         trusted.autoProvision = true
         trusted.namesInviters = true
         let tokens = TokenVerifier(issuers: [trusted], now: now, logger: logger)
-        for login in try await issuer.revokedLogins() { tokens.withdraw(login) }
-        withdrawals.begin { tokens.withdraw($0) }
+        for login in try await issuer.revokedLogins() { tokens.revoke(login) }
+        revocations.begin { tokens.revoke($0) }
         let readiness = Readiness(store: store, now: now)
         let core = RelayCore(
             store: store,
@@ -112,8 +112,8 @@ private actor Readiness {
     }
 }
 
-/// The issuer exists before the verifier that has to hear of its withdrawals.
-private final class Withdrawals: Sendable {
+/// The issuer exists before the verifier that has to hear of its revocations.
+private final class LoginRevocations: Sendable {
     private let receiver = Mutex<(@Sendable (Issuer.RevokedLogin) -> Void)?>(nil)
 
     func begin(_ receive: @escaping @Sendable (Issuer.RevokedLogin) -> Void) { receiver.withLock { $0 = receive } }
@@ -134,8 +134,8 @@ private final class Inviting: Sendable {
 }
 
 extension TokenVerifier {
-    nonisolated func withdraw(_ login: Issuer.RevokedLogin) {
-        withdraw(session: login.session, of: Composition.issuerKey, until: login.tokensEnd)
+    nonisolated func revoke(_ login: Issuer.RevokedLogin) {
+        revoke(session: login.session, of: Composition.issuerKey, until: login.tokensEnd)
     }
 }
 

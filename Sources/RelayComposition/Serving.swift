@@ -46,8 +46,9 @@ package struct Serving: Codable, Hashable, Sendable {
         return (serving, isRunning)
     }
 
-    /// Says so to the commands beside this process, until the result is gone or the process ends.
-    package func announce(in directory: String) throws(ServingError) -> Announcement {
+    /// Writes the file by which other `relayd` commands find this process. The file stays locked until the result is released or the process
+    /// ends.
+    package func writeRunFile(in directory: String) throws(ServingError) -> RunFile {
         let path = "\(directory)/\(Self.fileName)"
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -63,10 +64,10 @@ package struct Serving: Codable, Hashable, Sendable {
             unlink(draft)
             throw ServingError(code: code)
         }
-        return Announcement(descriptor: file)
+        return RunFile(descriptor: file)
     }
 
-    package final class Announcement: Sendable {
+    package final class RunFile: Sendable {
         private let descriptor: Int32
 
         fileprivate init(descriptor: Int32) { self.descriptor = descriptor }

@@ -59,7 +59,7 @@ extension Issuer {
             )
         }
         let signer = try await answering { () async throws(IssuerError) in try await keyRing.signer(at: now) }
-        let claims = AccessToken(
+        let claims = AccessTokenClaims(
             issuer: issuer,
             audience: settings.audience,
             subject: granted.family.subject,
@@ -170,20 +170,20 @@ extension Issuer {
         case .revoke:
             let login = try revoke(family, now: now, in: records)
             return .revoked(TokenRequest.unknownToken, login, because: "one of its tokens was used again")
-        case .rotate, .catchUp, .repeatSuccessor: break
+        case .rotate, .rotateAfterRestore, .reissueSuccessor: break
         }
         let scopes = request.scopes ?? family.scopes
         guard scopes.isSubset(of: family.scopes) else {
             return .refused(OAuthError(.invalidScope, "the login allows \(family.scopes) only"))
         }
         if let refusal = refusal(of: proof, subject: family.subject, login: family.id.session, now: now) { return .refused(refusal) }
-        if decision != .repeatSuccessor {
+        if decision != .reissueSuccessor {
             family.rotate(from: token.number, now: now)
             try records.update(family)
         }
         var granted = Granted(family: family, scopes: scopes)
         granted.refreshToken = RefreshToken(family: family.id, number: family.current, key: master.refreshTokenKey)
-        granted.hasCaughtUp = decision == .catchUp
+        granted.hasCaughtUp = decision == .rotateAfterRestore
         return .granted(granted)
     }
 

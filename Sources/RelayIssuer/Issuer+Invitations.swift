@@ -6,7 +6,7 @@ import Synchronization
 
 extension Issuer {
     /// The credentials with which an endpoint requests an invitation into its account.
-    struct Presented: Sendable {
+    struct InviteCredentials: Sendable {
         enum Scheme: Hashable {
             case bearer
             case dpop
@@ -45,7 +45,7 @@ extension Issuer {
     }
 
     /// Creates an invitation for a device that may invite others.
-    func invite(_ presented: Presented) async throws(OAuthError) -> InvitationResponse {
+    func invite(_ presented: InviteCredentials) async throws(OAuthError) -> InvitationResponse {
         let now = now()
         let inviter = try await check(presented, now: now)
         guard await settings.mayInvite(inviter.key.jwkThumbprint, inviter.subject) else {
@@ -87,9 +87,9 @@ extension Issuer {
         var key: SigningPublicKey
     }
 
-    private func check(_ presented: Presented, now: Milliseconds) async throws(OAuthError) -> Caller {
+    private func check(_ presented: InviteCredentials, now: Milliseconds) async throws(OAuthError) -> Caller {
         guard let token = try? SignedJSON(parsing: presented.token), token.header.alg == "ES256", token.header.typ == "at+jwt",
-            let claims = try? token.claims(AccessToken.self)
+            let claims = try? token.claims(AccessTokenClaims.self)
         else { throw Issuer.unauthorized("the token is no access token of this issuer") }
         let keys = try await answering { () async throws(IssuerError) in try await publishedKeys() }
         guard let key = keys.keys.first(where: { $0.kid == token.header.kid })?.signingKey, key.isValid(token.signature, for: token.signed),
@@ -113,7 +113,9 @@ extension Issuer {
 
     /// Checks the proof of the key that the token is bound to. A token without a binding could come from any client and
     /// identifies no endpoint.
-    private func checkBinding(of claims: AccessToken, _ presented: Presented, now: Milliseconds) throws(OAuthError) -> DPoPProof {
+    private func checkBinding(of claims: AccessTokenClaims, _ presented: InviteCredentials, now: Milliseconds) throws(OAuthError)
+        -> DPoPProof
+    {
         guard let bound = claims.cnf?.jkt else {
             throw Issuer.denied("the token is bound to no key, so it may not invite; join with a DPoP proof")
         }

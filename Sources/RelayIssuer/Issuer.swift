@@ -58,7 +58,7 @@ package final class Issuer: Sendable {
         }
 
         /// The life of an access token plus the clock skew.
-        static let memory = AccessToken.life + 120_000
+        static let memory = AccessTokenClaims.life + 120_000
     }
 
     struct Bounds {
@@ -121,7 +121,7 @@ package final class Issuer: Sendable {
 
     /// Creates a user.
     /// - Returns: The subject of the user's tokens.
-    package func makeUser(name: String) async throws(IssuerError) -> String {
+    package func createUser(name: String) async throws(IssuerError) -> String {
         guard (1...IssuerUser.maximumNameCharacters).contains(name.unicodeScalars.count), DisplayText.isPlain(name),
             DisplayText.isVisible(name)
         else { throw .nameInvalid }

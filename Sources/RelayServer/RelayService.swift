@@ -89,7 +89,7 @@ package struct RelayService: Service {
         )
         self.unauthenticated = unauthenticated
         let connections = connections
-        let settings = ControlChannelStateMachine.Settings(
+        let settings = RelayChannelStateMachine.Settings(
             relay: key.id,
             limits: configuration.limits,
             intervals: intervals,
@@ -194,7 +194,7 @@ package struct RelayService: Service {
 
     private func warnOfCertificate() {
         guard let file = configuration.certificateFile else { return }
-        for problem in CertificateProblem.found(inFile: file, for: configuration.urls) { logger.warning("\(problem)") }
+        for problem in CertificateWarning.found(inFile: file, for: configuration.urls) { logger.warning("\(problem)") }
     }
 
     /// Reads certificate files again, for new connections. On an error the old certificate stays.

@@ -26,7 +26,7 @@ struct AccountCommand: AsyncParsableCommand {
         func run() async throws {
             // The account may be created before the relay first runs.
             let (issuer, _) = try openIssuer(settings.read(), .made)
-            let subject = try await issuer.makeUser(name: name)
+            let subject = try await issuer.createUser(name: name)
             try json ? printJSON(["id": subject, "name": name]) : print(subject)
         }
     }

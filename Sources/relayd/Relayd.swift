@@ -26,7 +26,7 @@ struct Relayd: AsyncParsableCommand {
     static func main() async {
         #if os(Linux)
         // A short scheduler time slice reduces the latency of a woken thread. Threads that start later inherit it.
-        clinux_take_short_turns()
+        clinux_set_short_time_slice()
         #endif
         do {
             var command = try parseAsRoot()

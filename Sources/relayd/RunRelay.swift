@@ -26,13 +26,13 @@ func runRelay(
     let lock = try directory.lock()
     let key = try RelayKey.load(in: directory.path)
     let serving = Serving(relay: key.id, origins: try configuration.origins())
-    let announcement = Mutex<Serving.Announcement?>(nil)
+    let runFile = Mutex<Serving.RunFile?>(nil)
     let (parts, greeting) = try await makeParts(configuration, lock, key, PrometheusMetrics(), logger)
     let service = try RelayService(configuration: configuration, key: key, parts: parts, logger: logger) { [logger] urls in
-        // Other `relayd` commands find the running relay by the announcement.
+        // Other `relayd` commands find the running relay by the run file.
         do throws(ServingError) {
-            let made = try serving.announce(in: directory.path)
-            announcement.withLock { $0 = made }
+            let made = try serving.writeRunFile(in: directory.path)
+            runFile.withLock { $0 = made }
         } catch {
             logger.warning("\(error)")
         }
@@ -47,6 +47,6 @@ func runRelay(
             logger: logger.forServiceGroups
         )
     )
-    defer { announcement.withLock { $0 = nil } }
+    defer { runFile.withLock { $0 = nil } }
     try await group.run()
 }

@@ -40,7 +40,7 @@ struct ServeCommand: AsyncParsableCommand {
         let user = ProcessInfo.processInfo.environment["USER"] ?? ""
         // The user name may not be a valid account name.
         let name = (1...IssuerUser.maximumNameCharacters).contains(user.unicodeScalars.count) && DisplayText.isPlain(user) ? user : "me"
-        let invite = try await issuer.invite(subject: try await issuer.makeUser(name: name))
+        let invite = try await issuer.invite(subject: try await issuer.createUser(name: name))
         let origin = try configuration.origins().first?.description ?? ""
         let link = try JoinLink(origin: origin, relay: key.id, invite: invite, plainHTTP: .allowed)
         return "made the account \(DisplayText.sanitized(name)); its first device joins within ten minutes by: relay join '\(link.text)'"

@@ -10,7 +10,7 @@ import Testing
 /// Connecting to the relay, and the problems that prevent it.
 @Suite(.timeLimit(.minutes(10))) struct ConnectionTests {
     /// The first connection problem of an account.
-    private func problem(_ platform: ConnectedDevicesPlatform, _ account: ConnectedDevicesAccount) async throws -> ConnectionProblem {
+    private func problem(_ platform: ConnectedDevicesPlatform, _ account: ConnectedDevicesAccount) async throws -> ConnectionError {
         for await state in platform.connectionStates(for: account) {
             if let problem = state.problem { return problem }
         }

@@ -199,13 +199,14 @@ import Testing
         let names = Names()
         let files = Service("files") { connection, _ in
             try await connection.respond { request in
-                let file = FileCalls.Entry(name: names.current, kind: .file, size: 4, modified: .now, etag: "1")
-                let folder = FileCalls.Entry(name: names.current, kind: .folder, size: 0, modified: .now, etag: "1")
+                let file = FileServiceMessages.Entry(name: names.current, kind: .file, size: 4, modified: .now, etag: "1")
+                let folder = FileServiceMessages.Entry(name: names.current, kind: .folder, size: 0, modified: .now, etag: "1")
                 let path = request.message["path"]?.string
                 switch request.message["Type"]?.string {
-                case "stat": return try ValueSetEncoder().encode(FileCalls.Stat.Response(entry: path == "" ? folder : file))
-                case "list": return try ValueSetEncoder().encode(FileCalls.List.Response(entries: [file], more: false))
-                default: return try ValueSetEncoder().encode(FileCalls.Read.Response(data: Array("evil".utf8), size: 4, etag: "1"))
+                case "stat": return try ValueSetEncoder().encode(FileServiceMessages.Stat.Response(entry: path == "" ? folder : file))
+                case "list": return try ValueSetEncoder().encode(FileServiceMessages.List.Response(entries: [file], more: false))
+                default:
+                    return try ValueSetEncoder().encode(FileServiceMessages.Read.Response(data: Array("evil".utf8), size: 4, etag: "1"))
                 }
             }
         }

@@ -163,7 +163,7 @@ import Testing
         let world = try await World()
         let large = String(repeating: "x", count: 6 << 20)
         let endless = 8
-        func page(_ hostile: HostileFolder, _ entries: @escaping @Sendable (_ page: Int, _ after: String?) -> [FileCalls.Entry]) {
+        func page(_ hostile: HostileFolder, _ entries: @escaping @Sendable (_ page: Int, _ after: String?) -> [FileServiceMessages.Entry]) {
             let pages = Mutex(0)
             hostile.answer { question in
                 guard question.type == "list" else { return try HostileFolder.stat(.folder) }
@@ -174,7 +174,7 @@ import Testing
                 return try HostileFolder.list(entries(page, question.after), more: page < endless)
             }
         }
-        let attacks: [(String, @Sendable (Int, String?) -> [FileCalls.Entry])] = [
+        let attacks: [(String, @Sendable (Int, String?) -> [FileServiceMessages.Entry])] = [
             ("etags without bound", { page, _ in [HostileFolder.file("a\(page + 100)", size: 0, etag: large)] }),
             ("names without bound", { page, _ in [HostileFolder.file("a\(page + 100)" + large, size: 0)] }),
             ("the same name again", { _, _ in [HostileFolder.file("a", size: 0)] }),

@@ -7,8 +7,8 @@ import Testing
 @testable import RelayAgent
 
 @Suite struct ListingTests {
-    private func entry(_ name: String, size: Int64 = 0, etag: String = "e") -> FileCalls.Entry {
-        FileCalls.Entry(name: name, kind: .file, size: size, modified: .now, etag: etag)
+    private func entry(_ name: String, size: Int64 = 0, etag: String = "e") -> FileServiceMessages.Entry {
+        FileServiceMessages.Entry(name: name, kind: .file, size: size, modified: .now, etag: etag)
     }
 
     private func code(_ body: () throws -> Void) -> String? {
@@ -29,10 +29,10 @@ import Testing
     }
 
     @Test func whatIsNotValidIsAnError() {
-        let wrong: [[FileCalls.Entry]] = [
+        let wrong: [[FileServiceMessages.Entry]] = [
             [entry("b"), entry("a")], [entry("a"), entry("a")], [entry("a", size: -1)], [entry("a", size: .min)],
             [entry("a", etag: String(repeating: "e", count: 257))], [entry(String(repeating: "x", count: 256))], [],
-            (0...FileCalls.maximumEntries).map { entry("\(10_000 + $0)") },
+            (0...FileServiceMessages.maximumEntries).map { entry("\(10_000 + $0)") },
         ]
         for page in wrong {
             var listing = Listing("", .pages)

@@ -25,7 +25,13 @@ import Testing
         func names() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: path).sorted() }
 
         func part(_ etag: String = "1", path: String = "film", device: String = "tv") throws -> PartFile {
-            let entry = FileCalls.Entry(name: "film", kind: .file, size: 6, modified: Date(timeIntervalSince1970: 1_000), etag: etag)
+            let entry = FileServiceMessages.Entry(
+                name: "film",
+                kind: .file,
+                size: 6,
+                modified: Date(timeIntervalSince1970: 1_000),
+                etag: etag
+            )
             let name = try #require(EntryName("film"))
             return try PartFile(name, in: file, of: .init(device: device, app: "app", path: path, entry: try RemoteEntry(entry, path)))
         }

@@ -118,7 +118,7 @@ import Testing
         let (id, key) = try await test.issuer.keyRing.signer(at: test.now)
         let thumbprint = device.key.publicKey.jwkThumbprint
         let subject = try await test.ada()
-        let session = try SignedJSON(parsing: token).claims(RelayIssuer.AccessToken.self).sid
+        let session = try SignedJSON(parsing: token).claims(RelayIssuer.AccessTokenClaims.self).sid
         func claims(
             issuer: String = TestIssuer.url,
             audience: String = "the-relay",
@@ -127,7 +127,7 @@ import Testing
             now: Milliseconds? = nil,
             login: String? = "own"
         )
-            -> RelayIssuer.AccessToken
+            -> RelayIssuer.AccessTokenClaims
         {
             .init(
                 issuer: issuer,

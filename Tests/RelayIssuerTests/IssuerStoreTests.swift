@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test func onlyTheOwnerMayReadTheFiles() async throws {
-        _ = try await test.issuer.makeUser(name: "Ada")
+        _ = try await test.issuer.createUser(name: "Ada")
         let names = try FileManager.default.contentsOfDirectory(atPath: test.directory)
         #expect(Set(names).isSuperset(of: ["issuer.key", "issuer.sqlite"]))
         for name in names { #expect(try mode(name) == 0o600, "\(name)") }
@@ -66,7 +66,7 @@ import Testing
     @Test func aClosedDatabaseIsAnError() async throws {
         try test.issuer.close()
         await #expect(throws: IssuerError.self) { try await test.issuer.users() }
-        await #expect(throws: IssuerError.self) { try await test.issuer.makeUser(name: "Ada") }
+        await #expect(throws: IssuerError.self) { try await test.issuer.createUser(name: "Ada") }
         try test.reopen()
         #expect(try await test.issuer.users().isEmpty)
     }
@@ -78,7 +78,7 @@ import Testing
             }
         }
         #expect(try await test.issuer.users().isEmpty)
-        _ = try await test.issuer.makeUser(name: "Ada")
+        _ = try await test.issuer.createUser(name: "Ada")
     }
 
     @Test func whatWasCommittedSurvivesALossOfPower() async throws {
@@ -98,7 +98,7 @@ import Testing
             "INSERT INTO user (subject, name, created) VALUES ('0123456789abcdef', 'name', 'soon')",
             "INSERT INTO seal (one, sealed) VALUES (2, zeroblob(1))",
         ]
-        _ = try await test.issuer.makeUser(name: "Ada")
+        _ = try await test.issuer.createUser(name: "Ada")
         for statement in statements {
             await #expect(throws: IssuerError.self, "\(statement)") {
                 try await test.issuer.store.write { try $0.db.execute(sql: statement) }
@@ -108,7 +108,7 @@ import Testing
 
     @Test func noCodeTokenOrPrivateKeyIsInAnyFile() async throws {
         let device = TestDevice()
-        let subject = try await test.issuer.makeUser(name: "Ada")
+        let subject = try await test.issuer.createUser(name: "Ada")
         let code = try await test.issuer.invite(subject: subject)
         let joined = try await device.join(test, code: code)
         let refreshed = try await device.refresh(test, joined.refreshToken)
@@ -128,7 +128,7 @@ import Testing
 
     @Test func whatIsOverIsForgotten() async throws {
         let device = TestDevice()
-        let subject = try await test.issuer.makeUser(name: "Ada")
+        let subject = try await test.issuer.createUser(name: "Ada")
         _ = try await device.join(test, code: test.issuer.invite(subject: subject))
         test.pass(RefreshFamily.idleLife)
         _ = try await test.issuer.invite(subject: subject)

@@ -26,14 +26,14 @@ import Testing
         }
     }
 
-    func claims(_ response: TokenResponse) throws -> AccessToken {
-        try SignedJSON(parsing: response.accessToken.exposed).claims(AccessToken.self)
+    func claims(_ response: TokenResponse) throws -> AccessTokenClaims {
+        try SignedJSON(parsing: response.accessToken.exposed).claims(AccessTokenClaims.self)
     }
 
     // MARK: Invitations
 
     @Test func anInvitationGivesTokensForItsUser() async throws {
-        let subject = try await test.issuer.makeUser(name: "Ada")
+        let subject = try await test.issuer.createUser(name: "Ada")
         let response = try await device.join(test, code: test.issuer.invite(subject: subject))
         let claims = try claims(response)
         #expect(claims.sub == subject)
@@ -100,7 +100,7 @@ import Testing
     }
 
     @Test func invitationsAreBounded() async throws {
-        let subject = try await test.issuer.makeUser(name: "Ada")
+        let subject = try await test.issuer.createUser(name: "Ada")
         for _ in 0..<Invitation.maximumOpen { _ = try await test.issuer.invite(subject: subject) }
         await #expect(throws: IssuerError.tooManyInvitations) { try await test.issuer.invite(subject: subject) }
         test.pass(600_000)
@@ -110,14 +110,14 @@ import Testing
 
     @Test func usersAreListedInOrder() async throws {
         for name in ["Ada", "Bob", "Cy"] {
-            _ = try await test.issuer.makeUser(name: name)
+            _ = try await test.issuer.createUser(name: name)
             test.pass(1)
         }
         #expect(try await test.issuer.users().map(\.name) == ["Ada", "Bob", "Cy"])
         for name in ["", " ", String(repeating: "n", count: 65), "a\nb", "a\u{202E}b", "\u{7F}"] {
-            await #expect(throws: IssuerError.nameInvalid) { try await test.issuer.makeUser(name: name) }
+            await #expect(throws: IssuerError.nameInvalid) { try await test.issuer.createUser(name: name) }
         }
-        await #expect(throws: IssuerError.nameTaken) { try await test.issuer.makeUser(name: "Bob") }
+        await #expect(throws: IssuerError.nameTaken) { try await test.issuer.createUser(name: "Bob") }
     }
 
     @Test func noIdOfAnAccountLooksLikeAFlag() async throws {
@@ -155,7 +155,7 @@ import Testing
     }
 
     @Test func oneLoginsRevocationLeavesOthersAlone() async throws {
-        let subject = try await test.issuer.makeUser(name: "Ada")
+        let subject = try await test.issuer.createUser(name: "Ada")
         let joined = try await device.join(test, code: test.issuer.invite(subject: subject))
         let other = TestDevice()
         let otherJoined = try await other.join(test, code: test.issuer.invite(subject: subject))
@@ -205,7 +205,7 @@ import Testing
     @Test func revokedLoginsAreForgottenOnceTheirTokensEnded() async throws {
         let joined = try await device.join(test, code: invite())
         try await test.issuer.revoke(try #require(joined.refreshToken).exposed, client: device.client)
-        test.pass(AccessToken.life + 119_999)
+        test.pass(AccessTokenClaims.life + 119_999)
         #expect(try await test.issuer.revokedLogins().count == 1)
         test.pass(1)
         #expect(try await test.issuer.revokedLogins().isEmpty)
@@ -300,7 +300,7 @@ import Testing
             let kid = try #require(try SignedJSON(parsing: response.accessToken.exposed).header.kid)
             #expect(published.contains(kid))
             seen.insert(kid)
-            test.pass(AccessToken.life)
+            test.pass(AccessTokenClaims.life)
             #expect(try await test.issuer.publishedKeys().keys.contains { $0.kid == kid })
             test.pass(5 * 86_400_000)
             try test.reopen()

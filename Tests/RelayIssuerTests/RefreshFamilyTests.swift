@@ -45,8 +45,8 @@ import Testing
         family.rotate(from: 1, now: after(1_000))
         #expect(family.current == 2)
         #expect(present(family, 2, at: 1_000) == .rotate)
-        #expect(present(family, 1, at: 1_000) == .repeatSuccessor)
-        #expect(present(family, 1, at: RefreshFamily.idleLife - 1) == .repeatSuccessor)
+        #expect(present(family, 1, at: 1_000) == .reissueSuccessor)
+        #expect(present(family, 1, at: RefreshFamily.idleLife - 1) == .reissueSuccessor)
         family.rotate(from: 2, now: after(2_000))
         #expect(present(family, 1, at: 2_000) == .revoke)
     }
@@ -54,21 +54,21 @@ import Testing
     @Test func withoutAKeyItDoesSoForAMinute() {
         var family = family(key: nil)
         family.rotate(from: 1, now: after(1_000))
-        #expect(present(family, 1, key: nil, at: 61_000) == .repeatSuccessor)
+        #expect(present(family, 1, key: nil, at: 61_000) == .reissueSuccessor)
         #expect(present(family, 1, key: nil, at: 61_001) == .revoke)
     }
 
     @Test func anOlderOneRevokesAtOnce() {
         #expect(present(family(current: 3), 1, at: 0) == .revoke)
-        #expect(present(family(current: 3), 2, at: 0) == .repeatSuccessor)
+        #expect(present(family(current: 3), 2, at: 0) == .reissueSuccessor)
     }
 
     @Test(arguments: ["key", nil]) func oneThatTheStoreHasNotSeenIsTakenAndTheStoreFollows(key: String?) {
         var family = family(current: 3, key: key)
-        #expect(present(family, 9, key: key, at: 1) == .catchUp)
+        #expect(present(family, 9, key: key, at: 1) == .rotateAfterRestore)
         family.rotate(from: 9, now: after(1))
         #expect(present(family, 10, key: key, at: 2) == .rotate)
-        #expect(present(family, 9, key: key, at: 2) == .repeatSuccessor)
+        #expect(present(family, 9, key: key, at: 2) == .reissueSuccessor)
         #expect(present(family, 8, key: key, at: 2) == .revoke)
     }
 
@@ -113,7 +113,7 @@ import Testing
     @Test func aClockThatWasSetBackRevokesNothing() {
         var family = family()
         family.rotate(from: 1, now: after(3_600_000))
-        #expect(present(family, 1, at: 0) == .repeatSuccessor)
+        #expect(present(family, 1, at: 0) == .reissueSuccessor)
         #expect(present(family, 2, at: 0) == .rotate)
     }
 
@@ -157,10 +157,10 @@ import Testing
     /// - Returns: The number of the token in the response.
     private func use(_ number: Int64, of family: inout RefreshFamily, at now: Milliseconds) -> Int64? {
         switch family.present(number, client: family.client, key: family.key, now: now) {
-        case .rotate, .catchUp:
+        case .rotate, .rotateAfterRestore:
             family.rotate(from: number, now: now)
             return family.current
-        case .repeatSuccessor: return family.current
+        case .reissueSuccessor: return family.current
         case .revoke:
             family.revoked = now
             return nil

@@ -15,7 +15,7 @@ import Testing
     init() throws { self.test = try TestIssuer() }
 
     func join(isBound: Bool = true) async throws -> TokenResponse {
-        let subject = try await test.issuer.makeUser(name: "Ada")
+        let subject = try await test.issuer.createUser(name: "Ada")
         return try await device.join(test, code: try await test.issuer.invite(subject: subject), isBound: isBound)
     }
 
@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test func aLoginThatBeganAfterTheBackupIsToldToJoinAgain() async throws {
-        let subject = try await test.issuer.makeUser(name: "Ada")
+        let subject = try await test.issuer.createUser(name: "Ada")
         let backup = try test.backup()
         let joined = try await device.join(test, code: try await test.issuer.invite(subject: subject))
         try test.restore(backup)

@@ -17,7 +17,7 @@ import Testing
     init() throws { self.routes = try InvitationRouteTests() }
 
     func revoke(_ joined: TokenResponse) async throws {
-        let claims = try SignedJSON(parsing: joined.accessToken.exposed).claims(AccessToken.self)
+        let claims = try SignedJSON(parsing: joined.accessToken.exposed).claims(AccessTokenClaims.self)
         try await test.issuer.endLogins(boundTo: device.key.publicKey.jwkThumbprint, session: claims.sid)
     }
 
@@ -32,7 +32,7 @@ import Testing
         try await revoke(joined)
         for token in [joined.refreshToken, next.refreshToken] { try await refused { _ = try await device.refresh(test, token) } }
         // The relay is notified, so that it closes the channel and rejects the access token.
-        let claims = try SignedJSON(parsing: joined.accessToken.exposed).claims(AccessToken.self)
+        let claims = try SignedJSON(parsing: joined.accessToken.exposed).claims(AccessTokenClaims.self)
         #expect(test.revoked.map(\.session) == [claims.sid])
         try test.reopen()
         #expect(try await test.issuer.revokedLogins().map(\.session) == [claims.sid])
@@ -122,8 +122,8 @@ import Testing
     @Test func whomItInvitedIsKnownByThatForGood() async throws {
         let joined = try await routes.joined()
         let inviter = EndpointID(device.key.publicKey)
-        func claims(_ response: TokenResponse) throws -> AccessToken {
-            try SignedJSON(parsing: response.accessToken.exposed).claims(AccessToken.self)
+        func claims(_ response: TokenResponse) throws -> AccessTokenClaims {
+            try SignedJSON(parsing: response.accessToken.exposed).claims(AccessTokenClaims.self)
         }
         #expect(try claims(joined).invitedBy == nil)
         let token = joined.accessToken.exposed
@@ -140,7 +140,7 @@ import Testing
 
     /// The owner used the stolen link later, which ends the thief's login and the thief's invitations.
     @Test func aThiefOfALinkWhoIsPutOutHasNoInvitationsLeft() async throws {
-        let subject = try await test.issuer.makeUser(name: "Ada")
+        let subject = try await test.issuer.createUser(name: "Ada")
         let stolen = try await test.issuer.invite(subject: subject)
         let token = try await device.join(test, code: stolen).accessToken.exposed
         let code = try #require(try await routes.ask(token, routes.proof(token)).code)

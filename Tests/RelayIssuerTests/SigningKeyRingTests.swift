@@ -34,7 +34,7 @@ import Testing
     @Test func anOldKeyStaysUntilItsTokensHaveEnded() {
         let ring = SigningKeyRing([.init(id: "a", activates: 0), .init(id: "b", activates: time(90))])
         let end = time(90).count + SigningKeyRing.trail
-        #expect(SigningKeyRing.trail > AccessToken.life + 60_000)
+        #expect(SigningKeyRing.trail > AccessTokenClaims.life + 60_000)
         #expect(ring.nextChange.count == end)
         #expect(ring.changes(at: Milliseconds(clamping: end - 1)) == [])
         #expect(ring.changes(at: Milliseconds(clamping: end)) == [.remove(id: "a")])
@@ -70,7 +70,7 @@ import Testing
                     published["\(made)"] = now
                 case .remove(let id):
                     entries.removeAll { $0.id == id }
-                    #expect(now > (lastSigned[id] ?? 0) + AccessToken.life + 60_000, "seed \(seed)")
+                    #expect(now > (lastSigned[id] ?? 0) + AccessTokenClaims.life + 60_000, "seed \(seed)")
                 }
             }
             #expect((1...3).contains(entries.count), "seed \(seed)")

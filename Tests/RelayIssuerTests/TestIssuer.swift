@@ -53,7 +53,7 @@ final class TestIssuer: Sendable {
     /// The subject of the only user, who is created at the first call.
     func ada() async throws -> String {
         if let user = try await issuer.users().first { return user.subject }
-        return try await issuer.makeUser(name: "Ada")
+        return try await issuer.createUser(name: "Ada")
     }
 
     func make(

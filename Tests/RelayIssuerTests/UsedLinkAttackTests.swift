@@ -15,7 +15,7 @@ import Testing
     init() throws { self.test = try TestIssuer() }
 
     func invite() async throws -> Secret<String> {
-        let subject = try await test.issuer.makeUser(name: "Ada")
+        let subject = try await test.issuer.createUser(name: "Ada")
         return try await test.issuer.invite(subject: subject)
     }
 

@@ -93,12 +93,12 @@ import Testing
                 arguments: [endpoint.column, command.column]
             )
             let rows = try Row.fetchAll(database, sql: "SELECT value FROM sample ORDER BY id")
-            #expect(throws: RowProblem.self) { try rows[2].endpoint("value") }
-            #expect(throws: RowProblem.self) { try rows[2].commandID("value") }
-            #expect(throws: RowProblem.self) { try rows[2].digest(at: 0) }
+            #expect(throws: ColumnError.self) { try rows[2].endpoint("value") }
+            #expect(throws: ColumnError.self) { try rows[2].commandID("value") }
+            #expect(throws: ColumnError.self) { try rows[2].digest(at: 0) }
             for row in [rows[3]] {
-                #expect(throws: RowProblem.self) { try row.bytes("value") }
-                #expect(throws: RowProblem.self) { try row.bytes(at: 0) }
+                #expect(throws: ColumnError.self) { try row.bytes("value") }
+                #expect(throws: ColumnError.self) { try row.bytes(at: 0) }
                 #expect(try row.optionalBytes("value") == nil)
             }
             return (try rows[0].endpoint("value"), try rows[0].endpoint(at: 0), try rows[1].commandID("value"))

@@ -13,11 +13,11 @@
 /// How many processors this process may run on; 0 if the system does not say.
 int clinux_processor_count(void);
 /// Has the scheduler give the calling thread its turn soon, in exchange for a short one (Linux 6.12 and newer; nothing before).
-void clinux_take_short_turns(void);
+void clinux_set_short_time_slice(void);
 /// What the calling thread is called in lists of threads: at most 15 bytes.
 void clinux_name_thread(const char *name);
 /// Gives the system what the allocator keeps free.
-void clinux_give_memory_back(void);
+void clinux_trim_heap(void);
 #endif
 
 #endif

@@ -31,7 +31,7 @@ extension AccessTokenRequest {
         (components.query, components.fragment) = (nil, nil)
         guard let target = components.url?.absoluteString,
             let proof = try? endpoint.proof(method: method, url: target, accessToken: accessToken?.value, time: milliseconds)
-        else { throw AccessTokenError(IssuerFailure.keyUnusable) }
+        else { throw AccessTokenError(IssuerClientError.keyUnusable) }
         return proof
     }
 

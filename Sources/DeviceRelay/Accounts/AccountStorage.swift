@@ -16,7 +16,7 @@ package struct AccountStorage: Sendable {
     /// How long an agreement key is used before the next one replaces it.
     package static let agreementKeyLife: Int64 = 90 * 86_400_000
     /// How long a replaced agreement key is kept to open commands sealed for it: the maximum life of a command.
-    package static let agreementKeyRetention = CommandPeriod.longestLife
+    package static let agreementKeyRetention = CommandPeriod.maximumLife
 
     package let scope: AccountScope
     private let directory: String
@@ -30,8 +30,8 @@ package struct AccountStorage: Sendable {
         self.keys = keys
     }
 
-    /// Facts about the keys, without the keys.
-    struct Facts: Codable, Hashable {
+    /// What is stored about the keys, without the keys.
+    struct StoredState: Codable, Hashable {
         struct Agreement: Codable, Hashable {
             var number: Int
             /// Milliseconds since 1970, by the local clock.
@@ -101,7 +101,7 @@ package struct AccountStorage: Sendable {
                 // The key is stored before the facts that refer to it.
                 _ = try keys.makeAgreementKey(number, of: scope)
                 facts.agreementKeys[facts.agreementKeys.count - 1].replaced = now
-                facts.agreementKeys.append(Facts.Agreement(number: number, made: now))
+                facts.agreementKeys.append(StoredState.Agreement(number: number, made: now))
                 isNew = true
             }
             let over = facts.agreementKeys.filter { $0.replaced.map { Self.isOver($0, Self.agreementKeyRetention, now) } ?? false }
@@ -117,7 +117,7 @@ package struct AccountStorage: Sendable {
         return overflow ? now > start : age >= period
     }
 
-    private func load(_ facts: Facts) throws(StorageError) -> [any AgreementKey] {
+    private func load(_ facts: StoredState) throws(StorageError) -> [any AgreementKey] {
         var loaded: [any AgreementKey] = []
         for key in facts.agreementKeys.reversed() {
             guard let key = try keys.agreementKey(key.number, of: scope) else { throw StorageError(.damaged, path: directory) }
@@ -126,7 +126,7 @@ package struct AccountStorage: Sendable {
         return loaded
     }
 
-    // MARK: Facts file
+    // MARK: State file
 
     static let factsName = "account.cbor"
 
@@ -142,25 +142,25 @@ package struct AccountStorage: Sendable {
         try keys.destroyAll(ofScopeNamed: scope.name)
         _ = try keys.makeIdentityKey(of: scope)
         _ = try keys.makeAgreementKey(1, of: scope)
-        try write(Facts(scope: scope, version: 0, agreementKeys: [Facts.Agreement(number: 1, made: now)]))
+        try write(StoredState(scope: scope, version: 0, agreementKeys: [StoredState.Agreement(number: 1, made: now)]))
     }
 
-    private func readFacts() throws(StorageError) -> Facts {
+    private func readFacts() throws(StorageError) -> StoredState {
         guard let facts = try Self.readFacts(factsPath), facts.scope == scope, !facts.agreementKeys.isEmpty else {
             throw StorageError(.damaged, path: factsPath)
         }
         return facts
     }
 
-    static func readFacts(_ path: String) throws(StorageError) -> Facts? {
+    static func readFacts(_ path: String) throws(StorageError) -> StoredState? {
         guard let bytes = try PrivateFile.contents(of: path) else { return nil }
-        guard let set = try? ValueSet(decoding: bytes), let facts = try? ValueSetDecoder().decode(Facts.self, from: set) else {
+        guard let set = try? ValueSet(decoding: bytes), let facts = try? ValueSetDecoder().decode(StoredState.self, from: set) else {
             throw StorageError(.damaged, path: path)
         }
         return facts
     }
 
-    private func write(_ facts: Facts) throws(StorageError) {
+    private func write(_ facts: StoredState) throws(StorageError) {
         guard let bytes = try? ValueSetEncoder().encode(facts).encodedBytes() else { throw StorageError(.damaged, path: factsPath) }
         try PrivateFile.replace(factsPath, with: bytes)
     }

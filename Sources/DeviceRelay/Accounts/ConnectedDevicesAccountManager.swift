@@ -157,7 +157,7 @@ extension ConnectedDevicesPlatform {
         if isKept, state.problem?.code.isTransient ?? true { return }
         _ = try? await remove(account)
         if Task.isCancelled { throw AccountError(.cancelled, message: "the task was cancelled") }
-        throw AccountError(state.problem ?? ConnectionProblem(.relayUnreachable, "the relay did not answer in time"))
+        throw AccountError(state.problem ?? ConnectionError(.relayUnreachable, "the relay did not answer in time"))
     }
 
     fileprivate func remove(_ account: ConnectedDevicesAccount) async throws(AccountError) -> Bool {
@@ -188,7 +188,7 @@ extension LocalEndpoint {
     fileprivate func endLogin() async {
         guard accessTokens is JoinLinkAccessTokenProvider, let tokens = try? storage.tokens.read() else { return }
         let client = IssuerClient(credentials, http: HTTPRequestClient(timeout: Self.loginPatience))
-        do throws(IssuerFailure) {
+        do throws(IssuerClientError) {
             _ = try await client.revoke(tokens)
         } catch {
             logger.warning("the login could not be ended at the issuer", metadata: ["reason": "\(type(of: error))"])
@@ -204,7 +204,7 @@ extension AccountError {
         self.init(.notFound, message: "the platform has no account \(account.id), or was not started")
     }
 
-    fileprivate init(_ problem: ConnectionProblem) {
+    fileprivate init(_ problem: ConnectionError) {
         let code: Code =
             switch problem.code {
             case .relayNotTrusted: .otherRelay
@@ -218,14 +218,14 @@ extension AccountError {
 
     fileprivate init(ofReaching error: any Error) {
         switch error {
-        case RequestFailure.failed(let failure): self.init(ConnectionProblem(failure))
+        case RequestFailure.failed(let failure): self.init(ConnectionError(failure))
         case is CancellationError: self.init(.cancelled, message: "the task was cancelled")
         default: self.init(.unknown, message: "\(PlatformError(error).message)", cause: error)
         }
     }
 }
 
-extension ConnectionProblem.Code {
+extension ConnectionError.Code {
     /// Whether the problem may resolve without an action of the user.
     fileprivate var isTransient: Bool {
         [.relayUnreachable, .connectionLost, .networkChanged, .relayRestarting].contains(self)

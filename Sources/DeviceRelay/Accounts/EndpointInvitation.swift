@@ -38,7 +38,7 @@ package func makeInvitation(
     var random = SystemRandomNumberGenerator()
     let secret = randomBytes(32, using: &random)
     let client = IssuerClient(endpoint, http: http)
-    do throws(IssuerFailure) {
+    do throws(IssuerClientError) {
         let issuer = try await client.discover()
         let answer: Answer = try client.content(try await client.post(issuer.invitationEndpoint, accessToken: accessToken))
         let life = Int64(min(max(answer.expiresIn, 0), 86_400) * 1_000)

@@ -11,7 +11,7 @@ import Foundation
 
 extension IssuerClient {
     /// Redeems the code of a join link for tokens.
-    func redeem(_ code: Secret<String>, clientID: String, scopes: Set<AccessTokenScope>) async throws(IssuerFailure) -> StoredTokens {
+    func redeem(_ code: Secret<String>, clientID: String, scopes: Set<AccessTokenScope>) async throws(IssuerClientError) -> StoredTokens {
         try await tokens(
             from: try await discover(),
             form: [
@@ -24,7 +24,7 @@ extension IssuerClient {
     }
 
     /// Refreshes tokens.
-    func refresh(_ tokens: StoredTokens, _ refreshToken: Secret<String>) async throws(IssuerFailure) -> StoredTokens {
+    func refresh(_ tokens: StoredTokens, _ refreshToken: Secret<String>) async throws(IssuerClientError) -> StoredTokens {
         var successor = try await self.tokens(
             from: try await discover(),
             form: [("grant_type", Secret("refresh_token")), ("refresh_token", refreshToken)],
@@ -38,7 +38,7 @@ extension IssuerClient {
 
     /// Ends the login of the tokens (RFC 7009). An unknown token is not an error.
     /// - Returns: Whether a refresh token and a revocation endpoint were available.
-    func revoke(_ tokens: StoredTokens) async throws(IssuerFailure) -> Bool {
+    func revoke(_ tokens: StoredTokens) async throws(IssuerClientError) -> Bool {
         guard let refreshToken = tokens.refreshToken, let endpoint = try await discover().revocationEndpoint else { return false }
         _ = try await post(
             endpoint,
@@ -51,8 +51,8 @@ extension IssuerClient {
         from issuer: Issuer,
         form: [(String, Secret<String>)],
         clientID: String
-    ) async throws(IssuerFailure) -> StoredTokens {
-        let answer: TokenAnswer = try content(
+    ) async throws(IssuerClientError) -> StoredTokens {
+        let answer: TokenResponse = try content(
             try await post(issuer.tokenEndpoint, form: form + [("client_id", Secret(clientID))])
         )
         guard ["dpop", "bearer"].contains(answer.tokenType.lowercased()) else { throw .malformed("the kind of its token is not known") }
@@ -77,7 +77,7 @@ extension IssuerClient {
 }
 
 /// A token response (RFC 6749 §5.1).
-private struct TokenAnswer: Decodable {
+private struct TokenResponse: Decodable {
     var accessToken: Secret<String>
     var tokenType: String
     var expiresIn: Double?

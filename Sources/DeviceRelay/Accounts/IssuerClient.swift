@@ -37,7 +37,7 @@ struct IssuerClient: Sendable {
 
     /// Discovers the issuer at the relay's own address from the relay's metadata (RFC 9728) and the issuer's (RFC 8414). All
     /// URLs must be at that address, so that codes and tokens are not sent elsewhere.
-    func discover() async throws(IssuerFailure) -> Issuer {
+    func discover() async throws(IssuerClientError) -> Issuer {
         struct Resource: Decodable {
             var servers: [String]
 
@@ -52,7 +52,7 @@ struct IssuerClient: Sendable {
         throw .noIssuer
     }
 
-    private func metadata(of issuer: RelayURL) async throws(IssuerFailure) -> Issuer {
+    private func metadata(of issuer: RelayURL) async throws(IssuerClientError) -> Issuer {
         struct Metadata: Decodable {
             var issuer: String
             var tokenEndpoint: String
@@ -78,7 +78,7 @@ struct IssuerClient: Sendable {
         )
     }
 
-    private func get<Content: Decodable>(_ path: String, _: Content.Type) async throws(IssuerFailure) -> Content {
+    private func get<Content: Decodable>(_ path: String, _: Content.Type) async throws(IssuerClientError) -> Content {
         let answer = try await send(HTTPRequest(.GET, path, headers: ["Accept": "application/json"]))
         guard answer.status == 200 else { throw failure(answer) }
         return try content(answer)
@@ -93,7 +93,7 @@ struct IssuerClient: Sendable {
         _ url: RelayURL,
         form: [(String, Secret<String>)] = [],
         accessToken token: AccessToken? = nil
-    ) async throws(IssuerFailure) -> HTTPAnswer {
+    ) async throws(IssuerClientError) -> HTTPAnswer {
         var headers: HTTPHeaders = ["Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"]
         if let token { headers.add(name: "Authorization", value: "\(token.isBound ? "DPoP" : "Bearer") \(token.value)") }
         let body = Array(form.map { "\($0)=\(FormCoding.encode($1.exposed))" }.joined(separator: "&").utf8)
@@ -114,7 +114,7 @@ struct IssuerClient: Sendable {
         throw .refused(.invalidDPoPProof)
     }
 
-    private func send(_ request: HTTPRequest) async throws(IssuerFailure) -> HTTPAnswer {
+    private func send(_ request: HTTPRequest) async throws(IssuerClientError) -> HTTPAnswer {
         do throws(RequestFailure) {
             return try await http.send(request, to: address, trust: endpoint.trust)
         } catch {
@@ -125,14 +125,14 @@ struct IssuerClient: Sendable {
         }
     }
 
-    func content<Content: Decodable>(_ answer: HTTPAnswer) throws(IssuerFailure) -> Content {
+    func content<Content: Decodable>(_ answer: HTTPAnswer) throws(IssuerClientError) -> Content {
         guard let content = try? JSONDecoder().decode(Content.self, from: Data(answer.body)) else {
             throw .malformed("its answer has not the members it must have")
         }
         return content
     }
 
-    private func failure(_ answer: HTTPAnswer) -> IssuerFailure {
+    private func failure(_ answer: HTTPAnswer) -> IssuerClientError {
         struct Problem: Decodable {
             var error: String
             /// Of this project's own issuer.
@@ -141,7 +141,7 @@ struct IssuerClient: Sendable {
         guard (400...499).contains(answer.status), answer.status != 429,
             let problem = try? JSONDecoder().decode(Problem.self, from: Data(answer.body))
         else { return .unavailable(status: answer.status) }
-        let code = IssuerFailure.Code(rawValue: problem.error) ?? .other
+        let code = IssuerClientError.Code(rawValue: problem.error) ?? .other
         if code == .invalidGrant, problem.reason.flatMap(ControlErrorCode.init(rawValue:)) == .endpointRevoked { return .endpointRevoked }
         return code == .temporarilyUnavailable ? .unavailable(status: answer.status) : .refused(code)
     }

@@ -47,9 +47,9 @@ package func redeem(
 extension AccountError {
     fileprivate init(ofJoining error: any Error) {
         switch error {
-        case IssuerFailure.refused(.invalidGrant):
+        case IssuerClientError.refused(.invalidGrant):
             self.init(.linkInvalid, message: "the join link was used or is over; ask for a new one")
-        case IssuerFailure.refused(.invalidClient):
+        case IssuerClientError.refused(.invalidClient):
             self.init(.accessTokenRequestFailed, message: "the client id must be a name in reverse DNS form, such as com.example.app")
         default: self.init(ofIssuing: error)
         }
@@ -57,7 +57,7 @@ extension AccountError {
 
     init(ofIssuing error: any Error) {
         switch error {
-        case let error as IssuerFailure: self.init(error)
+        case let error as IssuerClientError: self.init(error)
         case let error as StorageError: self.init(error)
         case is CancellationError: self.init(.cancelled, message: "the task was cancelled")
         default: self.init(.unknown, message: "the account's tokens cannot be got", cause: error)

@@ -65,7 +65,7 @@ public final class JoinLinkAccessTokenProvider: AccessTokenProvider {
         } catch {
             throw switch error {
             case let error as AccessTokenError: error
-            case let error as IssuerFailure: AccessTokenError(error)
+            case let error as IssuerClientError: AccessTokenError(error)
             case is CancellationError: AccessTokenError(.cancelled, message: "the task was cancelled")
             default: AccessTokenError(.unknown, message: "the tokens cannot be stored or read: \(error)", cause: error)
             }

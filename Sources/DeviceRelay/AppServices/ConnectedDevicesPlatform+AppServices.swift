@@ -20,7 +20,7 @@ extension ConnectedDevicesPlatform {
     ) async throws(AppServiceError) -> AppServiceConnection {
         let end = ContinuousClock.now + timeout
         let found: (endpoint: LocalEndpoint, target: ResolvedTarget)
-        do throws(CommandTrouble) {
+        do throws(CommandFailure) {
             found = try await resolve(request, within: timeout) { (directory) throws(TargetError) in
                 try directory.resolve(service, on: request)
             }

@@ -13,7 +13,7 @@ final class HandlerLimiter: Sendable {
     private struct State {
         var limit = defaultLimit
         var running = 0
-        var waiters = WaitingLine<OneShot<Bool>>()
+        var waiters = RemovableQueue<OneShot<Bool>>()
 
         mutating func acquire() -> Bool {
             guard running < limit else { return false }

@@ -4,7 +4,7 @@
 import RelayProtocol
 
 /// Default time limits.
-enum Patience {
+enum DefaultTimeouts {
     /// The wait for a launch's outcome, and for the directory.
     static let standard = Duration.seconds(30)
     /// How long the relay stores a launch for a sleeping target.

@@ -42,7 +42,7 @@ public struct RemoteCommand: Sendable, Identifiable {
     /// - Returns: The receipt, if the target's handler accepted the launch.
     /// - Throws: `RemoteLaunchError` with the outcome as its code; `pending` if the task is cancelled or the platform shut down.
     public func outcome() async throws(RemoteLaunchError) -> LaunchReceipt {
-        do throws(CommandTrouble) {
+        do throws(CommandFailure) {
             let attestation = OutcomeAttestation(try await final())
             return LaunchReceipt(commandID: id, target: target, signedAt: attestation.signedAt)
         } catch {
@@ -53,7 +53,7 @@ public struct RemoteCommand: Sendable, Identifiable {
     /// Requests the cancellation of the command. `outcome` reports whether it came in time.
     /// - Throws: `RemoteLaunchError` with `storageFailed` if the request cannot be stored.
     public func cancel() async throws(RemoteLaunchError) {
-        do throws(CommandTrouble) {
+        do throws(CommandFailure) {
             try await endpoint.cancel(id)
         } catch {
             throw RemoteLaunchError(error, commandID: id)
@@ -61,7 +61,7 @@ public struct RemoteCommand: Sendable, Identifiable {
     }
 
     /// Waits for the end; throws unless the command succeeded.
-    func final() async throws(CommandTrouble) -> CommandFinal {
+    func final() async throws(CommandFailure) -> CommandFinal {
         guard let state = await state.first(where: \.isEnded) else {
             throw Task.isCancelled ? .taskCancelled : .shutDown
         }

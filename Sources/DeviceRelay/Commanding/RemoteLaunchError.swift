@@ -80,7 +80,7 @@ public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
 }
 
 extension RemoteLaunchError {
-    init(_ trouble: CommandTrouble, commandID: CommandID? = nil) {
+    init(_ trouble: CommandFailure, commandID: CommandID? = nil) {
         let (code, message) = Self.describe(trouble)
         let cause: (any Error)? =
             switch trouble {
@@ -93,7 +93,7 @@ extension RemoteLaunchError {
         self.init(code, message, commandID: commandID, cause: cause)
     }
 
-    private static func describe(_ trouble: CommandTrouble) -> (Code, String) {
+    private static func describe(_ trouble: CommandFailure) -> (Code, String) {
         switch trouble {
         case .invalidURI(let error): return (.invalidURI, error.description)
         case .target(let error): return (code(error), error.description)

@@ -98,7 +98,7 @@ public struct RemoteLauncher: Sendable {
         _ options: RemoteLauncherOptions,
         within patience: Duration
     ) async throws(RemoteLaunchError) -> Sent {
-        do throws(CommandTrouble) {
+        do throws(CommandFailure) {
             let launch = try Self.uri(uri)
             let second: LaunchURI? = if let fallback { try Self.uri(fallback) } else { nil }
             let preferred = Array(options.preferredAppIDs.prefix(64))
@@ -119,7 +119,7 @@ public struct RemoteLauncher: Sendable {
         }
     }
 
-    private static func uri(_ url: URL) throws(CommandTrouble) -> LaunchURI {
+    private static func uri(_ url: URL) throws(CommandFailure) -> LaunchURI {
         do throws(LaunchURIError) {
             return try LaunchURI(url)
         } catch {

@@ -46,7 +46,7 @@ extension ConnectedDevicesPlatform {
         timeToLive: Duration,
         timeout: Duration
     ) async throws(AppServiceError) -> RemoteCommand {
-        do throws(CommandTrouble) {
+        do throws(CommandFailure) {
             let (endpoint, target) = try await resolve(request, within: timeout) { (directory) throws(TargetError) in
                 try directory.resolve(service, on: request)
             }
@@ -60,12 +60,12 @@ extension ConnectedDevicesPlatform {
 extension RemoteCommand {
     /// Waits for the service's answer to a message.
     package func answer() async throws(AppServiceError) -> ValueSet {
-        do throws(CommandTrouble) {
+        do throws(CommandFailure) {
             let final = try await final()
             do {
                 return try await endpoint.reply(to: id, final) ?? ValueSet()
             } catch {
-                throw CommandTrouble.content(error)
+                throw CommandFailure.content(error)
             }
         } catch {
             throw AppServiceError(error)
@@ -74,7 +74,7 @@ extension RemoteCommand {
 }
 
 extension AppServiceError {
-    init(_ trouble: CommandTrouble) {
+    init(_ trouble: CommandFailure) {
         switch trouble {
         case .invalidURI(let error): self.init(.invalidMessage, message: error.description, cause: error)
         case .target(let error): self.init(Self.code(error), message: error.description, cause: error)

@@ -11,7 +11,7 @@ extension ConnectedDevicesPlatform {
         _ request: RemoteSystemConnectionRequest,
         within patience: Duration,
         _ find: (DeviceDirectory) throws(TargetError) -> Target
-    ) async throws(CommandTrouble) -> (LocalEndpoint, Target) {
+    ) async throws(CommandFailure) -> (LocalEndpoint, Target) {
         let endpoints = state.withLock { state in
             state.endpoints.values.filter { request.accountID == nil || request.accountID == $0.account.id }
         }.sorted { $0.account.id < $1.account.id }

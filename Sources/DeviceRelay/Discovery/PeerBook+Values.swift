@@ -6,7 +6,7 @@ import RelayProtocol
 extension PeerBook {
     enum Action: Hashable {
         /// Store that the endpoint is pinned, with this record.
-        case pin(EndpointID, record: [UInt8], Voucher.Knowledge)
+        case pin(EndpointID, record: [UInt8], Voucher.VerificationLevel)
         /// From now on nothing is pinned because it is listed.
         case storeEnumeration
         /// The endpoint that invited this one need not be looked for any more.
@@ -35,6 +35,6 @@ extension PeerBook {
     struct Pin {
         var endpoint: EndpointID
         var record: [UInt8]
-        var knowledge: Voucher.Knowledge
+        var knowledge: Voucher.VerificationLevel
     }
 }

@@ -95,7 +95,7 @@ struct PeerBook: Sendable {
     }
 
     /// How an endpoint is known; `nil` if it is new.
-    func knowledge(of endpoint: EndpointID) -> Voucher.Knowledge? { graph.known[endpoint] }
+    func knowledge(of endpoint: EndpointID) -> Voucher.VerificationLevel? { graph.known[endpoint] }
 
     /// Whether an endpoint is known: the own one, pinned, or approved.
     func isConfirmed(_ endpoint: EndpointID) -> Bool { graph.known[endpoint] != nil }
@@ -104,7 +104,7 @@ struct PeerBook: Sendable {
     func isRefused(_ endpoint: EndpointID) -> Bool { graph.isRefused(endpoint) }
 
     /// How many endpoints are refused.
-    var refusedCount: Int { graph.revoked.count + graph.withdrawn.count }
+    var refusedCount: Int { graph.revoked.count + graph.revokedByRelay.count }
 
     /// The known endpoints that this one has not vouched for yet, or not so well as it knows them.
     var unvouched: [Signed<EndpointRecord>] {
@@ -212,7 +212,7 @@ struct PeerBook: Sendable {
             if let actions = revoke(by: statement) { return actions }
             unproven.keep(statement)
         }
-        return withdraw(endpoint, mayBeProven: statement.map { records[$0.payload.revoker] == nil } ?? false)
+        return revokeByRelay(endpoint, mayBeProven: statement.map { records[$0.payload.revoker] == nil } ?? false)
     }
 
     /// The relay has told all there is. At the first time what is there is known from then on, as far as that goes, unless this endpoint joined
@@ -230,7 +230,7 @@ struct PeerBook: Sendable {
             actions = directory.endpointIDs.filter { $0 != own }.flatMap { pin($0, .firstSeen) }
         }
         for statement in unproven.statements { actions += revoke(by: statement) ?? [] }
-        for (endpoint, name) in unproven.takeNames() where graph.withdrawn.contains(endpoint) {
+        for (endpoint, name) in unproven.takeNames() where graph.revokedByRelay.contains(endpoint) {
             directory.report(.revokedByRelay(endpoint, name: name))
         }
         refreshTrust()
@@ -313,13 +313,13 @@ struct PeerBook: Sendable {
         return actions
     }
 
-    private mutating func pin(_ endpoint: EndpointID, _ knowledge: Voucher.Knowledge) -> [Action] {
+    private mutating func pin(_ endpoint: EndpointID, _ knowledge: Voucher.VerificationLevel) -> [Action] {
         guard let record = records[endpoint], graph.pin(endpoint, knowledge) else { return [] }
         return [.pin(endpoint, record: record.encoded, knowledge)]
     }
 
     /// The same, and the record is stored in any case.
-    private mutating func store(_ record: Signed<EndpointRecord>, _ knowledge: Voucher.Knowledge) -> [Action] {
+    private mutating func store(_ record: Signed<EndpointRecord>, _ knowledge: Voucher.VerificationLevel) -> [Action] {
         let endpoint = record.payload.endpointID
         _ = graph.pin(endpoint, knowledge)
         return [.pin(endpoint, record: record.encoded, graph.pins[endpoint] ?? knowledge)]
@@ -400,11 +400,11 @@ struct PeerBook: Sendable {
 
     /// The relay says that an endpoint is revoked, and no signature proves it here. That holds until the relay lists the endpoint again; so neither
     /// its pin nor its lanes go, by which old commands are told from new ones.
-    private mutating func withdraw(_ endpoint: EndpointID, mayBeProven: Bool) -> [Action] {
+    private mutating func revokeByRelay(_ endpoint: EndpointID, mayBeProven: Bool) -> [Action] {
         let name = graph.known[endpoint] == nil ? nil : records[endpoint]?.payload.name
-        let isAgain = graph.withdrawn.contains(endpoint)
+        let isAgain = graph.revokedByRelay.contains(endpoint)
         // What does not fit is not refused by its id, and not listed either.
-        if graph.withdrawn.count < Self.maximumRevocations { graph.withdraw(endpoint) }
+        if graph.revokedByRelay.count < Self.maximumRevocations { graph.revokeByRelay(endpoint) }
         directory.remove(endpoint)
         leave(endpoint)
         refreshTrust()

@@ -9,21 +9,21 @@ import RelayProtocol
 /// device's system key has signed. Along such a chain the weakest knowledge counts; of several chains the best. Signatures have been checked
 /// before anything gets here. No chain is longer than the number of endpoints, which the directory bounds.
 struct TrustGraph: Sendable {
-    typealias Knowledge = Voucher.Knowledge
+    typealias VerificationLevel = Voucher.VerificationLevel
 
     let own: EndpointID
-    private(set) var pins: [EndpointID: Knowledge]
+    private(set) var pins: [EndpointID: VerificationLevel]
     /// Revoked for ever: by a statement that was signed by an endpoint which was known then.
     private(set) var revoked: Set<EndpointID>
     /// Revoked by the relay's word, for as long as the relay says it.
-    private(set) var withdrawn: Set<EndpointID> = []
+    private(set) var revokedByRelay: Set<EndpointID> = []
     /// All that are known; the own endpoint included.
-    private(set) var known: [EndpointID: Knowledge] = [:]
+    private(set) var known: [EndpointID: VerificationLevel] = [:]
     /// By the endpoint that gives the voucher, then by the endpoint that it is for.
-    private var vouchers: [EndpointID: [EndpointID: Knowledge]] = [:]
+    private var vouchers: [EndpointID: [EndpointID: VerificationLevel]] = [:]
     private var systems: [EndpointID: SystemID] = [:]
 
-    init(own: EndpointID, pins: [EndpointID: Knowledge] = [:], revoked: Set<EndpointID> = []) {
+    init(own: EndpointID, pins: [EndpointID: VerificationLevel] = [:], revoked: Set<EndpointID> = []) {
         self.own = own
         self.pins = pins.filter { !revoked.contains($0.key) && $0.key != own }
         self.revoked = revoked
@@ -31,10 +31,10 @@ struct TrustGraph: Sendable {
     }
 
     /// Whether nothing is taken from an endpoint, and nothing given to it.
-    func isRefused(_ endpoint: EndpointID) -> Bool { revoked.contains(endpoint) || withdrawn.contains(endpoint) }
+    func isRefused(_ endpoint: EndpointID) -> Bool { revoked.contains(endpoint) || revokedByRelay.contains(endpoint) }
 
     /// What an endpoint's voucher for another one says.
-    func voucher(by giver: EndpointID, for endpoint: EndpointID) -> Knowledge? { vouchers[giver]?[endpoint] }
+    func voucher(by giver: EndpointID, for endpoint: EndpointID) -> VerificationLevel? { vouchers[giver]?[endpoint] }
 
     /// Whether the revocation of an endpoint counts here because of its signer: one that is known, or, if the endpoint itself is known, that
     /// endpoint or one of its device. Unknown endpoints, which a relay can make up, cannot fill what is kept.
@@ -49,7 +49,7 @@ struct TrustGraph: Sendable {
     // MARK: Changes
 
     /// - Returns: Whether that is more than was known of it before.
-    mutating func pin(_ endpoint: EndpointID, _ knowledge: Knowledge) -> Bool {
+    mutating func pin(_ endpoint: EndpointID, _ knowledge: VerificationLevel) -> Bool {
         guard endpoint != own, !revoked.contains(endpoint), pins[endpoint].map({ $0 < knowledge }) ?? true else { return false }
         pins[endpoint] = knowledge
         refresh()
@@ -63,7 +63,7 @@ struct TrustGraph: Sendable {
     }
 
     /// All vouchers for an endpoint, by those that give them.
-    mutating func setVouchers(_ given: [EndpointID: Knowledge], for endpoint: EndpointID) {
+    mutating func setVouchers(_ given: [EndpointID: VerificationLevel], for endpoint: EndpointID) {
         var hasChanged = false
         for giver in Set(vouchers.keys).union(given.keys) where vouchers[giver]?[endpoint] != given[giver] {
             vouchers[giver, default: [:]][endpoint] = given[giver]
@@ -74,7 +74,7 @@ struct TrustGraph: Sendable {
     }
 
     /// One more voucher for an endpoint.
-    mutating func addVoucher(by giver: EndpointID, for endpoint: EndpointID, _ knowledge: Knowledge) {
+    mutating func addVoucher(by giver: EndpointID, for endpoint: EndpointID, _ knowledge: VerificationLevel) {
         guard vouchers[giver, default: [:]].updateValue(knowledge, forKey: endpoint) != knowledge else { return }
         refresh()
     }
@@ -83,20 +83,20 @@ struct TrustGraph: Sendable {
     mutating func revoke(_ endpoint: EndpointID) {
         guard endpoint != own else { return }
         revoked.insert(endpoint)
-        withdrawn.remove(endpoint)
+        revokedByRelay.remove(endpoint)
         pins[endpoint] = nil
         refresh()
     }
 
     /// The relay says that an endpoint is revoked. Its pin stays, without effect.
-    mutating func withdraw(_ endpoint: EndpointID) {
-        guard endpoint != own, !revoked.contains(endpoint), withdrawn.insert(endpoint).inserted else { return }
+    mutating func revokeByRelay(_ endpoint: EndpointID) {
+        guard endpoint != own, !revoked.contains(endpoint), revokedByRelay.insert(endpoint).inserted else { return }
         refresh()
     }
 
     /// The relay does not say it any more.
     mutating func restore(_ endpoint: EndpointID) {
-        if withdrawn.remove(endpoint) != nil { refresh() }
+        if revokedByRelay.remove(endpoint) != nil { refresh() }
     }
 
     /// Nothing of an endpoint's record is kept. The vouchers that it gave count again once it is known again.
@@ -111,7 +111,7 @@ struct TrustGraph: Sendable {
         var devices: [SystemID: [EndpointID]] = [:]
         for (endpoint, system) in systems { devices[system, default: []].append(endpoint) }
         known = [:]
-        for knowledge in [Knowledge.verified, .firstSeen] {
+        for knowledge in [VerificationLevel.verified, .firstSeen] {
             var queue = [own] + pins.filter { $0.value >= knowledge }.keys + known.keys
             var seen: Set<EndpointID> = []
             var seenDevices: Set<SystemID> = []

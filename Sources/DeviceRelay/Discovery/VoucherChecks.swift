@@ -5,7 +5,7 @@ import RelayProtocol
 
 /// The vouchers that endpoints are introduced with. Each signature is checked once: when both records are there.
 struct VoucherChecks: Sendable {
-    typealias Knowledge = Voucher.Knowledge
+    typealias VerificationLevel = Voucher.VerificationLevel
 
     /// With which vouchers an endpoint was introduced last, so that those are not checked once more.
     private var introduced: [EndpointID: [Blob<BlobKinds.Voucher>]] = [:]
@@ -21,11 +21,11 @@ struct VoucherChecks: Sendable {
         _ vouchers: [Blob<BlobKinds.Voucher>],
         for record: Signed<EndpointRecord>,
         _ records: RecordBook
-    ) -> (given: [EndpointID: Knowledge], others: [(EndpointID, Knowledge)]) {
+    ) -> (given: [EndpointID: VerificationLevel], others: [(EndpointID, VerificationLevel)]) {
         let endpoint = record.payload.endpointID
         introduced[endpoint] = vouchers
         unchecked[endpoint] = nil
-        var given: [EndpointID: Knowledge] = [:]
+        var given: [EndpointID: VerificationLevel] = [:]
         for voucher in vouchers {
             guard let giver = try? Unverified<Voucher>(decoding: voucher.bytes).payload.voucher, giver != endpoint else { continue }
             if records[giver] != nil {
@@ -34,7 +34,7 @@ struct VoucherChecks: Sendable {
                 unchecked[endpoint, default: [:]][giver] = voucher.bytes
             }
         }
-        var others: [(EndpointID, Knowledge)] = []
+        var others: [(EndpointID, VerificationLevel)] = []
         for (other, givers) in unchecked {
             guard let voucher = givers[endpoint] else { continue }
             unchecked[other]?[endpoint] = nil
@@ -53,7 +53,7 @@ struct VoucherChecks: Sendable {
         by giver: EndpointID,
         for endpoint: EndpointID,
         _ records: RecordBook
-    ) -> Knowledge? {
+    ) -> VerificationLevel? {
         guard let giving = records[giver]?.payload, let record = records[endpoint] else { return nil }
         return try? Signed<Voucher>(verifying: voucher, by: giving, for: record).payload.knowledge
     }

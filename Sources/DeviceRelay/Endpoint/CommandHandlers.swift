@@ -46,7 +46,7 @@ final class CommandHandlers {
             let extend: @Sendable () async -> Void = {
                 bound.eventLoop.execute { bound.value.askedForTime(key) }
             }
-            let (outcome, answer) = await CommandHandling.run(body, app, caller, cancellation, extend)
+            let (outcome, answer) = await CommandDispatcher.run(body, app, caller, cancellation, extend)
             handlers.handled(key, outcome, answer, command, senderKey)
         }
     }

@@ -30,15 +30,15 @@ final class ControlLink: ControlSending {
     private var random = SystemRandomNumberGenerator()
     var onEvent: (Event) -> Void = { _ in }
 
-    private var machine: ControlChannelStateMachine
-    private var actions: [ControlChannelStateMachine.Action] = []
+    private var machine: EndpointChannelStateMachine
+    private var actions: [EndpointChannelStateMachine.Action] = []
     private var isPerforming = false
     private var timer: (due: Int64, scheduled: Scheduled<Void>)?
     private var answers: [RequestRef: (ControlAnswer) -> Void] = [:]
     /// What found no room on the connection.
     private var waitingForRoom: [() -> Void] = []
     /// Why there is no connection.
-    private(set) var problem: ConnectionProblem?
+    private(set) var problem: ConnectionError?
     /// What the provider of tokens says, while the machine is told.
     private var tokenError: AccessTokenError?
     private var hasEnded = false
@@ -52,7 +52,7 @@ final class ControlLink: ControlSending {
         self.identity = identity
         self.relayURLs = relayURLs
         self.dialer = RelayDialer(endpoint)
-        machine = ControlChannelStateMachine(role: .client, relay: endpoint.relay)
+        machine = EndpointChannelStateMachine(role: .client, relay: endpoint.relay)
         machine.urls = relayURLs
         dialer.onEvent = { [weak self] event, attempt in self?.take(event, of: attempt) }
     }
@@ -75,7 +75,7 @@ final class ControlLink: ControlSending {
     func leave(_ reason: EndpointMessage.Leaving.Reason) { perform(machine.leave(reason, now: loop.now)) }
 
     /// The same, because of something that is told as the reason.
-    func leave(because problem: ConnectionProblem) {
+    func leave(because problem: ConnectionError) {
         leave(.suspended)
         self.problem = problem
         publishStatus()
@@ -96,7 +96,7 @@ final class ControlLink: ControlSending {
     func becomeHost() -> Bool {
         let wasActive = !isStopped
         leave(.suspended)
-        var host = ControlChannelStateMachine(role: .host, relay: endpoint.relay)
+        var host = EndpointChannelStateMachine(role: .host, relay: endpoint.relay)
         // What comes late of the old connection must not be taken for the new one's.
         host.attempt = machine.attempt
         host.urls = machine.urls
@@ -118,7 +118,7 @@ final class ControlLink: ControlSending {
     // MARK: Actions
 
     /// Carries actions out in order. What comes of one of them meanwhile waits for its turn.
-    private func perform(_ more: [ControlChannelStateMachine.Action]) {
+    private func perform(_ more: [EndpointChannelStateMachine.Action]) {
         actions += more
         guard !isPerforming else { return }
         isPerforming = true
@@ -128,7 +128,7 @@ final class ControlLink: ControlSending {
         publishStatus()
     }
 
-    private func perform(_ action: ControlChannelStateMachine.Action) {
+    private func perform(_ action: EndpointChannelStateMachine.Action) {
         switch action {
         case .requestToken(let attempt): requestToken(attempt)
         case .invalidateToken: invalidateToken()
@@ -173,7 +173,7 @@ final class ControlLink: ControlSending {
             dialer.socket = connection
             perform(machine.opened(attempt: attempt, now: now))
         case .text(let frame): perform(machine.received(attempt: attempt, frame, now: now, random: &random))
-        case .heard: machine.heard(attempt: attempt, now: now)
+        case .bytesReceived: machine.receivedBytes(attempt: attempt, now: now)
         case .written(let bytes): perform(machine.written(attempt: attempt, bytes: bytes))
         case .closed(let code):
             if attempt == machine.attempt { dialer.socket = nil }
@@ -193,7 +193,7 @@ final class ControlLink: ControlSending {
     }
 
     private func disconnected(_ reason: DisconnectReason) {
-        problem = ConnectionProblem(reason, tokenError)
+        problem = ConnectionError(reason, tokenError)
         endpoint.logger.info("not connected to the relay", metadata: ["reason": "\(problem?.code.description ?? "")"])
         waitingForRoom = []
         onEvent(.disconnected(reason))

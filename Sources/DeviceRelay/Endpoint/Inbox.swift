@@ -278,7 +278,7 @@ final class Inbox {
     /// An answer is signed once, so that what is sent is what is stored.
     private func signed(_ write: InboxMachine.Write) throws -> Result {
         if let result = results[write.key] { return result }
-        guard case .answered(let outcome) = write.row.state else { throw CommandTrouble.shutDown }
+        guard case .answered(let outcome) = write.row.state else { throw CommandFailure.shutDown }
         let receipt = CommandReceipt(for: write.row.command, outcome: outcome, reply: write.reply, time: clock.time)
         let result = Result(receipt: try Signed(receipt, key: endpoint.identityKey).encoded, reply: write.reply)
         results[write.key] = result

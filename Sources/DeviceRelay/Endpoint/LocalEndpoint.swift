@@ -159,7 +159,7 @@ actor LocalEndpoint {
     }
 
     /// Nothing is promised any more until it can be stored again.
-    private func storageFailed(_ error: any Error) { control.leave(because: ConnectionProblem(.storageFailed, "\(error)")) }
+    private func storageFailed(_ error: any Error) { control.leave(because: ConnectionError(.storageFailed, "\(error)")) }
 
     private func storageRecovered() { endpoint.loop.spawn(self) { await $0.start() } }
 
@@ -260,13 +260,13 @@ actor LocalEndpoint {
         to target: ResolvedTarget,
         life: Duration,
         senderApp: String? = nil
-    ) async throws(CommandTrouble) -> RemoteCommand {
+    ) async throws(CommandFailure) -> RemoteCommand {
         guard !isShutDown else { throw .shutDown }
         let (row, state) = try await outbox.submit(body, to: target, life: life, senderApp: publisher.callingApp(senderApp))
         return RemoteCommand(row, state, self)
     }
 
-    func cancel(_ id: CommandID) async throws(CommandTrouble) { try await outbox.cancel(id) }
+    func cancel(_ id: CommandID) async throws(CommandFailure) { try await outbox.cancel(id) }
 
     /// The commands that are kept: those that have not ended, and the latest that have.
     func commands() async throws -> [RemoteCommand] { try await outbox.commands().map { RemoteCommand($0.0, $0.1, self) } }

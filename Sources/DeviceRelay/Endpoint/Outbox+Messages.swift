@@ -5,7 +5,7 @@ import RelayProtocol
 
 // What the relay's messages about sent commands are for `OutboxMachine`.
 
-extension CommandTrouble {
+extension CommandFailure {
     init(storing error: any Error) {
         switch error {
         case let exceeded as LimitExceeded where exceeded.limit == .mailboxCommands: self = .tooManyCommands(exceeded)

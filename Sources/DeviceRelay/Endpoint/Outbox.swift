@@ -82,7 +82,7 @@ final class Outbox {
         to target: ResolvedTarget,
         life: Duration,
         senderApp: String?
-    ) async throws(CommandTrouble) -> (SentCommand, State) {
+    ) async throws(CommandFailure) -> (SentCommand, State) {
         guard let account = identity.account, let record = peers.signedRecord(of: target.endpoint) else {
             throw .target(.remoteSystemUnavailable)
         }
@@ -101,7 +101,7 @@ final class Outbox {
             kind: body.kind,
             number: 1,
             created: created,
-            expires: created + min(max(life.milliseconds, 1), CommandPeriod.longestLife)
+            expires: created + min(max(life.milliseconds, 1), CommandPeriod.maximumLife)
         )
         let (key, isConnected) = (endpoint.identityKey, machine.isConnected)
         let state = State(.prepared)
@@ -124,7 +124,7 @@ final class Outbox {
             }
         } catch {
             states[id] = nil
-            throw CommandTrouble(storing: error)
+            throw CommandFailure(storing: error)
         }
         blobs.keep(stored.blob, for: id, bytes: stored.blob.count)
         do {
@@ -146,7 +146,7 @@ final class Outbox {
     }
 
     /// Returns when the wish is stored.
-    nonisolated(nonsending) func cancel(_ id: CommandID) async throws(CommandTrouble) {
+    nonisolated(nonsending) func cancel(_ id: CommandID) async throws(CommandFailure) {
         let row: SentCommand?
         do {
             row = try await journal.write { try $0.sent(id) }
@@ -156,7 +156,7 @@ final class Outbox {
         guard machine.adopt(row, id, isEnd: false) else { return }
         machine.cancel(id)
         let stored = await withCheckedContinuation { mark(.stored($0)) }
-        if case .failure(let error) = stored { throw error as? CommandTrouble ?? .storage(error) }
+        if case .failure(let error) = stored { throw error as? CommandFailure ?? .storage(error) }
     }
 
     /// The commands that are kept: those that have not ended, and the latest that have.
@@ -195,7 +195,7 @@ final class Outbox {
         isWorking = true
         guard loop.spawn(self, { await $0.run() }) == nil else { return }
         isWorking = false
-        drop(CommandTrouble.shutDown)
+        drop(CommandFailure.shutDown)
     }
 
     private nonisolated(nonsending) func run() async {
@@ -381,7 +381,7 @@ final class Outbox {
 
     /// No task is left. What was put off is stored; whatever is lost of it is told again.
     nonisolated(nonsending) func end() async {
-        drop(CommandTrouble.shutDown)
+        drop(CommandFailure.shutDown)
         for state in states.values { state.finish() }
         states = [:]
         let rows = machine.takeNoted()

@@ -82,7 +82,7 @@ final class Peers {
         }
     }
 
-    func disconnected(_ problem: ConnectionProblem?) {
+    func disconnected(_ problem: ConnectionError?) {
         book.lostRelay(at: Milliseconds(clamping: clock.time))
         if let problem { book.report(RemoteSystemWatcherError(problem)) }
         publish()

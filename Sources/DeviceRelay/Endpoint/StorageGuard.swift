@@ -9,7 +9,7 @@ import RelayProtocol
 /// journal locked. It tries again by itself, with pauses that double.
 final class StorageGuard {
     static let firstPause: Int64 = 1_000
-    static let longestPause: Int64 = 60_000
+    static let maximumPause: Int64 = 60_000
 
     private let loop: EndpointLoop
     private let journal: Journal
@@ -39,8 +39,8 @@ final class StorageGuard {
         logger.error("the storage cannot be used", metadata: ["error": "\(type(of: error))"])
         let now = loop.now
         // The pause doubles, unless the last time was long ago.
-        let isAgain = failed.map { now - $0 < 2 * Self.longestPause } ?? false
-        pause = isAgain ? min(2 * pause, Self.longestPause) : Self.firstPause
+        let isAgain = failed.map { now - $0 < 2 * Self.maximumPause } ?? false
+        pause = isAgain ? min(2 * pause, Self.maximumPause) : Self.firstPause
         failed = now
         until = now + pause
         timer?.cancel()

@@ -28,7 +28,7 @@ extension Row {
 
     func outcome() throws -> CommandOutcome {
         let reason: String? = try value("outcome_reason")
-        guard let outcome = CommandOutcome(column: try required("outcome"), reason: reason) else { throw RowProblem() }
+        guard let outcome = CommandOutcome(column: try required("outcome"), reason: reason) else { throw ColumnError() }
         return outcome
     }
 }

@@ -164,7 +164,7 @@ package final class Journal: Sendable {
     static func error(_ error: any Error, path: String) -> JournalError {
         switch error {
         case let error as JournalError: error
-        case is RowProblem, DatabaseFileError.damaged: .damaged(path)
+        case is ColumnError, DatabaseFileError.damaged: .damaged(path)
         case DatabaseFileError.tooNew: .tooNew(path)
         case let error as DatabaseFileError: self.error(error.code, path: path)
         case let error as DatabaseError: self.error(error.extendedResultCode, path: path)
@@ -214,7 +214,7 @@ private final class Work<Value: Sendable>: JournalWork {
         do {
             result = .success(try body(transaction))
         } catch {
-            result = .failure(error is DatabaseError || error is RowProblem ? Journal.error(error, path: path) : error)
+            result = .failure(error is DatabaseError || error is ColumnError ? Journal.error(error, path: path) : error)
         }
         self.result.withLock { $0 = result }
         return if case .failure = result { true } else { false }

@@ -33,7 +33,7 @@ extension JournalTransaction {
     }
 
     package func ownEndpoint() throws -> OwnEndpoint {
-        guard let row = try Row.fetchOne(statement("SELECT account, record, enumerated, inviter FROM meta")) else { throw RowProblem() }
+        guard let row = try Row.fetchOne(statement("SELECT account, record, enumerated, inviter FROM meta")) else { throw ColumnError() }
         return OwnEndpoint(
             account: try row.value("account"),
             record: try row.optionalBytes("record"),

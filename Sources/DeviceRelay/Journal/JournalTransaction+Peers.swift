@@ -20,9 +20,9 @@ extension JournalTransaction {
         package var record: [UInt8]
         /// Milliseconds since 1970, by the own clock.
         package var pinned: Int64
-        package var knowledge: Voucher.Knowledge
+        package var knowledge: Voucher.VerificationLevel
 
-        package init(endpoint: EndpointID, record: [UInt8], pinned: Int64, knowledge: Voucher.Knowledge = .verified) {
+        package init(endpoint: EndpointID, record: [UInt8], pinned: Int64, knowledge: Voucher.VerificationLevel = .verified) {
             self.endpoint = endpoint
             self.record = record
             self.pinned = pinned
@@ -37,8 +37,8 @@ extension JournalTransaction {
         guard try !isRevoked(pin.endpoint) else { return }
         let others = try Int.fetchOne(statement("SELECT count(*) FROM pins WHERE endpoint <> ?"), arguments: [pin.endpoint.column])
         let requested = (others ?? 0) + 1
-        guard requested <= DeviceDirectory.mostEndpoints else {
-            throw LimitExceeded(limit: .endpointsPerAccount, allowed: DeviceDirectory.mostEndpoints, requested: requested)
+        guard requested <= DeviceDirectory.maximumEndpoints else {
+            throw LimitExceeded(limit: .endpointsPerAccount, allowed: DeviceDirectory.maximumEndpoints, requested: requested)
         }
         try run(
             """
@@ -52,7 +52,7 @@ extension JournalTransaction {
 
     package func pins() throws -> [Pin] {
         try Row.fetchAll(statement("SELECT * FROM pins ORDER BY endpoint")).map { row in
-            guard let knowledge = Voucher.Knowledge(rawValue: try row.required("knowledge")) else { throw RowProblem() }
+            guard let knowledge = Voucher.VerificationLevel(rawValue: try row.required("knowledge")) else { throw ColumnError() }
             return Pin(
                 endpoint: try row.endpoint("endpoint"),
                 record: try row.bytes("record"),

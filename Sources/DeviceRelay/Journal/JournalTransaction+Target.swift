@@ -134,7 +134,7 @@ extension JournalTransaction {
         case "received": .received
         case "handling": .handling
         case "answered": .answered(try row.outcome())
-        default: throw RowProblem()
+        default: throw ColumnError()
         }
     }
 }

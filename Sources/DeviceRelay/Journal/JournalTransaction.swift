@@ -68,7 +68,7 @@ package struct JournalTransaction {
             ),
             arguments: [target.column, appID, NumberColumn.encode(1), NumberColumn.encode(.max)]
         )
-        guard let next = try row?.number("highest") else { throw RowProblem() }
+        guard let next = try row?.number("highest") else { throw ColumnError() }
         return next
     }
 
@@ -215,18 +215,18 @@ package struct JournalTransaction {
         case "sent": return .sent
         case "withdrawn": return .withdrawn
         case "accepted":
-            guard let progress = CommandProgress(column: try row.required("progress")) else { throw RowProblem() }
+            guard let progress = CommandProgress(column: try row.required("progress")) else { throw ColumnError() }
             return .accepted(progress)
         case "refused":
             let limit = try row.value("refusal_limit", as: String.self).map { name in
-                guard let limit = Limit(rawValue: name) else { throw RowProblem() }
+                guard let limit = Limit(rawValue: name) else { throw ColumnError() }
                 return LimitExceeded(
                     limit: limit,
                     allowed: try row.required("limit_allowed"),
                     requested: try row.required("limit_requested")
                 )
             }
-            guard let reason = CommandRefusal.Reason(column: try row.required("refusal"), limit: limit) else { throw RowProblem() }
+            guard let reason = CommandRefusal.Reason(column: try row.required("refusal"), limit: limit) else { throw ColumnError() }
             return .refused(CommandRefusal(reason, mayHaveRun: try row.required("may_have_run")))
         case "final":
             switch CommandAttestation(rawValue: try row.required("attested_by")) {
@@ -234,9 +234,9 @@ package struct JournalTransaction {
                 let (receipt, reply) = (try row.bytes("receipt"), try row.optionalBytes("reply"))
                 return .final(CommandFinal(outcome: try row.outcome(), receipt: receipt, reply: reply))
             case .relay: return .final(CommandFinal(attestedByRelay: try row.outcome()))
-            case nil: throw RowProblem()
+            case nil: throw ColumnError()
             }
-        default: throw RowProblem()
+        default: throw ColumnError()
         }
     }
 }

@@ -24,7 +24,7 @@ public struct ConnectionState: Hashable, Sendable, CustomStringConvertible {
     /// The phase of the connection.
     public let phase: Phase
     /// Why the last connection ended or failed; `nil` while connected, and before the first attempt.
-    public let problem: ConnectionProblem?
+    public let problem: ConnectionError?
 
     /// Whether the relay has accepted this endpoint.
     public var isConnected: Bool { phase == .connected }
@@ -41,7 +41,7 @@ public struct ConnectionState: Hashable, Sendable, CustomStringConvertible {
 }
 
 /// Why there is no connection to the relay.
-public struct ConnectionProblem: Error, Hashable, Sendable, CustomStringConvertible {
+public struct ConnectionError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The kind of problem.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {

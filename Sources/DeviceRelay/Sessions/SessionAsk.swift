@@ -11,7 +11,7 @@ struct SessionAsk {
     struct Response: Sendable {
         let message: ByteBuffer
         /// What it occupies until it is decoded.
-        let receipt: SessionReceipt?
+        let receipt: MessageCredit?
     }
 
     enum Waiter {

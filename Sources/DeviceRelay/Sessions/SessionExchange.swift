@@ -12,7 +12,7 @@ final class SessionExchange: AppServiceExchange {
     let request: SessionRequestID
     let deadline: ContinuousClock.Instant?
     /// To be said when the message is taken, or dropped.
-    private let receipt: SessionReceipt?
+    private let receipt: MessageCredit?
     private let link: SessionLink
     private let state: Mutex<StateMachine>
 
@@ -20,7 +20,7 @@ final class SessionExchange: AppServiceExchange {
         _ request: SessionRequestID,
         message: ByteBuffer,
         deadline: ContinuousClock.Instant?,
-        receipt: SessionReceipt?,
+        receipt: MessageCredit?,
         link: SessionLink
     ) {
         self.request = request
@@ -45,7 +45,7 @@ final class SessionExchange: AppServiceExchange {
 
     /// The caller no longer waits.
     /// - Returns: The receipt of the message, if no handler has taken it.
-    func cancel() -> SessionReceipt? {
+    func cancel() -> MessageCredit? {
         let (handlers, message) = state.withLock { state in (state.cancel(), state.dropMessage()) }
         handlers.forEach { $0() }
         return message == nil ? nil : receipt
@@ -53,7 +53,7 @@ final class SessionExchange: AppServiceExchange {
 
     /// The request is over in another way.
     /// - Returns: The receipt of the message, if no handler has taken it.
-    func dropMessage() -> SessionReceipt? { state.withLock { $0.dropMessage() } == nil ? nil : receipt }
+    func dropMessage() -> MessageCredit? { state.withLock { $0.dropMessage() } == nil ? nil : receipt }
 
     // MARK: The message
 

@@ -62,13 +62,13 @@ extension SessionHandler {
     // MARK: Asks
 
     /// Nobody waits longer, whatever is asked for.
-    private static let longestWait = Duration.seconds(30 * 86_400)
+    private static let maximumWait = Duration.seconds(30 * 86_400)
 
     /// Connections are asked for under the number that no request has.
     static func key(of id: SessionConnectionID) -> SessionRequestID { SessionRequestID(connection: id, number: 0) }
 
     func addAsk(_ key: SessionRequestID, _ ask: SessionAsk, timeout: Duration) {
-        asks.insert(ask, for: key, until: now + min(max(timeout, .zero), Self.longestWait))
+        asks.insert(ask, for: key, until: now + min(max(timeout, .zero), Self.maximumWait))
     }
 
     /// The task that asked does not wait any longer.

@@ -26,7 +26,7 @@ extension SessionHandler {
         if let failure { continuation.resume(returning: .failure(AppServiceError(failure))) }
     }
 
-    func responded(_ request: SessionRequestID, _ message: ByteBuffer, _ receipt: SessionReceipt) {
+    func responded(_ request: SessionRequestID, _ message: ByteBuffer, _ receipt: MessageCredit) {
         guard case .response(let continuation) = asks.remove(request)?.waiter else { return credit(receipt) }
         // Somebody waits for it, so it is taken. What lies in the budget is held until it is decoded.
         let isLarge = receipt.assemblyBytes > 0
@@ -96,12 +96,12 @@ extension SessionHandler {
     // MARK: Both
 
     /// A message that was held is decoded, or dropped.
-    func consumed(_ receipt: SessionReceipt) {
+    func consumed(_ receipt: MessageCredit) {
         pending?.removeMessage(receipt.pendingBytes)
         credit(receipt)
     }
 
-    func credit(_ receipt: SessionReceipt) {
+    func credit(_ receipt: MessageCredit) {
         feed { machine, actions in machine.consumed(receipt, into: &actions) }
     }
 }

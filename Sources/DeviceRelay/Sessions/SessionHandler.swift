@@ -122,17 +122,17 @@ final class SessionHandler: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard machine.end == nil, start != .handshaking else { return }
-        machine.heard(at: now)
+        machine.receivedBytes(at: now)
         decoder.append(unwrapInboundIn(data))
-        if start == .greeting, receive(mostFrames: 1) > 0, machine.end == nil { succeedStart() }
+        if start == .greeting, receive(maximumFrames: 1) > 0, machine.end == nil { succeedStart() }
         // Many before anything is done for them: the peer could not know of that before it sent them. Not all, so that what is to be done
         // for them does not take much memory.
-        while receive(mostFrames: Self.framesAtOnce) > 0 {}
+        while receive(maximumFrames: Self.framesAtOnce) > 0 {}
     }
 
-    private func receive(mostFrames: Int) -> Int {
+    private func receive(maximumFrames: Int) -> Int {
         var count = 0
-        change { count = $0.receive(from: &decoder, mostFrames: mostFrames, at: $1, into: &$2) }
+        change { count = $0.receive(from: &decoder, maximumFrames: maximumFrames, at: $1, into: &$2) }
         return count
     }
 
@@ -197,7 +197,7 @@ final class SessionHandler: ChannelInboundHandler {
         }
     }
 
-    func deliver(_ request: SessionRequestID, _ message: ByteBuffer, timeLeft: Duration?, _ receipt: SessionReceipt) {
+    func deliver(_ request: SessionRequestID, _ message: ByteBuffer, timeLeft: Duration?, _ receipt: MessageCredit) {
         guard let link, let inbox = inboxes[request.connection] else {
             fail(request, SessionFailure(.appServiceConnectionClosed))
             return credit(receipt)

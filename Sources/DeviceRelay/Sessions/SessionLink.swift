@@ -13,7 +13,7 @@ final class SessionLink: Sendable {
         case request(ByteBuffer, on: SessionConnectionID, token: UInt64, timeout: Duration, SessionAsk.Continuation<SessionAsk.Response>)
         /// Without a continuation no task waits until the answer has left.
         case respond(SessionRequestID, ByteBuffer, AnswerPlace, SessionAsk.Continuation<Void>?)
-        case consumed(SessionReceipt)
+        case consumed(MessageCredit)
         case other(@Sendable (SessionHandler) -> Void)
     }
 

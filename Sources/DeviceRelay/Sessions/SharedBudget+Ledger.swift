@@ -16,7 +16,7 @@ extension SharedBudget {
 
         private struct Account {
             var used = 0
-            var claims = WaitingLine<Claim>()
+            var claims = RemovableQueue<Claim>()
 
             var isEmpty: Bool { used == 0 && claims.isEmpty }
         }

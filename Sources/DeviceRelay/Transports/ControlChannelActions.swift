@@ -10,7 +10,7 @@ package enum DialFailure: Error, Hashable, Sendable {
     case unreachable(String)
     case timedOut
     /// Whoever answered could not prove to be the relay.
-    case untrusted(RelayTrustProblem)
+    case untrusted(RelayTrustError)
     /// Whoever answered speaks HTTP, but not this protocol.
     case notARelay(status: Int, retryAfter: Int64?)
     /// What was said is no HTTP or no TLS.
@@ -67,7 +67,7 @@ package enum ControlSendError: Error, Hashable, Sendable {
     case malformed
 }
 
-extension ControlChannelStateMachine {
+extension EndpointChannelStateMachine {
     /// What the owner has to do. An `attempt` names the connection that it is about; what comes from another is ignored.
     package enum Action: Hashable, Sendable {
         /// Ask the provider for an access token, then call `tokenReady` or `tokenFailed`.

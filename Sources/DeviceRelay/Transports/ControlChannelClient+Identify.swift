@@ -24,7 +24,7 @@ extension ControlChannelClient {
                 }
                 answer.end(.success(challenge.relay))
             case .closed: answer.end(.failure(.failed(.hungUp)))
-            case .heard, .written: break
+            case .bytesReceived, .written: break
             }
         }
         if !answer.whenEnded({ dial.cancel() }) { dial.cancel() }

@@ -15,7 +15,7 @@ package struct ControlChannelClient: Sendable {
 
     package init(
         group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
-        maximumFrameBytes: Int = ControlChannelStateMachine.largestFrame
+        maximumFrameBytes: Int = EndpointChannelStateMachine.largestFrame
     ) {
         self.group = group
         self.maximumFrameBytes = maximumFrameBytes
@@ -30,7 +30,7 @@ package struct ControlChannelClient: Sendable {
     package func dial(
         _ address: RelayAddress,
         trust: RelayTrust,
-        timeout: Int64 = ControlChannelStateMachine.dialingTime,
+        timeout: Int64 = EndpointChannelStateMachine.dialingTime,
         events: @escaping @Sendable (ControlConnection.Event) -> Void
     ) -> ControlDial {
         let loop = loop

@@ -12,7 +12,7 @@ package final class ControlConnection: Sendable {
         /// A message.
         case text(ByteBuffer)
         /// A sign of life.
-        case heard
+        case bytesReceived
         /// So many bytes of messages have left.
         case written(bytes: Int)
         /// The connection is over; with the WebSocket code that one side gave, if one did. Nothing follows.
@@ -128,7 +128,7 @@ final class ControlFrameHandler: ChannelInboundHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let frame = unwrapInboundIn(data)
         guard frame.maskKey == nil, !frame.rsv1, !frame.rsv2, !frame.rsv3 else { return violated(1002) }
-        if case .open = state { events(.heard) }
+        if case .open = state { events(.bytesReceived) }
         switch frame.opcode {
         case .text: fragments == nil ? collect(frame) : violated(1002)
         case .continuation: fragments != nil ? collect(frame) : violated(1002)

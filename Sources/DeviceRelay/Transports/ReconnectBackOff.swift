@@ -12,7 +12,7 @@ struct ReconnectBackOff: Hashable, Sendable {
     /// A connection that lasts for less is no success.
     static let steady: Int64 = 30_000
     /// No relay keeps an endpoint away for longer, whatever it asks for.
-    static let longestWait: Int64 = 3_600_000
+    static let maximumWait: Int64 = 3_600_000
 
     /// Since when there is no relay.
     private var absence: Int64?
@@ -22,8 +22,8 @@ struct ReconnectBackOff: Hashable, Sendable {
     /// The relay asked for time.
     /// - Parameter spread: And for a random part of this, on top.
     mutating func asked(after: Int64, spread: Int64 = 0, now: Int64, random: inout some RandomNumberGenerator) {
-        let spread = Int64.random(in: 0...min(max(spread, 0), Self.longestWait), using: &random)
-        let wait = min(min(max(after, 0), Self.longestWait) + spread, Self.longestWait)
+        let spread = Int64.random(in: 0...min(max(spread, 0), Self.maximumWait), using: &random)
+        let wait = min(min(max(after, 0), Self.maximumWait) + spread, Self.maximumWait)
         notBefore = max(notBefore ?? .min, now + wait)
     }
 

@@ -34,17 +34,17 @@ package struct RelayProbe: Sendable {
         relayID: RelayID?,
         allowsPlainHTTP: Bool,
         authorities: TrustRoots = .system
-    ) throws(ConnectionProblem) {
+    ) throws(ConnectionError) {
         do throws(RelayAddress.Problem) {
             address = try RelayAddress(relay, allowsPlaintext: allowsPlainHTTP)
         } catch {
-            throw ConnectionProblem(.notARelay, "the relay's URL cannot be used; join again")
+            throw ConnectionError(.notARelay, "the relay's URL cannot be used; join again")
         }
         trust = RelayTrust(relay: relayID, authorities: authorities)
     }
 
     /// - Parameter path: Below the relay's URL.
-    package func get(_ path: String) async throws(ConnectionProblem) -> Answer {
+    package func get(_ path: String) async throws(ConnectionError) -> Answer {
         do throws(RequestFailure) {
             let answer = try await HTTPRequestClient(timeout: 10_000).send(
                 HTTPRequest(.GET, address.basePath + path),
@@ -53,21 +53,21 @@ package struct RelayProbe: Sendable {
             )
             return Answer(status: answer.status, date: answer.date, body: answer.body)
         } catch {
-            throw ConnectionProblem(error)
+            throw ConnectionError(error)
         }
     }
 
     /// Which relay it says it is.
-    package func identity() async throws(ConnectionProblem) -> RelayID {
+    package func identity() async throws(ConnectionError) -> RelayID {
         do throws(RequestFailure) {
             return try await ControlChannelClient().identify(address, trust: trust, timeout: 10_000)
         } catch {
-            throw ConnectionProblem(error)
+            throw ConnectionError(error)
         }
     }
 
     /// Whether tunnels can be entered by a way: knocks where no tunnel is.
-    package func knock(_ way: TunnelWay) async throws(ConnectionProblem) {
+    package func knock(_ way: TunnelWay) async throws(ConnectionError) {
         var random = SystemRandomNumberGenerator()
         let id = TunnelID(using: &random)
         let url =
@@ -84,16 +84,16 @@ package struct RelayProbe: Sendable {
             switch error {
             // It says no, so it is there.
             case .refused: return
-            case .unreachable(let failure): throw ConnectionProblem(failure)
-            case .timedOut: throw ConnectionProblem(DialFailure.timedOut)
-            case .closed, .noCandidate, .foreignHost: throw ConnectionProblem(.notARelay, "the server there is not a relay's tunnel")
-            case .cancelled: throw ConnectionProblem(.suspended, "it was interrupted")
+            case .unreachable(let failure): throw ConnectionError(failure)
+            case .timedOut: throw ConnectionError(DialFailure.timedOut)
+            case .closed, .noCandidate, .foreignHost: throw ConnectionError(.notARelay, "the server there is not a relay's tunnel")
+            case .cancelled: throw ConnectionError(.suspended, "it was interrupted")
             }
         }
     }
 }
 
-extension ConnectionProblem {
+extension ConnectionError {
     fileprivate init(_ failure: RequestFailure) {
         switch failure {
         case .failed(let failure): self.init(failure)

@@ -32,7 +32,7 @@ enum RelayTLS {
         _ context: NIOSSLContext,
         _ address: RelayAddress,
         _ trust: RelayTrust,
-        refused: @escaping @Sendable (RelayTrustProblem) -> Void
+        refused: @escaping @Sendable (RelayTrustError) -> Void
     ) throws -> NIOSSLClientHandler {
         let isAddress = (try? SocketAddress(ipAddress: address.host, port: 0)) != nil
         return try NIOSSLClientHandler(

@@ -18,7 +18,7 @@ import Security
 #endif
 
 /// Why a certificate is not believed.
-package enum RelayTrustProblem: Hashable, Sendable {
+package enum RelayTrustError: Hashable, Sendable {
     case noCertificate
     /// A certificate that the relay made itself, over another key than the one that is pinned.
     case otherKey(RelayID)
@@ -41,7 +41,7 @@ package struct RelayTrust: Sendable {
 
     enum Verdict: Hashable {
         case trusted
-        case refused(RelayTrustProblem)
+        case refused(RelayTrustError)
         /// The authorities have to be asked.
         case undecided
     }

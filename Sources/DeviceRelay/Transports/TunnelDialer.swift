@@ -61,7 +61,7 @@ struct TunnelDialer: Sendable {
 
     /// The relay says yes when both sides are there.
     private func opened(_ channel: any Channel, _ attempt: TunnelAttempt) throws {
-        try channel.pipeline.syncOperations.addHandler(TunnelWebSocketHandler())
+        try channel.pipeline.syncOperations.addHandler(TunnelWebSocketClientHandler())
         attempt.win(channel, install: install)
     }
 

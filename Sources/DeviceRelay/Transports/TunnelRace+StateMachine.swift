@@ -11,7 +11,7 @@ extension TunnelRace {
         typealias AttemptID = Int
 
         /// How long the race waits before it tries the next way too.
-        enum Patience: Hashable, Sendable {
+        enum Wait: Hashable, Sendable {
             /// While nothing is connected.
             case connecting
             /// The relay answers when the other side is there; silence is mostly the other side's.
@@ -22,7 +22,7 @@ extension TunnelRace {
             case dial(way: Int, as: AttemptID)
             case close(AttemptID)
             /// Call `patienceEnded` with this turn, in place of any earlier one.
-            case wait(Patience, turn: Int)
+            case wait(Wait, turn: Int)
             case fail(PeerTransportError)
         }
 
@@ -99,7 +99,7 @@ extension TunnelRace {
             return wait(.connecting) + [.dial(way: attempt.way, as: attempt.id)]
         }
 
-        private mutating func wait(_ patience: Patience) -> [Action] {
+        private mutating func wait(_ patience: Wait) -> [Action] {
             turn += 1
             return untried.isEmpty ? [] : [.wait(patience, turn: turn)]
         }

@@ -17,11 +17,11 @@ final class TunnelRace: Sendable {
 
     let outcome = OneShot<Result<any Channel, PeerTransportError>>()
     private let candidates: [TunnelCandidate]
-    private let patience: TunnelTransport.Patience
+    private let patience: TunnelTransport.Timeouts
     private let dialer: TunnelDialer
     private let state: NIOLoopBoundBox<State>
 
-    init(_ candidates: [TunnelCandidate], patience: TunnelTransport.Patience, dial dialer: TunnelDialer) {
+    init(_ candidates: [TunnelCandidate], patience: TunnelTransport.Timeouts, dial dialer: TunnelDialer) {
         self.candidates = candidates
         self.patience = patience
         self.dialer = dialer
@@ -89,7 +89,7 @@ final class TunnelRace: Sendable {
         (state.value.timer, state.value.end, state.value.channels) = (nil, nil, [:])
     }
 
-    private func wait(_ kind: StateMachine.Patience, _ turn: Int) {
+    private func wait(_ kind: StateMachine.Wait, _ turn: Int) {
         let time = kind == .connecting ? patience.connecting : patience.answering
         state.value.timer?.cancel()
         state.value.timer = dialer.loop.scheduleTask(in: time) { self.change { $0.patienceEnded(turn: turn) } }

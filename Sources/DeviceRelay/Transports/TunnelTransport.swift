@@ -11,7 +11,7 @@ package import RelayProtocol
 /// relay answers on is used.
 package struct TunnelTransport: PeerTransport {
     /// How long a way may take before the next is tried.
-    package struct Patience: Sendable {
+    package struct Timeouts: Sendable {
         /// To be connected.
         package var connecting = TimeAmount.seconds(1)
         /// To bring the relay's word once it is connected. The other side may be late; but there are networks that take any connection, and
@@ -25,7 +25,7 @@ package struct TunnelTransport: PeerTransport {
     private let relay: RelayAddress
     private let hosts: RelayHosts
     private let trust: RelayTrust
-    private let patience: Patience
+    private let patience: Timeouts
     private let group: any EventLoopGroup
 
     /// - Parameters:
@@ -38,7 +38,7 @@ package struct TunnelTransport: PeerTransport {
         relay: RelayAddress,
         hosts: RelayHosts? = nil,
         trust: RelayTrust,
-        patience: Patience = Patience(),
+        patience: Timeouts = Timeouts(),
         group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
     ) {
         self.entrance = entrance

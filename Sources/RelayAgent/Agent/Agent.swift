@@ -65,22 +65,22 @@ package struct Agent: Sendable {
         let reload = ReloadSignal()
         let output = HostOutput(console: context.console)
         for program in configuration.missingPrograms { context.console.note("\(program) is not there, or cannot be executed") }
-        let duties = Duties(
+        let duties = AgentServices(
             output: output,
             running: RunningPrograms(),
-            counts: LaunchCounts(),
+            counts: LaunchLimits(),
             terminal: context.console.isJSON ? nil : TerminalQuestion(console: context.console),
             log: { context.console.note($0) }
         )
         let app = duties.registration(configuration)
         do {
-            try await context.host(app, output: output) { session in
-                try await session.platform.publish(app, for: session.account)
+            try await context.host(app, output: output) { local in
+                try await local.platform.publish(app, for: local.account)
                 try output.print(Self.event(.ready, configuration, app))
                 for await _ in reload.arrivals {
                     // A closed terminal sends SIGHUP too. In that case the agent ends.
                     if context.console.isInteractive, isatty(2) != 1 { raise(SIGTERM) }
-                    await change(to: file, duties, session, output, context.console)
+                    await change(to: file, duties, local, output, context.console)
                 }
             }
         } catch {
@@ -93,8 +93,8 @@ package struct Agent: Sendable {
     /// Applies the settings of a file. Invalid settings change nothing.
     private func change(
         to file: ConfigurationFile,
-        _ duties: Duties,
-        _ session: Session,
+        _ duties: AgentServices,
+        _ local: LocalDevice,
         _ output: HostOutput,
         _ console: Console
     ) async {
@@ -102,7 +102,7 @@ package struct Agent: Sendable {
             let configuration = try file.read()
             for program in configuration.missingPrograms { console.note("\(program) is not there, or cannot be executed") }
             let app = duties.registration(configuration)
-            try await session.platform.publish(app, for: session.account)
+            try await local.platform.publish(app, for: local.account)
             try output.print(Self.event(.reloaded, configuration, app))
         } catch {
             if !Task.isCancelled { console.note("the settings are not changed: \(AgentError(error).message)") }
@@ -116,16 +116,16 @@ package struct Agent: Sendable {
 }
 
 /// The parts of the agent that outlive a change of the settings.
-private struct Duties: Sendable {
+private struct AgentServices: Sendable {
     let output: HostOutput
     let running: RunningPrograms
-    let counts: LaunchCounts
+    let counts: LaunchLimits
     let terminal: TerminalQuestion?
     let log: @Sendable (String) -> Void
 
     func registration(_ configuration: AgentConfiguration) -> RemoteSystemAppRegistration {
         let environment = ProgramEnvironment(more: configuration.environment)
-        let desk = LaunchDesk(
+        let desk = LaunchPolicy(
             configuration: configuration.open,
             environment: environment,
             running: running,

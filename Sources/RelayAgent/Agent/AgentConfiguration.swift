@@ -110,7 +110,7 @@ extension AgentConfiguration: Decodable {
     }
 
     /// Service names that the agent reserves: `ping` and `echo` need no settings, and `files` has its own.
-    private static let builtIn: Set<String> = [PingService.name, EchoService.name, FileCalls.serviceName]
+    private static let builtIn: Set<String> = [PingService.name, EchoService.name, FileServiceMessages.serviceName]
 }
 
 extension AgentConfiguration.Opening: Decodable {

@@ -18,11 +18,11 @@ package struct Approve: Sendable {
     }
 
     package func run(_ context: AgentContext) async throws -> Result {
-        try await context.withAccount { session in
-            try await session.waitForDirectory()
+        try await context.withAccount { local in
+            try await local.waitForDirectory()
             let console = context.console
-            let all = session.platform.endpoints(for: session.account).filter { !$0.isLocal }
-            let meant = try EndpointSearch.endpoints(target, in: all, isShown: console.canAsk)
+            let all = local.platform.endpoints(for: local.account).filter { !$0.isLocal }
+            let meant = try EndpointResolver.endpoints(target, in: all, isShown: console.canAsk)
             // Includes known endpoints that were never compared.
             let open = meant.filter { !$0.isVerified }
             if console.canAsk, !open.isEmpty {
@@ -33,7 +33,7 @@ package struct Approve: Sendable {
                 }
             }
             for endpoint in open {
-                guard await session.platform.confirm(endpoint.id, for: session.account) else {
+                guard await local.platform.confirm(endpoint.id, for: local.account) else {
                     throw AgentError("notFound", "endpoint \(endpoint.id) is no longer in the account, or was revoked", .notFound)
                 }
             }

@@ -52,12 +52,12 @@ package struct Call: Sendable {
         let message: ValueSet? =
             switch self.input {
             case .message(let text): try Self.message(Array(text.utf8), "the message")
-            case .standardInput: try Self.message(try await input.all(most: Self.mostInput) ?? [], "the message")
+            case .standardInput: try Self.message(try await input.all(most: Self.maximumInput) ?? [], "the message")
             case .stream: nil
             }
-        try await context.withAccount { session in
-            try await session.waitForDirectory()
-            let (system, app) = try await session.app(target)
+        try await context.withAccount { local in
+            try await local.waitForDirectory()
+            let (system, app) = try await local.app(target)
             let end = ContinuousClock.now + timeout
             let result = Result(
                 device: "\(system.id)",
@@ -75,7 +75,7 @@ package struct Call: Sendable {
                 "waiting for \(result.app) on \(result.deviceName), which is \(system.status == .available ? "connected" : "not connected")"
             }
             let connection = try await context.console.whileWaiting(for: waiting) {
-                try await session.open(service, of: app, timeout: timeout)
+                try await local.open(service, of: app, timeout: timeout)
             }
             defer { connection.close() }
             guard let message else { return try await stream(input, over: connection, print) }
@@ -95,7 +95,7 @@ package struct Call: Sendable {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 var number = 0
-                while let line = try await input.line(most: Self.mostInput) {
+                while let line = try await input.line(most: Self.maximumInput) {
                     number += 1
                     guard line.contains(where: { !$0.isJSONSpace }) else { continue }
                     let message = try Self.message(line, "line \(number) of the input")
@@ -112,7 +112,7 @@ package struct Call: Sendable {
     }
 }
 
-extension Session {
+extension LocalDevice {
     /// Opens a connection to a service. If the app has no such service, the error lists the services that it has.
     func open(_ name: String, of app: RemoteSystemApp, timeout: Duration) async throws(AppServiceError) -> AppServiceConnection {
         let service = AppServiceInfo(name: name, packageID: app.appID)
@@ -130,7 +130,7 @@ extension Session {
 
 extension Call {
     /// Four times the limit of a message: JSON needs more bytes for data and special characters.
-    private static let mostInput = 4 * Limits()[.messageBytes]
+    private static let maximumInput = 4 * Limits()[.messageBytes]
 
     private static func message(_ json: [UInt8], _ what: String) throws -> ValueSet {
         do throws(ValueSetError) {

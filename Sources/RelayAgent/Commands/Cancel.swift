@@ -21,18 +21,18 @@ package struct Cancel: Sendable {
         guard let wanted = CommandID(id) else {
             throw AgentError("idInvalid", "a command's id looks like 019a7c3e-…: see `relay commands`", .usage)
         }
-        return try await context.withAccount { session in
-            guard let command = try await session.platform.commands(for: session.account).first(where: { $0.id == wanted }) else {
+        return try await context.withAccount { local in
+            guard let command = try await local.platform.commands(for: local.account).first(where: { $0.id == wanted }) else {
                 throw AgentError("notFound", "there is no such command here: see `relay commands`", .notFound)
             }
             try await command.cancel()
             let isOver = try await context.console.whileWaiting {
-                "waiting for the relay: \(await session.connectionState()?.description ?? "")"
+                "waiting for the relay: \(await local.connectionState()?.description ?? "")"
             } _: {
-                try await within(Session.patience) { try await Self.ending(of: command) }
+                try await within(LocalDevice.patience) { try await Self.ending(of: command) }
             }
             guard isOver == nil else { return Result(command: "\(command.id)", status: "cancelled") }
-            if let problem = await session.connectionState()?.problem {
+            if let problem = await local.connectionState()?.problem {
                 var failure = AgentError(problem)
                 failure.message += "; the command is cancelled as soon as the relay can be reached"
                 failure.command = command.id

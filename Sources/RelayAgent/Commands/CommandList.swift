@@ -52,17 +52,17 @@ package struct CommandList: Sendable {
     }
 
     package func run(_ context: AgentContext) async throws -> Result {
-        try await context.withAccount { session in
+        try await context.withAccount { local in
             var isCurrent = true
             do {
-                try await session.waitForDirectory()
+                try await local.waitForDirectory()
             } catch {
                 isCurrent = false
                 context.console.note("the relay cannot be asked, this is the last known state: \(AgentError(error).message)")
             }
-            let endpoints = session.platform.endpoints(for: session.account)
+            let endpoints = local.platform.endpoints(for: local.account)
             var entries: [Entry] = []
-            for command in try await session.platform.commands(for: session.account) {
+            for command in try await local.platform.commands(for: local.account) {
                 entries.append(await Self.entry(command, endpoints))
             }
             if entries.isEmpty, !context.console.isJSON { context.console.note("no launches were sent from here") }

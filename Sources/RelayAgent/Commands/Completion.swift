@@ -9,8 +9,8 @@ package enum Completion {
     /// The known devices, without contacting the relay: by name, or by the beginning of the id if the name could mean
     /// something to a shell. Empty on any error.
     package static func devices(_ context: AgentContext) async -> [String] {
-        let names = try? await context.withAccount(connects: false) { session in
-            await session.platform.knownDevices(for: session.account)
+        let names = try? await context.withAccount(connects: false) { local in
+            await local.platform.knownDevices(for: local.account)
                 .map { isPlain($0.name) ? $0.name : String("\($0.id)".prefix(8)) }
         }
         return Set(names ?? []).sorted()
@@ -18,17 +18,17 @@ package enum Completion {
 
     /// The ids of the known devices, for arguments that accept no name.
     package static func ids(_ context: AgentContext) async -> [String] {
-        let ids = try? await context.withAccount(connects: false) { session in
-            await session.platform.knownDevices(for: session.account).map { "\($0.id)" }
+        let ids = try? await context.withAccount(connects: false) { local in
+            await local.platform.knownDevices(for: local.account).map { "\($0.id)" }
         }
         return Set(ids ?? []).sorted()
     }
 
     /// The ids of the new endpoints. Only the relay knows them, so the wait for it is short.
     package static func newIDs(_ context: AgentContext) async -> [String] {
-        let ids = try? await context.withAccount { session in
-            try await session.waitForDirectory(.seconds(2))
-            return session.platform.endpoints(for: session.account).filter { !$0.isVerified && !$0.isLocal }.map { "\($0.id)" }
+        let ids = try? await context.withAccount { local in
+            try await local.waitForDirectory(.seconds(2))
+            return local.platform.endpoints(for: local.account).filter { !$0.isVerified && !$0.isLocal }.map { "\($0.id)" }
         }
         return Set(ids ?? []).sorted()
     }

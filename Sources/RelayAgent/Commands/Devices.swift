@@ -49,9 +49,9 @@ package struct Devices: Sendable {
     }
 
     package func run(_ context: AgentContext) async throws -> Result {
-        try await context.withAccount { session in
-            try await session.waitForDirectory()
-            let systems = await session.devices(showsAll: showsAll)
+        try await context.withAccount { local in
+            try await local.waitForDirectory()
+            let systems = await local.devices(showsAll: showsAll)
             if systems.isEmpty, !context.console.isJSON {
                 context.console.note(
                     "no other device publishes an app; run `relay agent` or `relay host` on one, or see `relay devices --all`"
@@ -59,7 +59,7 @@ package struct Devices: Sendable {
             }
             return Result(
                 devices: systems.map(DeviceResult.init),
-                endpoints: showsAll ? session.platform.endpoints(for: session.account).map(EndpointResult.init) : nil,
+                endpoints: showsAll ? local.platform.endpoints(for: local.account).map(EndpointResult.init) : nil,
                 now: .now
             )
         }

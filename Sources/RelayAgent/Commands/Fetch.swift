@@ -91,7 +91,7 @@ package struct Fetch: Sendable {
             guard let entries, !entries.isEmpty else { return [] }
             var table = Table("NAME", "SIZE", "MODIFIED")
             for entry in entries {
-                let isFolder = entry.kind == FileCalls.Kind.folder.rawValue
+                let isFolder = entry.kind == FileServiceMessages.Kind.folder.rawValue
                 table.add(
                     .init(entry.name + (isFolder ? "/" : ""), isFolder ? .strong : nil),
                     .init(isFolder ? "-" : ByteCount.text(entry.size)),
@@ -108,17 +108,17 @@ package struct Fetch: Sendable {
 
     /// Prints the entries of a folder, or each downloaded file.
     package func run(_ context: AgentContext) async throws {
-        try await context.withAccount { session in
-            try await session.waitForDirectory()
-            let (system, app) = try await session.sharedFolder(target)
+        try await context.withAccount { local in
+            try await local.waitForDirectory()
+            let (system, app) = try await local.sharedFolder(target)
             let progress = TransferProgress()
             let result = Result(system, app)
             do {
                 try await context.console.whileWaiting {
                     progress.line()
                 } _: {
-                    let service = AppServiceInfo(name: FileCalls.serviceName, packageID: app.appID)
-                    let connection = try await session.platform.openAppService(service, on: RemoteSystemConnectionRequest(app))
+                    let service = AppServiceInfo(name: FileServiceMessages.serviceName, packageID: app.appID)
+                    let connection = try await local.platform.openAppService(service, on: RemoteSystemConnectionRequest(app))
                     defer { connection.close() }
                     let remote = RemoteFolder(connection: connection)
                     try await run(remote, result, progress, context.console)
@@ -143,7 +143,7 @@ package struct Fetch: Sendable {
             let transfer = FileTransfer(remote: remote, path: path, entry: entry, progress: progress)
             try await transfer.run(from: 0, named: path) { bytes, _ in try console.write(bytes) }
         case (.file, _):
-            try await download.file(path, entry, to: try Place(output: output, name: try name))
+            try await download.file(path, entry, to: try Destination(output: output, name: try name))
         case (.folder, true):
             let (folder, shown) = try destination()
             try await download.folder(path, to: folder, shown)
@@ -173,13 +173,13 @@ package struct Fetch: Sendable {
     private func destination() throws -> (folder: OpenFile, shown: String) {
         if path.isEmpty {
             guard let output else { throw AgentError("usage", "give the destination of the folder with -o", .usage) }
-            return (try Place.makeFolder(at: output), output)
+            return (try Destination.makeFolder(at: output), output)
         }
         if let output {
-            guard let facts = FileFacts(path: output, followsLinks: true) else { return (try Place.makeFolder(at: output), output) }
+            guard let facts = FileFacts(path: output, followsLinks: true) else { return (try Destination.makeFolder(at: output), output) }
             guard facts.isFolder else { throw AgentError("notAFolder", "'\(output)' is not a folder", .usage) }
         }
-        let place = try Place(output: output, name: try name)
+        let place = try Destination(output: output, name: try name)
         return (try Download.makeFolder(place), place.shown)
     }
 
@@ -193,12 +193,12 @@ package struct Fetch: Sendable {
     }
 }
 
-extension Session {
+extension LocalDevice {
     /// The app that shares a folder: the named app, else the agent, else the only one.
     fileprivate func sharedFolder(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp) {
         let (system, app) = try await place(text)
         if let app { return (system, app) }
-        let all = system.apps.filter { $0.appServices.contains { $0.name == FileCalls.serviceName } }
+        let all = system.apps.filter { $0.appServices.contains { $0.name == FileServiceMessages.serviceName } }
         if let agent = all.first(where: { $0.appID == AgentConfiguration.appID }) { return (system, agent) }
         guard let first = all.first else {
             let name = DisplayText.sanitized(system.displayName)

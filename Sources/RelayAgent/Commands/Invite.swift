@@ -17,9 +17,9 @@ package struct Invite: Sendable {
     }
 
     package func run(_ context: AgentContext) async throws -> Result {
-        try await context.withAccount { session in
-            try await session.waitForDirectory()
-            let link = try await session.platform.accounts.invite(to: session.account)
+        try await context.withAccount { local in
+            try await local.waitForDirectory()
+            let link = try await local.platform.accounts.invite(to: local.account)
             if !context.console.isJSON {
                 context.console.note(
                     "Run `relay join 'LINK'` on the new device. The link works once, for ten minutes; whoever has it can join."

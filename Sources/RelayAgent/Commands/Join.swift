@@ -78,9 +78,9 @@ package struct Join: Sendable {
         // Stored before the link is used, so that a crash leaves no account that no command can find.
         if known == nil { try context.home.store(membership) }
         do {
-            return try await context.withSession(membership) { session in
-                if session.isJoined {
-                    guard try await isLoginOver(session) else {
+            return try await context.withPlatform(membership) { local in
+                if local.isJoined {
+                    guard try await isLoginOver(local) else {
                         guard let known, known.relay != membership.relay || known.caFile != membership.caFile else {
                             throw AgentError(
                                 "alreadyJoined",
@@ -89,17 +89,17 @@ package struct Join: Sendable {
                             )
                         }
                         try context.home.store(membership)
-                        var result = try await result(session)
+                        var result = try await result(local)
                         result.moved = true
                         return result
                     }
                 }
-                try await session.platform.accounts.add(session.account, joining: link)
+                try await local.platform.accounts.add(local.account, joining: link)
                 try context.home.store(membership)
                 // The first enumeration pins what the account has (a link of the relay) or the inviter (a link of a device). Without the
                 // relay this happens later.
-                try? await session.waitForDirectory()
-                return try await result(session)
+                try? await local.waitForDirectory()
+                return try await result(local)
             }
         } catch {
             if known == nil { try? context.home.removeMembership() }
@@ -123,24 +123,24 @@ package struct Join: Sendable {
 
     /// Whether the relay at the link's address, which has proved to be the known one, no longer accepts this device's login.
     /// A login that is still valid is kept, and the link is not used.
-    private func isLoginOver(_ session: Session) async throws -> Bool {
+    private func isLoginOver(_ local: LocalDevice) async throws -> Bool {
         do {
-            try await session.waitForDirectory()
+            try await local.waitForDirectory()
             return false
-        } catch let problem as ConnectionProblem where problem.code == .authenticationError {
+        } catch let problem as ConnectionError where problem.code == .authenticationError {
             return true
         }
     }
 
-    private func result(_ session: Session) async throws -> Result {
-        let accounts = session.platform.accounts
+    private func result(_ local: LocalDevice) async throws -> Result {
+        let accounts = local.platform.accounts
         return Result(
-            relay: session.membership.relay,
-            relayID: "\(session.membership.relayID)",
-            name: session.membership.name,
+            relay: local.membership.relay,
+            relayID: "\(local.membership.relayID)",
+            name: local.membership.name,
             device: "\(try accounts.systemID)",
-            endpoint: accounts.endpoint(of: session.account)?.description ?? "",
-            connected: await session.connectionState()?.isConnected ?? false
+            endpoint: accounts.endpoint(of: local.account)?.description ?? "",
+            connected: await local.connectionState()?.isConnected ?? false
         )
     }
 }

@@ -29,7 +29,7 @@ package struct Launch: Sendable {
         self.uri = uri
         self.fallback = fallback
         self.preferred = preferred
-        self.wait = wait ?? Session.patience
+        self.wait = wait ?? LocalDevice.patience
         self.waits = wait != nil
         self.life = life
     }
@@ -64,11 +64,11 @@ package struct Launch: Sendable {
         let fallback = try fallback.map { try Self.checked($0, "the fallback URI") }
         var options = RemoteLauncherOptions(fallbackURI: fallback, preferredAppIDs: preferred, timeout: wait)
         if let life { options.timeToLive = life }
-        return try await context.withAccount { session in
-            try await session.waitForDirectory(min(Session.patience, max(wait, .seconds(3))))
-            let (system, request) = try await session.target(target)
-            let launcher = RemoteLauncher(session.platform)
-            let interruption = Interruption()
+        return try await context.withAccount { local in
+            try await local.waitForDirectory(min(LocalDevice.patience, max(wait, .seconds(3))))
+            let (system, request) = try await local.target(target)
+            let launcher = RemoteLauncher(local.platform)
+            let interruption = CancellationSignal()
             do {
                 guard waits else { return try await sent(launcher.submit(uri, on: request, options: options), to: system) }
                 let receipt = try await context.console.whileWaiting {
@@ -84,11 +84,11 @@ package struct Launch: Sendable {
                     app: DisplayText.sanitized(receipt.target.appID),
                     endpoint: "\(receipt.target.endpoint)",
                     fallback: receipt.isFallback,
-                    attested: await session.attestation(of: receipt.commandID)
+                    attested: await local.attestation(of: receipt.commandID)
                 )
             } catch let error as RemoteLaunchError {
                 var failure = Self.explained(error, system)
-                if let id = error.commandID { failure.attested = await session.attestation(of: id) }
+                if let id = error.commandID { failure.attested = await local.attestation(of: id) }
                 failure.isInterruption = interruption.isThere
                 throw failure
             }

@@ -20,11 +20,11 @@ package struct Leave: Sendable {
 
     package func run(_ context: AgentContext) async throws -> Result {
         let membership = try context.home.membership()
-        let result = try await context.withSession(membership) { session in
-            guard session.isJoined else { return Result(relay: membership.relay, revoked: false) }
-            let endpoint = session.platform.accounts.endpoint(of: session.account)?.description
-            await waitForRelay(session)
-            let isHeard = try await session.platform.accounts.remove(session.account)
+        let result = try await context.withPlatform(membership) { local in
+            guard local.isJoined else { return Result(relay: membership.relay, revoked: false) }
+            let endpoint = local.platform.accounts.endpoint(of: local.account)?.description
+            await waitForRelay(local)
+            let isHeard = try await local.platform.accounts.remove(local.account)
             if !isHeard, let endpoint {
                 context.console.note("the relay did not revoke this device: on another device, run `relay revoke \(endpoint)`")
             }
@@ -35,5 +35,5 @@ package struct Leave: Sendable {
     }
 
     /// Waits for the relay. Leaving also works without it, so errors are ignored.
-    private func waitForRelay(_ session: Session) async { try? await session.waitForDirectory() }
+    private func waitForRelay(_ local: LocalDevice) async { try? await local.waitForDirectory() }
 }

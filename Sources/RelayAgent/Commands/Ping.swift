@@ -78,10 +78,10 @@ package struct Ping: Sendable {
     /// - Throws: The last error, if no message had an answer.
     package func run(_ context: AgentContext) async throws {
         let stop = await StopSignal()
-        try await context.withAccount { session in
+        try await context.withAccount { local in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await stop.arrived() }
-                group.addTask { try await ping(session) }
+                group.addTask { try await ping(local) }
                 try await group.next()
                 group.cancelAll()
                 // After a signal, the ping task still prints its summary.
@@ -90,9 +90,9 @@ package struct Ping: Sendable {
         }
     }
 
-    private func ping(_ session: Session) async throws {
-        try await session.waitForDirectory()
-        let (system, app) = try await session.pinged(target)
+    private func ping(_ local: LocalDevice) async throws {
+        try await local.waitForDirectory()
+        let (system, app) = try await local.pinged(target)
         // Presence is known at once, so this needs no wait.
         if app.presence.state == .unavailable {
             throw AgentError(
@@ -101,7 +101,7 @@ package struct Ping: Sendable {
                 .unreachable
             )
         }
-        var line = Line(session: session, app: app)
+        var line = Line(local: local, app: app)
         defer { line.close() }
         var times = TransitTimes()
         var failure: AgentError?
@@ -125,25 +125,25 @@ package struct Ping: Sendable {
                 event.message = error.message
             }
             event.sequence = times.sent
-            try session.console.print(event)
+            try local.console.print(event)
             // Waiting does not resolve these errors.
             if let status = failure?.status, times.received == 0, [.declined, .notFound, .notSignedIn].contains(status) { break }
             if times.sent < count ?? .max { try? await clock.sleep(until: next) }
         }
         var summary = Event(.summary, app, of: system)
         times.fill(&summary)
-        try session.console.print(summary)
+        try local.console.print(summary)
         if times.received == 0 { throw failure ?? AgentError("cancelled", "it was interrupted before there was an answer", .failed) }
     }
 
     /// The connection for the messages. It reconnects when the connection is lost.
     private struct Line {
-        let session: Session
+        let local: LocalDevice
         let app: RemoteSystemApp
         private var connection: AppServiceConnection?
 
-        init(session: Session, app: RemoteSystemApp) {
-            self.session = session
+        init(local: LocalDevice, app: RemoteSystemApp) {
+            self.local = local
             self.app = app
         }
 
@@ -153,7 +153,7 @@ package struct Ping: Sendable {
             let end = clock.now + timeout
             do {
                 let connection =
-                    if let connection { connection } else { try await session.open(PingService.name, of: app, timeout: timeout) }
+                    if let connection { connection } else { try await local.open(PingService.name, of: app, timeout: timeout) }
                 self.connection = connection
                 let start = clock.now
                 _ = try await connection.send([:], timeout: max(.zero, start.duration(to: end)))
@@ -171,7 +171,7 @@ package struct Ping: Sendable {
     }
 }
 
-extension Session {
+extension LocalDevice {
     /// The app that answers: the named one; else the agent of the device, else a `relay host`.
     fileprivate func pinged(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp) {
         let (system, named) = try await place(text)

@@ -17,11 +17,11 @@ package struct Revoke: Sendable {
     }
 
     package func run(_ context: AgentContext) async throws -> Result {
-        try await context.withAccount { session in
-            try await session.waitForDirectory()
+        try await context.withAccount { local in
+            try await local.waitForDirectory()
             let console = context.console
-            let all = session.platform.endpoints(for: session.account)
-            let endpoints = try EndpointSearch.endpoints(target, in: all, isShown: console.canAsk)
+            let all = local.platform.endpoints(for: local.account)
+            let endpoints = try EndpointResolver.endpoints(target, in: all, isShown: console.canAsk)
             guard !endpoints.contains(where: \.isLocal) else {
                 throw AgentError("isLocal", "this is the local device; run `relay leave`", .usage)
             }
@@ -36,7 +36,7 @@ package struct Revoke: Sendable {
             // This device refuses each endpoint from now on, even if the relay rejects the revocation of an earlier one.
             for endpoint in endpoints {
                 do {
-                    try await session.platform.revoke(endpoint.id, for: session.account)
+                    try await local.platform.revoke(endpoint.id, for: local.account)
                     revoked.append(EndpointResult(endpoint))
                 } catch {
                     failure = failure ?? error

@@ -58,12 +58,12 @@ package struct Watch: Sendable {
     /// Prints events until SIGINT or SIGTERM.
     package func run(_ context: AgentContext) async throws {
         let stop = await StopSignal()
-        try await context.withAccount { session in
+        try await context.withAccount { local in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await stop.arrived() }
-                group.addTask { try await session.failure() }
+                group.addTask { try await local.failure() }
                 group.addTask {
-                    for await event in session.platform.remoteSystems() {
+                    for await event in local.platform.remoteSystems() {
                         let event = Event(event)
                         try context.console.print(event)
                         // A message event is a note for people, not a result.

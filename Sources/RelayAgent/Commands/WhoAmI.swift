@@ -26,15 +26,15 @@ package struct WhoAmI: Sendable {
     }
 
     package func run(_ context: AgentContext) async throws -> Result {
-        try await context.withAccount(connects: false) { session in
-            let accounts = session.platform.accounts
+        try await context.withAccount(connects: false) { local in
+            let accounts = local.platform.accounts
             return Result(
-                name: session.membership.name,
-                kind: session.membership.kind.rawValue,
+                name: local.membership.name,
+                kind: local.membership.kind.rawValue,
                 device: "\(try accounts.systemID)",
-                endpoint: accounts.endpoint(of: session.account)?.description ?? "",
-                relay: session.membership.relay,
-                relayID: "\(session.membership.relayID)",
+                endpoint: accounts.endpoint(of: local.account)?.description ?? "",
+                relay: local.membership.relay,
+                relayID: "\(local.membership.relayID)",
                 home: context.home.path
             )
         }

@@ -92,8 +92,8 @@ package struct Doctor: Sendable {
             return Result([Check(.account, failed: error)])
         }
         var checks = [Check(.account, .ok, "this device is '\(membership.name)' at \(membership.relay)")]
-        do throws(ConnectionProblem) {
-            guard let url = URL(string: membership.relay) else { throw ConnectionProblem(.notARelay, "the relay's URL is not valid") }
+        do throws(ConnectionError) {
+            guard let url = URL(string: membership.relay) else { throw ConnectionError(.notARelay, "the relay's URL is not valid") }
             let probe = try RelayProbe(
                 url,
                 relayID: membership.relayID,
@@ -106,8 +106,8 @@ package struct Doctor: Sendable {
         }
         guard !checks.contains(where: { $0.status == .failed && $0.name != .tunnel }) else { return Result(checks) }
         do {
-            checks += try await context.withAccount { session in
-                await SessionChecks(session: session, target: target).run()
+            checks += try await context.withAccount { local in
+                await LocalDeviceChecks(local: local, target: target).run()
             }
         } catch {
             checks.append(Check(.login, failed: error))

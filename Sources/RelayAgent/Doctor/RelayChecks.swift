@@ -17,7 +17,7 @@ struct RelayChecks: Sendable {
 
     func run() async -> [Doctor.Check] {
         let answer: RelayProbe.Answer
-        do throws(ConnectionProblem) {
+        do throws(ConnectionError) {
             answer = try await probe.get("/readyz")
         } catch {
             return [Doctor.Check(.relay, failed: error, advice: Self.advice(error, membership))]
@@ -26,8 +26,8 @@ struct RelayChecks: Sendable {
         guard answer.status == 200 else {
             let problem =
                 answer.status == 503
-                ? ConnectionProblem(.relayRestarting, Self.detail(of: answer.body) ?? "the relay is starting or stopping")
-                : ConnectionProblem(.notARelay, "the server there is not a relay (HTTP \(answer.status))")
+                ? ConnectionError(.relayRestarting, Self.detail(of: answer.body) ?? "the relay is starting or stopping")
+                : ConnectionError(.notARelay, "the server there is not a relay (HTTP \(answer.status))")
             return [Doctor.Check(.relay, failed: problem, advice: Self.advice(problem, membership))]
         }
         let trust = membership.relay.hasPrefix("https:") ? ", and its certificate is valid" : ""
@@ -43,7 +43,7 @@ struct RelayChecks: Sendable {
         return DisplayText.sanitized(String(problem.detail.prefix(200)))
     }
 
-    static func advice(_ problem: ConnectionProblem, _ membership: Membership) -> String? {
+    static func advice(_ problem: ConnectionError, _ membership: Membership) -> String? {
         switch problem.code {
         case .relayUnreachable: "check that relayd runs, that this machine has a network, and that no firewall blocks \(membership.relay)"
         case .relayNotTrusted:
@@ -54,10 +54,10 @@ struct RelayChecks: Sendable {
     }
 
     private func identity() async -> Doctor.Check {
-        do throws(ConnectionProblem) {
+        do throws(ConnectionError) {
             let relay = try await probe.identity()
             guard relay == membership.relayID else {
-                throw ConnectionProblem(.relayNotTrusted, "another relay (\(relay.label)…) answers at this address")
+                throw ConnectionError(.relayNotTrusted, "another relay (\(relay.label)…) answers at this address")
             }
             return Doctor.Check(.identity, .ok, "it is the relay that was joined (\(relay.label)…)")
         } catch {
@@ -98,7 +98,7 @@ struct RelayChecks: Sendable {
 
     private func tunnel() async -> Doctor.Check {
         let ports: [Int]
-        do throws(ConnectionProblem) {
+        do throws(ConnectionError) {
             let answer = try await probe.get("/v1/tunnels")
             ports =
                 answer.status == 200
@@ -112,7 +112,7 @@ struct RelayChecks: Sendable {
         }
         if let port = isOpen.first { return Doctor.Check(.tunnel, .ok, "connections to devices go through TCP port \(port)") }
         let names = ports.map(String.init).joined(separator: ", ")
-        do throws(ConnectionProblem) {
+        do throws(ConnectionError) {
             try await probe.knock(.webSocket)
             guard !ports.isEmpty else {
                 return Doctor.Check(.tunnel, .ok, "connections to devices go through the relay's HTTP port; it offers no other")
@@ -127,7 +127,7 @@ struct RelayChecks: Sendable {
             let what = ports.isEmpty ? "" : "TCP port \(names) of the relay is blocked, and "
             return Doctor.Check(
                 .tunnel,
-                failed: ConnectionProblem(error.code, "\(what)its own port takes no tunnels: \(error.message)"),
+                failed: ConnectionError(error.code, "\(what)its own port takes no tunnels: \(error.message)"),
                 advice:
                     "a proxy in front of the relay has to forward WebSockets (Upgrade: websocket) at /v1/tunnels/, or its firewall has to open the TCP port"
             )

@@ -18,7 +18,7 @@ import Darwin
 /// Brings files and folders of another device into folders of this one. Nothing that is here is replaced, but for files where the person said so.
 struct Download {
     /// Deeper is no folder that a person made.
-    private static let mostDepth = 64
+    private static let maximumDepth = 64
 
     /// A file that is here now.
     struct Finished {
@@ -39,7 +39,7 @@ struct Download {
 
     // MARK: A file
 
-    func file(_ path: String, _ entry: RemoteEntry, to place: Place) async throws {
+    func file(_ path: String, _ entry: RemoteEntry, to place: Destination) async throws {
         var finished = Finished(path: path, place: place.shown, size: entry.size, received: 0)
         if try isHere(entry, place) { return try report(finished) }
         let part: PartFile
@@ -63,7 +63,7 @@ struct Download {
 
     /// Whether a file of this size and time is there already.
     /// - Throws: If something is there that must not be replaced.
-    private func isHere(_ entry: RemoteEntry, _ place: Place) throws -> Bool {
+    private func isHere(_ entry: RemoteEntry, _ place: Destination) throws -> Bool {
         let there: FileFacts?
         do { there = try place.folder.facts(of: place.name) } catch { throw AgentError(error, place.shown) }
         guard let there else { return false }
@@ -73,15 +73,15 @@ struct Download {
         return false
     }
 
-    private static func exists(_ place: Place) -> AgentError {
+    private static func exists(_ place: Destination) -> AgentError {
         AgentError("fileExists", "'\(place.shown)' exists already; replace it with --force, or choose another name with -o", .failed)
     }
 
-    private static func isNoFile(_ place: Place) -> AgentError {
+    private static func isNoFile(_ place: Destination) -> AgentError {
         AgentError("fileExists", "'\(place.shown)' exists already and is not a file; choose another name with -o", .failed)
     }
 
-    private static func explained(_ failure: PartFile.Failure, _ place: Place) -> AgentError {
+    private static func explained(_ failure: PartFile.Failure, _ place: Destination) -> AgentError {
         switch failure {
         case .busy: AgentError("fileBusy", "another process is fetching '\(place.shown)'", .failed)
         case .occupied(let name):
@@ -103,7 +103,7 @@ struct Download {
 
     /// Page by page: what is listed is dealt with before more is asked for.
     private func folder(_ path: String, to folder: OpenFile, _ shown: String, depth: Int, _ entries: inout Int) async throws {
-        guard depth < Self.mostDepth else { throw AgentError("tooDeep", "'\(path)' is nested too deep", .failed) }
+        guard depth < Self.maximumDepth else { throw AgentError("tooDeep", "'\(path)' is nested too deep", .failed) }
         var listing = Listing(path, .pages)
         while let page = try await remote.next(&listing) {
             entries += page.count
@@ -112,7 +112,7 @@ struct Download {
             }
             for (name, entry) in page {
                 let inner = path.isEmpty ? name.text : "\(path)/\(name.text)"
-                let place = Place(name, in: folder, shown)
+                let place = Destination(name, in: folder, shown)
                 switch entry.kind {
                 case .file: try await file(inner, entry, to: place)
                 case .folder: try await self.folder(inner, to: try Self.makeFolder(place), place.shown, depth: depth + 1, &entries)
@@ -122,7 +122,7 @@ struct Download {
     }
 
     /// Opens the folder of a name, and makes it if there is none; a link to a folder is none.
-    static func makeFolder(_ place: Place) throws -> OpenFile {
+    static func makeFolder(_ place: Destination) throws -> OpenFile {
         do throws(SystemError) {
             return try place.folder.makeFolder(place.name)
         } catch {

@@ -4,9 +4,9 @@
 /// Brings the content of one file, in order.
 struct FileTransfer: Sendable {
     private static let chunk = 256 << 10
-    private static let mostInFlight = 8
+    private static let maximumInFlight = 8
     /// Asked for and not written yet, also when one answer is late.
-    private static let mostAhead = Int64(16 * chunk)
+    private static let maximumAhead = Int64(16 * chunk)
 
     let remote: RemoteFolder
     let path: String
@@ -21,7 +21,7 @@ struct FileTransfer: Sendable {
             var (asked, written, inFlight) = (start, start, 0)
             var early: [Int64: [UInt8]] = [:]
             while written < entry.size {
-                while inFlight < Self.mostInFlight, asked < entry.size, asked - written < Self.mostAhead {
+                while inFlight < Self.maximumInFlight, asked < entry.size, asked - written < Self.maximumAhead {
                     let (at, count) = (asked, Int(min(Int64(Self.chunk), entry.size - asked)))
                     group.addTask { (at, try await remote.read(path, entry, from: at, count: count)) }
                     asked += Int64(count)

@@ -45,14 +45,14 @@ struct Listing {
 
     /// Takes the next page.
     mutating func add(
-        _ entries: [FileCalls.Entry],
+        _ entries: [FileServiceMessages.Entry],
         more: Bool,
         waited: Duration
     ) throws(AgentError) -> [(name: EntryName, entry: RemoteEntry)] {
         count += entries.count
         self.waited += waited
-        guard entries.count <= FileCalls.maximumEntries else {
-            throw Self.invalid(path, "a page has more than \(FileCalls.maximumEntries) entries")
+        guard entries.count <= FileServiceMessages.maximumEntries else {
+            throw Self.invalid(path, "a page has more than \(FileServiceMessages.maximumEntries) entries")
         }
         guard !more || !entries.isEmpty else { throw Self.invalid(path, "a page is empty and not the last") }
         var page: [(name: EntryName, entry: RemoteEntry)] = []

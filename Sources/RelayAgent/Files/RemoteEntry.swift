@@ -11,14 +11,14 @@ import Foundation
 struct RemoteEntry: Sendable {
     static let maximumETagBytes = 256
 
-    let kind: FileCalls.Kind
+    let kind: FileServiceMessages.Kind
     /// Bytes, 0 or more; 0 of a folder.
     let size: Int64
     let modified: Date
     let etag: String
 
     /// - Parameter path: Of the file or folder, or of the folder that lists it.
-    init(_ entry: FileCalls.Entry, _ path: String) throws(AgentError) {
+    init(_ entry: FileServiceMessages.Entry, _ path: String) throws(AgentError) {
         guard entry.size >= 0 else { throw Listing.invalid(path, "a size is negative") }
         guard entry.etag.utf8.count <= Self.maximumETagBytes else {
             throw Listing.invalid(path, "an etag has more than \(Self.maximumETagBytes) bytes")

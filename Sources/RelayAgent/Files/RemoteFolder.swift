@@ -12,7 +12,7 @@ struct RemoteFolder: Sendable {
     let connection: AppServiceConnection
 
     func entry(_ path: String) async throws -> RemoteEntry {
-        let answer = try await connection.call(FileCalls.Stat(path: path), timeout: Self.patience)
+        let answer = try await connection.call(FileServiceMessages.Stat(path: path), timeout: Self.patience)
         guard let entry = answer.entry else { throw Self.error(answer.problem, path) }
         return try RemoteEntry(entry, path)
     }
@@ -20,7 +20,7 @@ struct RemoteFolder: Sendable {
     /// The next page of a listing; `nil` at its end.
     func next(_ listing: inout Listing) async throws -> [(name: EntryName, entry: RemoteEntry)]? {
         guard !listing.isAtEnd else { return nil }
-        let call = FileCalls.List(path: listing.path, after: listing.after?.text)
+        let call = FileServiceMessages.List(path: listing.path, after: listing.after?.text)
         let start = ContinuousClock.now
         let answer = try await connection.call(call, timeout: min(Self.patience, try listing.timeLeft()))
         guard let entries = answer.entries else { throw Self.error(answer.problem, listing.path) }
@@ -29,14 +29,14 @@ struct RemoteFolder: Sendable {
 
     /// A part of a file that is still the one of the entry.
     func read(_ path: String, _ entry: RemoteEntry, from offset: Int64, count: Int) async throws -> [UInt8] {
-        let call = FileCalls.Read(path: path, offset: offset, length: count, etag: entry.etag)
+        let call = FileServiceMessages.Read(path: path, offset: offset, length: count, etag: entry.etag)
         let answer = try await connection.call(call, timeout: Self.patience)
         guard let data = answer.data else { throw Self.error(answer.problem, path) }
         guard data.count == count else { throw Self.error(.changed, path) }
         return data
     }
 
-    private static func error(_ problem: FileCalls.Problem?, _ path: String) -> AgentError {
+    private static func error(_ problem: FileServiceMessages.Problem?, _ path: String) -> AgentError {
         let name = path.isEmpty ? "the folder" : "'\(path)'"
         return switch problem {
         case .notFound: AgentError("fileNotFound", "the other device shares no file or folder \(name)", .notFound)

@@ -53,7 +53,7 @@ extension RemoteCommand {
     }
 }
 
-extension Session {
+extension LocalDevice {
     /// Who attests the outcome of a command, by its id.
     func attestation(of id: CommandID) async -> Attestation? {
         let command = try? await platform.commands(for: account).first { $0.id == id }

@@ -24,13 +24,13 @@ struct ProgramEnvironment: Hashable, Sendable {
     var own = ProcessInfo.processInfo.environment
 
     /// The environment of one program run.
-    func variables(forDesktop: Bool, adding: [String: String] = [:], _ mark: ProgramMark? = nil) -> [String: String] {
+    func variables(forDesktop: Bool, adding: [String: String] = [:], _ mark: ProgramRunID? = nil) -> [String: String] {
         var variables = own.filter { name, _ in
             Self.names.contains(name) || more.contains(name) || Self.prefixes.contains { name.hasPrefix($0) }
                 || forDesktop && Self.desktopNames.contains(name)
         }
         variables.merge(adding) { _, new in new }
-        if let mark { variables[ProgramMark.variable] = mark.text }
+        if let mark { variables[ProgramRunID.variable] = mark.text }
         return variables
     }
 }

@@ -12,7 +12,7 @@ final class RunningPrograms: Sendable {
     /// Runs a closure that runs one program. If the closure throws or is cancelled, all processes with the mark are ended.
     /// After a success, processes that the program left behind keep running.
     /// - Throws: `tooManyPrograms`, and errors of the closure.
-    func run<Result>(_ body: (ProgramMark) async throws -> Result) async throws -> Result {
+    func run<Result>(_ body: (ProgramRunID) async throws -> Result) async throws -> Result {
         let hasRoom = count.withLock { count in
             guard count < Self.most else { return false }
             count += 1
@@ -20,7 +20,7 @@ final class RunningPrograms: Sendable {
         }
         guard hasRoom else { throw ProgramFailure.tooManyPrograms }
         defer { count.withLock { $0 -= 1 } }
-        let mark = ProgramMark()
+        let mark = ProgramRunID()
         do {
             let result = try await body(mark)
             try Task.checkCancellation()

@@ -53,7 +53,7 @@ extension Issuer {
         }
         router.post(RouterPath("\(path)/invitations")) { [self] request, context in
             await answer(clientAddress(request, context)) { () async throws(OAuthError) -> Response in
-                let presented = try Presented(
+                let presented = try InviteCredentials(
                     authorization: Issuer.values(of: "authorization", in: request),
                     proofs: Issuer.values(of: "dpop", in: request)
                 )

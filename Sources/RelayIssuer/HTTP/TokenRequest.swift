@@ -96,7 +96,7 @@ extension TokenResponse: Encodable {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(accessToken.exposed, forKey: .accessToken)
         try container.encode(isBound ? "DPoP" : "Bearer", forKey: .tokenType)
-        try container.encode(AccessToken.life / 1_000, forKey: .expiresIn)
+        try container.encode(AccessTokenClaims.life / 1_000, forKey: .expiresIn)
         try container.encodeIfPresent(refreshToken?.exposed, forKey: .refreshToken)
         try container.encode(scopes.description, forKey: .scope)
     }

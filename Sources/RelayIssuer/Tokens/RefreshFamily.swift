@@ -36,9 +36,9 @@ struct RefreshFamily: Hashable, Sendable {
         /// Issue the successor, and call `rotate`.
         case rotate
         /// Issue the successor. The token is newer than the store, which was restored from a backup.
-        case catchUp
+        case rotateAfterRestore
         /// Issue the same successor again.
-        case repeatSuccessor
+        case reissueSuccessor
         /// Revoke the login. The token was replaced long ago, so two parties hold tokens of the login.
         case revoke
         case refuse(Refusal)
@@ -59,8 +59,8 @@ struct RefreshFamily: Hashable, Sendable {
         if let bound = self.key, bound != key { return .refuse(.otherKey) }
         if isOver(at: now) { return .refuse(.expired) }
         if number == current { return .rotate }
-        if number > current { return .catchUp }
-        if number == current - 1, self.key != nil || now.count - rotated.count <= RefreshFamily.grace { return .repeatSuccessor }
+        if number > current { return .rotateAfterRestore }
+        if number == current - 1, self.key != nil || now.count - rotated.count <= RefreshFamily.grace { return .reissueSuccessor }
         return .revoke
     }
 

@@ -12,7 +12,7 @@ struct SigningKeyRing: Hashable, Sendable {
     /// How long before its first use a key is published at least. Clients cache a key set for a day at most.
     static let minimumLead: Int64 = 86_400_000
     /// How long a key stays published after its last use.
-    static let trail: Int64 = AccessToken.life + 3_600_000
+    static let trail: Int64 = AccessTokenClaims.life + 3_600_000
 
     struct Entry: Hashable, Sendable {
         /// The thumbprint of the key.

@@ -59,7 +59,7 @@ package enum CommandPeriod {
     /// How far a creation time may be off.
     package static let creationTolerance: Int64 = 5 * 60_000
     /// The longest time to live.
-    package static let longestLife: Int64 = 28 * 86_400_000
+    package static let maximumLife: Int64 = 28 * 86_400_000
     /// How long after expiry a target's own clock may still allow handling, and the relay waits for the target's word.
     package static let grace: Int64 = 24 * 3_600_000
     /// How long a final outcome waits for its sender.

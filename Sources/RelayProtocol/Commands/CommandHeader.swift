@@ -99,7 +99,7 @@ package struct CommandHeader: Codable, Hashable, Sendable {
     package var lane: CommandLane { CommandLane(sender: sender, target: target, appID: targetApp) }
 
     /// Whether the command lives longer than a command may. That is no fault of form: the relay refuses it with a code of its own.
-    package var livesTooLong: Bool { expires > created.saturatingAdding(CommandPeriod.longestLife) }
+    package var livesTooLong: Bool { expires > created.saturatingAdding(CommandPeriod.maximumLife) }
 
     /// Checks what the types alone do not.
     func validate() throws(CommandError) {

@@ -76,7 +76,7 @@ extension ControlErrorCode {
     package static let tokenExpired = Self(rawValue: "tokenExpired")
     /// The token's time has not come.
     package static let tokenNotYetValid = Self(rawValue: "tokenNotYetValid")
-    /// The issuer, or the account's owner, has withdrawn the token.
+    /// The issuer, or the account's owner, has revoked the token.
     package static let tokenRevoked = Self(rawValue: "tokenRevoked")
     /// The token is for another audience.
     package static let wrongAudience = Self(rawValue: "wrongAudience")

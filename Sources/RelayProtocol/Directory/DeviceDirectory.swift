@@ -21,7 +21,7 @@ package struct DeviceDirectory: Sendable {
         package var presence: Presence
         package var trust: Trust
         /// How a confirmed endpoint is known; meaningless for a new one.
-        package var knowledge: Voucher.Knowledge
+        package var knowledge: Voucher.VerificationLevel
         /// How it joined the account, according to the relay.
         package var joining: Joining?
         /// Whether the endpoint that invited it has been revoked since.
@@ -34,7 +34,7 @@ package struct DeviceDirectory: Sendable {
             registrations: [AppRegistration],
             presence: Presence,
             trust: Trust,
-            knowledge: Voucher.Knowledge = .verified,
+            knowledge: Voucher.VerificationLevel = .verified,
             joining: Joining? = nil,
             isInviterRevoked: Bool = false,
             isLocal: Bool = false
@@ -94,10 +94,10 @@ package struct DeviceDirectory: Sendable {
     }
 
     /// The maximum number of endpoints, whatever the relay's limit is.
-    package static let mostEndpoints = 1_024
+    package static let maximumEndpoints = 1_024
 
     /// Sets the relay's limit of endpoints for the account.
-    package mutating func allow(endpoints count: Int) { maximumEndpoints = min(max(1, count), Self.mostEndpoints) }
+    package mutating func allow(endpoints count: Int) { maximumEndpoints = min(max(1, count), Self.maximumEndpoints) }
 
     /// All endpoints, in the order of their ids.
     package var endpointIDs: [EndpointID] { endpoints.keys.sorted() }

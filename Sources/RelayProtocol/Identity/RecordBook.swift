@@ -19,7 +19,7 @@ package struct RecordBook: Sendable {
     }
 
     /// The maximum number of apps of an endpoint whose versions are kept.
-    package static let mostApps = 256
+    package static let maximumApps = 256
 
     package let account: String
     /// The floors to store for pinned endpoints.
@@ -82,7 +82,7 @@ package struct RecordBook: Sendable {
         }
         let apps = Set(taken.map(\.payload.appID))
         guard apps.count == taken.count else { throw .invalidField("appID") }
-        if floor.apps.count > Self.mostApps { floor.apps = floor.apps.filter { apps.contains($0.key) } }
+        if floor.apps.count > Self.maximumApps { floor.apps = floor.apps.filter { apps.contains($0.key) } }
         floors[endpoint] = floor
         registrations[endpoint] = taken
         return taken

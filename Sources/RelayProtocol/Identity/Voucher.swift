@@ -19,22 +19,22 @@ package struct Voucher: SignedPayload {
     /// The digest of the examined record.
     package let record: Digest256
     /// How the signer knows the endpoint.
-    package let knowledge: Knowledge
+    package let knowledge: VerificationLevel
     /// Milliseconds since 1970, in relay time.
     package let time: Int64
 
     /// How an endpoint knows another one. In a chain of vouchers the weakest kind counts.
-    package enum Knowledge: String, Codable, Comparable, Sendable {
+    package enum VerificationLevel: String, Codable, Comparable, Sendable {
         /// By the proof of an invitation, or because users compared the ids.
         case verified
         /// It was listed when the signer joined, and nobody has compared anything.
         case firstSeen
 
         /// The weaker kind is smaller.
-        package static func < (left: Knowledge, right: Knowledge) -> Bool { left == .firstSeen && right == .verified }
+        package static func < (left: VerificationLevel, right: VerificationLevel) -> Bool { left == .firstSeen && right == .verified }
     }
 
-    package init(by voucher: EndpointID, for record: Signed<EndpointRecord>, knowledge: Knowledge = .verified, time: Int64) {
+    package init(by voucher: EndpointID, for record: Signed<EndpointRecord>, knowledge: VerificationLevel = .verified, time: Int64) {
         self.account = record.payload.account
         self.voucher = voucher
         self.endpoint = record.payload.endpointID

@@ -27,15 +27,15 @@ package final class JSONIndex: Sendable {
     }
 
     /// With the default limits no control message has nearly as many values.
-    package static let mostValues = 4_096
-    static let mostLevels = 512
+    package static let maximumValues = 4_096
+    static let maximumLevels = 512
 
     let bytes: [UInt8]
     /// The whole text is the first.
     let nodes: [Node]
 
     /// - Parameter bytes: Outside of strings only JSON's own characters are taken; that strings are UTF-8 is for the caller to check.
-    init(_ bytes: [UInt8], bounds: Bounds = Bounds(values: mostValues, levels: mostLevels)) throws(JSONSyntaxError) {
+    init(_ bytes: [UInt8], bounds: Bounds = Bounds(values: maximumValues, levels: maximumLevels)) throws(JSONSyntaxError) {
         self.bytes = bytes
         let result = bytes.withUnsafeBufferPointer { bytes -> Result<[Node], JSONSyntaxError> in
             var parser = JSONParser(bytes: bytes, bounds: bounds)

@@ -19,14 +19,14 @@ package enum SessionAction: Equatable, Sendable {
     indirect case connectionClosed(SessionConnectionID, SessionConnectionEnd)
 
     /// A request of the peer. Answer with `respond` or `failRequest`, and call `consumed` once the app has taken the message.
-    case requestReceived(SessionRequestID, message: ByteBuffer, timeLeft: Duration?, SessionReceipt)
+    case requestReceived(SessionRequestID, message: ByteBuffer, timeLeft: Duration?, MessageCredit)
     /// The peer has cancelled its request.
     case requestCancelled(SessionRequestID)
     /// A response that was waiting has been sent, or will never be sent.
     case responseFinished(SessionRequestID, wasSent: Bool)
 
     /// The response to a request of this side. Call `consumed` once the app has taken the message. It ends the request.
-    case responseReceived(SessionRequestID, message: ByteBuffer, SessionReceipt)
+    case responseReceived(SessionRequestID, message: ByteBuffer, MessageCredit)
     /// A request of this side failed. It ends the request.
     indirect case requestFailed(SessionRequestID, SessionRequestFailure)
 
@@ -40,7 +40,7 @@ package enum SessionAction: Equatable, Sendable {
 }
 
 /// The window and budget that a received message occupies until the app takes it.
-package struct SessionReceipt: Hashable, Sendable {
+package struct MessageCredit: Hashable, Sendable {
     let connection: SessionConnectionID
     let kind: SessionFrame.MessageKind
     let windowBytes: Int

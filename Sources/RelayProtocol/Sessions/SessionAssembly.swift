@@ -8,12 +8,12 @@
 struct SessionAssembly: Sendable {
     struct Reservation {
         let bytes: Int
-        let ticket: WaitingLine<SessionConnection.Announcement>.Ticket
+        let ticket: RemovableQueue<SessionConnection.Announcement>.Ticket
     }
 
     let limit: Int
     /// Bodies that the peer announced and that want a grant, in order.
-    var announcements = WaitingLine<SessionConnection.Announcement>()
+    var announcements = RemovableQueue<SessionConnection.Announcement>()
     /// What the owner was asked to reserve. The body may be gone when the answer comes.
     private(set) var reservation: Reservation?
     /// Bytes of announced messages, from the reservation until the app has taken the message.

@@ -28,19 +28,19 @@ struct SessionConnection: Sendable {
     /// Bytes that the app has taken and whose credit is not yet returned.
     private(set) var creditDue = 0
     /// Frames that do not fit into the window, in order.
-    var line = WaitingLine<QueuedFrame>()
+    var line = RemovableQueue<QueuedFrame>()
     /// Unfinished requests of this side, and of the peer.
-    var ours: [UInt32: Exchange] = [:]
-    var theirs: [UInt32: Exchange] = [:]
+    var outgoing: [UInt32: Exchange] = [:]
+    var incoming: [UInt32: Exchange] = [:]
     /// The latest request numbers of both sides. A number that is not later and not in the table belongs to a finished request.
-    private(set) var lastOurs: UInt32 = 0
+    private(set) var lastOutgoing: UInt32 = 0
     private(set) var lastTheirs: UInt32 = 0
 
     struct QueuedFrame {
         let frame: SessionFrame
         /// The body that the frame announces.
         let body: ByteBuffer?
-        let isOurs: Bool
+        let isOutgoing: Bool
     }
 
     /// The state of a request.
@@ -52,20 +52,20 @@ struct SessionConnection: Sendable {
         /// An incoming message was announced and is being received.
         case receiving(Incoming, windowBytes: Int, timeLeft: Duration?)
         /// The peer's request was too large, and the error frame waits for the window. The app does not see this request.
-        case rejecting(WaitingLine<QueuedFrame>.Ticket)
+        case rejecting(RemovableQueue<QueuedFrame>.Ticket)
     }
 
     enum Outgoing {
         /// Its first frame waits for the window.
-        case queued(WaitingLine<QueuedFrame>.Ticket)
+        case queued(RemovableQueue<QueuedFrame>.Ticket)
         /// It was announced and waits for the grant.
         case announced(ByteBuffer)
         /// It was granted and is being sent in slices, in turn with other bodies.
-        case granted(ByteBuffer, WaitingLine<BodyKey>.Ticket)
+        case granted(ByteBuffer, RemovableQueue<BodyKey>.Ticket)
     }
 
     enum Incoming {
-        case announced(Int, WaitingLine<Announcement>.Ticket)
+        case announced(Int, RemovableQueue<Announcement>.Ticket)
         case assembling(ByteBuffer, length: Int)
     }
 
@@ -79,15 +79,15 @@ struct SessionConnection: Sendable {
     struct BodyKey: Hashable {
         let request: SessionRequestID
         /// Whether this side sent the request.
-        let isOurs: Bool
+        let isOutgoing: Bool
     }
 
     init(phase: Phase) { self.phase = phase }
 
     /// The state of a request; `nil` if it is finished or was never sent.
-    subscript(number: UInt32, isOurs isOurs: Bool) -> Exchange? {
-        get { isOurs ? ours[number] : theirs[number] }
-        set { if isOurs { ours[number] = newValue } else { theirs[number] = newValue } }
+    subscript(number: UInt32, isOutgoing isOutgoing: Bool) -> Exchange? {
+        get { isOutgoing ? outgoing[number] : incoming[number] }
+        set { if isOutgoing { outgoing[number] = newValue } else { incoming[number] = newValue } }
     }
 
     // MARK: Windows
@@ -126,19 +126,19 @@ struct SessionConnection: Sendable {
 
     /// The number of the next request of this side.
     mutating func nextNumber() -> UInt32 {
-        repeat { lastOurs &+= 1 } while lastOurs == 0 || ours[lastOurs] != nil
-        return lastOurs
+        repeat { lastOutgoing &+= 1 } while lastOutgoing == 0 || outgoing[lastOutgoing] != nil
+        return lastOutgoing
     }
 
     mutating func receivedNumber(_ number: UInt32) throws(SessionError) {
         let step = number &- lastTheirs
-        guard step != 0, step < 1 << 31, theirs[number] == nil else { throw .invalidRequest }
+        guard step != 0, step < 1 << 31, incoming[number] == nil else { throw .invalidRequest }
         lastTheirs = number
     }
 
     /// Throws unless the number was used before. A used number that is not in the table belongs to a finished request.
-    func checkUsed(_ number: UInt32, isOurs: Bool) throws(SessionError) {
-        let last = isOurs ? lastOurs : lastTheirs
+    func checkUsed(_ number: UInt32, isOutgoing: Bool) throws(SessionError) {
+        let last = isOutgoing ? lastOutgoing : lastTheirs
         guard last &- number < 1 << 31 else { throw .invalidRequest }
     }
 }

@@ -18,16 +18,16 @@ extension SessionStateMachine {
     mutating func announce(
         _ length: Int,
         _ request: SessionRequestID,
-        isOurs: Bool,
+        isOutgoing: Bool,
         windowBytes: Int,
         timeLeft: Duration?,
         at index: ConnectionIndex,
         into actions: inout [SessionAction]
     ) {
-        let ticket = self[assembly: isOurs ? .response : .request].announcements.append(
-            .init(body: .init(request: request, isOurs: isOurs), length: length)
+        let ticket = self[assembly: isOutgoing ? .response : .request].announcements.append(
+            .init(body: .init(request: request, isOutgoing: isOutgoing), length: length)
         )
-        connections.values[index][request.number, isOurs: isOurs] =
+        connections.values[index][request.number, isOutgoing: isOutgoing] =
             .receiving(.announced(length, ticket), windowBytes: windowBytes, timeLeft: timeLeft)
         requestGrants(into: &actions)
     }
@@ -45,14 +45,14 @@ extension SessionStateMachine {
         guard end == nil, let announcement = self[assembly: kind].announcements.remove(reservation.ticket),
             let index = connections.index(forKey: announcement.body.request.connection),
             case .receiving(_, let windowBytes, let timeLeft) =
-                connections.values[index][announcement.body.request.number, isOurs: announcement.body.isOurs]
+                connections.values[index][announcement.body.request.number, isOutgoing: announcement.body.isOutgoing]
         else {
             releaseAssembly(reservation.bytes, of: kind, into: &actions)
             return requestGrants(into: &actions)
         }
         let body = announcement.body
         let buffer = ByteBufferAllocator().buffer(capacity: announcement.length)
-        connections.values[index][body.request.number, isOurs: body.isOurs] =
+        connections.values[index][body.request.number, isOutgoing: body.isOutgoing] =
             .receiving(.assembling(buffer, length: announcement.length), windowBytes: windowBytes, timeLeft: timeLeft)
         assemblingCount += 1
         if assemblingCount == 1 { bodyDeadline = now + SessionWire.stalledInterval }
@@ -69,33 +69,33 @@ extension SessionStateMachine {
         _ bytes: ByteBuffer,
         isLast: Bool,
         _ request: SessionRequestID,
-        isOurs: Bool,
+        isOutgoing: Bool,
         at now: Duration,
         into actions: inout [SessionAction]
     ) throws(SessionError) {
         guard let index = try indexOfOpen(request.connection) else { return }
         let step: BodyStep
-        if isOurs {
-            step = try Self.collect(bytes, isLast: isLast, in: &connections.values[index].ours[request.number])
+        if isOutgoing {
+            step = try Self.collect(bytes, isLast: isLast, in: &connections.values[index].outgoing[request.number])
         } else {
-            step = try Self.collect(bytes, isLast: isLast, in: &connections.values[index].theirs[request.number])
+            step = try Self.collect(bytes, isLast: isLast, in: &connections.values[index].incoming[request.number])
         }
         switch step {
         case .dropped:
-            try connections.values[index].checkUsed(request.number, isOurs: isOurs)
+            try connections.values[index].checkUsed(request.number, isOutgoing: isOutgoing)
         case .more:
             bodyProgressed(bytes.readableBytes, at: now)
         case .complete(let message, let windowBytes, let timeLeft):
             bodyProgressed(bytes.readableBytes, at: now)
             assemblingCount -= 1
-            let receipt = SessionReceipt(
+            let receipt = MessageCredit(
                 connection: request.connection,
-                kind: isOurs ? .response : .request,
+                kind: isOutgoing ? .response : .request,
                 windowBytes: windowBytes,
                 assemblyBytes: message.readableBytes
             )
-            if isOurs {
-                connections.values[index].ours[request.number] = nil
+            if isOutgoing {
+                connections.values[index].outgoing[request.number] = nil
                 awaitedCount -= 1
                 actions.append(.responseReceived(request, message: message, receipt))
             } else {
@@ -150,18 +150,18 @@ extension SessionStateMachine {
         grantDeadline = min(grantDeadline + bought, latest + SessionWire.grantInterval)
     }
 
-    mutating func takeGrant(_ request: SessionRequestID, isOurs: Bool) throws(SessionError) {
+    mutating func takeGrant(_ request: SessionRequestID, isOutgoing: Bool) throws(SessionError) {
         guard let index = try indexOfOpen(request.connection) else { return }
-        switch connections.values[index][request.number, isOurs: isOurs] {
+        switch connections.values[index][request.number, isOutgoing: isOutgoing] {
         case nil:
-            try connections.values[index].checkUsed(request.number, isOurs: isOurs)
+            try connections.values[index].checkUsed(request.number, isOutgoing: isOutgoing)
         case .sending(.announced(let body)):
-            if !isOurs {
+            if !isOutgoing {
                 ungrantedAnswers -= 1
                 grantDeadline = latest + SessionWire.grantInterval
             }
-            let ticket = granted.append(.init(request: request, isOurs: isOurs))
-            connections.values[index][request.number, isOurs: isOurs] = .sending(.granted(body, ticket))
+            let ticket = granted.append(.init(request: request, isOutgoing: isOutgoing))
+            connections.values[index][request.number, isOutgoing: isOutgoing] = .sending(.granted(body, ticket))
         case .sending, .awaitingResponse, .receiving, .rejecting:
             throw .unexpectedFrame
         }
@@ -182,20 +182,20 @@ extension SessionStateMachine {
     ) -> Bool {
         guard maximumBytes > 0, let (ticket, key) = granted.first else { return false }
         granted.remove(ticket)
-        let (request, isOurs) = (key.request, key.isOurs)
+        let (request, isOutgoing) = (key.request, key.isOutgoing)
         guard let index = connections.index(forKey: request.connection),
-            case .sending(.granted(var body, _)) = connections.values[index][request.number, isOurs: isOurs],
+            case .sending(.granted(var body, _)) = connections.values[index][request.number, isOutgoing: isOutgoing],
             let slice = body.readSlice(length: min(maximumBytes, SessionWire.inlineBytes, body.readableBytes))
         else { return false }
         latest = now
-        if !isOurs { answersProgressed(slice.readableBytes) }
+        if !isOutgoing { answersProgressed(slice.readableBytes) }
         let isLast = body.readableBytes == 0
-        actions.append(.send(SessionFrame(.data(slice, of: isOurs ? .request : .response, isLast: isLast), request)))
+        actions.append(.send(SessionFrame(.data(slice, of: isOutgoing ? .request : .response, isLast: isLast), request)))
         if !isLast {
             let ticket = granted.append(key)
-            connections.values[index][request.number, isOurs: isOurs] = .sending(.granted(body, ticket))
-        } else if isOurs {
-            connections.values[index].ours[request.number] = .awaitingResponse
+            connections.values[index][request.number, isOutgoing: isOutgoing] = .sending(.granted(body, ticket))
+        } else if isOutgoing {
+            connections.values[index].outgoing[request.number] = .awaitingResponse
         } else {
             finishTheirs(request.number, at: index)
             actions.append(.responseFinished(request, wasSent: true))

@@ -7,7 +7,7 @@ extension SessionStateMachine {
     /// Processes a frame of the peer. A frame that breaks a rule ends the session, and the peer gets the reason.
     package mutating func receive(_ frame: SessionFrame, at now: Duration, into actions: inout [SessionAction]) {
         guard end == nil else { return }
-        heard(at: now)
+        receivedBytes(at: now)
         do throws(SessionError) {
             try take(frame, at: now, into: &actions)
             guard repliesSent - repliesFlushed <= SessionWire.unflushedReplies else { throw .tooManyReplies }
@@ -17,18 +17,18 @@ extension SessionStateMachine {
     }
 
     /// Processes the received frames of the peer. A decoding error ends the session, too.
-    /// - Parameter mostFrames: The maximum number of frames to process; the rest stay in the decoder.
+    /// - Parameter maximumFrames: The maximum number of frames to process; the rest stay in the decoder.
     /// - Returns: The number of processed frames.
     @discardableResult
     package mutating func receive(
         from decoder: inout SessionFrameDecoder,
-        mostFrames: Int = .max,
+        maximumFrames: Int = .max,
         at now: Duration,
         into actions: inout [SessionAction]
     ) -> Int {
         var count = 0
         do throws(SessionError) {
-            while count < mostFrames, end == nil, let frame = try decoder.next() {
+            while count < maximumFrames, end == nil, let frame = try decoder.next() {
                 receive(frame, at: now, into: &actions)
                 count += 1
             }
@@ -58,9 +58,9 @@ extension SessionStateMachine {
         case .error(let failure):
             try takeError(failure, request, frame, into: &actions)
         case .data(let bytes, of: let kind, isLast: let isLast):
-            try takeData(bytes, isLast: isLast, request, isOurs: kind == .response, at: now, into: &actions)
+            try takeData(bytes, isLast: isLast, request, isOutgoing: kind == .response, at: now, into: &actions)
         case .grant(let kind):
-            try takeGrant(request, isOurs: kind == .request)
+            try takeGrant(request, isOutgoing: kind == .request)
         case .cancel:
             try takeCancel(request, at: now, into: &actions)
         case .window(let credit):
@@ -94,7 +94,7 @@ extension SessionStateMachine {
 
     // MARK: Connections
 
-    private func isOurs(_ id: SessionConnectionID) -> Bool {
+    private func isOutgoing(_ id: SessionConnectionID) -> Bool {
         (id.rawValue & 1 == 1) == (role == .client)
     }
 
@@ -102,12 +102,12 @@ extension SessionStateMachine {
     /// - Throws: `invalidConnection` if it was never opened.
     private func index(of id: SessionConnectionID) throws(SessionError) -> ConnectionIndex? {
         if let index = connections.index(forKey: id) { return index }
-        guard id <= (isOurs(id) ? lastOurs : lastTheirs) else { throw .invalidConnection }
+        guard id <= (isOutgoing(id) ? lastOutgoing : lastTheirs) else { throw .invalidConnection }
         return nil
     }
 
     private func indexOfOurs(_ id: SessionConnectionID) throws(SessionError) -> ConnectionIndex? {
-        guard isOurs(id) else { throw .invalidConnection }
+        guard isOutgoing(id) else { throw .invalidConnection }
         return try index(of: id)
     }
 
@@ -126,7 +126,7 @@ extension SessionStateMachine {
         _ opening: SessionOpening,
         into actions: inout [SessionAction]
     ) throws(SessionError) {
-        guard !isOurs(id), id > lastTheirs else { throw .invalidConnection }
+        guard !isOutgoing(id), id > lastTheirs else { throw .invalidConnection }
         guard !isPeerDraining else { throw .unexpectedFrame }
         lastTheirs = id
         // The peer learns from the `goaway` frame that this connection failed.
@@ -184,7 +184,7 @@ extension SessionStateMachine {
         try connections.values[index].received(frame)
         try connections.values[index].receivedNumber(request.number)
         guard connections.values[index].phase == .open else { return credit(frame.size, at: index, into: &actions) }
-        guard connections.values[index].theirs.count < agreed.requestsPerConnection, unfinishedCount < agreed.requestsPerSession else {
+        guard connections.values[index].incoming.count < agreed.requestsPerConnection, unfinishedCount < agreed.requestsPerSession else {
             throw .tooManyRequests
         }
         unfinishedCount += 1
@@ -199,11 +199,11 @@ extension SessionStateMachine {
         }
         switch message {
         case .inline(let bytes):
-            connections.values[index].theirs[request.number] = .awaitingResponse
-            let receipt = SessionReceipt(connection: request.connection, kind: .request, windowBytes: frame.size, assemblyBytes: 0)
+            connections.values[index].incoming[request.number] = .awaitingResponse
+            let receipt = MessageCredit(connection: request.connection, kind: .request, windowBytes: frame.size, assemblyBytes: 0)
             actions.append(.requestReceived(request, message: bytes, timeLeft: timeLeft, receipt))
         case .announced(let length):
-            announce(length, request, isOurs: false, windowBytes: frame.size, timeLeft: timeLeft, at: index, into: &actions)
+            announce(length, request, isOutgoing: false, windowBytes: frame.size, timeLeft: timeLeft, at: index, into: &actions)
         }
     }
 
@@ -215,8 +215,8 @@ extension SessionStateMachine {
     ) throws(SessionError) {
         guard let index = try indexOfOpen(request.connection) else { return }
         try connections.values[index].received(frame)
-        guard let exchange = connections.values[index].ours[request.number] else {
-            try connections.values[index].checkUsed(request.number, isOurs: true)
+        guard let exchange = connections.values[index].outgoing[request.number] else {
+            try connections.values[index].checkUsed(request.number, isOutgoing: true)
             return credit(frame.size, at: index, into: &actions)
         }
         guard case .awaitingResponse = exchange else { throw .unexpectedFrame }
@@ -228,12 +228,12 @@ extension SessionStateMachine {
         }
         switch message {
         case .inline(let bytes):
-            connections.values[index].ours[request.number] = nil
+            connections.values[index].outgoing[request.number] = nil
             awaitedCount -= 1
-            let receipt = SessionReceipt(connection: request.connection, kind: .response, windowBytes: frame.size, assemblyBytes: 0)
+            let receipt = MessageCredit(connection: request.connection, kind: .response, windowBytes: frame.size, assemblyBytes: 0)
             actions.append(.responseReceived(request, message: bytes, receipt))
         case .announced(let length):
-            announce(length, request, isOurs: true, windowBytes: frame.size, timeLeft: nil, at: index, into: &actions)
+            announce(length, request, isOutgoing: true, windowBytes: frame.size, timeLeft: nil, at: index, into: &actions)
         }
     }
 
@@ -247,8 +247,8 @@ extension SessionStateMachine {
         try connections.values[index].received(frame)
         // The frame leaves nothing for the app to take, so its credit is returned at once.
         credit(frame.size, at: index, into: &actions)
-        switch connections.values[index].ours[request.number] {
-        case nil: try connections.values[index].checkUsed(request.number, isOurs: true)
+        switch connections.values[index].outgoing[request.number] {
+        case nil: try connections.values[index].checkUsed(request.number, isOutgoing: true)
         case .sending(.queued), .receiving, .rejecting: throw .unexpectedFrame
         case .sending, .awaitingResponse: dropOurs(request, .failed(failure), into: &actions)
         }
@@ -260,8 +260,8 @@ extension SessionStateMachine {
         into actions: inout [SessionAction]
     ) throws(SessionError) {
         guard let index = try indexOfOpen(request.connection) else { return }
-        guard connections.values[index].theirs[request.number] != nil else {
-            return try connections.values[index].checkUsed(request.number, isOurs: false)
+        guard connections.values[index].incoming[request.number] != nil else {
+            return try connections.values[index].checkUsed(request.number, isOutgoing: false)
         }
         dropTheirs(request, into: &actions)
         requestGrants(into: &actions)

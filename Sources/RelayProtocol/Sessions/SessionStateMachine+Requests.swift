@@ -21,7 +21,7 @@ extension SessionStateMachine {
 
     func indexAwaitingResponse(_ request: SessionRequestID) -> ConnectionIndex? {
         guard let index = connections.index(forKey: request.connection),
-            case .awaitingResponse = connections.values[index].theirs[request.number]
+            case .awaitingResponse = connections.values[index].incoming[request.number]
         else { return nil }
         return index
     }
@@ -37,16 +37,16 @@ extension SessionStateMachine {
     mutating func transmit(
         _ frame: SessionFrame,
         _ body: ByteBuffer?,
-        isOurs: Bool,
+        isOutgoing: Bool,
         at index: ConnectionIndex,
         into actions: inout [SessionAction]
     ) -> SessionResponseProgress {
         if connections.values[index].line.isEmpty, connections.values[index].charge(frame) {
             actions.append(.send(frame))
-            return wasSent(frame, body, isOurs: isOurs, at: index)
+            return wasSent(frame, body, isOutgoing: isOutgoing, at: index)
         }
-        let ticket = connections.values[index].line.append(.init(frame: frame, body: body, isOurs: isOurs))
-        connections.values[index][frame.number, isOurs: isOurs] = .sending(.queued(ticket))
+        let ticket = connections.values[index].line.append(.init(frame: frame, body: body, isOutgoing: isOutgoing))
+        connections.values[index][frame.number, isOutgoing: isOutgoing] = .sending(.queued(ticket))
         return .waiting
     }
 
@@ -54,16 +54,16 @@ extension SessionStateMachine {
     private mutating func wasSent(
         _ frame: SessionFrame,
         _ body: ByteBuffer?,
-        isOurs: Bool,
+        isOutgoing: Bool,
         at index: ConnectionIndex
     ) -> SessionResponseProgress {
         if let body {
-            connections.values[index][frame.number, isOurs: isOurs] = .sending(.announced(body))
-            if !isOurs { answerWasAnnounced() }
+            connections.values[index][frame.number, isOutgoing: isOutgoing] = .sending(.announced(body))
+            if !isOutgoing { answerWasAnnounced() }
             return .waiting
         }
-        if isOurs {
-            connections.values[index].ours[frame.number] = .awaitingResponse
+        if isOutgoing {
+            connections.values[index].outgoing[frame.number] = .awaitingResponse
         } else {
             finishTheirs(frame.number, at: index)
         }
@@ -76,11 +76,11 @@ extension SessionStateMachine {
             connections.values[index].line.remove(ticket)
             actions.append(.send(queued.frame))
             let frame = queued.frame
-            if !queued.isOurs, case .rejecting = connections.values[index].theirs[frame.number] {
+            if !queued.isOutgoing, case .rejecting = connections.values[index].incoming[frame.number] {
                 finishTheirs(frame.number, at: index)
                 continue
             }
-            if wasSent(frame, queued.body, isOurs: queued.isOurs, at: index) == .sent, !queued.isOurs {
+            if wasSent(frame, queued.body, isOutgoing: queued.isOutgoing, at: index) == .sent, !queued.isOutgoing {
                 let request = SessionRequestID(connection: frame.connection, number: frame.number)
                 actions.append(.responseFinished(request, wasSent: true))
             }
@@ -97,10 +97,10 @@ extension SessionStateMachine {
         let frame = SessionFrame(.error(SessionFailure(.messageTooLarge, excess.description)), request)
         // The peer can cause this frame at will, like a `pong`.
         repliesSent += 1
-        if transmit(frame, nil, isOurs: false, at: index, into: &actions) == .waiting,
-            case .sending(.queued(let ticket)) = connections.values[index].theirs[request.number]
+        if transmit(frame, nil, isOutgoing: false, at: index, into: &actions) == .waiting,
+            case .sending(.queued(let ticket)) = connections.values[index].incoming[request.number]
         {
-            connections.values[index].theirs[request.number] = .rejecting(ticket)
+            connections.values[index].incoming[request.number] = .rejecting(ticket)
         }
     }
 
@@ -114,23 +114,23 @@ extension SessionStateMachine {
 
     /// Ends an answered request of the peer.
     mutating func finishTheirs(_ number: UInt32, at index: ConnectionIndex) {
-        connections.values[index].theirs[number] = nil
+        connections.values[index].incoming[number] = nil
         unfinishedCount -= 1
     }
 
     /// Sends `cancel` for a request of this side, unless the peer has not received the request.
     func sendCancel(_ request: SessionRequestID, into actions: inout [SessionAction]) {
-        if case .sending(.queued) = connections[request.connection]?.ours[request.number] { return }
+        if case .sending(.queued) = connections[request.connection]?.outgoing[request.number] { return }
         actions.append(.send(SessionFrame(.cancel, request)))
     }
 
     /// Ends a request of this side without a response.
     mutating func dropOurs(_ request: SessionRequestID, _ failure: SessionRequestFailure, into actions: inout [SessionAction]) {
         guard let index = connections.index(forKey: request.connection),
-            let exchange = connections.values[index].ours.removeValue(forKey: request.number)
+            let exchange = connections.values[index].outgoing.removeValue(forKey: request.number)
         else { return }
         awaitedCount -= 1
-        leaveLine(discard(exchange, isOurs: true, into: &actions), at: index, into: &actions)
+        leaveLine(discard(exchange, isOutgoing: true, into: &actions), at: index, into: &actions)
         if case .receiving(_, let windowBytes, _) = exchange { credit(windowBytes, at: index, into: &actions) }
         actions.append(.requestFailed(request, failure))
     }
@@ -138,17 +138,17 @@ extension SessionStateMachine {
     /// Ends a request of the peer without a response.
     mutating func dropTheirs(_ request: SessionRequestID, into actions: inout [SessionAction]) {
         guard let index = connections.index(forKey: request.connection),
-            let exchange = connections.values[index].theirs.removeValue(forKey: request.number)
+            let exchange = connections.values[index].incoming.removeValue(forKey: request.number)
         else { return }
         unfinishedCount -= 1
-        leaveLine(discard(exchange, isOurs: false, into: &actions), at: index, into: &actions)
+        leaveLine(discard(exchange, isOutgoing: false, into: &actions), at: index, into: &actions)
         if case .receiving(_, let windowBytes, _) = exchange { credit(windowBytes, at: index, into: &actions) }
         if let word = Self.lastWord(request, exchange) { actions.append(word) }
     }
 
     /// Removes a frame from the queue. Frames behind it may now fit into the window.
     private mutating func leaveLine(
-        _ ticket: WaitingLine<SessionConnection.QueuedFrame>.Ticket?,
+        _ ticket: RemovableQueue<SessionConnection.QueuedFrame>.Ticket?,
         at index: ConnectionIndex,
         into actions: inout [SessionAction]
     ) {
@@ -170,21 +170,21 @@ extension SessionStateMachine {
     /// - Returns: Its ticket in the connection's queue, if it has one.
     private mutating func discard(
         _ exchange: Exchange,
-        isOurs: Bool,
+        isOutgoing: Bool,
         into actions: inout [SessionAction]
-    ) -> WaitingLine<SessionConnection.QueuedFrame>.Ticket? {
+    ) -> RemovableQueue<SessionConnection.QueuedFrame>.Ticket? {
         switch exchange {
         case .sending(.queued(let ticket)), .rejecting(let ticket):
             return ticket
         case .sending(.granted(_, let ticket)):
             granted.remove(ticket)
         case .receiving(.announced(_, let ticket), _, _):
-            self[assembly: isOurs ? .response : .request].announcements.remove(ticket)
+            self[assembly: isOutgoing ? .response : .request].announcements.remove(ticket)
         case .receiving(.assembling(_, let length), _, _):
             assemblingCount -= 1
-            releaseAssembly(length, of: isOurs ? .response : .request, into: &actions)
+            releaseAssembly(length, of: isOutgoing ? .response : .request, into: &actions)
         case .sending(.announced):
-            if !isOurs { ungrantedAnswers -= 1 }
+            if !isOutgoing { ungrantedAnswers -= 1 }
         case .awaitingResponse:
             break
         }
@@ -204,14 +204,14 @@ extension SessionStateMachine {
         case .closing: closingCount -= 1
         case .offered, .open, .abandoned: break
         }
-        awaitedCount -= connection.ours.count
-        unfinishedCount -= connection.theirs.count
-        for (number, exchange) in connection.ours.sorted(by: { $0.key < $1.key }) {
-            _ = discard(exchange, isOurs: true, into: &actions)
+        awaitedCount -= connection.outgoing.count
+        unfinishedCount -= connection.incoming.count
+        for (number, exchange) in connection.outgoing.sorted(by: { $0.key < $1.key }) {
+            _ = discard(exchange, isOutgoing: true, into: &actions)
             actions.append(.requestFailed(SessionRequestID(connection: id, number: number), failure))
         }
-        for (number, exchange) in connection.theirs.sorted(by: { $0.key < $1.key }) {
-            _ = discard(exchange, isOurs: false, into: &actions)
+        for (number, exchange) in connection.incoming.sorted(by: { $0.key < $1.key }) {
+            _ = discard(exchange, isOutgoing: false, into: &actions)
             if let word = Self.lastWord(SessionRequestID(connection: id, number: number), exchange) { actions.append(word) }
         }
         if let word = lastWord(connection.phase) { actions.append(word) }

@@ -3,7 +3,7 @@
 
 extension SessionStateMachine {
     /// Call this when bytes arrive from the peer, even a part of a frame.
-    package mutating func heard(at now: Duration) {
+    package mutating func receivedBytes(at now: Duration) {
         lastHeard = now
         latest = now
         unansweredPings = 0

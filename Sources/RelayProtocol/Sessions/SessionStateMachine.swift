@@ -33,7 +33,7 @@ package struct SessionStateMachine: Sendable {
 
     var connections = SessionConnectionTable()
     /// The highest connection ids so far. A lower id that is not in the table is closed.
-    var lastOurs: SessionConnectionID
+    var lastOutgoing: SessionConnectionID
     var lastTheirs: SessionConnectionID
     /// Whether this side, or the peer, has announced that it accepts no new connections.
     var isDraining = false
@@ -51,7 +51,7 @@ package struct SessionStateMachine: Sendable {
     var ungrantedAnswers = 0
     var grantDeadline = Duration.zero
     /// Outgoing granted bodies, in round-robin order.
-    var granted = WaitingLine<SessionConnection.BodyKey>()
+    var granted = RemovableQueue<SessionConnection.BodyKey>()
 
     /// The number of `open` frames and requests of this side that wait for the peer.
     var awaitedCount = 0
@@ -78,7 +78,7 @@ package struct SessionStateMachine: Sendable {
         self.agreed = settings
         self.requestAssembly = SessionAssembly(limit: limits.assemblyBytesPerPeer)
         self.responseAssembly = SessionAssembly(limit: limits.assemblyBytesPerPeer)
-        self.lastOurs = SessionConnectionID(0)
+        self.lastOutgoing = SessionConnectionID(0)
         self.lastTheirs = SessionConnectionID(0)
     }
 
@@ -158,14 +158,14 @@ package struct SessionStateMachine: Sendable {
         // One limit covers the whole map, including the package id and the caller.
         guard opening.map.encodedMetadata.count <= SessionWire.metadataBytes else { throw .metadataTooLong }
         let first: UInt32 = role == .client ? 1 : 2
-        let (next, overflow) = lastOurs.rawValue.addingReportingOverflow(lastOurs == .session ? first : 2)
+        let (next, overflow) = lastOutgoing.rawValue.addingReportingOverflow(lastOutgoing == .session ? first : 2)
         guard !overflow else { throw .sessionEnding }
-        lastOurs = SessionConnectionID(next)
-        connections.insert(SessionConnection(phase: .opening), for: lastOurs)
+        lastOutgoing = SessionConnectionID(next)
+        connections.insert(SessionConnection(phase: .opening), for: lastOutgoing)
         awaitedCount += 1
         idleSince = nil
-        actions.append(.send(SessionFrame(.open(opening), connection: lastOurs)))
-        return lastOurs
+        actions.append(.send(SessionFrame(.open(opening), connection: lastOutgoing)))
+        return lastOutgoing
     }
 
     /// Accepts a connection of `openReceived`.
@@ -223,15 +223,15 @@ package struct SessionStateMachine: Sendable {
         case .open:
             connections.values[index].phase = .closing(closure, until: now + SessionWire.closingInterval)
             closingCount += 1
-            for number in connections.values[index].theirs.keys.sorted() {
-                switch connections.values[index].theirs[number] {
+            for number in connections.values[index].incoming.keys.sorted() {
+                switch connections.values[index].incoming[number] {
                 case .awaitingResponse, .receiving: dropTheirs(SessionRequestID(connection: id, number: number), into: &actions)
                 case .sending, .rejecting, nil: break
                 }
             }
             // If `close` has to wait, `cancel` frees the peer's requests and budget at once.
-            let isLingering = !connections.values[index].theirs.isEmpty
-            for number in connections.values[index].ours.keys.sorted() {
+            let isLingering = !connections.values[index].incoming.isEmpty
+            for number in connections.values[index].outgoing.keys.sorted() {
                 let request = SessionRequestID(connection: id, number: number)
                 if isLingering { sendCancel(request, into: &actions) }
                 dropOurs(request, .connectionClosed(closure), into: &actions)
@@ -247,7 +247,7 @@ package struct SessionStateMachine: Sendable {
     mutating func finishClosing(_ id: SessionConnectionID, at now: Duration, into actions: inout [SessionAction]) {
         guard closingCount > 0, let index = connections.index(forKey: id),
             case .closing(let closure, let until) = connections.values[index].phase,
-            connections.values[index].theirs.isEmpty || now >= until
+            connections.values[index].incoming.isEmpty || now >= until
         else { return }
         actions.append(.send(SessionFrame(.close(closure), connection: id)))
         remove(id, requests: .connectionClosed(closure), into: &actions)
@@ -265,18 +265,18 @@ package struct SessionStateMachine: Sendable {
     ) throws(SessionSendError) -> SessionRequestID {
         guard let index = connections.index(forKey: id), connections.values[index].phase == .open else { throw .notOpen }
         try check(.messageBytes, message.readableBytes, agreed.messageBytes)
-        try check(.requestsPerConnection, connections.values[index].ours.count + 1, agreed.requestsPerConnection)
+        try check(.requestsPerConnection, connections.values[index].outgoing.count + 1, agreed.requestsPerConnection)
         try check(.requestsPerSession, awaitedCount + 1, agreed.requestsPerSession)
         let request = SessionRequestID(connection: id, number: connections.values[index].nextNumber())
         awaitedCount += 1
         let (content, body) = Self.content(of: message)
-        transmit(SessionFrame(.request(content, timeLeft: timeLeft), request), body, isOurs: true, at: index, into: &actions)
+        transmit(SessionFrame(.request(content, timeLeft: timeLeft), request), body, isOutgoing: true, at: index, into: &actions)
         return request
     }
 
     /// Cancels a request. If it is unfinished, `requestFailed` follows.
     package mutating func cancelRequest(_ request: SessionRequestID, into actions: inout [SessionAction]) {
-        guard connections[request.connection]?.ours[request.number] != nil else { return }
+        guard connections[request.connection]?.outgoing[request.number] != nil else { return }
         sendCancel(request, into: &actions)
         dropOurs(request, .cancelled, into: &actions)
         requestGrants(into: &actions)
@@ -294,7 +294,7 @@ package struct SessionStateMachine: Sendable {
         guard let index = indexAwaitingResponse(request) else { return .dropped }
         try check(.messageBytes, message.readableBytes, agreed.messageBytes)
         let (content, body) = Self.content(of: message)
-        return transmit(SessionFrame(.response(content), request), body, isOurs: false, at: index, into: &actions)
+        return transmit(SessionFrame(.response(content), request), body, isOutgoing: false, at: index, into: &actions)
     }
 
     /// Answers a request of the peer with an error.
@@ -307,12 +307,12 @@ package struct SessionStateMachine: Sendable {
         guard let index = indexAwaitingResponse(request) else { return .dropped }
         // The peer can provoke it at will, like a `pong`.
         repliesSent += 1
-        return transmit(SessionFrame(.error(failure), request), nil, isOurs: false, at: index, into: &actions)
+        return transmit(SessionFrame(.error(failure), request), nil, isOutgoing: false, at: index, into: &actions)
     }
 
     /// Call this once for each receipt when the app has taken the message, or it was dropped, even after the connection or
     /// session has ended.
-    package mutating func consumed(_ receipt: SessionReceipt, into actions: inout [SessionAction]) {
+    package mutating func consumed(_ receipt: MessageCredit, into actions: inout [SessionAction]) {
         if let index = connections.index(forKey: receipt.connection) {
             credit(receipt.windowBytes, at: index, into: &actions)
         }

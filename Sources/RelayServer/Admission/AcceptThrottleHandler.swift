@@ -52,7 +52,7 @@ final class AcceptThrottleHandler: ChannelDuplexHandler {
     }
 
     func read(context: ChannelHandlerContext) {
-        if line.count < policy.longestAcceptLine, acceptedSincePause < policy.acceptedAtOnce {
+        if line.count < policy.maximumAcceptLine, acceptedSincePause < policy.acceptedAtOnce {
             context.read()
         } else {
             isReadWanted = true

@@ -27,7 +27,7 @@ struct AdmissionPolicy: Sendable {
     /// enough that one that is reset in the queue is never set up. "opens and closes".
     let acceptedAtOnce = 16
     /// How many accepted connections wait to be set up. The system's queue holds `RelayService.backlog` more. "connections that say nothing".
-    let longestAcceptLine = 8_192
+    let maximumAcceptLine = 8_192
 
     // MARK: Reads before authentication
 
@@ -55,7 +55,7 @@ struct AdmissionPolicy: Sendable {
     /// After so many bytes the loop's other channels are served. "messages of 500 KiB, of an account".
     let bytesPerTurn = 128 << 10
     /// The least that a message counts, for what it makes the relay do. "requests whose answers are not read, of an account".
-    let leastPerMessage = 4 << 10
+    let minimumPerMessage = 4 << 10
     /// What any other frame counts, and one that waits counts beyond its bytes. "pings whose answers are not read, of an account".
     let frameOverhead = 512
     /// How long the others are served at least: a loop looks for what arrived only when no task is due. "messages of 500 KiB, of an account".

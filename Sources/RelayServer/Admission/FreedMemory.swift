@@ -27,7 +27,7 @@ struct FreedMemory: Service {
 
     private static func giveBack() {
         #if os(Linux)
-        clinux_give_memory_back()
+        clinux_trim_heap()
         #endif
     }
 

@@ -16,7 +16,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
 
     private let services: ControlServices
     private let welcomed: () -> Void
-    private var machine: ControlChannelStateMachine
+    private var machine: RelayChannelStateMachine
     private var reader: WebSocketReader
     /// The client's bytes make no sense any more.
     private var isReaderBroken = false
@@ -38,7 +38,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private var outboundBytes = 0
     private var pongs = PongQueue()
     private var context: ChannelHandlerContext?
-    private var login: LoginFollower?
+    private var login: RevocationObserver?
     private var timer: Scheduled<Void>?
     /// When the timer fires; meaningless without one.
     private var timerDeadline: Milliseconds = 0
@@ -53,7 +53,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         self.reader = WebSocketReader(maximumMessageBytes: services.settings.limits[.controlFrameBytesBeforeWelcome])
     }
 
-    private var now: ControlChannelStateMachine.Moment { services.clock.now() }
+    private var now: RelayChannelStateMachine.Moment { services.clock.now() }
 
     package func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
@@ -92,7 +92,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
                 guard !hasPeerClosed, !isHeld, let event = try reader.next() else { return }
                 received(event)
                 if case .text(let frame) = event {
-                    bytes += max(frame.readableBytes, Self.policy.leastPerMessage)
+                    bytes += max(frame.readableBytes, Self.policy.minimumPerMessage)
                 } else {
                     bytes += Self.policy.frameOverhead
                 }
@@ -204,7 +204,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
 
 // What the machine wants done.
 extension ControlChannelHandler {
-    private func run(_ actions: [ControlChannelStateMachine.Action]) {
+    private func run(_ actions: [RelayChannelStateMachine.Action]) {
         for action in actions { perform(action) }
         if outboundBytes > services.outboundBytes, !machine.isClosed {
             for action in machine.outboundOverflowed() { perform(action) }
@@ -215,7 +215,7 @@ extension ControlChannelHandler {
         setTimer()
     }
 
-    private func perform(_ action: ControlChannelStateMachine.Action) {
+    private func perform(_ action: RelayChannelStateMachine.Action) {
         switch action {
         case .send(let message): send(message)
         case .ping: write(opcode: .ping, ByteBuffer())
@@ -270,13 +270,13 @@ extension ControlChannelHandler {
         self.login = services.tokens.follow(login) {
             eventLoop.execute {
                 let handler = handler.value
-                handler.run(handler.machine.loginWithdrawn(login, handler.now))
+                handler.run(handler.machine.loginRevoked(login, handler.now))
             }
         }
     }
 
     /// With the machine in its place: to ask a property of this object, it would be copied.
-    private static func deadline(of machine: inout ControlChannelStateMachine) -> Milliseconds? { machine.deadline }
+    private static func deadline(of machine: inout RelayChannelStateMachine) -> Milliseconds? { machine.deadline }
 
     private func setTimer() {
         let deadline = Self.deadline(of: &machine)

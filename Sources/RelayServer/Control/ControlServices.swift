@@ -9,7 +9,7 @@ import RelayProtocol
 package struct ControlServices: Sendable {
     package var core: any RelayCoreProtocol
     package var tokens: any TokenVerifying
-    package let settings: ControlChannelStateMachine.Settings
+    package let settings: RelayChannelStateMachine.Settings
     /// What everybody is told who gets in, as a frame: after a restart of the relay thousands come at once.
     let welcome: ByteBuffer?
     package var origins: OwnOrigins
@@ -23,7 +23,7 @@ package struct ControlServices: Sendable {
     package init(
         core: any RelayCoreProtocol,
         tokens: any TokenVerifying,
-        settings: ControlChannelStateMachine.Settings,
+        settings: RelayChannelStateMachine.Settings,
         origins: OwnOrigins,
         metrics: TransportMetrics,
         logger: Logger,
@@ -63,11 +63,11 @@ package struct ControlServices: Sendable {
     }
 
     /// The machine of a new channel, by the address of its local end and the client's.
-    func makeStateMachine(on address: SocketAddress?, from client: IPAddress?) -> ControlChannelStateMachine {
+    func makeStateMachine(on address: SocketAddress?, from client: IPAddress?) -> RelayChannelStateMachine {
         var generator = SystemRandomNumberGenerator()
         // By words: each is a call of the system.
         let nonce = (0..<4).flatMap { _ in withUnsafeBytes(of: generator.next()) { [UInt8]($0) } }
-        return ControlChannelStateMachine(
+        return RelayChannelStateMachine(
             settings: settings,
             nonce: nonce,
             address: client?.description,

@@ -13,15 +13,15 @@ import Musl
 
 /// The clocks the relay goes by.
 package struct RelayClock: Sendable {
-    package var now: @Sendable () -> ControlChannelStateMachine.Moment
+    package var now: @Sendable () -> RelayChannelStateMachine.Moment
 
-    package init(now: @escaping @Sendable () -> ControlChannelStateMachine.Moment) { self.now = now }
+    package init(now: @escaping @Sendable () -> RelayChannelStateMachine.Moment) { self.now = now }
 
     /// The machine's own. Asked for every message, so without `Duration`, whose 128 bits are slow to divide.
     package static let system: RelayClock = {
         let start = milliseconds(steady)
         return RelayClock {
-            ControlChannelStateMachine.Moment(
+            RelayChannelStateMachine.Moment(
                 // Not from zero: a time of "never" is zero.
                 uptime: Milliseconds(clamping: 1 &+ milliseconds(steady) &- start),
                 time: Milliseconds(clamping: milliseconds(CLOCK_REALTIME))

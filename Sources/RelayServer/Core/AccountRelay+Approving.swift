@@ -13,7 +13,7 @@ import RelayProtocol
 extension AccountRelay {
     /// What is kept of vouchers for one endpoint. With them an introduction still fits into a control frame beside a command
     /// of the largest size.
-    private static let mostVoucherBytes = 64 << 10
+    private static let maximumVoucherBytes = 64 << 10
 
     mutating func approve(_ request: EndpointMessage.EndpointApprove, _ voucher: Signed<Voucher>, on channel: AccountChannel) {
         serveIntroduction(of: request.endpoint, request.ref, on: channel) { store, row in
@@ -24,8 +24,8 @@ extension AccountRelay {
             }
             try store.putVoucher(voucher.encoded, for: row.id, by: channel.endpoint, of: channel.account)
             let bytes = try store.vouchers(for: row.id).reduce(0) { $0 + $1.count }
-            guard bytes <= Self.mostVoucherBytes else {
-                throw Refusal(.limitExceeded, "vouchers for one endpoint are limited to \(Self.mostVoucherBytes) bytes")
+            guard bytes <= Self.maximumVoucherBytes else {
+                throw Refusal(.limitExceeded, "vouchers for one endpoint are limited to \(Self.maximumVoucherBytes) bytes")
             }
             let own = try store.member(channel.endpoint, of: channel.account)
             if own.isEstablished, voucher.payload.knowledge == .verified { row = try store.establish(row) }

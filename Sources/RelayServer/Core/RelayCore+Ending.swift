@@ -7,7 +7,7 @@ import Synchronization
 /// Commands whose deadlines have come, in all accounts.
 extension RelayCore {
     /// Commands looked for at once, so that a backlog does not hold others up.
-    private static let mostDueCommands = 64
+    private static let maximumDueCommands = 64
 
     /// Finds what has expired, what nobody answered for, and what nobody acknowledged, and lets each account end its own.
     func endCommands() {
@@ -18,11 +18,11 @@ extension RelayCore {
         guard begins else { return }
         let now = now
         transact { store in
-            try store.dueCommands(at: now().count, limit: Self.mostDueCommands)
+            try store.dueCommands(at: now().count, limit: Self.maximumDueCommands)
         } then: { [self] result in
             let due = (try? result.get()) ?? []
             let accounts = Dictionary(grouping: due, by: \.account)
-            let pass = EndingPass(accounts: accounts.count, mayBeMore: due.count == Self.mostDueCommands)
+            let pass = EndingPass(accounts: accounts.count, mayBeMore: due.count == Self.maximumDueCommands)
             guard !accounts.isEmpty else { return ended(pass) }
             for (account, keys) in accounts {
                 change(account) { relay in

@@ -98,7 +98,7 @@ package struct RelayChannel: HTTPChannelHandler {
             },
             serveControlChannel: { context in
                 let pipeline = context.pipeline.syncOperations
-                if tls != nil { try pipeline.addHandler(SmallWritesHandler()) }
+                if tls != nil { try pipeline.addHandler(WriteSplitter()) }
                 try pipeline.addHandler(makeControlChannel(context.channel, ticket.client, known))
             },
             enterTunnel: { tunnel, token, channel, upgrade in

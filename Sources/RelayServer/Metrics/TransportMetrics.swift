@@ -17,8 +17,8 @@ package struct TransportMetrics: Sendable {
         self.channels = Meter(label: "relay_control_channels", factory: factory)
         self.received = Counter(label: "relay_control_messages_received_total", factory: factory)
         self.sent = Counter(label: "relay_control_messages_sent_total", factory: factory)
-        self.turnedAwayCount = Counter(label: "relay_connections_turned_away_total", factory: factory)
-        self.heldCount = Counter(label: "relay_control_channels_held_total", factory: factory)
+        self.turnedAwayCount = Counter(label: "relay_connections_refused_total", factory: factory)
+        self.heldCount = Counter(label: "relay_control_read_pauses_total", factory: factory)
         channels.set(0)
     }
 

@@ -59,7 +59,7 @@ extension SQLiteTransaction {
             guard let receipt: Data = row[13] else { return .final(CommandFinal(attestedByRelay: outcome), since: row[11]) }
             let reply: Data? = row[14]
             return .final(CommandFinal(outcome: outcome, receipt: [UInt8](receipt), reply: reply.map { [UInt8]($0) }), since: row[11])
-        case nil: throw RowProblem()
+        case nil: throw ColumnError()
         }
     }
 
@@ -132,7 +132,7 @@ extension SQLiteTransaction {
             let values: StatementArguments = [columns.state.rawValue, columns.cancelRequested, command.nextDeadline]
             try run("UPDATE commands SET state = ?, cancel_requested = ?, deadline = ? WHERE \(Self.ofKey)", values + key)
         }
-        guard database.changesCount == 1 else { throw RowProblem() }
+        guard database.changesCount == 1 else { throw ColumnError() }
     }
 
     /// There is no memory here.

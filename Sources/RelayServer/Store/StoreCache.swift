@@ -36,7 +36,7 @@ final class StoreCache {
     }
 
     /// Of all that is kept.
-    private static let mostBytes = 16 << 20
+    private static let maximumBytes = 16 << 20
     /// What anything counts beyond its bytes.
     private static let overhead = 512
 
@@ -85,7 +85,7 @@ final class StoreCache {
     }
 
     private func count(_ size: Int) {
-        if bytes > Self.mostBytes { forgetAll() }
+        if bytes > Self.maximumBytes { forgetAll() }
         bytes += size + Self.overhead
     }
 

@@ -12,9 +12,9 @@ struct StoreQueue<Work> {
     /// How much work of one account a group takes. A larger share would only make the others wait for it.
     static var share: Int { 32 }
     /// From so much on a channel is not read, and at half of it again.
-    static var mostOfChannel: Int { 64 }
+    static var maximumOfChannel: Int { 64 }
     /// The same for all channels of an account together.
-    static var mostOfAccount: Int { 512 }
+    static var maximumOfAccount: Int { 512 }
 
     private struct Line {
         /// What was not taken yet.
@@ -40,8 +40,8 @@ struct StoreQueue<Work> {
         }
 
         mutating func hasRoom(for channel: ChannelID, waiter: any ControlPeer) -> Bool {
-            isFull = isFull || cost >= StoreQueue.mostOfAccount
-            guard isFull || costs[channel, default: 0] >= StoreQueue.mostOfChannel else { return true }
+            isFull = isFull || cost >= StoreQueue.maximumOfAccount
+            guard isFull || costs[channel, default: 0] >= StoreQueue.maximumOfChannel else { return true }
             held[channel] = waiter
             return false
         }
@@ -50,9 +50,9 @@ struct StoreQueue<Work> {
             cost -= less
             let left = costs[channel, default: less] - less
             costs[channel] = left > 0 ? left : nil
-            if cost <= StoreQueue.mostOfAccount / 2 { isFull = false }
+            if cost <= StoreQueue.maximumOfAccount / 2 { isFull = false }
             guard !held.isEmpty, !isFull else { return [] }
-            let resumed = held.filter { costs[$0.key, default: 0] <= StoreQueue.mostOfChannel / 2 }
+            let resumed = held.filter { costs[$0.key, default: 0] <= StoreQueue.maximumOfChannel / 2 }
             for channel in resumed.keys { held[channel] = nil }
             return Array(resumed.values)
         }

@@ -23,7 +23,7 @@ extension ChannelPipeline.SynchronousOperations {
         try options?.setOption(.allocator, value: .pageAligned)
         // The handler keeps the allocator that it finds when it is added.
         defer { try? options?.setOption(.allocator, value: usual) }
-        try addHandlers([NIOSSLServerHandler(context: context), PlaintextHandler()])
+        try addHandlers([NIOSSLServerHandler(context: context), ExactCopyHandler()])
     }
 }
 
@@ -57,7 +57,7 @@ extension ByteBufferAllocator {
 
 /// Forwards a copy of the decrypted bytes with its exact size. If a reader kept a slice of the decryption buffer, the
 /// next read would copy the whole buffer and touch all its pages.
-final class PlaintextHandler: ChannelInboundHandler {
+final class ExactCopyHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
 
@@ -69,7 +69,7 @@ final class PlaintextHandler: ChannelInboundHandler {
 
 /// Splits writes into small pieces that reuse the same part of the encryption buffer. For control channels, which are
 /// idle most of the time.
-final class SmallWritesHandler: ChannelOutboundHandler {
+final class WriteSplitter: ChannelOutboundHandler {
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 

@@ -7,8 +7,8 @@ import RelayProtocol
 struct KeyCache: Sendable {
     /// The minimum time between two requests to one issuer, in milliseconds, independent of the received tokens.
     static let pause: Int64 = 30_000
-    static let shortestLife: Int64 = 300_000
-    static let longestLife: Int64 = 24 * 3_600_000
+    static let minimumLife: Int64 = 300_000
+    static let maximumLife: Int64 = 24 * 3_600_000
     /// Keys beyond this number are ignored.
     static let maximumKeys = 64
 
@@ -46,8 +46,8 @@ struct KeyCache: Sendable {
 
     mutating func succeeded(_ fetched: FetchedKeys, at now: Milliseconds) {
         keys = fetched.keys.keys.prefix(KeyCache.maximumKeys).compactMap(TokenKey.init)
-        let life = fetched.freshFor?.count ?? KeyCache.shortestLife
-        freshUntil = now.count + min(max(life, KeyCache.shortestLife), KeyCache.longestLife)
+        let life = fetched.freshFor?.count ?? KeyCache.minimumLife
+        freshUntil = now.count + min(max(life, KeyCache.minimumLife), KeyCache.maximumLife)
     }
 
     mutating func failed(at now: Milliseconds) {

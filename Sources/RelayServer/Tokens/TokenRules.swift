@@ -14,7 +14,7 @@ package struct VerifiedToken: Hashable, Sendable {
     package var allowed: Set<RelayScope>
     /// The client that the token was issued to, if the token names it.
     package var client: String?
-    /// The login of the token, if the token names it. An issuer withdraws a login by this value.
+    /// The login of the token, if the token names it. An issuer revokes a login by this value.
     package var session: String?
     /// The endpoint whose invitation started the login, if the issuer names it.
     package var inviter: EndpointID?

@@ -10,7 +10,7 @@ package actor TokenVerifier {
     private let now: @Sendable () -> Milliseconds
     private let logger: Logger
     private var caches: [String: KeyCache] = [:]
-    private let logins = Logins()
+    private let logins = LoginRegistry()
     /// The running request of each issuer. All tokens of the issuer wait for it.
     private var requests: [String: Task<Void, Never>] = [:]
 
@@ -42,7 +42,7 @@ package actor TokenVerifier {
         let keys = try await keys(of: rules.issuer, id: parsed.header.kid, algorithm: algorithm)
         guard keys.contains(where: { $0.isValid(parsed.signature, for: parsed.signed, by: algorithm) }) else { throw .signature }
         let verified = try rules.check(claims, key: key, now: now())
-        if let login = verified.login, logins.isWithdrawn(login) { throw .withdrawn }
+        if let login = verified.login, logins.isRevoked(login) { throw .revoked }
         return verified
     }
 
@@ -50,8 +50,8 @@ package actor TokenVerifier {
     /// - Parameters:
     ///   - issuer: The key of the trusted issuer.
     ///   - until: When the last of its tokens expires.
-    package nonisolated func withdraw(session: String, of issuer: String, until: Milliseconds) {
-        logins.withdraw(Login(issuer: issuer, session: session), until: until, now: now())
+    package nonisolated func revoke(session: String, of issuer: String, until: Milliseconds) {
+        logins.revoke(Login(issuer: issuer, session: session), until: until, now: now())
     }
 
     private func keys(of issuer: TrustedIssuer, id: String?, algorithm: TokenAlgorithm) async throws(TokenError) -> [TokenKey] {
@@ -121,7 +121,7 @@ extension TokenVerifier: TokenVerifying {
             }
         }
     }
-    package nonisolated func follow(_ login: Login, withdrawn: @escaping @Sendable () -> Void) -> LoginFollower {
-        logins.follow(login, withdrawn: withdrawn)
+    package nonisolated func follow(_ login: Login, revoked: @escaping @Sendable () -> Void) -> RevocationObserver {
+        logins.follow(login, revoked: revoked)
     }
 }

@@ -12,8 +12,8 @@ package protocol TokenVerifying: Sendable {
         endpointKey: SigningPublicKey,
         completion: @escaping @Sendable (Result<AcceptedToken, TokenRefusal>) -> Void
     )
-    /// Calls back once, from any thread, when a login is withdrawn; at once if it was before.
-    func follow(_ login: Login, withdrawn: @escaping @Sendable () -> Void) -> LoginFollower
+    /// Calls back once, from any thread, when a login is revoked; at once if it was before.
+    func follow(_ login: Login, revoked: @escaping @Sendable () -> Void) -> RevocationObserver
 }
 
 /// What a good token says.

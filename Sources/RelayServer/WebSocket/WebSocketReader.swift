@@ -27,7 +27,7 @@ package struct WebSocketReader {
     package var maximumMessageBytes: Int
     /// How many fragments one message may come in. There are clients that send each token as one, which are four for each value that a
     /// message may have, and clients that send each KiB as one.
-    package var mostFragments: Int { 4 * JSONIndex.mostValues + maximumMessageBytes / 1_024 }
+    package var maximumFragments: Int { 4 * JSONIndex.maximumValues + maximumMessageBytes / 1_024 }
     private var unread = ByteBuffer()
     /// A message's frame that has not all come, without its mask: a long one is read as it comes, so that its end costs no more than
     /// any other piece.
@@ -60,8 +60,8 @@ package struct WebSocketReader {
             guard header.isFinal else {
                 fragments = message
                 fragmentCount += 1
-                guard fragmentCount < mostFragments else {
-                    throw Violation(code: 1008, reason: "a message has at most \(mostFragments) fragments here")
+                guard fragmentCount < maximumFragments else {
+                    throw Violation(code: 1008, reason: "a message has at most \(maximumFragments) fragments here")
                 }
                 return .fragment
             }

@@ -11,7 +11,7 @@ package import Foundation
 #endif
 
 /// A row has content that this software does not write.
-package struct RowProblem: Error {
+package struct ColumnError: Error {
     package init() {}
 }
 
@@ -29,9 +29,9 @@ extension CommandID {
     package var column: Data { withUnsafeBytes(of: uuid.uuid) { Data($0) } }
 
     package init(column: Data) throws {
-        guard column.count == 16 else { throw RowProblem() }
+        guard column.count == 16 else { throw ColumnError() }
         let uuid = column.withUnsafeBytes { $0.loadUnaligned(as: uuid_t.self) }
-        guard let id = CommandID(uuid: UUID(uuid: uuid)) else { throw RowProblem() }
+        guard let id = CommandID(uuid: UUID(uuid: uuid)) else { throw ColumnError() }
         self = id
     }
 }
@@ -46,14 +46,14 @@ package enum NumberColumn {
 extension Row {
     /// `nil` if the column is null.
     package func value<Value: DatabaseValueConvertible>(_ name: String, as type: Value.Type = Value.self) throws -> Value? {
-        guard let column: DatabaseValue = self[name] else { throw RowProblem() }
+        guard let column: DatabaseValue = self[name] else { throw ColumnError() }
         if column.isNull { return nil }
-        guard let value = Value.fromDatabaseValue(column) else { throw RowProblem() }
+        guard let value = Value.fromDatabaseValue(column) else { throw ColumnError() }
         return value
     }
 
     package func required<Value: DatabaseValueConvertible>(_ name: String, as type: Value.Type = Value.self) throws -> Value {
-        guard let value = try value(name, as: type) else { throw RowProblem() }
+        guard let value = try value(name, as: type) else { throw ColumnError() }
         return value
     }
 
@@ -74,7 +74,7 @@ extension Row {
 extension Row {
     package func bytes(at column: Int) throws -> [UInt8] {
         try withUnsafeData(atIndex: column) { data in
-            guard let data else { throw RowProblem() }
+            guard let data else { throw ColumnError() }
             return [UInt8](data)
         }
     }
@@ -86,7 +86,7 @@ extension Row {
 
 extension Digest256 {
     fileprivate init(column bytes: [UInt8]) throws {
-        guard let digest = Digest256(bytes: bytes) else { throw RowProblem() }
+        guard let digest = Digest256(bytes: bytes) else { throw ColumnError() }
         self = digest
     }
 }

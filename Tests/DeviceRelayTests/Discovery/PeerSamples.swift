@@ -42,7 +42,7 @@ struct Member {
         )
     }
 
-    func voucher(for other: Member, _ knowledge: Voucher.Knowledge = .verified) throws -> Blob<BlobKinds.Voucher> {
+    func voucher(for other: Member, _ knowledge: Voucher.VerificationLevel = .verified) throws -> Blob<BlobKinds.Voucher> {
         Blob(try Signed(Voucher(by: id, for: other.record, knowledge: knowledge, time: 1), key: key).encoded)
     }
 
@@ -69,7 +69,7 @@ extension PeerBook {
     /// The book of an endpoint with nothing in it.
     init(
         of own: Member,
-        pins: [(Member, Voucher.Knowledge)] = [],
+        pins: [(Member, Voucher.VerificationLevel)] = [],
         revoked: Set<EndpointID> = [],
         inviter: Member? = nil,
         hasEnumerated: Bool = true,

@@ -31,7 +31,7 @@ import Testing
     @Test func theOwnEndpointIsNeverRefused() {
         var graph = TrustGraph(own: Self.ids[0])
         graph.revoke(Self.ids[0])
-        graph.withdraw(Self.ids[0])
+        graph.revokeByRelay(Self.ids[0])
         #expect(!graph.isRefused(Self.ids[0]))
         #expect(graph.known[Self.ids[0]] == .verified)
     }
@@ -41,15 +41,15 @@ import Testing
         var random = SeededGenerator(seed: seed)
         let own = Self.ids[0]
         var graph = TrustGraph(own: own)
-        var pins: [EndpointID: Voucher.Knowledge] = [:]
-        var vouchers: [EndpointID: [EndpointID: Voucher.Knowledge]] = [:]
+        var pins: [EndpointID: Voucher.VerificationLevel] = [:]
+        var vouchers: [EndpointID: [EndpointID: Voucher.VerificationLevel]] = [:]
         var systems: [EndpointID: SystemID] = [:]
-        var (revoked, withdrawn): (Set<EndpointID>, Set<EndpointID>) = ([], [])
+        var (revoked, revokedByRelay): (Set<EndpointID>, Set<EndpointID>) = ([], [])
         for _ in 0..<60 {
             guard let one = Self.ids.randomElement(using: &random), let other = Self.ids.randomElement(using: &random),
                 let system = Self.systems.randomElement(using: &random)
             else { continue }
-            let knowledge: Voucher.Knowledge = Bool.random(using: &random) ? .verified : .firstSeen
+            let knowledge: Voucher.VerificationLevel = Bool.random(using: &random) ? .verified : .firstSeen
             switch Int.random(in: 0..<20, using: &random) {
             case 0..<2:
                 _ = graph.pin(one, knowledge)
@@ -66,20 +66,20 @@ import Testing
             case 15:
                 graph.revoke(one)
                 if one != own { (_, pins[one]) = (revoked.insert(one), nil) }
-                withdrawn.remove(one)
+                revokedByRelay.remove(one)
             case 16:
-                graph.withdraw(one)
-                if one != own, !revoked.contains(one) { withdrawn.insert(one) }
+                graph.revokeByRelay(one)
+                if one != own, !revoked.contains(one) { revokedByRelay.insert(one) }
             case 17:
                 graph.restore(one)
-                withdrawn.remove(one)
+                revokedByRelay.remove(one)
             default:
                 graph.forget(one)
                 systems[one] = nil
                 vouchers[one] = nil
             }
-            let refused = revoked.union(withdrawn)
-            var known: [EndpointID: Voucher.Knowledge] = pins.filter { !refused.contains($0.key) }
+            let refused = revoked.union(revokedByRelay)
+            var known: [EndpointID: Voucher.VerificationLevel] = pins.filter { !refused.contains($0.key) }
             known[own] = .verified
             var isStable = false
             while !isStable {

@@ -294,7 +294,7 @@ import Testing
     @Test func knowledgeOnlyBecomesBetter() async throws {
         let (journal, peer) = (try journal(), peer)
         for (knowledge, expected) in [
-            (Voucher.Knowledge.firstSeen, Voucher.Knowledge.firstSeen), (.verified, .verified), (.firstSeen, .verified),
+            (Voucher.VerificationLevel.firstSeen, Voucher.VerificationLevel.firstSeen), (.verified, .verified), (.firstSeen, .verified),
         ] {
             try await journal.write { try $0.store(.init(endpoint: peer, record: [1], pinned: 5, knowledge: knowledge)) }
             #expect(try journal.read { try $0.pins() }.map(\.knowledge) == [expected])
@@ -348,7 +348,7 @@ import Testing
 
     @Test func peersAreBounded() async throws {
         let journal = try journal()
-        let most = DeviceDirectory.mostEndpoints
+        let most = DeviceDirectory.maximumEndpoints
         let peers = (0...most).map { EndpointID(digest: Digest256(hashing: Array("\($0)".utf8))) }
         let exceeded = LimitExceeded(limit: .endpointsPerAccount, allowed: most, requested: most + 1)
         await #expect(throws: exceeded) {

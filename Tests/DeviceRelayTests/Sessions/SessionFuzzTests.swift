@@ -25,7 +25,7 @@ import Testing
     }()
 
     /// Four windows, and the assembly budgets.
-    static let mostBytes = 4 * (256 << 10) + 2 * (256 << 10)
+    static let maximumBytes = 4 * (256 << 10) + 2 * (256 << 10)
 
     // MARK: Conversations
 
@@ -169,7 +169,7 @@ import Testing
             let peer = channel.closeFuture
             if let session = random.oneIn(2) ? nil : await started {
                 let held = await session.inventory()["bytes", default: 0]
-                #expect(held <= Self.mostBytes, "seed \(seed)")
+                #expect(held <= Self.maximumBytes, "seed \(seed)")
             }
             channel.close(promise: nil)
             try await peer.get()
@@ -239,7 +239,7 @@ import Testing
             }
             if let session {
                 let held = await session.inventory()["bytes", default: 0]
-                #expect(held <= Self.mostBytes, "seed \(seed)")
+                #expect(held <= Self.maximumBytes, "seed \(seed)")
             }
             channel.close(promise: nil)
             await calls.value

@@ -107,7 +107,7 @@ final class TestTunnelRelay: Sendable {
             }
         }
         let token = Secret(Blob<BlobKinds.TunnelToken>(Array(repeating: 7, count: 32)))
-        var patience = TunnelTransport.Patience()
+        var patience = TunnelTransport.Timeouts()
         patience.answering = .milliseconds(50)
         return TunnelTransport(
             TunnelEntrance(tunnel: id, token: token, urls: urls),

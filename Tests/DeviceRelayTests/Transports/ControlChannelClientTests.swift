@@ -113,7 +113,7 @@ import Musl
                 connection?.close(code: 1000, reason: "done")
             case .closed(let code): log.append("closed \(code ?? 0)")
             case .dialFailed(let failure): log.append("\(failure)")
-            case .heard, .written: break
+            case .bytesReceived, .written: break
             }
         }
         return log
@@ -140,7 +140,7 @@ import Musl
         let right = try TestCertificate(address: [127, 0, 0, 1], issuer: authority)
         let wrong = try TestCertificate(host: "relay.example", issuer: authority)
         for (certificate, log) in [
-            (right, ["opened", "hello", "closed 1000"]), (wrong, ["untrusted(DeviceRelay.RelayTrustProblem.notTrusted)"]),
+            (right, ["opened", "hello", "closed 1000"]), (wrong, ["untrusted(DeviceRelay.RelayTrustError.notTrusted)"]),
         ] {
             let server = try await TestRelayServer(certificate.security, .echo)
             // Also where another key is pinned: this relay has got a certificate since.

@@ -9,7 +9,7 @@ import Testing
 
 /// The machine against everything that relay, network, person and clock can do, in any order.
 @Suite struct ControlChannelPropertyTests {
-    typealias Action = ControlChannelStateMachine.Action
+    typealias Action = EndpointChannelStateMachine.Action
 
     /// What the actions say of the world outside.
     struct World {
@@ -91,7 +91,7 @@ import Testing
             case 15:
                 actions = try bench.receive(Self.messages.randomElement(using: &chance) ?? .replaced(.init()), attempt: attempt, now: now)
             case 16:
-                bench.machine.heard(attempt: attempt, now: now)
+                bench.machine.receivedBytes(attempt: attempt, now: now)
                 actions = []
             case 17: actions = bench.machine.written(attempt: attempt, bytes: Int.random(in: 0...100_000, using: &chance))
             default: actions = bench.pass(now)

@@ -8,7 +8,7 @@ import RelayTesting
 
 /// A machine with a random generator of its own, and short ways to the states that tests begin with.
 struct MachineBench {
-    var machine: ControlChannelStateMachine
+    var machine: EndpointChannelStateMachine
     var random: SeededGenerator
 
     static let relay = RelayID(P256SigningKey.sampleRelay.publicKey)
@@ -32,19 +32,19 @@ struct MachineBench {
     )
 
     init(role: EndpointMessage.Hello.Role = .host, relay: RelayID? = Self.relay, seed: UInt64 = 1) {
-        machine = ControlChannelStateMachine(role: role, relay: relay)
+        machine = EndpointChannelStateMachine(role: role, relay: relay)
         random = SeededGenerator(seed: seed)
     }
 
-    mutating func receive(_ message: RelayMessage, attempt: Int? = nil, now: Int64) throws -> [ControlChannelStateMachine.Action] {
+    mutating func receive(_ message: RelayMessage, attempt: Int? = nil, now: Int64) throws -> [EndpointChannelStateMachine.Action] {
         machine.received(attempt: attempt ?? machine.attempt, try message.encode(), now: now, random: &random)
     }
 
-    mutating func receive(text: String, now: Int64) -> [ControlChannelStateMachine.Action] {
+    mutating func receive(text: String, now: Int64) -> [EndpointChannelStateMachine.Action] {
         machine.received(attempt: machine.attempt, ByteBuffer(string: text), now: now, random: &random)
     }
 
-    mutating func pass(_ now: Int64) -> [ControlChannelStateMachine.Action] { machine.timePassed(now: now, random: &random) }
+    mutating func pass(_ now: Int64) -> [EndpointChannelStateMachine.Action] { machine.timePassed(now: now, random: &random) }
 
     /// From `authorizing` on.
     mutating func greet(now: Int64, welcome: RelayMessage.Welcome = .sample) throws {
@@ -77,7 +77,7 @@ extension RelayMessage.Welcome {
     static let sample = RelayMessage.Welcome(limits: Limits(), intervals: .init(), urls: [], features: [])
 }
 
-extension ControlChannelStateMachine.Action {
+extension EndpointChannelStateMachine.Action {
     /// The message that is sent.
     var message: EndpointMessage? {
         guard case .send(_, let frame) = self, case .message(let message) = try? EndpointMessage.decode(from: frame, limits: Limits())

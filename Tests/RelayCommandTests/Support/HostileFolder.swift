@@ -33,7 +33,7 @@ final class HostileFolder: Sendable {
 
     /// Answers with these folders by path, compared by bytes. Every other path is an empty folder, and every file has the same content.
     func answer(
-        folders: [(path: String, entries: [FileCalls.Entry])],
+        folders: [(path: String, entries: [FileServiceMessages.Entry])],
         content: String = "evil",
         onRead: @escaping @Sendable () throws -> Void = {}
     ) {
@@ -78,24 +78,24 @@ final class HostileFolder: Sendable {
 
     // MARK: Answers
 
-    static func file(_ name: String, size: Int64 = 4, etag: String = "1") -> FileCalls.Entry {
-        FileCalls.Entry(name: name, kind: .file, size: size, modified: .now, etag: etag)
+    static func file(_ name: String, size: Int64 = 4, etag: String = "1") -> FileServiceMessages.Entry {
+        FileServiceMessages.Entry(name: name, kind: .file, size: size, modified: .now, etag: etag)
     }
 
-    static func folder(_ name: String) -> FileCalls.Entry {
-        FileCalls.Entry(name: name, kind: .folder, size: 0, modified: .now, etag: "1")
+    static func folder(_ name: String) -> FileServiceMessages.Entry {
+        FileServiceMessages.Entry(name: name, kind: .folder, size: 0, modified: .now, etag: "1")
     }
 
-    static func stat(_ kind: FileCalls.Kind, size: Int64 = 4, etag: String = "1") throws -> ValueSet {
-        let entry = FileCalls.Entry(name: "", kind: kind, size: size, modified: .now, etag: etag)
-        return try ValueSetEncoder().encode(FileCalls.Stat.Response(entry: entry))
+    static func stat(_ kind: FileServiceMessages.Kind, size: Int64 = 4, etag: String = "1") throws -> ValueSet {
+        let entry = FileServiceMessages.Entry(name: "", kind: kind, size: size, modified: .now, etag: etag)
+        return try ValueSetEncoder().encode(FileServiceMessages.Stat.Response(entry: entry))
     }
 
-    static func list(_ entries: [FileCalls.Entry], more: Bool = false) throws -> ValueSet {
-        try ValueSetEncoder().encode(FileCalls.List.Response(entries: entries, more: more))
+    static func list(_ entries: [FileServiceMessages.Entry], more: Bool = false) throws -> ValueSet {
+        try ValueSetEncoder().encode(FileServiceMessages.List.Response(entries: entries, more: more))
     }
 
     static func read(_ data: [UInt8], size: Int64 = 4, etag: String = "1") throws -> ValueSet {
-        try ValueSetEncoder().encode(FileCalls.Read.Response(data: data, size: size, etag: etag))
+        try ValueSetEncoder().encode(FileServiceMessages.Read.Response(data: data, size: size, etag: etag))
     }
 }

@@ -130,8 +130,8 @@ import Testing
         #expect(refusal { ($0.created, $0.expires) = (now - 1, now) } == .expired)
         #expect(refusal { $0.expires = now + 1 } == nil)
         #expect(refusal { $0.expires = $0.created } == .malformed)
-        #expect(refusal { $0.expires = $0.created + CommandPeriod.longestLife } == nil)
-        #expect(refusal { $0.expires = $0.created + CommandPeriod.longestLife + 1 } == .livesTooLong)
+        #expect(refusal { $0.expires = $0.created + CommandPeriod.maximumLife } == nil)
+        #expect(refusal { $0.expires = $0.created + CommandPeriod.maximumLife + 1 } == .livesTooLong)
         #expect(refusal { $0.created = .min } == .malformed)
         #expect(refusal { $0.number = 0 } == .malformed)
         #expect(refusal { $0.number = 1 << 53 } == .malformed)
@@ -142,7 +142,7 @@ import Testing
 
     /// Such a command is well formed, so that the relay can read it and refuse it with a specific code.
     @Test func aCommandThatLivesTooLongCanBeReadAndIsRefused() throws {
-        let header = header { $0.expires = $0.created + CommandPeriod.longestLife + 1 }
+        let header = header { $0.expires = $0.created + CommandPeriod.maximumLife + 1 }
         let headerBytes = try ValueSetEncoder().encode(header).encodedBytes()
         let (key, body) = try target.agreementKey.publicKey.seal(
             try launch.encodedBytes(),

@@ -31,7 +31,7 @@ import Testing
         for number: UInt8 in 1...3 { directory.add(try DirectorySamples.endpoint(number, on: number)) }
         #expect(directory.endpointIDs.count == 2)
         directory.allow(endpoints: 1 << 30)
-        for _ in 0..<DeviceDirectory.mostEndpoints {
+        for _ in 0..<DeviceDirectory.maximumEndpoints {
             let record = try EndpointRecord(
                 version: 1,
                 account: "account",
@@ -44,7 +44,7 @@ import Testing
             )
             directory.add(DeviceDirectory.Endpoint(record: record, registrations: [], presence: .available, trust: .pinned))
         }
-        #expect(directory.endpointIDs.count == DeviceDirectory.mostEndpoints)
+        #expect(directory.endpointIDs.count == DeviceDirectory.maximumEndpoints)
         var listener = Listener()
         try listener.drain(directory)
         #expect(listener.errors.map(\.code) == [.limitExceeded])

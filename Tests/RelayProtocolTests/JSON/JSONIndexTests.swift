@@ -44,10 +44,10 @@ import Testing
         func members(_ count: Int) -> [UInt8] {
             Array(("{" + Array(repeating: #""a":0"#, count: count / 2).joined(separator: ",") + "}").utf8)
         }
-        #expect(try JSONIndex(values(JSONIndex.mostValues)).nodes.count == JSONIndex.mostValues)
-        #expect(throws: JSONSyntaxError.self) { try JSONIndex(values(JSONIndex.mostValues + 1)) }
-        #expect(try JSONIndex(members(JSONIndex.mostValues - 1)).nodes.count == JSONIndex.mostValues - 1)
-        #expect(throws: JSONSyntaxError.self) { try JSONIndex(members(JSONIndex.mostValues)) }
+        #expect(try JSONIndex(values(JSONIndex.maximumValues)).nodes.count == JSONIndex.maximumValues)
+        #expect(throws: JSONSyntaxError.self) { try JSONIndex(values(JSONIndex.maximumValues + 1)) }
+        #expect(try JSONIndex(members(JSONIndex.maximumValues - 1)).nodes.count == JSONIndex.maximumValues - 1)
+        #expect(throws: JSONSyntaxError.self) { try JSONIndex(members(JSONIndex.maximumValues)) }
     }
 
     @Test func aKeyIsFoundHoweverItIsWritten() throws {

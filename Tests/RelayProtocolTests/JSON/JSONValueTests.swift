@@ -150,8 +150,8 @@ import Testing
         func nested(_ levels: Int) -> [UInt8] {
             Array((String(repeating: "[", count: levels) + String(repeating: "]", count: levels)).utf8)
         }
-        #expect(throws: Never.self) { try JSONIndex(nested(JSONIndex.mostLevels)) }
-        #expect(throws: JSONSyntaxError.self) { try JSONIndex(nested(JSONIndex.mostLevels + 1)) }
+        #expect(throws: Never.self) { try JSONIndex(nested(JSONIndex.maximumLevels)) }
+        #expect(throws: JSONSyntaxError.self) { try JSONIndex(nested(JSONIndex.maximumLevels + 1)) }
     }
 
     /// In one text: no space, no escape that is not needed, nothing that Foundation would write otherwise.

@@ -116,8 +116,8 @@ import Testing
     @Test func thisSideAsksNoMoreThanTheSessionMay() throws {
         var limits = Limits()
         limits[.requestsPerSession] = 2
-        for (ours, theirs) in [(limits, Limits()), (Limits(), limits)] {
-            var side = SessionSide.withOpenConnection(limits: ours, peerLimits: theirs)
+        for (outgoing, incoming) in [(limits, Limits()), (Limits(), limits)] {
+            var side = SessionSide.withOpenConnection(limits: outgoing, peerLimits: incoming)
             let first = try side.request(sessionBytes(1)).0
             _ = try side.request(sessionBytes(1))
             #expect(throws: SessionSendError.limitExceeded(LimitExceeded(limit: .requestsPerSession, allowed: 2, requested: 3))) {

@@ -36,7 +36,7 @@ private let one = SessionConnectionID(1)
 
     @Test func creditComesBackOnceTheAppHasTakenTheMessage() {
         var side = SessionSide.withOpenConnection()
-        var receipts: [SessionReceipt] = []
+        var receipts: [MessageCredit] = []
         for number: UInt32 in 1...4 {
             receipts += side.receive(.request(.inline(sessionBytes(32_768)), timeLeft: nil), 1, number).receipts
         }
@@ -138,7 +138,7 @@ private let one = SessionConnectionID(1)
         #expect(side.receive(.data(sessionBytes(32_768), of: .request, isLast: false), 1, 1) == [])
         let actions = side.receive(.data(sessionBytes(7_232), of: .request, isLast: true), 1, 1)
         let windowBytes = SessionFrame(.request(.announced(40_000), timeLeft: .seconds(1)), sessionRequest(1)).size
-        let receipt = SessionReceipt(connection: one, kind: .request, windowBytes: windowBytes, assemblyBytes: 40_000)
+        let receipt = MessageCredit(connection: one, kind: .request, windowBytes: windowBytes, assemblyBytes: 40_000)
         #expect(actions == [.requestReceived(sessionRequest(1), message: sessionBytes(40_000), timeLeft: .seconds(1), receipt)])
         #expect(side.machine.requestAssembly.bytes == 40_000, "until the app has taken it")
         #expect(side.run { $0.consumed(receipt, into: &$1) } == [.release(40_000, for: .request)])
@@ -303,7 +303,7 @@ private let one = SessionConnectionID(1)
     }
 
     @Test func aWaitingLineKeepsItsOrder() {
-        var line = WaitingLine<String>()
+        var line = RemovableQueue<String>()
         let a = line.append("a")
         let b = line.append("b")
         let c = line.append("c")

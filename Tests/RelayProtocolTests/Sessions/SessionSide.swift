@@ -87,7 +87,7 @@ extension [SessionAction] {
     }
 
     /// The receipts of delivered messages.
-    var receipts: [SessionReceipt] {
+    var receipts: [MessageCredit] {
         compactMap {
             switch $0 {
             case .requestReceived(_, message: _, timeLeft: _, let receipt), .responseReceived(_, message: _, let receipt): receipt

@@ -24,7 +24,7 @@ struct SessionSimulation {
         var awaited: [SessionRequestID: ByteBuffer] = [:]
         var unanswered: [SessionRequestID: ByteBuffer] = [:]
         var answering: Set<SessionRequestID> = []
-        var untaken: [SessionReceipt] = []
+        var untaken: [MessageCredit] = []
         var reservations: [SessionFrame.MessageKind: Int] = [:]
         /// Bytes of the endpoint's budgets that are reserved for this side.
         var setAside: [SessionFrame.MessageKind: Int] = [:]
@@ -379,10 +379,10 @@ extension SessionStateMachine {
             case .closing: closing += 1
             case .offered, .open, .abandoned: break
             }
-            awaited += connection.ours.count
-            unfinished += connection.theirs.count
-            for case .sending(.announced) in connection.theirs.values { ungranted += 1 }
-            for exchange in [connection.ours, connection.theirs].flatMap(\.values) {
+            awaited += connection.outgoing.count
+            unfinished += connection.incoming.count
+            for case .sending(.announced) in connection.incoming.values { ungranted += 1 }
+            for exchange in [connection.outgoing, connection.incoming].flatMap(\.values) {
                 switch exchange {
                 case .receiving(.assembling, _, _): assembling += 1
                 case .sending(.queued), .rejecting: queued += 1

@@ -58,8 +58,8 @@ private let echo = SessionOpening(
         limits[.messageBytes] = 100
         limits[.requestsPerConnection] = 2
         limits[.connectionsPerSession] = 1
-        for (ours, theirs) in [(limits, Limits()), (Limits(), limits)] {
-            var side = SessionSide.withOpenConnection(limits: ours, peerLimits: theirs)
+        for (outgoing, incoming) in [(limits, Limits()), (Limits(), limits)] {
+            var side = SessionSide.withOpenConnection(limits: outgoing, peerLimits: incoming)
             #expect(throws: SessionSendError.limitExceeded(LimitExceeded(limit: .messageBytes, allowed: 100, requested: 101))) {
                 try side.request(sessionBytes(101))
             }
@@ -185,7 +185,7 @@ private let echo = SessionOpening(
     @Test func aCallTakesOneFrameEachWay() throws {
         var server = SessionSide.withOpenConnection()
         let received = server.receive(.request(.inline(sessionBytes(5)), timeLeft: .seconds(3)), 1, 1)
-        let receipt = SessionReceipt(connection: one, kind: .request, windowBytes: 14 + 2 + 5 + 13, assemblyBytes: 0)
+        let receipt = MessageCredit(connection: one, kind: .request, windowBytes: 14 + 2 + 5 + 13, assemblyBytes: 0)
         #expect(received == [.requestReceived(sessionRequest(1), message: sessionBytes(5), timeLeft: .seconds(3), receipt)])
         let (progress, answer) = try server.respond(1, sessionBytes(7))
         #expect(progress == .sent)
@@ -200,7 +200,7 @@ private let echo = SessionOpening(
                 .responseReceived(
                     id,
                     message: sessionBytes(0),
-                    SessionReceipt(connection: one, kind: .response, windowBytes: 16, assemblyBytes: 0)
+                    MessageCredit(connection: one, kind: .response, windowBytes: 16, assemblyBytes: 0)
                 )
             ]
         )
@@ -240,8 +240,8 @@ private let echo = SessionOpening(
         try connection.receivedNumber(0xFFFF_FFFE)
         try connection.receivedNumber(3)
         #expect(throws: SessionError.invalidRequest) { try connection.receivedNumber(0xFFFF_FFFF) }
-        try connection.checkUsed(0xFFFF_FFFF, isOurs: false)
-        #expect(throws: SessionError.invalidRequest) { try connection.checkUsed(4, isOurs: false) }
+        try connection.checkUsed(0xFFFF_FFFF, isOutgoing: false)
+        #expect(throws: SessionError.invalidRequest) { try connection.checkUsed(4, isOutgoing: false) }
     }
 
     @Test func moreRequestsThanAgreedEndTheSession() {
@@ -538,7 +538,7 @@ private let echo = SessionOpening(
         var pongs: [[SessionAction]] = []
         for most in [1, 2, .max, .max] {
             var count = 0
-            pongs.append(side.run { count = $0.receive(from: &decoder, mostFrames: most, at: .zero, into: &$1) })
+            pongs.append(side.run { count = $0.receive(from: &decoder, maximumFrames: most, at: .zero, into: &$1) })
             counts.append(count)
         }
         #expect(counts == [1, 2, 2, 0])
@@ -591,7 +591,7 @@ private let echo = SessionOpening(
         side.receive(.pong(1))
         #expect(side.machine.nextDeadline == .seconds(95))
         #expect(side.time(95) == [sentFrame(.ping(2))])
-        side.machine.heard(at: .seconds(100))
+        side.machine.receivedBytes(at: .seconds(100))
         #expect(side.machine.nextDeadline == .seconds(145))
     }
 
@@ -627,13 +627,13 @@ private let echo = SessionOpening(
         var side = SessionSide.withOpenConnection()
         side.now = .seconds(30)
         side.receive(.close(SessionClosure(.completed)), 1)
-        side.machine.heard(at: .seconds(60))
+        side.machine.receivedBytes(at: .seconds(60))
         #expect(side.machine.nextDeadline == .seconds(90))
         #expect(side.time(90) == [sentFrame(.goaway(SessionGoAway(lastConnection: one))), .ended(.idle)])
 
         side = SessionSide()
         #expect(side.machine.nextDeadline == .seconds(45))
-        side.machine.heard(at: .seconds(59))
+        side.machine.receivedBytes(at: .seconds(59))
         #expect(side.time(60).end == .idle)
     }
 
@@ -644,11 +644,11 @@ private let echo = SessionOpening(
         // 4 KiB extend the deadline by a second, at most to a minute ahead.
         side.now = .seconds(10)
         side.receive(.data(sessionBytes(4_096), of: .request, isLast: false), 1, 1)
-        side.machine.heard(at: .seconds(60))
+        side.machine.receivedBytes(at: .seconds(60))
         #expect(side.machine.nextDeadline == .seconds(61))
         side.now = .seconds(60)
         side.receive(.data(sessionBytes(32_768), of: .request, isLast: false), 1, 1)
-        side.machine.heard(at: .seconds(68))
+        side.machine.receivedBytes(at: .seconds(68))
         #expect(side.machine.nextDeadline == .seconds(69))
         #expect(side.time(69).brokenRule == .bodyStalled)
         #expect(side.machine.heldBytes == 0)

@@ -181,7 +181,7 @@ extension VectorMaker {
             ("a tunnel's entrance", .tunnelReady(.init(entrance: entrance))),
             ("no tunnel", .tunnelFailed(.init(tunnel: tunnel, code: .timedOut, message: "not both sides came in time", retryAfter: 1_000))),
             ("a token that ends", .authExpiring(.init(expires: now))),
-            ("a token that was withdrawn", .authInvalidated(.init(code: .tokenRevoked, message: "the login was withdrawn"))),
+            ("a token that was revoked", .authInvalidated(.init(code: .tokenRevoked, message: "the login was revoked"))),
             ("replaced", .replaced(.init())),
             ("restarting", .restarting(.init(after: 1_000, spread: 5_000))),
         ]

@@ -195,7 +195,7 @@ extension VectorMaker {
             ("with a body that has a byte behind it", try made({ _ in }, plain: try launch.encodedBytes() + [0])),
             ("whose time is over", try made { ($0.created, $0.expires) = (time - 300_000, time) }),
             ("that expires when it is created", try made { $0.expires = $0.created }),
-            ("that lives too long", try made { $0.expires = $0.created + CommandPeriod.longestLife + 1 }),
+            ("that lives too long", try made { $0.expires = $0.created + CommandPeriod.maximumLife + 1 }),
             ("of number 0", try made { $0.number = 0 }),
         ]
         return cases.map { .init(name: $0, kind: .command, encoded: hex($1), error: "") }

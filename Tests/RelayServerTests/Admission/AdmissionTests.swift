@@ -182,15 +182,15 @@ private let policy = AdmissionPolicy.standard
     @Test func theLineIsBoundedAndAllHaveTheirTurn() throws {
         var listener = try Listener()
         var isFull = false
-        for _ in 0..<2 * policy.longestAcceptLine {
+        for _ in 0..<2 * policy.maximumAcceptLine {
             while try listener.accept(1) {}
             let waiting = listener.accepted - listener.setUp
-            #expect(waiting <= policy.longestAcceptLine)
-            isFull = isFull || waiting == policy.longestAcceptLine
+            #expect(waiting <= policy.maximumAcceptLine)
+            isFull = isFull || waiting == policy.maximumAcceptLine
             try listener.passTurn()
         }
         #expect(isFull)
-        for _ in 0...policy.longestAcceptLine / policy.setUpAtOnce { try listener.passTurn() }
+        for _ in 0...policy.maximumAcceptLine / policy.setUpAtOnce { try listener.passTurn() }
         #expect(listener.setUp == listener.accepted)
     }
 

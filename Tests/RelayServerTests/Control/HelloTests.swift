@@ -220,7 +220,7 @@ import Testing
         }
     }
 
-    @Test func aWithdrawnLoginEndsItsChannelsAndNoOthers() async throws {
+    @Test func aRevokedLoginEndsItsChannelsAndNoOthers() async throws {
         try await TestRelay.with { relay in
             let (first, second) = (try await TestWebSocket.welcomed(relay), try await TestWebSocket.welcomed(relay))
             let stranger = try await TestWebSocket.welcomed(relay, token: FixedTokens.renewed)
@@ -228,7 +228,7 @@ import Testing
             guard case .ok = try await second.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
             let logins = relay.tokens.logins
             #expect(logins.followerCount == 3)
-            logins.withdraw(FixedTokens.login, until: 9_000_000_000_000, now: 0)
+            logins.revoke(FixedTokens.login, until: 9_000_000_000_000, now: 0)
             guard case .authInvalidated(let invalidated) = try await first.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
             #expect(invalidated.code == .tokenRevoked)
             #expect(await first.closeCode() == 1008)

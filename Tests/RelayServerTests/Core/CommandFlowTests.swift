@@ -79,7 +79,7 @@ import Testing
         _ = try await world.open(target)
         let command = try await world.command(from: sender, to: target)
         var header = command.header
-        header.expires = header.created + CommandPeriod.longestLife + 1
+        header.expires = header.created + CommandPeriod.maximumLife + 1
         // The relay leaves the signature to the target.
         var envelope = try ValueSet(decoding: command.encoded)
         envelope["header"] = .data(try ValueSetEncoder().encode(header).encodedBytes())

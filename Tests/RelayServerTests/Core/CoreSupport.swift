@@ -206,7 +206,7 @@ struct TestDevice: Sendable {
         of other: TestDevice,
         account: String,
         version: UInt64 = 1,
-        knowledge: Voucher.Knowledge = .verified
+        knowledge: Voucher.VerificationLevel = .verified
     ) throws -> EndpointMessage {
         let voucher = Voucher(by: id, for: try other.record(account, version: version), knowledge: knowledge, time: 1)
         return .endpointApprove(

@@ -69,7 +69,7 @@ import Testing
     }
 
     /// An issuer that fails for as long as it is told to.
-    private final class Logins: LoginEnding {
+    private final class LoginRegistry: LoginEnding {
         struct Unavailable: Error {}
 
         struct Ended: Hashable {
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test func theLoginsOfARevokedEndpointEndWhateverHappens() async throws {
-        let logins = Logins()
+        let logins = LoginRegistry()
         let world = try await CoreWorld(logins: logins)
         var device = pc
         device.login = Login(issuer: "embedded", session: "first")
@@ -120,7 +120,7 @@ import Testing
     }
 
     @Test func whatFailsIsTriedAgainWithinAMinute() async throws {
-        let logins = Logins()
+        let logins = LoginRegistry()
         let world = try await CoreWorld(logins: logins)
         let host = try await world.open(phone)
         _ = try await world.open(pc)
@@ -135,7 +135,7 @@ import Testing
 
     /// One that nobody knows stays out until its logins have ended, and then leaves nothing behind.
     @Test func anEndpointThatNobodyKnowsLeavesWithItsLogins() async throws {
-        let logins = Logins()
+        let logins = LoginRegistry()
         let world = try await CoreWorld(logins: logins)
         _ = try await world.open(phone)
         let host = try await world.open(pc)

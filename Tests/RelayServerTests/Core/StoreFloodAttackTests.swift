@@ -36,7 +36,7 @@ import Testing
         let world = try await CoreWorld()
         let session = try await world.open(TestDevice(subject: "eve"))
         let gate = await stop(world)
-        #expect(try flood(session, 1_000) == StoreQueue<StoreWork>.mostOfChannel)
+        #expect(try flood(session, 1_000) == StoreQueue<StoreWork>.maximumOfChannel)
         #expect(session.peer.resumed == 0)
         gate.signal()
         try await world.settle()
@@ -53,7 +53,7 @@ import Testing
         let gate = await stop(world)
         var waiting = 0
         for session in sessions { waiting += try flood(session, 1_000) }
-        #expect(waiting == StoreQueue<StoreWork>.mostOfAccount + 1)
+        #expect(waiting == StoreQueue<StoreWork>.maximumOfAccount + 1)
         // Another account is read.
         #expect(world.core.receive(.unwatch(.init(ref: testRef())), on: victim.channel))
         gate.signal()

@@ -53,7 +53,7 @@ import Testing
             age: Int64 = 0
         ) async throws -> String {
             let signer = try await (signer ?? own).keyRing.signer(at: now)
-            let token = AccessToken(
+            let token = AccessTokenClaims(
                 issuer: issuer ?? relayd.origin + Issuer.path,
                 audience: audience ?? "\(relay)",
                 subject: subject,

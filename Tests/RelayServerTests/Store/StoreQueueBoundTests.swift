@@ -96,7 +96,7 @@ import Testing
                 open.append((channel, cost))
                 if !queue.hasRoom(for: ChannelID(UInt64(channel)), of: one, waiter: peers[channel]) { held.insert(channel) }
                 // Each channel learns by its next request that the account has too much.
-                #expect(open.reduce(0) { $0 + $1.cost } < Queue.mostOfAccount + 20 * 20)
+                #expect(open.reduce(0) { $0 + $1.cost } < Queue.maximumOfAccount + 20 * 20)
             } else if !open.isEmpty {
                 let (channel, cost) = open.remove(at: Int.random(in: open.indices, using: &random))
                 resumed(queue.done(for: one, from: ChannelID(UInt64(channel)), cost: cost))

@@ -110,10 +110,10 @@ struct FixedTokens: TokenVerifying {
     static let short = "short-token"
     static let unanswered = "unanswered-token"
 
-    let logins = Logins()
+    let logins = LoginRegistry()
 
-    func follow(_ login: Login, withdrawn: @escaping @Sendable () -> Void) -> LoginFollower {
-        logins.follow(login, withdrawn: withdrawn)
+    func follow(_ login: Login, revoked: @escaping @Sendable () -> Void) -> RevocationObserver {
+        logins.follow(login, revoked: revoked)
     }
 
     func verify(

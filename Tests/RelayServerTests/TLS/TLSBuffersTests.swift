@@ -15,7 +15,7 @@ import Testing
     }
 
     @Test func whatWasReadIsCopiedOut() throws {
-        let channel = EmbeddedChannel(handler: PlaintextHandler())
+        let channel = EmbeddedChannel(handler: ExactCopyHandler())
         var whole = ByteBufferAllocator().buffer(capacity: 32 << 10)
         whole.writeString("skip")
         whole.moveReaderIndex(forwardBy: 4)
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 2_048, 2_049, 70_000]) func whatIsWrittenLeavesInSmallPieces(count: Int) throws {
-        let channel = EmbeddedChannel(handler: SmallWritesHandler())
+        let channel = EmbeddedChannel(handler: WriteSplitter())
         let bytes = ByteBuffer(bytes: (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) })
         let written = channel.eventLoop.makePromise(of: Void.self)
         var isWritten = false
@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test func piecesThatCannotLeaveAreAnError() throws {
-        let channel = EmbeddedChannel(handler: SmallWritesHandler())
+        let channel = EmbeddedChannel(handler: WriteSplitter())
         #expect(try channel.finish().isClean)
         let written = channel.eventLoop.makePromise(of: Void.self)
         channel.writeAndFlush(ByteBuffer(repeating: 7, count: 5_000), promise: written)

@@ -110,7 +110,7 @@ private final class PlayedSource: Sendable {
         #expect(try await outcome(verifier) == nil)
     }
 
-    @Test func aWithdrawnKeyWorksNoLongerThanTheCacheLives() async throws {
+    @Test func aRevokedKeyWorksNoLongerThanTheCacheLives() async throws {
         let source = PlayedSource(issuer.keySet)
         source.state.withLock { $0.freshFor = 1 }
         let verifier = verifier(source)

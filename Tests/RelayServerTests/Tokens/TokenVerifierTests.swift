@@ -287,14 +287,14 @@ final class PlayedIssuer: Sendable {
         #expect(await refused(try issuer.token(header: critical)) == .malformed)
     }
 
-    @Test func aWithdrawnLoginsTokensAreRefused() async throws {
+    @Test func aRevokedLoginsTokensAreRefused() async throws {
         let verifier = TokenVerifier(issuers: [issuer.trusted], now: { 1_700_000_000_000 }, logger: Logger(label: "test"))
         let token = try issuer.token(["sid": "\"login\""])
         let key = issuer.endpoint.publicKey
-        verifier.withdraw(session: "login", of: "embedded", until: 1_700_001_000_000)
+        verifier.revoke(session: "login", of: "embedded", until: 1_700_001_000_000)
         _ = try await verifier.verify(token, key: key)
-        verifier.withdraw(session: "login", of: issuer.url, until: 1_700_001_000_000)
-        await #expect(throws: TokenError.withdrawn) { try await verifier.verify(token, key: key) }
+        verifier.revoke(session: "login", of: issuer.url, until: 1_700_001_000_000)
+        await #expect(throws: TokenError.revoked) { try await verifier.verify(token, key: key) }
         _ = try await verifier.verify(issuer.token(["sid": "\"other\""]), key: key)
         _ = try await verifier.verify(issuer.token(), key: key)
     }
@@ -312,15 +312,15 @@ final class PlayedIssuer: Sendable {
         let gone = verifier.follow(login) { heard.withLock { $0.append("cancelled") } }
         _ = verifier.follow(Login(issuer: login.issuer, session: "other")) { heard.withLock { $0.append("other") } }
         gone.cancel()
-        for _ in 0..<2 { verifier.withdraw(session: "login", of: login.issuer, until: 1_700_001_000_000) }
+        for _ in 0..<2 { verifier.revoke(session: "login", of: login.issuer, until: 1_700_001_000_000) }
         #expect(heard.withLock { $0 } == ["followed"])
         // Too late is at once.
         _ = verifier.follow(login) { heard.withLock { $0.append("late") } }
         #expect(heard.withLock { $0 } == ["followed", "late"])
     }
 
-    @Test func withdrawalsAreBounded() {
-        var logins = WithdrawnLogins(capacity: 3)
+    @Test func revocationsAreBounded() {
+        var logins = RevokedLogins(capacity: 3)
         func login(_ session: String) -> Login { Login(issuer: "a", session: session) }
         for index in 1...100 { logins.insert(login("\(index)"), until: Milliseconds(clamping: index * 10), now: 0) }
         #expect(logins.count == 3)

@@ -89,7 +89,7 @@ import Testing
             await again.ended()
             let late = try await TunnelClient(transport, first.opener, at: world.relay)
             #expect(await late.status() == Self.refused[transport])
-            #expect(world.relay.metrics.text.contains("relay_tunnel_entries_refused_total 6\n"))
+            #expect(world.relay.metrics.text.contains("relay_tunnel_joins_rejected_total 6\n"))
         }
     }
 

@@ -62,14 +62,14 @@ import Testing
         // All that a message may have, and the next one has as many again.
         for _ in 0..<5 {
             let begun = TestWebSocket.frame(opcode: 1, message, isFinal: false)
-            let pieces = repeatElement(empty, count: reader.mostFragments - 2).joined()
+            let pieces = repeatElement(empty, count: reader.maximumFragments - 2).joined()
             reader.append(ByteBuffer(bytes: begun + pieces + TestWebSocket.frame(opcode: 0, Array("y".utf8))))
             var fragments = 0
             var last: WebSocketReader.Event?
             while let event = try reader.next() {
                 if case .fragment = event { fragments += 1 } else { last = event }
             }
-            #expect(fragments == reader.mostFragments - 1)
+            #expect(fragments == reader.maximumFragments - 1)
             #expect(last == .text(ByteBuffer(bytes: message + Array("y".utf8))))
         }
     }
@@ -79,7 +79,7 @@ import Testing
         var reader = WebSocketReader(maximumMessageBytes: 100)
         let empty = TestWebSocket.frame(opcode: 0, [], isFinal: false)
         reader.append(ByteBuffer(bytes: TestWebSocket.frame(opcode: 1, [], isFinal: false)))
-        for _ in 1..<reader.mostFragments {
+        for _ in 1..<reader.maximumFragments {
             #expect(try reader.next() == .fragment)
             reader.append(ByteBuffer(bytes: TestWebSocket.frame(opcode: 9, []) + empty))
             #expect(try reader.next() == .ping(ByteBuffer()))

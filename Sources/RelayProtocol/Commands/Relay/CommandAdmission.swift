@@ -113,7 +113,7 @@ package struct CommandAdmission: Sendable {
         func refuse(_ reason: CommandRefusal.Reason) -> CommandRefusal { CommandRefusal(reason, mayHaveRun: doubt) }
 
         guard targetIsKnown else { throw refuse(.targetUnknown) }
-        guard command.expires <= command.created.saturatingAdding(CommandPeriod.longestLife) else { throw refuse(.livesTooLong) }
+        guard command.expires <= command.created.saturatingAdding(CommandPeriod.maximumLife) else { throw refuse(.livesTooLong) }
         guard command.created <= now.saturatingAdding(CommandPeriod.creationTolerance),
             again || command.created >= now.saturatingAdding(-CommandPeriod.creationTolerance)
         else { throw refuse(.clockSkew) }

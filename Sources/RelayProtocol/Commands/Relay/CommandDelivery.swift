@@ -22,8 +22,8 @@ package struct CommandDelivery: Hashable, Sendable {
         }
     }
 
-    package static let mostCommands = 16
-    package static let mostBytes = 1 << 20
+    package static let maximumCommands = 16
+    package static let maximumBytes = 1 << 20
 
     /// Sorted by number. Bounded by the mailbox's limits.
     private var waiting: [CommandLane: [Candidate]] = [:]
@@ -80,7 +80,7 @@ package struct CommandDelivery: Hashable, Sendable {
 
     /// One is always allowed, however large.
     private func hasRoom(for candidate: Candidate) -> Bool {
-        unanswered.isEmpty || (unanswered.count < Self.mostCommands && candidate.size <= Self.mostBytes - unansweredBytes)
+        unanswered.isEmpty || (unanswered.count < Self.maximumCommands && candidate.size <= Self.maximumBytes - unansweredBytes)
     }
 
     private mutating func enqueue(_ candidate: Candidate) {

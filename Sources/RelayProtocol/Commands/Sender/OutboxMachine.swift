@@ -33,7 +33,7 @@ package struct OutboxMachine: Hashable, Sendable {
 
     private enum Work: Hashable {
         case load
-        case step(SentCommands.Step)
+        case step(OutboxCommands.Step)
         case storeNoted
         case mark(Int)
     }
@@ -44,7 +44,7 @@ package struct OutboxMachine: Hashable, Sendable {
         let connection: Int
     }
 
-    private var commands = SentCommands()
+    private var commands = OutboxCommands()
     private var queue: [Queued] = []
     /// Taken from the queue; its writes are stored.
     private var batch: ArraySlice<Queued> = []
@@ -129,7 +129,7 @@ package struct OutboxMachine: Hashable, Sendable {
 
     private mutating func input(_ id: CommandID, _ body: (inout SentCommand) -> [SentCommand.Action]) { append(commands.input(id, body)) }
 
-    private mutating func append(_ steps: [SentCommands.Step]) { for step in steps { append(.step(step)) } }
+    private mutating func append(_ steps: [OutboxCommands.Step]) { for step in steps { append(.step(step)) } }
 
     private mutating func append(_ work: Work) { queue.append(Queued(work: work, connection: connection)) }
 
@@ -232,7 +232,7 @@ package struct OutboxMachine: Hashable, Sendable {
         }
     }
 
-    private mutating func action(for step: SentCommands.Step, isCurrent: Bool) -> Action? {
+    private mutating func action(for step: OutboxCommands.Step, isCurrent: Bool) -> Action? {
         let id = step.id
         switch step.action {
         case .persist, .note: return nil

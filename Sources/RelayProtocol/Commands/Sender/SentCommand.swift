@@ -50,7 +50,7 @@ package struct SentCommand: Hashable, Sendable {
         case signAnew
         /// Call `connected()` again when the relay said to, or after a minute, if the connection lasts.
         case retryLater
-        /// To the owner's `CommandSending`: the next command of the lane may be sent.
+        /// To the owner's `OutboxLanes`: the next command of the lane may be sent.
         case answered
         /// Tell the app; of a command that has ended, only its end, which it is told last.
         case report(Report)
@@ -71,7 +71,7 @@ package struct SentCommand: Hashable, Sendable {
     }
 
     /// How often the relay may ask for a new signature before its refusal is passed on.
-    package static let mostSignings = 3
+    package static let maximumSignings = 3
 
     package private(set) var command: CommandDescriptor
     package private(set) var state: State
@@ -130,7 +130,7 @@ package struct SentCommand: Hashable, Sendable {
         }
     }
 
-    /// It is the command's turn on a new connection (see `CommandSending`), or `retryLater` is due.
+    /// It is the command's turn on a new connection (see `OutboxLanes`), or `retryLater` is due.
     package mutating func connected() -> [Action] {
         switch state {
         case .prepared:
@@ -171,7 +171,7 @@ package struct SentCommand: Hashable, Sendable {
     /// brought belong to no request any more and are dropped by the owner.)
     package mutating func refused(_ refusal: CommandRefusal) -> [Action] {
         switch (state, refusal.reason) {
-        case (.sent, .clockSkew) where !refusal.mayHaveRun && signings < Self.mostSignings:
+        case (.sent, .clockSkew) where !refusal.mayHaveRun && signings < Self.maximumSignings:
             state = .prepared
             return [.persist(self), .signAnew]
         case (.sent, _) where !refusal.mayHaveRun:
@@ -189,7 +189,7 @@ package struct SentCommand: Hashable, Sendable {
     }
 
     /// The owner signed the command anew: other bytes, the same id.
-    /// - Parameter sending: Whether it can be sent at once, as `CommandSending.isCurrent` says.
+    /// - Parameter sending: Whether it can be sent at once, as `OutboxLanes.isCurrent` says.
     package mutating func signedAnew(_ command: CommandDescriptor, sending: Bool) -> [Action] {
         // If the old bytes were sent meanwhile, the relay's answer to them decides.
         guard case .prepared = state, command.id == self.command.id, command.lane == self.command.lane else { return [] }

@@ -98,7 +98,7 @@ package struct CommandTarget: Hashable, Sendable {
         case disconnect(LimitExceeded)
     }
 
-    package static let mostLanesAtOnce = 16
+    package static let maximumLanesAtOnce = 16
 
     private struct Lane: Hashable {
         /// `nil` if no command has been taken in it.
@@ -303,7 +303,7 @@ package struct CommandTarget: Hashable, Sendable {
     /// Gives a turn to as many lanes as there may be.
     private mutating func work(_ clock: TargetClock) -> [Action] {
         var actions: [Action] = []
-        while lanesAtWork < Self.mostLanesAtOnce, !turns.isEmpty {
+        while lanesAtWork < Self.maximumLanesAtOnce, !turns.isEmpty {
             actions += takeTurn(turns.removeFirst(), clock)
         }
         return actions

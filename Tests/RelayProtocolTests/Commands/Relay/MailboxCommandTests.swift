@@ -178,8 +178,8 @@ import Testing
     }
 
     @Test func livesForFourWeeksAtMost() {
-        #expect(check(life: CommandPeriod.longestLife) == .success(false))
-        #expect(check(life: CommandPeriod.longestLife + 1) == refused(.livesTooLong))
+        #expect(check(life: CommandPeriod.maximumLife) == .success(false))
+        #expect(check(life: CommandPeriod.maximumLife + 1) == refused(.livesTooLong))
         #expect(check(created: -2 * minute, life: 2 * minute) == refused(.expired))
     }
 
@@ -221,7 +221,7 @@ import Testing
 
     @Test func removedOutcomeIsInDoubt() {
         let week = CommandPeriod.retention
-        let life = CommandPeriod.longestLife
+        let life = CommandPeriod.maximumLife
         #expect(check(created: -week + 5 * minute, life: life, again: true) == .success(true))
         #expect(check(created: -week + 5 * minute + 1, life: life, again: true) == .success(false))
     }

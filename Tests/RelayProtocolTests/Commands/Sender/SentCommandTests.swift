@@ -163,7 +163,7 @@ import Testing
             signings += 1
             _ = row.signedAnew(.test(number: 1, digest: [9]), sending: true)
         }
-        #expect(signings == SentCommand.mostSignings - 1)
+        #expect(signings == SentCommand.maximumSignings - 1)
         #expect(row.state == .refused(certain(.clockSkew)))
     }
 
@@ -193,7 +193,7 @@ import Testing
 @Suite struct CommandSendingTests {
     @Test func laneSendsOneAtATimeInOrder() {
         let commands = (1...3).map { CommandDescriptor.test(number: $0) }
-        var sending = CommandSending(commands: commands.reversed())
+        var sending = OutboxLanes(commands: commands.reversed())
         #expect(sending.start() == [commands[0].id])
         let isFourthSent = sending.add(.test(number: 4))
         #expect(!isFourthSent)
@@ -206,7 +206,7 @@ import Testing
     }
 
     @Test func lanesDoNotWaitForEachOther() {
-        var sending = CommandSending(commands: [.test(number: 1), .test(number: 2, app: "photos")])
+        var sending = OutboxLanes(commands: [.test(number: 1), .test(number: 2, app: "photos")])
         #expect(sending.start().count == 2)
         let isThirdSent = sending.add(.test(number: 1, app: "third"))
         #expect(isThirdSent)

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// Why a request to an issuer failed. It contains nothing from the request or response.
+enum IssuerClientError: Error, Hashable {
+    case cancelled
+    case unreachable(DialFailure)
+    /// The issuer refused, with a code of RFC 6749 §5.2, RFC 6750 §3.1 or RFC 9449.
+    case refused(Code)
+    /// The login ended because this endpoint was revoked.
+    case endpointRevoked
+    /// The issuer failed or is temporarily unavailable.
+    case unavailable(status: Int)
+    /// The response violates a standard; the text names it.
+    case malformed(String)
+    /// The relay names no issuer at its own address.
+    case noIssuer
+    /// The endpoint's key failed to sign.
+    case keyUnusable
+
+    enum Code: String {
+        case invalidRequest = "invalid_request"
+        case invalidClient = "invalid_client"
+        case invalidGrant = "invalid_grant"
+        case unauthorizedClient = "unauthorized_client"
+        case unsupportedGrantType = "unsupported_grant_type"
+        case invalidScope = "invalid_scope"
+        case invalidDPoPProof = "invalid_dpop_proof"
+        case invalidToken = "invalid_token"
+        case insufficientScope = "insufficient_scope"
+        case accessDenied = "access_denied"
+        case temporarilyUnavailable = "temporarily_unavailable"
+        case other
+    }
+}
+
+extension DialFailure {
+    /// Advice for users.
+    var advice: String {
+        switch self {
+        case .unreachable(let why): "the relay cannot be reached (\(why)); check the network and whether the relay runs"
+        case .timedOut: "the relay did not answer in time; check the network and whether the relay runs"
+        case .untrusted(.otherKey(let relay)):
+            "whoever answers at the relay's address has another key (\(relay.label)…); check the address, and ask for a new link if the relay was set up anew"
+        case .untrusted(.authoritiesUnreadable):
+            "the file of certificate authorities cannot be read, or holds no certificate in PEM form"
+        case .untrusted:
+            "the certificate at the relay's address is not trusted: its authority is unknown, it has expired, or it is for another name"
+        case .notARelay(let status, _): "what answers at the relay's address is no relay (HTTP status \(status)); check the address"
+        case .protocolError(let what): "what answers at the relay's address is no relay (\(what)); check the address"
+        }
+    }
+}
+
+extension IssuerClientError {
+    /// Advice for users.
+    var advice: String {
+        switch self {
+        case .cancelled: "the task was cancelled"
+        case .unreachable(let failure): failure.advice
+        case .refused(.invalidDPoPProof):
+            "the issuer does not take this device's proof of its key; check that a proxy leaves the relay's host name as it is"
+        case .refused(.accessDenied):
+            "this device may not invite others before another device has approved it: approve it there first (relay approve)"
+        case .refused(let code): "the issuer refused (\(code.rawValue)); update the relay and this app, and join again"
+        case .endpointRevoked: "this device was revoked; remove the account and join again"
+        case .unavailable(let status): "the relay's issuer cannot answer now (HTTP status \(status)); try again later"
+        case .malformed(let what): "the relay's issuer answers what is not understood (\(what)); update the relay"
+        case .noIssuer: "the relay has no issuer of its own; sign in with the provider that its operator names"
+        case .keyUnusable: "this device's key cannot be used; unlock the device and try again, or remove the account and join again"
+        }
+    }
+}
+
+extension AccessTokenError {
+    init(_ failure: IssuerClientError) {
+        switch failure {
+        case .cancelled: self.init(.cancelled, message: failure.advice)
+        case .unreachable(.unreachable), .unreachable(.timedOut): self.init(.networkNotAvailable, message: failure.advice)
+        case .refused(.invalidGrant):
+            self.init(.signInRequired, message: "the login has ended or was revoked; ask for a new join link and join again")
+        case .endpointRevoked: self.init(.endpointRevoked, message: failure.advice)
+        case .refused(.invalidDPoPProof), .unreachable, .unavailable, .malformed: self.init(.serviceFailed, message: failure.advice)
+        case .refused, .noIssuer: self.init(.declined, message: failure.advice)
+        case .keyUnusable: self.init(.unknown, message: failure.advice)
+        }
+    }
+}
+
+extension AccountError {
+    init(_ failure: IssuerClientError) {
+        switch failure {
+        case .cancelled: self.init(.cancelled, message: failure.advice)
+        case .unreachable(.unreachable), .unreachable(.timedOut): self.init(.networkNotAvailable, message: failure.advice)
+        case .unreachable(.untrusted): self.init(.otherRelay, message: failure.advice)
+        case .unreachable, .unavailable, .malformed: self.init(.serviceFailed, message: failure.advice)
+        case .refused, .endpointRevoked, .noIssuer: self.init(.accessTokenRequestFailed, message: failure.advice)
+        case .keyUnusable: self.init(.unknown, message: failure.advice)
+        }
+    }
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// Why a command was not sent, or did not succeed. The errors of launches and messages are derived from it.
+enum CommandFailure: Error {
+    case invalidURI(LaunchURIError)
+    case target(TargetError)
+    /// The platform has no such account, or has not started.
+    case noAccount
+    /// The relay has not listed the devices.
+    case noDirectory(ConnectionState)
+    /// The content cannot be sent: it is too large or not encodable.
+    case content(any Error)
+    case tooManyCommands(LimitExceeded)
+    case storage(any Error)
+    case refused(CommandRefusal)
+    /// The command was cancelled before it was sent.
+    case withdrawn
+    /// The command ended without success.
+    case outcome(CommandOutcome)
+    /// The command has not ended within the caller's time limit.
+    case pending
+    /// The caller's task was cancelled; the command continues.
+    case taskCancelled
+    /// The platform was shut down; the command continues after the next start.
+    case shutDown
+}

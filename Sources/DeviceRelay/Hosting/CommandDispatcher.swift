@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Synchronization
+
+/// Runs the app's handler for a command.
+enum CommandDispatcher {
+    static func run(
+        _ body: CommandBody,
+        _ app: RemoteSystemAppRegistration,
+        _ caller: AppServiceCaller,
+        _ cancellation: RequestCancellation,
+        _ extend: @escaping @Sendable () async -> Void
+    ) async -> (CommandOutcome, ValueSet?) {
+        switch body {
+        case .launch(let launch):
+            // The declared schemes may have changed since the launch arrived.
+            guard let launching = app.launching, launching.schemes.contains(launch.uri.scheme) else { return (.unsupported, nil) }
+            let request = LaunchRequest(
+                uri: launch.uri,
+                fallbackURI: launch.fallbackURI,
+                preferredAppIDs: launch.preferredAppIDs ?? [],
+                caller: caller,
+                cancellation: cancellation,
+                extend: extend
+            )
+            do {
+                return (CommandOutcome(try await launching.handler(request)), nil)
+            } catch {
+                return (.failed(reason: "the app's handler failed"), nil)
+            }
+        case .message(let name, let message):
+            guard let service = app.services.first(where: { $0.name == name }) else { return (.unsupported, nil) }
+            let answer = Mutex(StatelessAnswer.failed(AppServiceError(.failure)))
+            let connection = AppServiceConnection(
+                info: AppServiceInfo(name: name, packageID: app.appID),
+                stateless: message,
+                responseBytes: Limits()[.replyBytes] - SealedReply.overhead
+            ) { value in
+                answer.withLock { $0 = value }
+            }
+            await service.serve(connection, caller)
+            switch answer.withLock({ $0 }) {
+            case .response(let message): return (.succeeded, message)
+            case .refused(let error) where error.code == .notAuthorized: return (.declined, nil)
+            case .refused(let error), .failed(let error): return (.failed(reason: CommandReceipt.reason(error.message)), nil)
+            }
+        }
+    }
+}
+
+extension CommandOutcome {
+    fileprivate init(_ result: Launching.Result) {
+        switch result {
+        case .launched: self = .succeeded
+        case .unsupported: self = .unsupported
+        case .declined(let reason): self = .declined(reason: CommandReceipt.reason(reason))
+        case .failed(let reason): self = .failed(reason: CommandReceipt.reason(reason))
+        }
+    }
+}
+
+extension CommandReceipt {
+    /// A reason, cut to the limit of a receipt.
+    fileprivate static func reason(_ text: String) -> String {
+        var reason = text
+        if reason.utf8.count > 4 * maximumReasonBytes { reason = String(reason.prefix(maximumReasonBytes)) }
+        while reason.utf8.count > maximumReasonBytes { reason.removeLast() }
+        return reason
+    }
+}

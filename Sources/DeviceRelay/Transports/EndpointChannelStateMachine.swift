@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import NIOCore
+package import RelayProtocol
+
+/// An endpoint's side of the control channel, over all its connections: who may speak when, which answer belongs to which request,
+/// when silence means something, and when to come back. The owner executes the actions in order.
+///
+/// ```
+/// stopped ──start──▶ authorizing ──▶ dialing ──▶ greeting ──▶ open ──leave──▶ leaving ──▶ stopped
+///    ▲                   ▲  │            │           │          │
+///    │                   │  └────────────┴─────┬─────┴──────────┘
+///    └─ final ───────────┴────── waiting ◀─────┘
+/// ```
+///
+/// `now` is in milliseconds of a clock that goes on while the device sleeps, and never back. What comes with the number of
+/// an attempt that is over is ignored.
+package struct EndpointChannelStateMachine: Hashable, Sendable {
+    /// Requests that wait for their answers.
+    package static let maximumRequests = 1_024
+    /// Bytes that wait for the network; one message may exceed it.
+    package static let maximumOutboundBytes = 1 << 20
+    /// A relay to which everybody comes back at once is late, and giving it up would only make it later.
+    static let dialingTime: Int64 = 30_000
+    static let greetingTime: Int64 = 30_000
+    /// A relay that is alive but leaves a request unanswered for so long is stuck.
+    static let answerTime: Int64 = 60_000
+    static let leavingTime: Int64 = 2_000
+    /// How long the relay has for a sign of life after the network changed.
+    static let probeTime: Int64 = 5_000
+    /// Until a token is asked for again that could not be had.
+    static let refreshPause: Int64 = 10_000
+    static let version = ProtocolVersion.current
+    /// No relay raises the size of its frames above this.
+    package static let largestFrame = 4 << 20
+
+    enum State: Hashable {
+        case stopped(DisconnectReason?)
+        case waiting(until: Int64)
+        case authorizing
+        case dialing(since: Int64)
+        case greeting(Greeting, since: Int64)
+        case open(Connection)
+        case leaving(Connection, ref: RequestRef, until: Int64, startsAgain: Bool)
+    }
+
+    enum Greeting: Hashable {
+        case awaitingChallenge
+        case makingHello
+        case awaitingWelcome
+    }
+
+    struct Connection: Hashable {
+        var since: Int64
+        var lastReceived: Int64
+        var pinged: Int64
+        var pingInterval: Int64
+        var deadInterval: Int64
+        /// Until when there must be a sign of life, whatever the intervals say.
+        var probe: Int64?
+        var refresh = Refresh.none
+
+        enum Refresh: Hashable {
+            case none
+            case awaitingToken
+            case sent(RequestRef)
+            case due(Int64)
+        }
+    }
+
+    let role: EndpointMessage.Hello.Role
+    /// The relay that is meant; the first one met, unless it is known.
+    package internal(set) var relay: RelayID?
+    var limits: Limits
+    var state = State.stopped(nil)
+    /// The number of the latest connection.
+    package internal(set) var attempt = 0
+    var token: Secret<String>?
+    var backOff = ReconnectBackOff()
+    var nextRef = RequestRef.first
+    var requests = PendingRequests()
+    var outboundBytes = 0
+    var wasBusy = false
+    /// Where the relay said to come back to.
+    var urls: [String] = []
+    var urlIndex = 0
+
+    package init(role: EndpointMessage.Hello.Role, relay: RelayID?, limits: Limits = Limits()) {
+        self.role = role
+        self.relay = relay
+        self.limits = limits
+    }
+
+    package var status: Status {
+        switch state {
+        case .stopped(let reason): .stopped(reason)
+        case .waiting(let until): .waiting(until: until)
+        case .authorizing, .dialing, .greeting: .connecting
+        case .open, .leaving: .connected
+        }
+    }
+
+    // MARK: Start and end
+
+    /// Begins, or goes on after `leave` or whatever stopped it.
+    package mutating func start(now: Int64) -> [Action] {
+        switch state {
+        case .stopped:
+            backOff = ReconnectBackOff()
+            return begin()
+        case .leaving(let connection, let ref, let until, _):
+            state = .leaving(connection, ref: ref, until: until, startsAgain: true)
+            return []
+        case .waiting, .authorizing, .dialing, .greeting, .open:
+            return []
+        }
+    }
+
+    /// Ends the connection until `start`. A host that is connected says why, and waits a moment for that to be known.
+    package mutating func leave(_ reason: EndpointMessage.Leaving.Reason, now: Int64) -> [Action] {
+        switch state {
+        case .stopped:
+            return []
+        case .leaving(let connection, let ref, let until, _):
+            state = .leaving(connection, ref: ref, until: until, startsAgain: false)
+            return []
+        case .open(let connection) where role == .host:
+            let ref = takeRef()
+            guard let frame = try? EndpointMessage.leaving(.init(ref: ref, reason: reason)).encode(limits: limits) else { fallthrough }
+            state = .leaving(connection, ref: ref, until: now + Self.leavingTime, startsAgain: false)
+            return [transmit(frame)]
+        case .open, .waiting, .authorizing, .dialing, .greeting:
+            return end(.suspended, close: 1000, next: .stopped(.suspended))
+        }
+    }
+
+    mutating func begin() -> [Action] {
+        attempt += 1
+        state = .authorizing
+        return [.requestToken(attempt: attempt)]
+    }
+
+    /// Every way out of a connection, or out of making one.
+    mutating func end(_ reason: DisconnectReason, close code: UInt16?, next: State) -> [Action] {
+        var actions: [Action] = []
+        switch state {
+        case .dialing, .greeting, .open, .leaving:
+            if let code { actions.append(.close(attempt: attempt, code: code, reason: code == 1000 ? "" : Self.closeReason(reason))) }
+        case .stopped, .waiting, .authorizing:
+            break
+        }
+        actions += requests.removeAll().map { .answer($0, .connectionLost) }
+        outboundBytes = 0
+        wasBusy = false
+        token = nil
+        state = next
+        return actions + [.disconnected(reason)]
+    }
+
+    mutating func retry(
+        _ reason: DisconnectReason,
+        close code: UInt16? = nil,
+        now: Int64,
+        random: inout some RandomNumberGenerator
+    ) -> [Action] {
+        let until = backOff.failed(connected: connectedSince, now: now, random: &random)
+        if connectedSince == nil { urlIndex &+= 1 }
+        return end(reason, close: code, next: .waiting(until: until))
+    }
+
+    mutating func stop(_ reason: DisconnectReason, close code: UInt16? = 1000) -> [Action] {
+        end(reason, close: code, next: .stopped(reason))
+    }
+
+    mutating func finishLeaving(startsAgain: Bool, close code: UInt16?) -> [Action] {
+        let actions = end(.suspended, close: code, next: .stopped(.suspended))
+        return startsAgain ? actions + begin() : actions
+    }
+
+    var connectedSince: Int64? {
+        switch state {
+        case .open(let connection), .leaving(let connection, _, _, _): connection.since
+        case .stopped, .waiting, .authorizing, .dialing, .greeting: nil
+        }
+    }
+
+    static func closeReason(_ reason: DisconnectReason) -> String {
+        if case .malformed(let error) = reason { return error.description }
+        return ""
+    }
+
+    // MARK: The token
+
+    package mutating func tokenReady(attempt: Int, _ token: Secret<String>, now: Int64) -> [Action] {
+        guard attempt == self.attempt else { return [] }
+        switch state {
+        case .authorizing:
+            self.token = token
+            state = .dialing(since: now)
+            // The address that was given first: it is known to lead to the relay from here.
+            let candidates: [String?] = [nil] + urls
+            return [.dial(attempt: attempt, url: candidates[abs(urlIndex % candidates.count)])]
+        case .open(var connection) where connection.refresh == .awaitingToken:
+            let ref = takeRef()
+            guard let frame = try? EndpointMessage.authRefresh(.init(ref: ref, token: token)).encode(limits: limits) else {
+                connection.refresh = .none
+                state = .open(connection)
+                return [.invalidateToken]
+            }
+            connection.refresh = .sent(ref)
+            state = .open(connection)
+            return [transmit(frame)]
+        case .stopped, .waiting, .dialing, .greeting, .open, .leaving:
+            return []
+        }
+    }
+
+    /// - Parameter isTransient: Whether asking again later may help, though the person does nothing.
+    package mutating func tokenFailed(
+        attempt: Int,
+        isTransient: Bool,
+        now: Int64,
+        random: inout some RandomNumberGenerator
+    ) -> [Action] {
+        guard attempt == self.attempt else { return [] }
+        switch state {
+        case .authorizing:
+            guard isTransient else { return stop(.noAccessToken(isTransient: false)) }
+            return retry(.noAccessToken(isTransient: true), now: now, random: &random)
+        case .open(var connection) where connection.refresh == .awaitingToken:
+            // The relay says when it is too late.
+            connection.refresh = isTransient ? .due(now + Self.refreshPause) : .none
+            state = .open(connection)
+            return []
+        case .stopped, .waiting, .dialing, .greeting, .open, .leaving:
+            return []
+        }
+    }
+
+    // MARK: The connection
+
+    package mutating func dialFailed(
+        attempt: Int,
+        _ failure: DialFailure,
+        now: Int64,
+        random: inout some RandomNumberGenerator
+    ) -> [Action] {
+        guard attempt == self.attempt, case .dialing = state else { return [] }
+        if case .notARelay(_, let retryAfter?) = failure { backOff.asked(after: retryAfter, now: now, random: &random) }
+        return retry(.dialFailed(failure), now: now, random: &random)
+    }
+
+    /// The WebSocket is open.
+    package mutating func opened(attempt: Int, now: Int64) -> [Action] {
+        guard attempt == self.attempt, case .dialing = state else { return [] }
+        state = .greeting(.awaitingChallenge, since: now)
+        return []
+    }
+
+    /// The owner made the hello that was asked for.
+    package mutating func helloReady(
+        attempt: Int,
+        _ hello: EndpointMessage.Hello,
+        now: Int64,
+        random: inout some RandomNumberGenerator
+    ) -> [Action] {
+        guard attempt == self.attempt, case .greeting(.makingHello, let since) = state else { return [] }
+        do {
+            let frame = try EndpointMessage.hello(hello).encode(limits: limits)
+            try limits.check(.controlFrameBytesBeforeWelcome, frame.readableBytes)
+            state = .greeting(.awaitingWelcome, since: since)
+            return [transmit(frame)]
+        } catch let exceeded as LimitExceeded {
+            return retry(.malformed(.tooLarge(exceeded)), close: 1000, now: now, random: &random)
+        } catch {
+            return retry(.malformed(.malformed("the hello cannot be written")), close: 1000, now: now, random: &random)
+        }
+    }
+
+    /// A ping, a pong, or anything else from the relay.
+    package mutating func receivedBytes(attempt: Int, now: Int64) {
+        guard attempt == self.attempt else { return }
+        switch state {
+        case .open(var connection):
+            connection.lastReceived = now
+            connection.probe = nil
+            state = .open(connection)
+        case .leaving(var connection, let ref, let until, let startsAgain):
+            connection.lastReceived = now
+            state = .leaving(connection, ref: ref, until: until, startsAgain: startsAgain)
+        case .stopped, .waiting, .authorizing, .dialing, .greeting:
+            break
+        }
+    }
+
+    /// The connection ended, and not by `close`.
+    package mutating func closed(
+        attempt: Int,
+        code: UInt16?,
+        now: Int64,
+        random: inout some RandomNumberGenerator
+    ) -> [Action] {
+        guard attempt == self.attempt else { return [] }
+        switch state {
+        case .leaving(_, _, _, let startsAgain): return finishLeaving(startsAgain: startsAgain, close: nil)
+        case .dialing, .greeting, .open: return retry(.closed(code: code), now: now, random: &random)
+        case .stopped, .waiting, .authorizing: return []
+        }
+    }
+
+    /// What the relay sent cannot be read; the connection knows the close code.
+    package mutating func failed(
+        attempt: Int,
+        _ error: ControlFrameError,
+        now: Int64,
+        random: inout some RandomNumberGenerator
+    ) -> [Action] {
+        guard attempt == self.attempt else { return [] }
+        switch state {
+        case .leaving(_, _, _, let startsAgain): return finishLeaving(startsAgain: startsAgain, close: error.closeCode)
+        case .dialing, .greeting, .open: return retry(.malformed(error), close: error.closeCode, now: now, random: &random)
+        case .stopped, .waiting, .authorizing: return []
+        }
+    }
+
+    /// A text frame of the relay.
+    package mutating func received(
+        attempt: Int,
+        _ frame: ByteBuffer,
+        now: Int64,
+        random: inout some RandomNumberGenerator
+    ) -> [Action] {
+        guard attempt == self.attempt else { return [] }
+        receivedBytes(attempt: attempt, now: now)
+        let message: RelayMessage?
+        do throws(ControlFrameError) {
+            message = try RelayMessage.decode(from: frame, limits: limits, isWelcome: connectedSince != nil)
+        } catch {
+            return failed(attempt: attempt, error, now: now, random: &random)
+        }
+        guard let message else { return [] }
+        switch state {
+        case .greeting(let greeting, let since): return greet(message, greeting, since: since, now: now, random: &random)
+        case .open(let connection): return take(message, connection, now: now, random: &random)
+        case .leaving(_, let ref, _, let startsAgain):
+            switch message {
+            case .ok, .failure: return message.ref == ref ? finishLeaving(startsAgain: startsAgain, close: 1000) : answer(message)
+            case .commandSettled: return answer(message)
+            case .command, .tunnelOffer: return []
+            default: return [.event(message)]
+            }
+        case .stopped, .waiting, .authorizing, .dialing: return []
+        }
+    }
+
+    mutating func breach(_ text: String, now: Int64, random: inout some RandomNumberGenerator) -> [Action] {
+        failed(attempt: attempt, .malformed(text), now: now, random: &random)
+    }
+}

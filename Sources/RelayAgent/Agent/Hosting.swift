@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+extension AgentContext {
+    /// Hosts an app until SIGINT or SIGTERM.
+    /// - Parameters:
+    ///   - app: The app. It is hosted before the platform starts, so that waiting commands find it.
+    ///   - output: Prints the requests. An error of the output ends the hosting, because requests that cannot be shown must
+    ///     not be answered.
+    ///   - body: Publishes the app. It may return early or run until it is cancelled.
+    func host(
+        _ app: RemoteSystemAppRegistration,
+        output: HostOutput,
+        _ body: @escaping @Sendable (LocalDevice) async throws -> Void
+    ) async throws {
+        let stop = await StopSignal()
+        try await withAccount {
+            $0.host(app, for: Membership.account)
+        } _: { local in
+            try await withThrowingTaskGroup(of: Bool.self) { group in
+                group.addTask {
+                    await stop.arrived()
+                    return true
+                }
+                group.addTask {
+                    try await local.watchConnection()
+                    return false
+                }
+                group.addTask {
+                    for await error in output.failures { throw error }
+                    return false
+                }
+                group.addTask {
+                    try await body(local)
+                    return false
+                }
+                do {
+                    while let isOver = try await group.next(), !isOver {}
+                    group.cancelAll()
+                    await local.platform.shutdown()
+                } catch {
+                    // Only a shutdown ends the wait for an unreachable relay.
+                    await local.platform.shutdown()
+                    throw error
+                }
+            }
+        }
+    }
+}
+
+/// The output of a host.
+struct HostOutput: Sendable {
+    private let console: Console
+    let failures: AsyncStream<any Error>
+    private let continuation: AsyncStream<any Error>.Continuation
+
+    init(console: Console) {
+        self.console = console
+        (failures, continuation) = AsyncStream.makeStream(of: (any Error).self, bufferingPolicy: .bufferingOldest(1))
+    }
+
+    func print(_ event: some AgentResult) throws {
+        do {
+            try console.print(event)
+        } catch {
+            continuation.yield(error)
+            throw error
+        }
+    }
+}
+
+extension LocalDevice {
+    /// Prints why this device cannot be reached.
+    fileprivate func watchConnection() async throws {
+        var told: ConnectionError?
+        for await state in platform.connectionStates(for: account) {
+            guard let problem = state.problem else {
+                if state.isConnected, told != nil { console.note("connected again") }
+                if state.isConnected { told = nil }
+                continue
+            }
+            if state.phase == .stopped { throw problem }
+            if told != problem { console.note("not connected: \(problem.message)") }
+            told = problem
+        }
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+import Synchronization
+
+/// Bounds what launches may use on this machine: the launch rate, the programs that keep running, and the questions. The
+/// counts survive a change of the settings.
+final class LaunchLimits: Sendable {
+    private struct State {
+        var rate = LaunchRate()
+        var programs = 0
+        var newcomersPrograms = 0
+        var isAskingForNewcomer = false
+    }
+
+    private let state = Mutex(State())
+
+    /// Counts a launch.
+    func admit(_ device: SystemID, isNew: Bool, _ configuration: AgentConfiguration.Opening) -> LaunchRefusal? {
+        let perMinute = isNew ? configuration.newLaunchesPerMinute : configuration.launchesPerMinute
+        let isWithin = state.withLock { $0.rate.admit(device, isNew: isNew, perMinute: perMinute, at: .now) }
+        return isWithin ? nil : .tooManyLaunches(perMinute: perMinute, new: isNew)
+    }
+
+    /// Counts a program before it starts.
+    func beginProgram(isNew: Bool, _ configuration: AgentConfiguration.Opening) -> LaunchRefusal? {
+        state.withLock { state in
+            // New devices leave room for known devices.
+            let newcomersMost = max(1, configuration.programs / 4)
+            guard !isNew || state.newcomersPrograms < newcomersMost else { return .tooManyPrograms(newcomersMost, new: true) }
+            guard state.programs < configuration.programs else { return .tooManyPrograms(configuration.programs, new: false) }
+            state.programs += 1
+            if isNew { state.newcomersPrograms += 1 }
+            return nil
+        }
+    }
+
+    func endProgram(isNew: Bool) {
+        state.withLock { state in
+            state.programs -= 1
+            if isNew { state.newcomersPrograms -= 1 }
+        }
+    }
+
+    /// Runs a closure that asks the user. One new device asks at a time; known devices do not wait.
+    func whileAsking(isNew: Bool, _ body: () async -> LaunchRefusal?) async -> LaunchRefusal? {
+        guard isNew else { return await body() }
+        let isFirst = state.withLock { state in
+            defer { state.isAskingForNewcomer = true }
+            return !state.isAskingForNewcomer
+        }
+        guard isFirst else { return .othersAreAsking }
+        defer { state.withLock { $0.isAskingForNewcomer = false } }
+        return await body()
+    }
+}
+
+/// Why the agent does not open a URI. The sender sees this text, so it contains nothing about this machine.
+enum LaunchRefusal: Hashable, Sendable, CustomStringConvertible {
+    case neverOpened(scheme: String)
+    case tooManyLaunches(perMinute: Int, new: Bool)
+    case tooManyPrograms(Int, new: Bool)
+    /// A page of the local network, launched by a new device.
+    case localPage(for: EndpointID)
+    case noOneToAsk(scheme: String)
+    case othersAreAsking
+    /// The program that asks failed to start.
+    case cannotAsk
+    case noAnswer
+    case saidNo
+    case cancelled
+
+    var description: String {
+        switch self {
+        case .neverOpened(let scheme): "\(scheme): links are never opened there"
+        case .tooManyLaunches(let perMinute, let isNew):
+            isNew
+                ? "too many launches: \(perMinute) launches a minute are accepted from new devices"
+                : "too many launches: \(perMinute) launches a minute are accepted from one device"
+        case .tooManyPrograms(let most, let isNew):
+            isNew
+                ? "\(most) programs that new devices opened still run there; it starts no more (open.programs)"
+                : "\(most) programs that launches opened still run there; it starts no more (open.programs)"
+        case .localPage(let endpoint):
+            "pages of the local network are not opened for a device that nobody has approved; run there: relay approve \(endpoint)"
+        case .noOneToAsk(let scheme): "\(scheme): links are opened only after a question, and nobody can be asked there"
+        case .othersAreAsking: "another new device is being asked about there; try again in a moment"
+        case .cannotAsk: "the program that asks could not be started there"
+        case .noAnswer: "nobody answered the question there in time"
+        case .saidNo: "the person there said no"
+        case .cancelled: "it was cancelled"
+        }
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+import Subprocess
+
+/// Decides on launches: opens a URI, asks the user first, or declines it.
+struct LaunchPolicy: Sendable {
+    /// The time limit of a question. A handler has 30 s, and the next launch of the same sender waits until it ends.
+    static let patience = Duration.seconds(25)
+
+    let configuration: AgentConfiguration.Opening
+    let environment: ProgramEnvironment
+    let running: RunningPrograms
+    let counts: LaunchLimits
+    /// The terminal for questions; `nil` if the agent must not use one.
+    let terminal: TerminalQuestion?
+
+    func take(_ request: LaunchRequest) async -> LaunchAnswer {
+        if let refusal = await refusal(of: request) { return .declined(why: "\(refusal)") }
+        let isNew = request.caller.isNew
+        if let refusal = counts.beginProgram(isNew: isNew, configuration) { return .declined(why: "\(refusal)") }
+        return await URIOpener(command: configuration.command, environment: environment).open(request.uri) {
+            counts.endProgram(isNew: isNew)
+        }
+    }
+
+    private func refusal(of request: LaunchRequest) async -> LaunchRefusal? {
+        let (uri, caller) = (request.uri, request.caller)
+        if let refusal = counts.admit(caller.systemID, isNew: caller.isNew, configuration) { return refusal }
+        guard !AgentConfiguration.Opening.neverOpened.contains(uri.scheme) else { return .neverOpened(scheme: uri.scheme) }
+        let isLocalPage = caller.isNew && !WebHost.isOnInternet(uri)
+        guard isLocalPage || !configuration.schemes.contains(uri.scheme) else { return nil }
+        let refusal = await counts.whileAsking(isNew: caller.isNew) { await answer(about: request) }
+        if case .noOneToAsk = refusal, isLocalPage { return .localPage(for: caller.endpoint) }
+        return request.isCancelled ? .cancelled : refusal
+    }
+
+    /// Asks the prompt program or the user at the terminal.
+    private func answer(about request: LaunchRequest) async -> LaunchRefusal? {
+        if let prompt = configuration.prompt { return await answer(of: prompt, request) }
+        guard let terminal, TerminalQuestion.isPossible else { return .noOneToAsk(scheme: request.uri.scheme) }
+        return switch await terminal.ask(LaunchQuestion.lines(request.uri, request.caller), within: Self.patience) {
+        case true?: nil
+        case false?: .saidNo
+        case nil: .noAnswer
+        }
+    }
+
+    private func answer(of prompt: Program, _ request: LaunchRequest) async -> LaunchRefusal? {
+        let caller = request.caller
+        let ask = { @Sendable () async throws -> TerminationStatus? in
+            try await running.run { mark in
+                let program = URIOpener.program(prompt, with: request.uri).configuration(
+                    environment.variables(
+                        forDesktop: true,
+                        adding: [
+                            "DEVICE_RELAY_URI": request.uri.text,
+                            "DEVICE_RELAY_DEVICE": "\(caller.systemID)",
+                            "DEVICE_RELAY_DEVICE_NAME": DisplayText.sanitized(caller.deviceName),
+                            "DEVICE_RELAY_DEVICE_NEW": caller.isNew ? "1" : "0",
+                        ],
+                        mark
+                    )
+                )
+                return try await Subprocess.run(program, input: .none, output: .discarded, error: .discarded).terminationStatus
+            }
+        }
+        do {
+            guard let status = try await within(Self.patience, ask) else { return .noAnswer }
+            return status.isSuccess ? nil : .saidNo
+        } catch {
+            return .cannotAsk
+        }
+    }
+}
+
+/// The outcome of a launch.
+enum LaunchAnswer: Sendable {
+    case launched
+    case declined(why: String)
+    /// `said` is the program's error output. It may contain the URI: it goes to the sender and never into a log.
+    case failed(why: String, said: String = "")
+}
+
+/// The text of the question. Each text of the other device stands in quotes on its own line.
+enum LaunchQuestion {
+    /// The longest part of a URI that the question shows.
+    private static let maximumBytes = 400
+
+    static func lines(_ uri: LaunchURI, _ caller: AppServiceCaller) -> [String] {
+        [
+            "A launch asks to be opened here.",
+            "  from  \(DisplayText.quoted(caller.deviceName)), \(caller.isNew ? "a NEW device that nobody has approved" : "a known device"), \(caller.systemID.label)",
+            "  URI   \(shown(uri))",
+        ]
+    }
+
+    /// The URI, cut to `maximumBytes`. It needs no quoting: a URI contains neither quotes nor spaces.
+    private static func shown(_ uri: LaunchURI) -> String {
+        let bytes = Array(uri.text.utf8)
+        guard bytes.count > maximumBytes else { return "\"\(uri.text)\"" }
+        return "\"\(String(decoding: bytes.prefix(maximumBytes), as: UTF8.self))\", and \(bytes.count - maximumBytes) more characters"
+    }
+}

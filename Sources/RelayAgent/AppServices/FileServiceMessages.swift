@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The requests and responses of the app service `files`. Paths are relative to the shared folder, with `/` between
+/// names; the empty path is the folder itself.
+enum FileServiceMessages {
+    static let serviceName = "files"
+    /// The maximum number of bytes of one `read`.
+    static let maximumReadBytes = 1 << 20
+    /// The maximum number of entries of one `list`.
+    static let maximumEntries = 1_000
+
+    enum Kind: String, Codable, Sendable {
+        case file, folder
+    }
+
+    struct Entry: Codable, Hashable, Sendable {
+        var name: String
+        var kind: Kind
+        /// In bytes; 0 for a folder.
+        var size: Int64
+        var modified: Date
+        /// Changes whenever the content may have changed.
+        var etag: String
+    }
+
+    /// Why a request fails.
+    enum Problem: String, Codable, Sendable {
+        /// No file or folder has this name.
+        case notFound
+        /// The path leads out of the folder, or contains a link.
+        case notAllowed
+        case notAFile, notAFolder
+        /// The file no longer has the requested `etag`.
+        case changed
+        /// The other device failed to read it.
+        case failed
+    }
+
+    /// Returns the attributes of one file or folder.
+    struct Stat: AppServiceCall {
+        static let type = "stat"
+        var path: String
+
+        struct Response: Codable, Sendable {
+            var entry: Entry?
+            var problem: Problem?
+        }
+    }
+
+    /// Returns the entries of a folder, in the order of their names.
+    struct List: AppServiceCall {
+        static let type = "list"
+        var path: String
+        /// Returns only entries after this name.
+        var after: String?
+
+        struct Response: Codable, Sendable {
+            var entries: [Entry]?
+            /// Whether more entries follow.
+            var more: Bool?
+            var problem: Problem?
+        }
+    }
+
+    /// Returns a part of a file.
+    struct Read: AppServiceCall {
+        static let type = "read"
+        var path: String
+        var offset: Int64
+        var length: Int
+        /// The expected `etag`; a different one fails with `changed`.
+        var etag: String?
+
+        struct Response: Codable, Sendable {
+            /// Fewer bytes than requested only at the end of the file.
+            var data: [UInt8]?
+            var size: Int64?
+            var etag: String?
+            var problem: Problem?
+        }
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
+/// One folder of this machine, read only. No path leads out of it: each name is opened relative to its parent folder,
+/// links are never followed, and only files and folders are opened.
+struct SharedFolder: Sendable {
+    typealias Problem = FileServiceMessages.Problem
+
+    struct Failure: Error {
+        var problem: Problem
+    }
+
+    /// The size limit of a path: 64 names of maximum length.
+    static let maximumPathBytes = 16 << 10
+
+    let root: String
+
+    // MARK: Requests
+
+    func entry(_ path: String) throws(Failure) -> FileServiceMessages.Entry {
+        let names = try Self.names(path)
+        return Self.entry(names.last?.text ?? "", try facts(try open(names)))
+    }
+
+    /// - Returns: At most `most` entries, and whether more follow.
+    func entries(_ path: String, after: String?, most: Int) throws(Failure) -> ([FileServiceMessages.Entry], more: Bool) {
+        let folder = try open(try Self.names(path))
+        guard try facts(folder).isFolder else { throw Failure(problem: .notAFolder) }
+        let all: [String]
+        do { all = try folder.names() } catch { throw Failure(problem: .failed) }
+        // A name that a request cannot express is not listed.
+        var names = all.compactMap { EntryName($0) }
+        if let after { names.removeAll { !after.utf8.lexicographicallyPrecedes($0.text.utf8) } }
+        names.sort()
+        var entries: [FileServiceMessages.Entry] = []
+        for (index, name) in names.enumerated() {
+            guard let facts = FileFacts(name, in: folder.descriptor), facts.isFile || facts.isFolder else { continue }
+            entries.append(Self.entry(name.text, facts))
+            if entries.count == most { return (entries, index < names.count - 1) }
+        }
+        return (entries, false)
+    }
+
+    func read(_ path: String, from offset: Int64, count: Int, etag: String?) throws(Failure) -> FileServiceMessages.Read.Response {
+        let file = try open(try Self.names(path))
+        let before = try facts(file)
+        guard before.isFile else { throw Failure(problem: .notAFile) }
+        guard etag == nil || etag == before.etag else { throw Failure(problem: .changed) }
+        let bytes: [UInt8]
+        do { bytes = try file.read(from: offset, count: count) } catch { throw Failure(problem: .failed) }
+        // A file that changed during the read gives a mix of old and new content.
+        guard try facts(file).etag == before.etag else { throw Failure(problem: .changed) }
+        return FileServiceMessages.Read.Response(data: bytes, size: before.size, etag: before.etag)
+    }
+
+    private func facts(_ file: OpenFile) throws(Failure) -> FileFacts {
+        do { return try file.facts() } catch { throw Failure(problem: .failed) }
+    }
+
+    // MARK: Path resolution
+
+    /// The names of a path. The separator is a byte, not a character.
+    static func names(_ path: String) throws(Failure) -> [EntryName] {
+        guard !path.isEmpty else { return [] }
+        guard path.utf8.count <= maximumPathBytes else { throw Failure(problem: .notAllowed) }
+        var names: [EntryName] = []
+        for part in path.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false) {
+            guard let name = EntryName(String(decoding: part, as: UTF8.self)) else { throw Failure(problem: .notAllowed) }
+            names.append(name)
+        }
+        return names
+    }
+
+    /// Opens the names one after the other, each relative to its parent folder.
+    private func open(_ names: [EntryName]) throws(Failure) -> OpenFile {
+        var file: OpenFile
+        // The shared folder itself may be a link: the user configured it.
+        do { file = try OpenFile.folder(at: root) } catch { throw Failure(problem: .failed) }
+        for name in names {
+            guard let facts = FileFacts(name, in: file.descriptor) else { throw Failure(problem: .notFound) }
+            guard !facts.isLink else { throw Failure(problem: .notAllowed) }
+            // Opening a pipe would block, and opening a device may have side effects.
+            guard facts.isFile || facts.isFolder else { throw Failure(problem: .notFound) }
+            let next: OpenFile
+            do throws(SystemError) {
+                next = try file.open(name, O_RDONLY)
+            } catch {
+                switch error.number {
+                case ELOOP, EMLINK: throw Failure(problem: .notAllowed)
+                case ENOENT, ENOTDIR: throw Failure(problem: .notFound)
+                default: throw Failure(problem: .failed)
+                }
+            }
+            // The entry may have been replaced since it was checked.
+            let opened = try self.facts(next)
+            guard opened.isFile || opened.isFolder else { throw Failure(problem: .notFound) }
+            file = next
+        }
+        return file
+    }
+
+    private static func entry(_ name: String, _ facts: FileFacts) -> FileServiceMessages.Entry {
+        FileServiceMessages.Entry(
+            name: name,
+            kind: facts.isFolder ? .folder : .file,
+            size: facts.isFolder ? 0 : facts.size,
+            modified: facts.modified,
+            etag: facts.etag
+        )
+    }
+}

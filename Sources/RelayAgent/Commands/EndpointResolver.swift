@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// Finds endpoints by a user's text, for operations that cannot be undone.
+enum EndpointResolver {
+    /// A shorter prefix of an id is more likely a mistake.
+    private static let minimumPrefixCharacters = 4
+    /// 80 bits: an attacker cannot find a second key with the same prefix. Fewer bits are only a label, and a device chooses
+    /// its own name.
+    private static let minimumProofCharacters = 16
+
+    /// The endpoints of a device, by its id or a prefix of it, or one endpoint by its own id.
+    /// - Parameter isShown: Whether the user sees the result and confirms it. In that case a name is enough.
+    static func endpoints(_ text: String, in all: [DeviceDirectory.Endpoint], isShown: Bool) throws -> [DeviceDirectory.Endpoint] {
+        guard isShown || text.utf8.count >= minimumProofCharacters && text.utf8.allSatisfy(isIDByte) else {
+            throw AgentError(
+                "idRequired",
+                "without a terminal to ask at, give an id or at least the first \(minimumProofCharacters) characters of it: "
+                    + "see `relay devices --all --json`, and compare with `relay whoami` there",
+                .usage
+            )
+        }
+        let name = Array(text.lowercased().utf8)
+        let devices = Set(
+            all.filter { isShown && $0.record.name.lowercased().utf8.elementsEqual(name) || isMeant($0.systemID, by: name) }.map(\.systemID)
+        )
+        let others = all.filter { !devices.contains($0.systemID) && isMeant($0.id, by: name) }
+        switch (devices.count, others.count) {
+        case (1, 0): return all.filter { devices.contains($0.systemID) }
+        case (0, 1): return others
+        case (0, 0):
+            throw AgentError("notFound", "the account has no device or endpoint \(text): see `relay devices --all`", .notFound)
+        default:
+            let candidates = all.filter { devices.contains($0.systemID) } + others
+            throw AgentError.ambiguous("'\(text)' can mean several", candidates.map { EndpointResult($0).description })
+        }
+    }
+
+    private static func isIDByte(_ byte: UInt8) -> Bool {
+        let lower = byte | 0x20
+        return (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(lower) || (UInt8(ascii: "2")...UInt8(ascii: "7")).contains(byte)
+    }
+
+    private static func isMeant(_ id: some TextIdentifier, by text: [UInt8]) -> Bool {
+        text.count >= minimumPrefixCharacters && id.description.utf8.starts(with: text)
+    }
+}

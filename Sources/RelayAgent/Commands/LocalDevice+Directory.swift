@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+extension LocalDevice {
+    /// How long a command waits for the relay.
+    static let patience = Duration.seconds(10)
+
+    /// Waits for the first enumeration of the devices.
+    /// - Throws: Why it did not arrive; at once if the problem does not resolve by itself.
+    func waitForDirectory(_ patience: Duration = LocalDevice.patience) async throws {
+        let isThere = try await console.whileWaiting {
+            "waiting for the relay: \(await connectionState()?.description ?? "")"
+        } _: {
+            try await within(patience) { try await enumeration() }
+        }
+        guard isThere == nil else { return }
+        let state = await connectionState()
+        if let problem = state?.problem { throw AgentError(problem) }
+        throw AgentError("relayUnreachable", "the relay did not send the list of devices in time", .unreachable)
+    }
+
+    private func enumeration() async throws -> Bool? {
+        try await withThrowingTaskGroup(of: Bool?.self) { group in
+            group.addTask {
+                for await event in platform.remoteSystems() where event == .enumerationCompleted { return true }
+                return nil
+            }
+            group.addTask {
+                try await failure()
+                return nil
+            }
+            defer { group.cancelAll() }
+            while let result = try await group.next() { if let result { return result } }
+            return nil
+        }
+    }
+
+    /// Returns when the task is cancelled. Throws when the connection cannot recover without a user's action.
+    func failure() async throws {
+        for await state in platform.connectionStates(for: account) {
+            if state.phase == .stopped, let problem = state.problem { throw problem }
+        }
+    }
+
+    /// The current devices.
+    func devices(showsAll: Bool = false) async -> [RemoteSystem] {
+        var snapshots = platform.remoteSystems(matching: showsAll ? [.localVisibility(.showAll)] : []).snapshots.makeAsyncIterator()
+        return await snapshots.next() ?? []
+    }
+
+    /// The device that a user's text names.
+    func device(named text: String) throws -> RemoteSystem {
+        do throws(DeviceLookupError) {
+            return try platform.remoteSystem(named: text, for: account)
+        } catch {
+            switch error {
+            case .notFound: throw notFound(text)
+            case .ambiguous(let systems):
+                throw AgentError.ambiguous("several devices are called '\(text)'", systems.map(\.candidate))
+            }
+        }
+    }
+
+    func notFound(_ text: String) -> AgentError {
+        let name = text.lowercased()
+        let isThere = platform.endpoints(for: account).contains { $0.record.name.lowercased() == name }
+        let why =
+            isThere
+            ? "'\(text)' publishes no app: run `relay agent` or `relay host` there"
+            : "there is no device '\(text)': see `relay devices --all`"
+        return AgentError("remoteSystemUnavailable", why, .notFound)
+    }
+}

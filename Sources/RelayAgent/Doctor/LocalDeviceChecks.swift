@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import DeviceRelay
+import RelayProtocol
+
+/// Checks that need a signed-in device.
+struct LocalDeviceChecks: Sendable {
+    private static let patience = Duration.seconds(15)
+
+    let local: LocalDevice
+    let target: String?
+
+    func run() async -> [Doctor.Check] {
+        do {
+            try await local.waitForDirectory()
+        } catch {
+            return [Doctor.Check(.login, failed: error, advice: Self.advice(AgentError(error)))]
+        }
+        let endpoints = local.platform.endpoints(for: local.account)
+        let devices = Set(endpoints.filter { !$0.isLocal }.map(\.systemID)).count
+        var checks = [
+            Doctor.Check(.login, .ok, "the relay accepts this device; the account has \(devices) other device\(devices == 1 ? "" : "s")")
+        ]
+        let own = endpoints.first { $0.isLocal }
+        checks.append(presence(own))
+        checks.append(await mailbox(own))
+        if let target { checks.append(await device(target)) }
+        return checks
+    }
+
+    private static func advice(_ failure: AgentError) -> String? {
+        failure.status == .notSignedIn
+            ? "join again with a new link, from `relay invite` on another device or `relayd invite`: relay join LINK" : nil
+    }
+
+    // MARK: This device
+
+    private func presence(_ own: DeviceDirectory.Endpoint?) -> Doctor.Check {
+        guard let own, !own.registrations.isEmpty else {
+            return Doctor.Check(
+                .presence,
+                .warning,
+                "this device publishes no app, so others do not see it",
+                advice: "run `relay agent`, or have it run always: relay agent install"
+            )
+        }
+        let apps = own.registrations.map { DisplayText.sanitized($0.appID) }.sorted().joined(separator: ", ")
+        guard own.presence.state == .available else {
+            return Doctor.Check(
+                .presence,
+                .warning,
+                "others see this device as \(own.presence.state.rawValue) (\(DisplayText.sanitized(own.presence.reason.rawValue))), with \(apps)",
+                advice: "start the process that hosts, such as `relay agent`; commands for this device wait until then"
+            )
+        }
+        return Doctor.Check(.presence, .ok, "others see this device as available, with \(apps)")
+    }
+
+    /// Sends a message through the relay's mailbox to this device itself.
+    private func mailbox(_ own: DeviceDirectory.Endpoint?) async -> Doctor.Check {
+        let app = own?.registrations.first { $0.services.contains { $0.name == PingService.name } }
+        guard let own, own.presence.state == .available, let app,
+            let place = await local.devices(showsAll: true).flatMap(\.apps).first(where: {
+                $0.endpoint == own.id && $0.appID == app.appID
+            })
+        else { return Doctor.Check(.mailbox, .skipped, "no process here can answer; run `relay agent`") }
+        do {
+            let start = ContinuousClock.now
+            _ = try await local.platform.sendStatelessMessage(
+                [:],
+                to: AppServiceInfo(name: PingService.name, packageID: app.appID),
+                on: RemoteSystemConnectionRequest(place),
+                timeToLive: Self.patience,
+                timeout: Self.patience
+            )
+            return Doctor.Check(.mailbox, .ok, "a message to this device came and was answered in \(Self.milliseconds(since: start)) ms")
+        } catch {
+            return Doctor.Check(.mailbox, failed: error)
+        }
+    }
+
+    // MARK: Another device
+
+    private func device(_ text: String) async -> Doctor.Check {
+        do {
+            let (system, app) = try await local.place(text)
+            let name = DisplayText.sanitized(system.displayName)
+            let apps = app.map { [$0] } ?? system.apps
+            guard let app = apps.first(where: { $0.appServices.contains { $0.name == PingService.name } }) else {
+                return Doctor.Check(
+                    .device,
+                    .skipped,
+                    "'\(name)' is \(system.presence.state.rawValue), and has no app that could answer",
+                    advice: "run `relay agent` there"
+                )
+            }
+            guard system.presence.state == .available else {
+                throw AgentError(
+                    "remoteSystemUnavailable",
+                    "'\(name)' is \(system.presence.state.rawValue) (\(DisplayText.sanitized(system.presence.reason.rawValue)))",
+                    .unreachable
+                )
+            }
+            let start = ContinuousClock.now
+            let service = AppServiceInfo(name: PingService.name, packageID: app.appID)
+            let (opened, answered) = try await local.platform.withAppService(
+                service,
+                on: RemoteSystemConnectionRequest(app),
+                timeout: Self.patience
+            ) { connection in
+                let opened = ContinuousClock.now
+                _ = try await connection.send([:], timeout: Self.patience)
+                return (opened, ContinuousClock.now)
+            }
+            let times = "in \(Self.milliseconds(opened - start)) ms, and an answer took \(Self.milliseconds(answered - opened)) ms"
+            return Doctor.Check(.device, .ok, "'\(name)' accepted a connection \(times)")
+        } catch {
+            return Doctor.Check(.device, failed: error, advice: Self.advice(forDevice: AgentError(error)))
+        }
+    }
+
+    private static func advice(forDevice failure: AgentError) -> String? {
+        switch failure.status {
+        case .unreachable: "run `relay doctor` there too: the device has to be on and connected, and its agent has to run"
+        case .declined: "run `relay approve` there for this device, and compare the ids"
+        default: nil
+        }
+    }
+
+    private static func milliseconds(since start: ContinuousClock.Instant) -> Int { milliseconds(ContinuousClock.now - start) }
+    private static func milliseconds(_ duration: Duration) -> Int { Int((duration / .milliseconds(1)).rounded()) }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+/// Which commands of one endpoint may be on their way to the relay: one per lane, in the order of the numbers. The next one
+/// is sent when the relay has answered, so that a refused command, which is perhaps signed anew or tried later, is never
+/// overtaken by those behind it; the target would have to take it for one that it has forgotten.
+///
+/// The owner calls `SentCommand.connected` for what is returned.
+package struct OutboxLanes: Hashable, Sendable {
+    private struct Lane: Hashable {
+        var current: CommandID?
+        /// Sorted by number.
+        var waiting: [CommandDescriptor] = []
+    }
+
+    private var lanes: [CommandLane: Lane] = [:]
+
+    /// The relay said `welcome`.
+    /// - Parameter commands: All that have not ended.
+    package init(commands: [CommandDescriptor]) {
+        for command in commands.sorted(by: { $0.number < $1.number }) {
+            lanes[command.lane, default: Lane()].waiting.append(command)
+        }
+    }
+
+    /// Those to be sent now.
+    package mutating func start() -> [CommandID] {
+        let lanes = lanes.keys
+        return lanes.compactMap { next(in: $0) }.sorted()
+    }
+
+    /// A command is new, or is heard of for the first time: whether it is sent at once.
+    package mutating func add(_ command: CommandDescriptor) -> Bool {
+        let waiting = lanes[command.lane]?.waiting ?? []
+        let index = waiting.lastIndex { $0.number < command.number }.map { $0 + 1 } ?? 0
+        lanes[command.lane, default: Lane()].waiting.insert(command, at: index)
+        return next(in: command.lane) == command.id
+    }
+
+    /// Whether the command waits for its turn, or for the relay's answer.
+    package func holds(_ command: CommandDescriptor) -> Bool {
+        isCurrent(command) || lanes[command.lane]?.waiting.contains { $0.id == command.id } ?? false
+    }
+
+    /// Whether the lane waits for this one.
+    package func isCurrent(_ command: CommandDescriptor) -> Bool { lanes[command.lane]?.current == command.id }
+
+    /// The relay has answered the command for good, or it has ended. The one to be sent now, if any.
+    package mutating func answered(_ command: CommandDescriptor) -> CommandID? {
+        if isCurrent(command) {
+            lanes[command.lane]?.current = nil
+        } else {
+            lanes[command.lane]?.waiting.removeAll { $0.id == command.id }
+        }
+        return next(in: command.lane)
+    }
+
+    private mutating func next(in lane: CommandLane) -> CommandID? {
+        guard let state = lanes[lane], state.current == nil else { return nil }
+        guard let next = state.waiting.first else {
+            lanes[lane] = nil
+            return nil
+        }
+        lanes[lane]?.waiting.removeFirst()
+        lanes[lane]?.current = next.id
+        return next.id
+    }
+}

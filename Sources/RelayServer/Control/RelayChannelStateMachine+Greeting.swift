@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+extension RelayChannelStateMachine {
+    mutating func receivedHello(_ hello: EndpointMessage.Hello, _ now: Moment) -> [Action] {
+        do throws(RelayMessage.Rejected) {
+            let check = HelloCheck(relay: settings.relay)
+            let record = try check.record(of: hello, nonce: nonce, isOwnOrigin: isOwnOrigin(hello.origin))
+            state = .verifying(hello, record)
+            // Whoever checks the token may have to ask elsewhere.
+            greetingEnds = now.uptime + helloTime
+            return [.checkToken(hello.token, endpointKey: record.payload.identityKey)]
+        } catch {
+            return reject(error, now)
+        }
+    }
+
+    /// What the verifier says of the hello's token, or of a new one.
+    package mutating func tokenChecked(_ result: Result<AcceptedToken, TokenRefusal>, _ now: Moment) -> [Action] {
+        let result = result.flatMap { token in
+            token.expires > now.time ? .success(token) : .failure(TokenRefusal(code: .tokenExpired, message: "the token's time is over"))
+        }
+        switch (state, result) {
+        case (.verifying(let hello, let record), .success(let token)):
+            if let scope = EndpointMessage.hello(hello).scope, !token.scopes.contains(scope) {
+                let refusal = TokenRefusal(missing: scope)
+                return reject(RelayMessage.Rejected(code: refusal.code, message: refusal.message, retry: false), now)
+            }
+            let proved = ProvedHello(
+                identity: token.identity,
+                mayMakeAccount: token.mayMakeAccount,
+                record: record,
+                role: hello.role,
+                instance: hello.instance,
+                tokenExpires: token.expires,
+                scopes: token.scopes,
+                login: token.login,
+                inviter: token.inviter,
+                address: address
+            )
+            state = .connecting(proved, early: [])
+            greetingEnds = now.uptime + helloTime
+            return [.connect(proved)] + follow(token.login)
+        case (.verifying, .failure(let refusal)):
+            let retry = refusal.code != .endpointRevoked
+            return reject(RelayMessage.Rejected(code: refusal.code, message: refusal.message, retry: retry), now)
+        case (.open(let open), _):
+            return refreshed(result, open, now)
+        default:
+            return []
+        }
+    }
+
+    /// What the core says of the endpoint.
+    package mutating func coreAnswered(_ result: Result<ChannelID, RelayMessage.Rejected>, _ now: Moment) -> [Action] {
+        switch (state, result) {
+        case (.connecting, .success(let channel)) where isLoginRevoked:
+            let actions = reject(RelayMessage.Rejected(code: .tokenRevoked, message: Self.revoked, retry: true), now)
+            state = .closed(awaitsCore: false)
+            return [.disconnected(channel, isSilent: false)] + actions
+        case (.connecting(let hello, let early), .success(let channel)):
+            token = TokenLife(expires: hello.tokenExpires, ends: now.uptime + (hello.tokenExpires - now.time))
+            let record = hello.record.payload
+            state = .open(
+                Open(
+                    channel: channel,
+                    identity: hello.identity,
+                    endpoint: record.endpointID,
+                    endpointKey: record.identityKey,
+                    scopes: hello.scopes
+                )
+            )
+            pinged = now.uptime
+            return say(settings.welcome, now) + [.welcomed] + early.map { .send($0) } + timePassed(now)
+        case (.connecting, .failure(let rejected)):
+            let actions = reject(rejected, now)
+            state = .closed(awaitsCore: false)
+            return actions
+        case (.closed(awaitsCore: true), .success(let channel)):
+            // It was taken after it had gone.
+            state = .closed(awaitsCore: false)
+            return [.disconnected(channel, isSilent: false)]
+        default:
+            return []
+        }
+    }
+
+    mutating func reject(_ rejected: RelayMessage.Rejected, _ now: Moment) -> [Action] {
+        say(.rejected(rejected), now) + close(code: 1008, reason: rejected.code.rawValue)
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import RelayProtocol
+import SwiftASN1
+import X509
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Why endpoints will reject a certificate. The relay serves it nevertheless, because it may be renewed while the relay runs.
+enum CertificateWarning: Hashable, Sendable, CustomStringConvertible {
+    case expired(Date)
+    case notYetValid(Date)
+    /// It does not name a host that endpoints dial.
+    case otherName(host: String, names: [String])
+
+    var description: String {
+        switch self {
+        case .expired(let date): "the certificate has expired on \(date.formatted(.iso8601)); renew it"
+        case .notYetValid(let date): "the certificate is not valid before \(date.formatted(.iso8601)); check the clock"
+        case .otherName(let host, let names):
+            "the certificate is not for \(host), which the settings name, but for \(names.joined(separator: ", "))"
+        }
+    }
+
+    /// - Parameter file: The PEM file of the chain.
+    static func found(inFile file: String, for origins: [Origin], at now: Date = Date()) -> [CertificateWarning] {
+        FileManager.default.contents(atPath: file).map { found(in: String(decoding: $0, as: UTF8.self), for: origins, at: now) } ?? []
+    }
+
+    /// - Parameters:
+    ///   - pem: The chain, the relay's own certificate first.
+    ///   - origins: The relay's public URLs.
+    static func found(in pem: String, for origins: [Origin], at now: Date) -> [CertificateWarning] {
+        guard let first = try? PEMDocument.parseMultiple(pemString: pem).first, let certificate = try? Certificate(pemDocument: first)
+        else {
+            return []
+        }
+        var problems: [CertificateWarning] = []
+        if now > certificate.notValidAfter { problems.append(.expired(certificate.notValidAfter)) }
+        if now < certificate.notValidBefore { problems.append(.notYetValid(certificate.notValidBefore)) }
+        let names = names(of: certificate)
+        for origin in origins where origin.scheme == "https" && !names.contains(where: { matches($0, origin.host) }) {
+            problems.append(.otherName(host: origin.host, names: names.isEmpty ? ["nothing"] : names))
+        }
+        return problems
+    }
+
+    private static func names(of certificate: Certificate) -> [String] {
+        guard let alternatives = try? certificate.extensions.subjectAlternativeNames else { return [] }
+        return alternatives.compactMap { name in
+            switch name {
+            case .dnsName(let name): name.lowercased()
+            case .ipAddress(let bytes): (try? SocketAddress(packedIPAddress: ByteBuffer(bytes: bytes.bytes), port: 0))?.ipAddress
+            default: nil
+            }
+        }
+    }
+
+    /// An asterisk stands for the first label (RFC 6125 §6.4.3).
+    private static func matches(_ name: String, _ host: String) -> Bool {
+        // An IPv6 address has several spellings.
+        let host = (try? SocketAddress(ipAddress: host, port: 0))?.ipAddress ?? host
+        if name.utf8.elementsEqual(host.utf8) { return true }
+        let dot = UInt8(ascii: ".")
+        guard name.utf8.starts(with: "*.".utf8), let end = host.utf8.firstIndex(of: dot), end != host.startIndex else { return false }
+        return name.utf8.dropFirst().elementsEqual(host.utf8[end...])
+    }
+}

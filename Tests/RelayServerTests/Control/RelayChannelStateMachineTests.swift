@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import RelayProtocol
+import RelayServer
+import Synchronization
+import Testing
+
+@Suite struct RelayChannelStateMachineTests {
+    typealias Machine = RelayChannelStateMachine
+    static let relay = RelayKey().id
+    static let endpoint = TransportTestEndpoint()
+    static let nonce = [UInt8](repeating: 1, count: 32)
+    static let origin = "https://relay.example"
+
+    static func at(_ milliseconds: Int64) -> Machine.Moment {
+        Machine.Moment(uptime: Milliseconds(clamping: milliseconds), time: Milliseconds(clamping: 1_000_000 + milliseconds))
+    }
+
+    static func token(_ expires: Int64, subject: String = "anna", login: Login? = nil) -> AcceptedToken {
+        FixedTokens.verified(subject, Milliseconds(clamping: 1_000_000 + expires), login: login)
+    }
+
+    static func machine(
+        limits: Limits = Limits(),
+        jitter: Double = 1,
+        take: @escaping (Limit, EndpointID, Milliseconds) -> Milliseconds? = { _, _, _ in nil }
+    ) -> Machine {
+        Machine(
+            settings: Machine.Settings(relay: relay, limits: limits),
+            nonce: nonce,
+            jitter: jitter,
+            isOwnOrigin: { $0 == origin },
+            take: take
+        )
+    }
+
+    static func frame(_ message: EndpointMessage) throws -> ByteBuffer { try message.encode() }
+
+    static func helloFrame() throws -> ByteBuffer {
+        try frame(try endpoint.hello(nonce: nonce, relay: relay, origin: origin))
+    }
+
+    /// An open machine, at time 0, whose token lives so long.
+    static func open(
+        tokenLife: Int64 = 3_600_000,
+        jitter: Double = 1,
+        take: @escaping (Limit, EndpointID, Milliseconds) -> Milliseconds? = { _, _, _ in nil }
+    ) throws -> Machine {
+        var machine = machine(jitter: jitter, take: take)
+        _ = machine.opened(at(0))
+        _ = machine.received(try helloFrame(), at(0))
+        _ = machine.tokenChecked(.success(token(tokenLife)), at(0))
+        let actions = machine.coreAnswered(.success(ChannelID(7)), at(0))
+        #expect(actions.contains(.welcomed))
+        return machine
+    }
+
+    static func ref(_ number: Int64) throws -> RequestRef { try #require(RequestRef(number)) }
+
+    @Test func theRelaySpeaksFirstAndChecksOneThingAfterTheOther() throws {
+        var machine = Self.machine()
+        let challenge = machine.opened(Self.at(5))
+        guard case .send(.challenge(let content)) = challenge.first, challenge.count == 1 else {
+            Issue.record("\(challenge)")
+            return
+        }
+        #expect(content.time == 1_000_005)
+        #expect(machine.deadline == 10_005)
+        let checking = machine.received(try Self.helloFrame(), Self.at(6))
+        #expect(checking == [.checkToken(Secret(FixedTokens.good), endpointKey: Self.endpoint.identityKey.publicKey)])
+        let connecting = machine.tokenChecked(.success(Self.token(3_600_000)), Self.at(7))
+        guard case .connect(let hello) = connecting.first, connecting.count == 1 else {
+            Issue.record("\(connecting)")
+            return
+        }
+        #expect(hello.tokenExpires == 4_600_000)
+        #expect(!machine.isWelcome)
+        let welcome = machine.coreAnswered(.success(ChannelID(7)), Self.at(8))
+        guard case .send(.welcome) = welcome.first else {
+            Issue.record("\(welcome)")
+            return
+        }
+        #expect(welcome.dropFirst() == [.welcomed])
+        #expect(machine.isWelcome)
+    }
+
+    @Test func whatTheCoreSaysTooEarlyComesAfterTheWelcome() throws {
+        var machine = Self.machine()
+        _ = machine.opened(Self.at(0))
+        _ = machine.received(try Self.helloFrame(), Self.at(0))
+        _ = machine.tokenChecked(.success(Self.token(3_600_000)), Self.at(0))
+        #expect(machine.peerSends(.replaced(RelayMessage.Replaced()), Self.at(0)) == [])
+        let actions = machine.coreAnswered(.success(ChannelID(7)), Self.at(0))
+        #expect(actions.dropFirst() == [.welcomed, .send(.replaced(RelayMessage.Replaced()))])
+    }
+
+    @Test func aChannelThatGoesWhileTheCoreThinksIsGivenBack() throws {
+        var machine = Self.machine()
+        _ = machine.opened(Self.at(0))
+        _ = machine.received(try Self.helloFrame(), Self.at(0))
+        _ = machine.tokenChecked(.success(Self.token(3_600_000)), Self.at(0))
+        #expect(machine.disconnected() == [])
+        #expect(machine.coreAnswered(.success(ChannelID(7)), Self.at(1)) == [.disconnected(ChannelID(7), isSilent: false)])
+        #expect(machine.coreAnswered(.success(ChannelID(8)), Self.at(1)) == [])
+        #expect(machine.disconnected() == [])
+    }
+
+    @Test func aChannelEndsWithTheLoginOfItsLastToken() throws {
+        let (first, second) = (FixedTokens.login, FixedTokens.otherLogin)
+        var machine = Self.machine()
+        _ = machine.opened(Self.at(0))
+        _ = machine.received(try Self.helloFrame(), Self.at(0))
+        #expect(machine.tokenChecked(.success(Self.token(3_600_000, login: first)), Self.at(0)).last == .follow(first))
+        // While the core is asked, which may know that the endpoint was revoked.
+        let revoked = RelayMessage.Rejected(code: .endpointRevoked, message: "", retry: false)
+        for (answer, code) in [(.success(ChannelID(7)), .tokenRevoked), (.failure(revoked), .endpointRevoked)]
+            as [(Result<ChannelID, RelayMessage.Rejected>, ControlErrorCode)]
+        {
+            var connecting = machine
+            #expect(connecting.loginRevoked(first, Self.at(1)) == [])
+            let actions = connecting.coreAnswered(answer, Self.at(2))
+            let said = actions.compactMap { if case .send(.rejected(let rejected)) = $0 { rejected.code } else { nil } }
+            #expect(said == [code])
+            #expect(actions.contains(.disconnected(ChannelID(7), isSilent: false)) == (code == .tokenRevoked))
+            #expect(connecting.isClosed && !connecting.isAwaitingCore)
+        }
+        _ = machine.coreAnswered(.success(ChannelID(7)), Self.at(1))
+        #expect(machine.loginRevoked(second, Self.at(2)) == [])
+        let refresh = EndpointMessage.authRefresh(.init(ref: try Self.ref(1), token: Secret("new")))
+        _ = machine.received(try Self.frame(refresh), Self.at(3))
+        #expect(machine.tokenChecked(.success(Self.token(3_600_000, login: second)), Self.at(3)).contains(.follow(second)))
+        #expect(machine.loginRevoked(first, Self.at(4)) == [])
+        let actions = machine.loginRevoked(second, Self.at(5))
+        guard case .send(.authInvalidated(let invalidated)) = actions.first else {
+            Issue.record("\(actions)")
+            return
+        }
+        #expect(invalidated.code == .tokenRevoked)
+        #expect(actions.dropFirst() == [.disconnected(ChannelID(7), isSilent: false), .close(code: 1008, reason: "tokenRevoked")])
+        #expect(machine.loginRevoked(second, Self.at(6)) == [])
+    }
+
+    @Test func whatCameAndIsNotReadIsNoSilence() throws {
+        var greeting = Self.machine()
+        _ = greeting.opened(Self.at(0))
+        #expect(greeting.timePassed(Self.at(10_000), hasUnread: true) == [])
+        #expect(greeting.deadline == 20_000)
+        // Once only: who sends without end is not put up with for ever.
+        #expect(greeting.timePassed(Self.at(20_000), hasUnread: true) == [.close(code: 1008, reason: "no hello within 10 s")])
+
+        var open = try Self.open()
+        #expect(open.timePassed(Self.at(200_000), hasUnread: true) == [.ping])
+        #expect(open.timePassed(Self.at(230_000)) == [.ping])
+        let end = open.timePassed(Self.at(275_000))
+        #expect(end.last == .close(code: 1001, reason: "silent for too long"))
+    }
+
+    @Test func everyChannelIsDisconnectedOnce() throws {
+        var machine = try Self.open()
+        let first = machine.peerCloses(code: 4000, reason: "replaced")
+        #expect(first == [.disconnected(ChannelID(7), isSilent: false), .close(code: 4000, reason: "replaced")])
+        #expect(machine.disconnected() == [])
+        #expect(machine.relayStops() == [])
+        #expect(machine.receivedClose(code: 1000) == [])
+        #expect(machine.timePassed(Self.at(1_000_000)) == [])
+        #expect(machine.peerSends(.replaced(RelayMessage.Replaced()), Self.at(1)) == [])
+        #expect(machine.received(try Self.helloFrame(), Self.at(1)) == [])
+        #expect(machine.deadline == nil)
+    }
+
+    @Test func silenceIsAskedAfterThirtySecondsAndEndsAfterSeventyFive() throws {
+        var machine = try Self.open()
+        #expect(machine.deadline == 30_000)
+        #expect(machine.timePassed(Self.at(29_999)) == [])
+        #expect(machine.timePassed(Self.at(30_000)) == [.ping])
+        #expect(machine.timePassed(Self.at(30_001)) == [])
+        #expect(machine.timePassed(Self.at(60_000)) == [.ping])
+        #expect(machine.deadline == 75_000)
+        #expect(
+            machine.timePassed(Self.at(75_000)) == [
+                .disconnected(ChannelID(7), isSilent: true), .close(code: 1001, reason: "silent for too long"),
+            ]
+        )
+    }
+
+    @Test func anyByteIsLife() throws {
+        var machine = try Self.open()
+        for second in stride(from: Int64(1_000), through: 200_000, by: 1_000) {
+            machine.bytesArrived(Self.at(second))
+            #expect(!machine.timePassed(Self.at(second)).contains { if case .close = $0 { true } else { false } })
+        }
+        #expect(machine.isWelcome)
+    }
+
+    @Test func anEndpointThatOnlyTalksHearsThatTheRelayLives() throws {
+        var machine = try Self.open()
+        var pings: [Int64] = []
+        for second in stride(from: Int64(1_000), through: 100_000, by: 1_000) {
+            machine.bytesArrived(Self.at(second))
+            if machine.timePassed(Self.at(second)) == [.ping] { pings.append(second) }
+        }
+        #expect(pings == [30_000, 60_000, 90_000])
+    }
+
+    @Test(arguments: [(0.9, Int64(27_000)), (1.1, 33_000), (5, 33_000), (-1, 27_000)])
+    func pingsAreSpreadByATenth(jitter: Double, after: Int64) throws {
+        #expect(try Self.open(jitter: jitter).deadline == Milliseconds(clamping: after))
+    }
+
+    @Test func aTokensEndIsAnnouncedAMinuteAhead() throws {
+        var machine = try Self.open(tokenLife: 61_000)
+        #expect(machine.deadline == 1_000)
+        #expect(machine.timePassed(Self.at(1_000)) == [.send(.authExpiring(RelayMessage.AuthExpiring(expires: 1_061_000)))])
+        #expect(machine.timePassed(Self.at(1_001)) == [])
+        machine.bytesArrived(Self.at(60_000))
+        let end = machine.timePassed(Self.at(61_000))
+        #expect(end.contains(.close(code: 1008, reason: "tokenExpired")))
+        #expect(end.contains(.disconnected(ChannelID(7), isSilent: false)))
+    }
+
+    @Test func aTokenThatEndsWithinAMinuteIsAnnouncedAtOnce() throws {
+        var machine = Self.machine()
+        _ = machine.opened(Self.at(0))
+        _ = machine.received(try Self.helloFrame(), Self.at(0))
+        _ = machine.tokenChecked(.success(Self.token(10_000)), Self.at(0))
+        let actions = machine.coreAnswered(.success(ChannelID(7)), Self.at(0))
+        #expect(actions.last == .send(.authExpiring(RelayMessage.AuthExpiring(expires: 1_010_000))))
+    }
+
+    @Test func aNewTokenMovesTheEnd() throws {
+        var machine = try Self.open(tokenLife: 61_000)
+        let refresh = EndpointMessage.authRefresh(EndpointMessage.AuthRefresh(ref: try Self.ref(1), token: Secret("new")))
+        #expect(
+            machine.received(try Self.frame(refresh), Self.at(500)) == [
+                .checkToken(Secret("new"), endpointKey: Self.endpoint.identityKey.publicKey)
+            ]
+        )
+        #expect(machine.tokenChecked(.success(Self.token(200_000)), Self.at(600)) == [.send(.ok(RelayMessage.OK(ref: try Self.ref(1))))])
+        machine.bytesArrived(Self.at(60_000))
+        #expect(machine.timePassed(Self.at(61_000)) == [.ping])
+        #expect(machine.isWelcome)
+    }
+
+    @Test func aRefusedTokenChangesNothing() throws {
+        var machine = try Self.open(tokenLife: 61_000)
+        for (number, result) in [
+            Result<AcceptedToken, TokenRefusal>.failure(TokenRefusal(code: .tokenRevoked, message: "")),
+            .success(Self.token(900_000, subject: "bert")), .success(Self.token(0)),
+        ].enumerated() {
+            let ref = try Self.ref(Int64(number + 1))
+            let refresh = EndpointMessage.authRefresh(EndpointMessage.AuthRefresh(ref: ref, token: Secret("new")))
+            _ = machine.received(try Self.frame(refresh), Self.at(1))
+            guard case .send(.failure(let failure)) = machine.tokenChecked(result, Self.at(2)).first else {
+                Issue.record("refused token \(number) was not answered by an error")
+                continue
+            }
+            #expect(failure.ref == ref)
+            #expect([.tokenRevoked, .wrongAccount, .tokenExpired].contains(failure.code))
+        }
+        #expect(machine.deadline == 1_000)
+    }
+
+    @Test func oneTokenIsCheckedAtATime() throws {
+        var machine = try Self.open()
+        func refresh(_ number: Int64) throws -> ByteBuffer {
+            try Self.frame(.authRefresh(EndpointMessage.AuthRefresh(ref: try Self.ref(number), token: Secret("new"))))
+        }
+        _ = machine.received(try refresh(1), Self.at(1))
+        guard case .send(.failure(let failure)) = machine.received(try refresh(2), Self.at(1)).first else {
+            Issue.record("a second token was taken")
+            return
+        }
+        #expect(failure.code == .tooManyRequests)
+    }
+
+    @Test func ratesAreCountedForWhatTheyBound() throws {
+        let counted = Mutex<[Limit]>([])
+        var machine = try Self.open { limit, _, _ in
+            counted.withLock { $0.append(limit) }
+            return nil
+        }
+        _ = machine.received(try Self.frame(.watch(EndpointMessage.Watch(ref: try Self.ref(1)))), Self.at(1))
+        _ = machine.received(try Self.frame(.unwatch(EndpointMessage.Unwatch(ref: try Self.ref(2)))), Self.at(1))
+        let command = EndpointMessage.commandSend(EndpointMessage.CommandSend(ref: try Self.ref(3), command: Blob([1])))
+        #expect(machine.received(try Self.frame(command), Self.at(1)) == [.forward(command, ChannelID(7))])
+        #expect(counted.withLock { $0 } == [.watchesPerSecond, .commandsPerSecond])
+    }
+
+    @Test func tooManyCommandsAreNotForwarded() throws {
+        let rates = EndpointRates(limits: Limits())
+        var machine = try Self.open { rates.take($0, of: $1, uptime: $2) }
+        var forwarded = 0
+        var refused: RelayMessage.Failure?
+        for number in 1...501 as ClosedRange<Int64> {
+            let command = EndpointMessage.commandSend(EndpointMessage.CommandSend(ref: try Self.ref(number), command: Blob([1])))
+            switch machine.received(try Self.frame(command), Self.at(1)).first {
+            case .forward: forwarded += 1
+            case .send(.failure(let failure)): refused = failure
+            default: break
+            }
+        }
+        #expect(forwarded == 500)
+        #expect(refused?.code == .tooManyRequests)
+        #expect(refused?.retryAfter == 20)
+        #expect(refused?.limit?.name == "commandsPerSecond")
+    }
+
+    @Test func randomInputsNeverDisconnectTwiceNorActAfterTheEnd() throws {
+        for seed in UInt64(1)...300 {
+            var generator = TransportGenerator(seed: seed)
+            var machine = Self.machine()
+            var time: Int64 = 0
+            var connects = 0
+            var disconnects = 0
+            var isEnded = false
+            for _ in 0..<40 {
+                time += Int64.random(in: 0...20_000, using: &generator)
+                let now = Self.at(time)
+                let actions: [Machine.Action]
+                switch Int.random(in: 0..<13, using: &generator) {
+                case 0: actions = machine.opened(now)
+                case 1, 2: actions = machine.received(try Self.helloFrame(), now)
+                case 3: actions = machine.tokenChecked(.success(Self.token(time + 300_000, login: FixedTokens.login)), now)
+                case 4: actions = machine.tokenChecked(.failure(TokenRefusal(code: .tokenInvalid, message: "")), now)
+                case 5, 6:
+                    connects += machine.isAwaitingCore ? 1 : 0
+                    actions = machine.coreAnswered(.success(ChannelID(7)), now)
+                case 7: actions = machine.received(try Self.frame(.unwatch(EndpointMessage.Unwatch(ref: try Self.ref(1)))), now)
+                case 8: actions = machine.peerSends(.replaced(RelayMessage.Replaced()), now)
+                case 9: actions = Bool.random(using: &generator) ? machine.disconnected() : machine.receivedClose(code: nil)
+                case 10: actions = machine.received(ByteBuffer(string: "{"), now)
+                case 11: actions = machine.loginRevoked(FixedTokens.login, now)
+                default: actions = machine.timePassed(now)
+                }
+                for action in actions {
+                    switch action {
+                    case .disconnected: disconnects += 1
+                    case .send, .ping, .forward, .connect, .checkToken, .welcomed, .follow:
+                        #expect(!isEnded, "seed \(seed)")
+                    case .close: #expect(!isEnded, "seed \(seed)")
+                    }
+                    if case .close = action { isEnded = true }
+                }
+                isEnded = isEnded || machine.isClosed
+                #expect(disconnects <= connects, "seed \(seed)")
+            }
+            _ = machine.disconnected().map { if case .disconnected = $0 { disconnects += 1 } }
+            #expect(disconnects == connects, "seed \(seed)")
+        }
+    }
+}
+
+/// Deterministic (SplitMix64).
+struct TransportGenerator: RandomNumberGenerator {
+    private var state: UInt64
+    init(seed: UInt64) { self.state = seed }
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var value = state
+        value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9
+        value = (value ^ value >> 27) &* 0x94D0_49BB_1331_11EB
+        return value ^ value >> 31
+    }
+}

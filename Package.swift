@@ -349,6 +349,7 @@ let package = Package(
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
                 server("NIOEmbedded", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
                 server("NIOPosix", "swift-nio"),
                 server("NIOSSL", "swift-nio-ssl"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),

@@ -9,12 +9,20 @@ package import RelayProtocol
 package import RelayServer
 import Synchronization
 
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
 /// The core and the embedded issuer of a relay, put together over its store.
 package struct Composition {
     /// Under what the embedded issuer's identities and logins are kept.
     static let issuerKey = "embedded"
 
     package let issuer: Issuer
+    /// Whether the embedded issuer serves.
+    package let hasIssuer: Bool
     package let parts: RelayService.Parts
 
     package init(
@@ -43,14 +51,13 @@ package struct Composition {
             },
             revoked: { revocations.add($0) }
         )
-        var trusted = TrustedIssuer(
-            key: Composition.issuerKey,
-            urls: Set(issuer.urls),
-            audience: .exactly("\(key.id)")
-        ) { FetchedKeys(try await issuer.publishedKeys()) }
-        trusted.autoProvision = true
-        trusted.namesInviters = true
-        let tokens = TokenVerifier(issuers: [trusted], now: now, logger: logger)
+        let file =
+            try configuration.issuersFile.map { path throws(ConfigurationError) in
+                try IssuersFile(path: path, environment: ProcessInfo.processInfo.environment)
+            } ?? IssuersFile()
+        let others = file.issuers.map { $0.trusted(now: now) }
+        let trusted = (file.isEmbeddedTrusted ? [Self.trusted(issuer, at: key.id)] : []) + others
+        let tokens = TokenVerifier(issuers: trusted, now: now, logger: logger)
         for login in try await issuer.revokedLogins() { tokens.revoke(login) }
         revocations.begin { tokens.revoke($0) }
         let readiness = Readiness(store: store, now: now)
@@ -66,20 +73,37 @@ package struct Composition {
         inviting.begin(core)
         let administration = RelayAdministration(core: core, issuer: issuer, logger: logger)
         self.issuer = issuer
+        self.hasIssuer = file.isEmbeddedTrusted
         self.parts = RelayService.Parts(
             core: core,
             tokens: tokens,
-            issuers: issuer.urls,
+            issuers: (file.isEmbeddedTrusted ? issuer.urls : []) + file.issuers.map(\.url.description),
             metrics: metrics,
             obstacle: { await readiness.obstacle },
             administer: { await administration.answer($0) },
             addRoutes: { router in
+                guard file.isEmbeddedTrusted else { return }
                 issuer.addRoutes(to: router) { [proxies = configuration.trustedProxies] request, context in
                     let fields = request.headers.filter { $0.name.canonicalName == TrustedProxies.header }.map(\.value)
                     return proxies.client(of: context.remoteAddress, forwardedFor: fields)?.network.description ?? ""
                 }
             }
         )
+    }
+}
+
+extension Composition {
+    /// The embedded issuer as the relay trusts it: like any other one.
+    private static func trusted(_ issuer: Issuer, at relay: RelayID) -> TrustedIssuer {
+        var trusted = TrustedIssuer(
+            key: issuerKey,
+            urls: Set(issuer.urls),
+            audience: .exactly("\(relay)"),
+            check: .keys { FetchedKeys(try await issuer.publishedKeys()) }
+        )
+        trusted.autoProvision = true
+        trusted.namesInviters = true
+        return trusted
     }
 }
 

@@ -7,7 +7,7 @@ package import RelayProtocol
 
 /// A setting's name: `dataDirectory` in the file, `--data-directory` as a flag, `RELAYD_DATA_DIRECTORY` in the environment.
 package enum RelaySetting: String, CaseIterable, Sendable {
-    case listen, urls, tunnelListen, metricsListen, dataDirectory, certificateFile, keyFile, insecure, trustedProxies,
+    case listen, urls, tunnelListen, metricsListen, dataDirectory, certificateFile, keyFile, issuersFile, insecure, trustedProxies,
         unauthenticatedPerAddress, tokenFailuresPerMinute, tokenFailureAddresses, outboundBytes, idleSeconds, drainSeconds, logLevel
 
     package var key: ConfigKey { ConfigKey([rawValue]) }
@@ -68,6 +68,7 @@ extension RelayConfiguration {
         if let text = try values.text(.dataDirectory) { dataDirectory = text }
         certificateFile = try values.text(.certificateFile)
         keyFile = try values.text(.keyFile)
+        issuersFile = try values.text(.issuersFile)
         if let text = try values.text(.insecure) {
             guard let value = Bool(text) else { throw ConfigurationError("insecure: '\(text)' is neither true nor false") }
             isInsecure = value

@@ -21,6 +21,8 @@ package struct RelayConfiguration: Sendable {
     package var certificateFile: String?
     /// The certificate's key in PEM.
     package var keyFile: String?
+    /// The JSON file that names the trusted issuers; without it, only the embedded one is trusted.
+    package var issuersFile: String?
     /// Plain HTTP on addresses that are not loopback.
     package var isInsecure = false
     /// The limits that endpoints are held to.

@@ -38,7 +38,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private var outboundBytes = 0
     private var pongs = PongQueue()
     private var context: ChannelHandlerContext?
-    private var login: RevocationObserver?
+    private var observers: [RevocationObserver] = []
     private var timer: Scheduled<Void>?
     /// When the timer fires; meaningless without one.
     private var timerDeadline: Milliseconds = 0
@@ -64,7 +64,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         run(machine.disconnected())
         timer?.cancel()
         timer = nil
-        login?.cancel()
+        for observer in observers { observer.cancel() }
         self.context = nil
     }
 
@@ -230,7 +230,7 @@ extension ControlChannelHandler {
         case .forward(let message, let channel):
             isHeld = !services.core.receive(message, on: channel)
             if isHeld { services.metrics.held() }
-        case .follow(let login): follow(login)
+        case .follow(let logins): follow(logins)
         case .disconnected(let channel, let isSilent):
             if isCounted {
                 isCounted = false
@@ -263,14 +263,16 @@ extension ControlChannelHandler {
         }
     }
 
-    private func follow(_ login: Login?) {
-        self.login?.cancel()
-        guard let login, let eventLoop = context?.eventLoop else { return self.login = nil }
+    private func follow(_ logins: [Login]) {
+        for observer in observers { observer.cancel() }
+        guard let eventLoop = context?.eventLoop else { return observers = [] }
         let handler = NIOLoopBound(self, eventLoop: eventLoop)
-        self.login = services.tokens.follow(login) {
-            eventLoop.execute {
-                let handler = handler.value
-                handler.run(handler.machine.loginRevoked(login, handler.now))
+        observers = logins.map { login in
+            services.tokens.follow(login) {
+                eventLoop.execute {
+                    let handler = handler.value
+                    handler.run(handler.machine.loginRevoked(login, handler.now))
+                }
             }
         }
     }

@@ -42,12 +42,12 @@ extension RelayChannelStateMachine {
             )
             state = .connecting(proved, early: [])
             greetingEnds = now.uptime + helloTime
-            return [.connect(proved)] + follow(token.login)
+            return [.connect(proved)] + adopt(token, hello.token, now)
         case (.verifying, .failure(let refusal)):
             let retry = refusal.code != .endpointRevoked
             return reject(RelayMessage.Rejected(code: refusal.code, message: refusal.message, retry: retry), now)
         case (.open(let open), _):
-            return refreshed(result, open, now)
+            return checked(result, open, now)
         default:
             return []
         }
@@ -61,7 +61,6 @@ extension RelayChannelStateMachine {
             state = .closed(awaitsCore: false)
             return [.disconnected(channel, isSilent: false)] + actions
         case (.connecting(let hello, let early), .success(let channel)):
-            token = TokenLife(expires: hello.tokenExpires, ends: now.uptime + (hello.tokenExpires - now.time))
             let record = hello.record.payload
             state = .open(
                 Open(

@@ -9,7 +9,7 @@ extension RelayChannelStateMachine {
         switch state {
         case .new, .closed: nil
         case .greeting, .verifying, .connecting: greetingEnds
-        case .open: min(pingDue, deadDue, token.isWarned ? token.ends : warningDue)
+        case .open(let open): min(pingDue, deadDue, token.isWarned ? token.ends : warningDue, recheckDue(open) ?? token.ends)
         }
     }
 
@@ -37,17 +37,14 @@ extension RelayChannelStateMachine {
                 retry: true
             )
             return reject(rejected, now)
-        case .open:
+        case .open(let open):
             if hasUnread { lastReceived = now.uptime }
-            return openTimePassed(now)
+            return openTimePassed(open, now)
         }
     }
 
-    private mutating func openTimePassed(_ now: Moment) -> [Action] {
-        if now.uptime >= token.ends {
-            let invalidated = RelayMessage.AuthInvalidated(code: .tokenExpired, message: "the token's time is over")
-            return say(.authInvalidated(invalidated), now) + close(code: 1008, reason: ControlErrorCode.tokenExpired.rawValue)
-        }
+    private mutating func openTimePassed(_ open: Open, _ now: Moment) -> [Action] {
+        if now.uptime >= token.ends { return invalidate(.tokenExpired, "the token's time is over", now) }
         if now.uptime >= deadDue { return close(code: 1001, reason: "silent for too long", isSilent: true) }
         var actions: [Action] = []
         if !token.isWarned, now.uptime >= warningDue {
@@ -59,10 +56,19 @@ extension RelayChannelStateMachine {
             sent = now.uptime
             actions.append(.ping)
         }
+        if let text = token.recheck?.text, let due = recheckDue(open), now.uptime >= due {
+            var open = open
+            open.check = .recheck
+            state = .open(open)
+            actions.append(.checkToken(text, endpointKey: open.endpointKey))
+        }
         return actions
     }
 
     private var warningDue: Milliseconds { token.ends - Self.expiringWarning }
+
+    /// One check at a time.
+    private func recheckDue(_ open: Open) -> Milliseconds? { open.check == nil ? token.recheck?.due : nil }
 
     /// Either side's silence is a reason: the endpoint gives up a relay that says nothing.
     private var pingDue: Milliseconds { max(min(lastReceived, sent), pinged) + pingAfter }

@@ -16,8 +16,8 @@ package struct RelayChannelStateMachine {
         /// The endpoint is in: larger frames are allowed, and it counts as unauthenticated no more.
         case welcomed
         case forward(EndpointMessage, ChannelID)
-        /// Say `loginRevoked` when this login is; no other any more.
-        case follow(Login?)
+        /// Say `loginRevoked` when one of these is; no other any more.
+        case follow([Login])
         case disconnected(ChannelID, isSilent: Bool)
         /// The last action: a close frame, then the end of the connection.
         case close(code: UInt16, reason: String)
@@ -80,7 +80,16 @@ package struct RelayChannelStateMachine {
         var endpointKey: SigningPublicKey
         /// What the newest token allows.
         var scopes: Set<RelayScope>
-        var refreshing: RequestRef?
+        /// The check that is under way.
+        var check: TokenCheck?
+    }
+
+    /// Why the token of an open channel is checked.
+    enum TokenCheck {
+        /// The endpoint presents a new one.
+        case refresh(RequestRef, Secret<String>)
+        /// The issuer may say another thing of it than before.
+        case recheck
     }
 
     struct TokenLife {
@@ -89,10 +98,14 @@ package struct RelayChannelStateMachine {
         /// The same by the other clock: a wall clock that is set ends no channel.
         var ends: Milliseconds
         var isWarned = false
+        /// When it is to be checked again, by the other clock, and its text; `nil` if its signature says all.
+        var recheck: (due: Milliseconds, text: Secret<String>)?
     }
 
     /// How long before a token's end the endpoint is told.
     package static let expiringWarning: Milliseconds = 60_000
+    /// How long after an issuer did not answer it is asked again.
+    static let recheckPause: Milliseconds = 10_000
 
     let settings: Settings
     let nonce: [UInt8]
@@ -106,7 +119,7 @@ package struct RelayChannelStateMachine {
     /// Of an open channel.
     var token = TokenLife(expires: 0, ends: 0)
     /// Whose revocation ends the channel.
-    var login: Login?
+    var logins: [Login] = []
     /// It was revoked while the core was asked.
     var isLoginRevoked = false
     /// Until when this phase of the greeting may last.
@@ -209,7 +222,7 @@ package struct RelayChannelStateMachine {
 
     /// The login that the channel lives by was revoked.
     package mutating func loginRevoked(_ revoked: Login, _ now: Moment) -> [Action] {
-        guard revoked == login else { return [] }
+        guard logins.contains(revoked) else { return [] }
         let (code, message) = (ControlErrorCode.tokenRevoked, Self.revoked)
         switch state {
         case .connecting:
@@ -217,18 +230,20 @@ package struct RelayChannelStateMachine {
             isLoginRevoked = true
             return []
         case .open:
-            let invalidated = RelayMessage.AuthInvalidated(code: code, message: message)
-            return say(.authInvalidated(invalidated), now) + close(code: 1008, reason: code.rawValue)
+            return invalidate(code, message, now)
         case .new, .greeting, .verifying, .closed: return []
         }
     }
 
     static let revoked = "the login was revoked"
 
-    mutating func follow(_ new: Login?) -> [Action] {
-        guard new != login else { return [] }
-        login = new
-        return [.follow(new)]
+    /// Lives by a token from now on.
+    mutating func adopt(_ token: AcceptedToken, _ text: Secret<String>, _ now: Moment) -> [Action] {
+        self.token = TokenLife(expires: token.expires, ends: now.uptime + (token.expires - now.time))
+        self.token.recheck = token.recheck.map { (now.uptime + ($0 - now.time), text) }
+        guard token.revocable != logins else { return [] }
+        logins = token.revocable
+        return [.follow(logins)]
     }
 
     /// More waits to be sent than the endpoint reads.

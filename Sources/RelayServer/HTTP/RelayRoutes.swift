@@ -65,11 +65,13 @@ package struct RelayRoutes: Sendable {
             var resource: String
             var issuers: [String]
             var methods = ["header"]
+            var scopes = RelayScope.allCases.map(\.rawValue)
 
             enum CodingKeys: String, CodingKey {
                 case resource
                 case issuers = "authorization_servers"
                 case methods = "bearer_methods_supported"
+                case scopes = "scopes_supported"
             }
         }
         let dialled = Origin(scheme: origins.isTLS ? "https" : "http", authority: request.head.authority ?? "")

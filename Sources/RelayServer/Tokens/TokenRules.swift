@@ -18,6 +18,8 @@ package struct VerifiedToken: Hashable, Sendable {
     package var session: String?
     /// The endpoint whose invitation started the login, if the issuer names it.
     package var inviter: EndpointID?
+    /// When the issuer is to be asked again whether the token is still active; `nil` if it is not asked.
+    package var recheck: Milliseconds?
 
     package init(
         identity: Identity,
@@ -57,7 +59,8 @@ struct TokenRules {
         }
     }
 
-    func check(_ claims: TokenClaims, key: SigningPublicKey, now: Milliseconds) throws(TokenError) -> VerifiedToken {
+    /// - Parameter key: What a bound token must be bound to; `nil` for any key.
+    func check(_ claims: TokenClaims, key: SigningPublicKey?, now: Milliseconds) throws(TokenError) -> VerifiedToken {
         guard let expires = try claims.time("exp") else { throw .claims }
         guard now.count < expires.count + TokenRules.leeway else { throw .expired }
         for start in [try claims.time("nbf"), try claims.time("iat")] {
@@ -82,7 +85,7 @@ struct TokenRules {
         switch claims.binding {
         case .nothing: break
         case .key(let thumbprint):
-            guard thumbprint == key.jwkThumbprint else { throw .boundToOtherKey }
+            guard key == nil || thumbprint == key?.jwkThumbprint else { throw .boundToOtherKey }
         case .other: throw .unknownBinding
         }
         return VerifiedToken(

@@ -27,8 +27,12 @@ package struct AcceptedToken: Hashable, Sendable {
     package var scopes: Set<RelayScope>
     /// The login it comes from, if it says.
     package var login: Login?
+    /// The token itself, which may be revoked without its login.
+    package var single: Login?
     /// The endpoint whose invitation the login began with, if the token says so.
     package var inviter: EndpointID?
+    /// When the token is to be checked again on a live channel: milliseconds since 1970. `nil` if its signature says all.
+    package var recheck: Milliseconds?
 
     package init(
         identity: Identity,
@@ -36,7 +40,9 @@ package struct AcceptedToken: Hashable, Sendable {
         expires: Milliseconds,
         scopes: Set<RelayScope>,
         login: Login? = nil,
-        inviter: EndpointID? = nil
+        inviter: EndpointID? = nil,
+        recheck: Milliseconds? = nil,
+        single: Login? = nil
     ) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
@@ -44,7 +50,14 @@ package struct AcceptedToken: Hashable, Sendable {
         self.scopes = scopes
         self.login = login
         self.inviter = inviter
+        self.recheck = recheck
+        self.single = single
     }
+}
+
+extension AcceptedToken {
+    /// What ends the channels that depend on the token when it is revoked.
+    package var revocable: [Login] { [login, single].compactMap { $0 } }
 }
 
 /// Why a token does not count.

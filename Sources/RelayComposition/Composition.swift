@@ -20,6 +20,9 @@ package struct Composition {
     /// Under what the embedded issuer's identities and logins are kept.
     static let issuerKey = "embedded"
 
+    /// Of a user of the embedded issuer.
+    package static func identity(of subject: String) -> Identity { Identity(issuer: issuerKey, subject: subject) }
+
     package let issuer: Issuer
     /// Whether the embedded issuer serves.
     package let hasIssuer: Bool
@@ -59,6 +62,9 @@ package struct Composition {
         let trusted = (file.isEmbeddedTrusted ? [Self.trusted(issuer, at: key.id)] : []) + others
         let tokens = TokenVerifier(issuers: trusted, now: now, logger: logger)
         for login in try await issuer.revokedLogins() { tokens.revoke(login) }
+        for token in try await store.transact({ try $0.revokedTokens() }) {
+            tokens.revoke(Login(issuer: "", session: token.digest), until: Milliseconds(clamping: token.ends))
+        }
         revocations.begin { tokens.revoke($0) }
         let readiness = Readiness(store: store, now: now)
         let core = RelayCore(
@@ -71,7 +77,13 @@ package struct Composition {
             tunnelMetrics: TunnelMetrics(factory: metrics)
         )
         inviting.begin(core)
-        let administration = RelayAdministration(core: core, issuer: issuer, logger: logger)
+        let administration = RelayAdministration(
+            core: core,
+            issuer: issuer,
+            tokens: tokens,
+            otherIssuers: file.issuers.map(\.url.description),
+            logger: logger
+        )
         self.issuer = issuer
         self.hasIssuer = file.isEmbeddedTrusted
         self.parts = RelayService.Parts(

@@ -122,9 +122,7 @@ package final class Issuer: Sendable {
     /// Creates a user.
     /// - Returns: The subject of the user's tokens.
     package func createUser(name: String) async throws(IssuerError) -> String {
-        guard (1...IssuerUser.maximumNameCharacters).contains(name.unicodeScalars.count), DisplayText.isPlain(name),
-            DisplayText.isVisible(name)
-        else { throw .nameInvalid }
+        try Issuer.checkName(name)
         let user = IssuerUser(name: name)
         let now = now()
         try await store.write { records in

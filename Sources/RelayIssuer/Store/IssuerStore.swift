@@ -20,6 +20,9 @@ protocol IssuerTransaction {
     func users() throws -> [IssuerUser]
     func hasUser(named name: String) throws -> Bool
     func hasUser(_ subject: String) throws -> Bool
+    func rename(_ subject: String, to name: String) throws
+    /// Removes a user with all that is of it.
+    func removeUser(_ subject: String) throws
 
     // MARK: Invitations
 
@@ -38,6 +41,8 @@ protocol IssuerTransaction {
     func family(session: String) throws -> RefreshFamily?
     /// The logins of a key, and the one of a session, that were not revoked.
     func openLogins(boundTo key: String, session: String?) throws -> [RefreshFamily]
+    /// The logins of a user that were not revoked.
+    func openLogins(of subject: String) throws -> [RefreshFamily]
     /// Notes of the logins of a key, and of the one of a session, that their endpoint was revoked.
     func endpointRevoked(boundTo key: String, session: String?) throws
     /// The logins that were revoked since.

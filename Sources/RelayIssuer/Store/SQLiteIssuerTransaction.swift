@@ -33,6 +33,14 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM user WHERE subject = ?)", arguments: [subject]) ?? false
     }
 
+    func rename(_ subject: String, to name: String) throws {
+        try db.execute(sql: "UPDATE user SET name = ? WHERE subject = ?", arguments: [name, subject])
+    }
+
+    func removeUser(_ subject: String) throws {
+        try db.execute(sql: "DELETE FROM user WHERE subject = ?", arguments: [subject])
+    }
+
     // MARK: Invitations
 
     func insert(_ invitation: Invitation) throws {
@@ -109,6 +117,10 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
 
     func openLogins(boundTo key: String, session: String?) throws -> [RefreshFamily] {
         try families("revoked IS NULL AND (key = ? OR session = ?)", [key, session])
+    }
+
+    func openLogins(of subject: String) throws -> [RefreshFamily] {
+        try families("revoked IS NULL AND subject = ?", [subject])
     }
 
     func endpointRevoked(boundTo key: String, session: String?) throws {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
+package import RelayProtocol
 
 /// What the operator's commands ask of a relay that runs. One request for each connection.
 package struct AdminRequest: Codable, Hashable, Sendable {
@@ -10,18 +10,51 @@ package struct AdminRequest: Codable, Hashable, Sendable {
         case listEndpoints = "endpoint.list"
         /// Revokes `endpoint`, by the operator's word; with those that it let in if `withInvited` is true.
         case revokeEndpoint = "endpoint.revoke"
+        case listAccounts = "account.list"
+        /// Adds an account with `name`, and its user at the embedded issuer.
+        case addAccount = "account.add"
+        /// Gives `account` the name `name`.
+        case renameAccount = "account.rename"
+        case disableAccount = "account.disable"
+        case enableAccount = "account.enable"
+        /// Removes `account` with all that is of it.
+        case removeAccount = "account.remove"
+        /// Gives `account` the identity of `issuer` and `subject`.
+        case linkAccount = "account.link"
+        /// All that is stored of `account`.
+        case exportAccount = "account.export"
+        /// Revokes `token`, and its login at the embedded issuer.
+        case revokeToken = "token.revoke"
     }
 
     package var command: Command
+    /// A name or an id.
     package var account: String?
     package var endpoint: String?
     package var withInvited: Bool?
+    package var name: String?
+    package var issuer: String?
+    package var subject: String?
+    package var token: Secret<String>?
 
-    package init(_ command: Command, account: String? = nil, endpoint: String? = nil, withInvited: Bool? = nil) {
+    package init(
+        _ command: Command,
+        account: String? = nil,
+        endpoint: String? = nil,
+        withInvited: Bool? = nil,
+        name: String? = nil,
+        issuer: String? = nil,
+        subject: String? = nil,
+        token: Secret<String>? = nil
+    ) {
         self.command = command
         self.account = account
         self.endpoint = endpoint
         self.withInvited = withInvited
+        self.name = name
+        self.issuer = issuer
+        self.subject = subject
+        self.token = token
     }
 }
 
@@ -31,11 +64,24 @@ package struct AdminAnswer: Codable, Hashable, Sendable {
     package var error: String?
     package var endpoints: [AdminEndpoint]?
     package var revocation: AdminRevocation?
+    package var accounts: [AdminAccount]?
+    package var export: AdminExport?
+    package var token: AdminToken?
 
-    package init(error: String? = nil, endpoints: [AdminEndpoint]? = nil, revocation: AdminRevocation? = nil) {
+    package init(
+        error: String? = nil,
+        endpoints: [AdminEndpoint]? = nil,
+        revocation: AdminRevocation? = nil,
+        accounts: [AdminAccount]? = nil,
+        export: AdminExport? = nil,
+        token: AdminToken? = nil
+    ) {
         self.error = error
         self.endpoints = endpoints
         self.revocation = revocation
+        self.accounts = accounts
+        self.export = export
+        self.token = token
     }
 }
 

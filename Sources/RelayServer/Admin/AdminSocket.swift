@@ -24,7 +24,7 @@ import Musl
 /// sends one JSON object and ends its half; the answer is one JSON object.
 package struct AdminSocket: Service {
     /// What a request may have.
-    private static let requestBytes = 4 << 10
+    private static let requestBytes = 32 << 10
     /// What an answer may have: 64 endpoints of each of many accounts.
     private static let answerBytes = 64 << 20
     private static let time = TimeAmount.seconds(10)
@@ -107,7 +107,7 @@ package struct AdminSocket: Service {
                     }
                 }
         } catch {
-            throw AdminError("no relay runs on \(directory): start it with `relayd serve`, or say which with --data-directory")
+            throw AdminError.noRelay(directory)
         }
         let bytes = try await channel.executeThenClose { inbound, outbound in
             try await outbound.write(ByteBuffer(bytes: try JSONEncoder().encode(request)))
@@ -133,6 +133,10 @@ package struct AdminSocket: Service {
 package struct AdminError: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
     package init(_ description: String) { self.description = description }
+
+    package static func noRelay(_ directory: String) -> AdminError {
+        AdminError("no relay runs on \(directory): start it with `relayd serve`, or say which with --data-directory")
+    }
 }
 
 private final class CloseWhenIdle: ChannelInboundHandler {

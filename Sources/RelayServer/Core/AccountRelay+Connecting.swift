@@ -70,10 +70,13 @@ extension AccountRelay {
         let known = try store.endpoint(id, of: account)
         guard isVerified || known?.record == hello.record.encoded else { return .unverified }
         if home == nil {
-            guard hello.mayMakeAccount else {
+            guard try hello.mayMakeAccount && !store.isRemoved(hello.identity) else {
                 return .rejected(.init(code: .accountUnknown, message: "there is no account for this identity here", retry: false))
             }
             try store.addAccount(account, identity: hello.identity, time: time)
+        }
+        if try store.isDisabled(account) {
+            return .rejected(.init(code: .accountDisabled, message: "the relay's operator has disabled the account", retry: false))
         }
         if try store.revocation(of: id) != nil {
             return .rejected(.init(code: .endpointRevoked, message: "this endpoint was revoked", retry: false))

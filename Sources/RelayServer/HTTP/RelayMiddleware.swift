@@ -3,6 +3,7 @@
 
 import HTTPTypes
 package import Hummingbird
+import RelayProtocol
 
 /// Every error answer is problem JSON.
 package struct ProblemMiddleware: RouterMiddleware {
@@ -40,5 +41,26 @@ package struct HostMiddleware: RouterMiddleware {
         guard let host = request.head.authority else { throw ProblemDetails.oneHost }
         guard origins.allows(host: host, on: context.localAddress) else { throw ProblemDetails.wrongHost }
         return try await next(request, context)
+    }
+}
+
+/// A challenge for an access token names where the relay's issuers are found (RFC 9728 §5.1).
+package struct ChallengeMiddleware: RouterMiddleware {
+    package typealias Context = RelayRequestContext
+
+    static let metadataPath = "/.well-known/oauth-protected-resource"
+
+    let resource: @Sendable (Request) throws -> Origin
+
+    package func handle(
+        _ request: Request,
+        context: RelayRequestContext,
+        next: (Request, RelayRequestContext) async throws -> Response
+    ) async throws -> Response {
+        var response = try await next(request, context)
+        if response.status == .unauthorized, let challenge = response.headers[.wwwAuthenticate] {
+            response.headers[.wwwAuthenticate] = challenge + ", resource_metadata=\"\(try resource(request))\(Self.metadataPath)\""
+        }
+        return response
     }
 }

@@ -39,12 +39,13 @@ package struct RelayRoutes: Sendable {
         let router = Router(context: RelayRequestContext.self)
         router.add(middleware: ProblemMiddleware())
         router.add(middleware: HostMiddleware(origins: origins))
+        router.add(middleware: ChallengeMiddleware { try resource(of: $0) })
         router.get("/healthz") { _, _ in Self.text("ok\n") }
         router.get("/readyz") { _, _ in
             if let obstacle = await obstacle() { throw ProblemDetails(.serviceUnavailable, obstacle) }
             return Self.text("ready\n")
         }
-        router.get("/.well-known/oauth-protected-resource") { request, _ in try protectedResource(request) }
+        router.get(RouterPath(ChallengeMiddleware.metadataPath)) { request, _ in try protectedResource(request) }
         router.get("/v1/tunnels") { _, _ in try Self.json(["ports": tunnelPorts()]) }
         for path in ["/v1/connect", "/v1/tunnels/:id"] as [RouterPath] {
             router.get(path) { _, _ -> Response in
@@ -74,9 +75,14 @@ package struct RelayRoutes: Sendable {
                 case scopes = "scopes_supported"
             }
         }
+        return try Self.json(Metadata(resource: resource(of: request).description, issuers: issuers))
+    }
+
+    /// The relay, as the client knows it.
+    private func resource(of request: Request) throws(ProblemDetails) -> Origin {
         let dialled = Origin(scheme: origins.isTLS ? "https" : "http", authority: request.head.authority ?? "")
         guard let resource = origins.urls.first ?? dialled else { throw ProblemDetails.wrongHost }
-        return try Self.json(Metadata(resource: resource.description, issuers: issuers))
+        return resource
     }
 
     private static func json(_ value: some Encodable) throws -> Response {

@@ -10,8 +10,28 @@ enum SQLiteSchema {
         migrator.registerMigration("1 accounts, endpoints, commands") { database in
             try database.execute(sql: first)
         }
+        migrator.registerMigration("2 names of accounts") { database in
+            try database.execute(sql: names)
+        }
         return migrator
     }
+
+    /// An account without a name is one that an issuer's first token made. The identities of removed accounts make no new ones.
+    private static let names = """
+        ALTER TABLE accounts ADD COLUMN name TEXT CHECK (length(name) BETWEEN 1 AND 64);
+        ALTER TABLE accounts ADD COLUMN disabled INTEGER NOT NULL DEFAULT 0 CHECK (disabled IN (0, 1));
+        CREATE UNIQUE INDEX accounts_name ON accounts (name) WHERE name IS NOT NULL;
+        CREATE TABLE removed_identities (
+            issuer TEXT NOT NULL,
+            subject TEXT NOT NULL,
+            removed INTEGER NOT NULL,
+            PRIMARY KEY (issuer, subject)
+        ) WITHOUT ROWID;
+        CREATE TABLE revoked_tokens (
+            digest TEXT PRIMARY KEY NOT NULL,
+            ends INTEGER NOT NULL
+        ) WITHOUT ROWID;
+        """
 
     /// Ids of endpoints are 32 bytes, of commands 16. Times are milliseconds since 1970. Versions and numbers are unsigned 64 bit
     /// with the top bit flipped, so that SQL sorts them right.

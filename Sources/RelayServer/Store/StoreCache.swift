@@ -73,7 +73,7 @@ final class StoreCache {
         use.groupUndone()
     }
 
-    private func forgetAll() {
+    func forgetAll() {
         guard bytes > 0 else { return }
         commands = [:]
         endpoints = [:]

@@ -193,6 +193,11 @@ package protocol StoreTransaction {
     func databaseBegan() throws -> Int64?
     func setDatabaseBegan(_ time: Int64) throws
 
+    /// Remembers a single revoked token until its time is over, and forgets those whose time is.
+    /// - Parameter digest: The `session` of its `Login`.
+    func addRevokedToken(_ digest: String, ends: Int64, now: Int64) throws
+    func revokedTokens() throws -> [(digest: String, ends: Int64)]
+
     // MARK: Across accounts: which account something is of, or what is due in any. A transaction writes to the rows of one account only.
 
     func account(of identity: Identity) throws -> AccountID?
@@ -210,6 +215,19 @@ package protocol StoreTransaction {
 
     /// Makes an account, with its first identity.
     func addAccount(_ id: AccountID, identity: Identity, time: Int64) throws
+    /// The oldest first.
+    func accounts() throws -> [AccountRow]
+    func account(_ id: AccountID) throws -> AccountRow?
+    func isDisabled(_ id: AccountID) throws -> Bool
+    /// Throws `AccountNameTaken` if another account has the name.
+    func setName(_ name: String, of id: AccountID) throws
+    func setDisabled(_ isDisabled: Bool, of id: AccountID) throws
+    /// Adds an identity that is of no account.
+    func add(_ identity: Identity, to id: AccountID) throws
+    /// Removes the account with all that is of it, and remembers its identities as removed.
+    func removeAccount(_ id: AccountID, time: Int64) throws
+    /// Whether the account of the identity was removed.
+    func isRemoved(_ identity: Identity) throws -> Bool
     /// What its commands, outcomes and registrations take, with what this transaction has written.
     func storedBytes(of account: AccountID) throws -> Int
 

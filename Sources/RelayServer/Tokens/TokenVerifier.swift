@@ -71,7 +71,9 @@ package actor TokenVerifier {
         _ ask: @escaping IntrospectionSource,
         key: SigningPublicKey?
     ) async throws(TokenError) -> VerifiedToken {
-        guard token.exposed.utf8.count <= SignedJSON.maximumBytes, token.exposed.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+        guard (1...SignedJSON.maximumBytes).contains(token.exposed.utf8.count),
+            token.exposed.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+        else {
             throw .malformed
         }
         let entry = try await answer(about: token, of: rules.issuer, ask)

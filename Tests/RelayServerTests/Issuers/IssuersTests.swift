@@ -76,6 +76,16 @@ import Testing
             #expect(answer.contains("\"\(one.url)\",\"\(two.url)\"]"))
             #expect(answer.contains("\"\(relayd.origin)/auth\"") == isEmbedded)
             #expect(answer.contains(#""scopes_supported":["relay.device.read","#))
+            // So does the answer to whoever has no token.
+            if isEmbedded {
+                let challenged = try await TestSocket(port: relayd.port)
+                try await challenged.send(
+                    "POST /auth/invitations HTTP/1.1\r\nHost: \(relayd.host)\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+                )
+                let answer = await challenged.textUntilClosed()
+                #expect(answer.hasPrefix("HTTP/1.1 401"))
+                #expect(answer.contains("resource_metadata=\"\(relayd.origin)/.well-known/oauth-protected-resource\""))
+            }
             // An issuer that is switched off serves nothing.
             let issuer = try await TestSocket(port: relayd.port)
             try await issuer.send("GET /auth/jwks HTTP/1.1\r\nHost: \(relayd.host)\r\nConnection: close\r\n\r\n")

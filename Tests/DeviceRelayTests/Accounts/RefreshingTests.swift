@@ -11,7 +11,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(10))) struct RefreshingTests {
     static func provider() -> JoinLinkAccessTokenProvider { JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID) }
 
-    @Test func manyThatAskAtOnceGetOneSuccessor() async throws {
+    @Test func concurrentRequestsShareOneRefresh() async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined()
         let first = try endpoint.stored()
@@ -30,7 +30,7 @@ import Testing
         #expect(try endpoint.stored().refreshToken != first.refreshToken)
     }
 
-    @Test func aTokenIsGivenWhileItIsValidForAMinute() async throws {
+    @Test func tokenIsReusedUntilAMinuteBeforeItExpires() async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined()
         let first = try endpoint.stored()
@@ -40,7 +40,7 @@ import Testing
         #expect(try await Self.provider().accessToken(for: try late.request()).value != first.accessToken.exposed)
     }
 
-    @Test func aLostAnswerIsAskedForAgain() async throws {
+    @Test func refreshIsRepeatedAfterALostResponse() async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined()
         try await endpoint.expire()
@@ -58,7 +58,7 @@ import Testing
         #expect(try await tokenError(Self.provider(), endpoint) == nil)
     }
 
-    @Test func aTokenThatTheRelayRefusedIsReplaced() async throws {
+    @Test func invalidatedTokenIsReplacedOnce() async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined()
         let (one, other) = (Self.provider(), Self.provider())
@@ -75,7 +75,7 @@ import Testing
         #expect(try await one.accessToken(for: request) != second)
     }
 
-    @Test func aLoginThatWasWithdrawnNeedsAPerson() async throws {
+    @Test func revokedLoginRequiresSignIn() async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined()
         let stored = try endpoint.stored()
@@ -87,7 +87,7 @@ import Testing
         #expect(try await tokenError(Self.provider(), endpoint) == nil)
     }
 
-    @Test func aRefreshTokenWithoutItsKeyIsOfNoUse() async throws {
+    @Test func refreshTokenRequiresItsKey() async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined()
         try await endpoint.expire()
@@ -95,7 +95,7 @@ import Testing
         #expect(try await tokenError(Self.provider(), endpoint) == nil)
     }
 
-    @Test func withoutALoginAPersonIsNeeded() async throws {
+    @Test func missingLoginRequiresSignIn() async throws {
         let directory = try TemporaryDirectory()
         let relay = MachineBench.relay
         let endpoint = EndpointCredentials(
@@ -113,7 +113,7 @@ import Testing
         #expect(try await tokenError(Self.provider(), endpoint) == .signInRequired)
     }
 
-    @Test func aProviderOfAnAppCanProveTheKey() async throws {
+    @Test func accessTokenRequestMakesDPoPProofs() async throws {
         let key = P256SigningKey()
         let relay = MachineBench.relay
         let endpoint = EndpointCredentials(

@@ -22,7 +22,7 @@ import Testing
 
     // MARK: Ghosts
 
-    @Test func aGhostThatIsListedWhileADeviceJoinsByALinkIsNotKnown() throws {
+    @Test func forgedEndpointListedDuringAJoinByLinkIsNotKnown() throws {
         var book = joined(by: inviter)
         for member in [own, ghost, inviter] { _ = book.added(member.added()) }
         #expect(!book.enumerated().contains(.storeEnumeration))
@@ -37,7 +37,7 @@ import Testing
         #expect(try book.introduced(ghost.introduction(), as: ghost.id).isNew)
     }
 
-    @Test func theInviterIsPinnedAndVouchedForOnceAndNoOtherInItsPlace() throws {
+    @Test func onlyTheInviterIsPinnedAndVouchedForOnce() throws {
         var book = joined(by: inviter)
         #expect(book.added(ghost.added()).isEmpty)
         let actions = book.added(inviter.added())
@@ -49,7 +49,7 @@ import Testing
         #expect(book.added(inviter.added()).isEmpty)
     }
 
-    @Test func aGhostInAnotherAccountIsNotKnown() throws {
+    @Test func forgedEndpointOfAnotherAccountIsNotKnown() throws {
         let friend = try Member("Friend", account: "before")
         let before = PeerBook(of: try Member("Own", account: "before", key: own.key), pins: [(friend, .verified)], hasEnumerated: false)
         var book = before.emptied(for: "account", isOther: true)
@@ -62,7 +62,7 @@ import Testing
         #expect(book.errorCodes == [.accountChanged])
     }
 
-    @Test func whatWasThereAtAJoinWithoutAnInviterIsKnownAndNotVerified() throws {
+    @Test func endpointsListedAtAJoinWithoutInviterAreKnownButUnverified() throws {
         var book = PeerBook(of: own, hasEnumerated: false)
         let first = try Member("First")
         _ = book.added(first.added())
@@ -85,7 +85,7 @@ import Testing
         #expect(book.isVerified(other))
     }
 
-    @Test func aGhostWithTheSystemOfAKnownDeviceIsNotPartOfIt() throws {
+    @Test func endpointWithACopiedSystemKeyIsNotListed() throws {
         var book = PeerBook(of: own, pins: [(inviter, .verified)])
         _ = book.added(inviter.added())
         // The relay copies the device's system key and its signature into a record that it signs.
@@ -117,7 +117,7 @@ import Testing
 
     // MARK: Chains
 
-    @Test func chainsOfVouchersCountAsMuchAsTheirWeakestPart() throws {
+    @Test func voucherChainHasTheLevelOfItsWeakestVoucher() throws {
         let (first, second, third) = (try Member("First"), try Member("Second"), try Member("Third"))
         var book = PeerBook(of: own, pins: [(inviter, .verified)])
         // In the order in which they are least use.
@@ -141,7 +141,7 @@ import Testing
         #expect(!book.isKnown(ghost) && !book.isKnown(other))
     }
 
-    @Test func aChainEndsAtARevokedEndpoint() throws {
+    @Test func voucherChainEndsAtARevokedEndpoint() throws {
         let (first, second) = (try Member("First"), try Member("Second"))
         var book = PeerBook(of: own, pins: [(inviter, .verified)])
         _ = book.added(inviter.added())
@@ -169,7 +169,7 @@ import Testing
         #expect(again.directory[first.id] == nil)
     }
 
-    @Test func anInviterThatWasRevokedIsNotPinned() throws {
+    @Test func revokedInviterIsNotPinned() throws {
         var book = joined(by: inviter)
         let other = try Member("Other")
         _ = book.added(other.added())
@@ -183,7 +183,7 @@ import Testing
 
     /// None of these is a statement of an endpoint whose word counts.
     @Test(arguments: ["by a ghost", "forged", "of another account", "of another endpoint", "without"])
-    func whatNoKnownEndpointHasSignedHoldsAsLongAsTheRelaySaysIt(_ kind: String) throws {
+    func revocationNotSignedByAKnownEndpointIsNotPermanent(_ kind: String) throws {
         let victim = try Member("Victim")
         var book = PeerBook(of: own, pins: [(inviter, .verified), (victim, .verified)])
         for member in [own, inviter, victim, ghost] { _ = book.added(member.added()) }
@@ -214,7 +214,7 @@ import Testing
         #expect(book.isVerified(victim))
     }
 
-    @Test func aRevocationCountsOnceItsSignerIsKnown() throws {
+    @Test func revocationIsStoredWhenItsSignerIsKnown() throws {
         let victim = try Member("Victim")
         var book = PeerBook(of: own, pins: [(victim, .verified)])
         // The enumeration says it before it lists the signer, and the signer is known by a chain only.
@@ -228,7 +228,7 @@ import Testing
         #expect(book.added(victim.added()).isEmpty)
     }
 
-    @Test func endpointsRevokeThemselvesAndThoseOfTheirDevice() throws {
+    @Test func endpointMayRevokeItselfAndEndpointsOfItsDevice() throws {
         let second = try Member("Second", systemKey: ghost.systemKey)
         for signer in [ghost, second] {
             // Neither is known: what they say of others counts for nothing, and what they say of each other fills no storage.
@@ -245,7 +245,7 @@ import Testing
         }
     }
 
-    @Test func aRevokedEndpointRevokesNoOther() throws {
+    @Test func revocationsSignedByRevokedEndpointsAreNotStored() throws {
         let thief = try Member("Thief")
         var book = PeerBook(of: own, pins: [(inviter, .verified), (thief, .verified)])
         for member in [inviter, thief] { _ = book.added(member.added()) }
@@ -253,7 +253,7 @@ import Testing
         #expect(book.revoked(inviter, try thief.revocation(of: inviter.id)) == [.shutOut(inviter.id)])
     }
 
-    @Test func whatThisEndpointRevokesIsRefusedWithoutTheRelay() throws {
+    @Test func ownRevocationIsEnforcedWithoutTheRelay() throws {
         var book = PeerBook(of: own, pins: [(inviter, .verified)])
         _ = book.added(inviter.added())
         let revocation = try own.revocation(of: inviter.id)
@@ -271,7 +271,7 @@ import Testing
         #expect(!book.isRefused(own.id))
     }
 
-    @Test func aRelayThatRevokesWithoutEndDoesNotFillTheMemory() throws {
+    @Test func revocationsByTheRelayAreBounded() throws {
         var book = PeerBook(of: own, pins: [(inviter, .verified)])
         _ = book.added(inviter.added())
         let made = PeerBook.maximumRevocations + 10
@@ -287,7 +287,7 @@ import Testing
 
     // MARK: What an inviter says
 
-    @Test func anInviterVouchesForWhatItKnowsAndNotForWhatIsNew() throws {
+    @Test func endpointVouchesForKnownEndpointsOnly() throws {
         let (first, second) = (try Member("First"), try Member("Second"))
         var book = PeerBook(of: own, pins: [(inviter, .firstSeen), (first, .verified)])
         _ = book.added(own.added())

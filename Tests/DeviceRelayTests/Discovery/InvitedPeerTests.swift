@@ -33,7 +33,7 @@ import Testing
         )
     }
 
-    @Test func anInvitationCountsOnceAlsoWhileItIsStillStored() throws {
+    @Test func invitationProofIsAcceptedOnce() throws {
         var book = PeerBook(
             own: EndpointID(P256SigningKey().publicKey),
             directoryName: "me",

@@ -67,7 +67,7 @@ import Testing
         try world.endpoint.journal.read { try $0.result(command.descriptor.key) }
     }
 
-    @Test func aCommandGoesFromTheRelayToItsResult() async throws {
+    @Test func offeredCommandIsHandledAndSettled() async throws {
         let app = App()
         let world = try await world(app)
         let command = try command(1, for: try await world.record())
@@ -89,7 +89,7 @@ import Testing
         await next.end()
     }
 
-    @Test func whatIsOfferedTwiceIsHandledOnce() async throws {
+    @Test func commandOfferedTwiceIsHandledOnce() async throws {
         let app = App()
         let world = try await world(app)
         let command = try command(1, for: try await world.record())
@@ -103,7 +103,7 @@ import Testing
         await world.end()
     }
 
-    @Test func whatACrashInterruptsIsNotHandledAgain() async throws {
+    @Test func commandInterruptedByACrashIsNotHandledAgain() async throws {
         let app = App()
         app.mayAnswer.update { $0 = false }
         let first = try await world(app)
@@ -128,7 +128,7 @@ import Testing
         await second.end()
     }
 
-    @Test func aResultThatFindsNoConnectionIsStored() async throws {
+    @Test func resultWithoutAConnectionIsStored() async throws {
         let app = App()
         app.mayAnswer.update { $0 = false }
         let world = try await world(app)
@@ -147,7 +147,7 @@ import Testing
         await next.end()
     }
 
-    @Test func anUnknownSendersCommandWaitsForTheEnumeration() async throws {
+    @Test func commandOfAnUnlistedSenderWaits() async throws {
         let app = App()
         let world = try await world(app, isListed: false)
         let command = try command(1, for: try await world.record())

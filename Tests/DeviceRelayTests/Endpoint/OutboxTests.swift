@@ -32,7 +32,7 @@ import Testing
         return .init(id: row.command.id, status: .attestedByTarget(Blob(receipt.encoded), reply: nil))
     }
 
-    @Test func aCommandGoesFromTheAppToItsEnd() async throws {
+    @Test func launchedCommandIsSentAndGetsItsOutcome() async throws {
         let world = try await world()
         await world.connect()
         let (row, state) = try await world.launch("https://example.org/", on: target.id, appID: "player")
@@ -51,7 +51,7 @@ import Testing
         await world.end()
     }
 
-    @Test func aReceiptOfAnotherKeyProvesNothing() async throws {
+    @Test func receiptSignedByAnotherKeyIsIgnored() async throws {
         let world = try await world()
         await world.connect()
         let (row, state) = try await world.launch("https://example.org/", on: target.id, appID: "player")
@@ -64,7 +64,7 @@ import Testing
         await world.end()
     }
 
-    @Test func theNextProcessSendsTheSameBytesAgain() async throws {
+    @Test func unansweredCommandIsResentUnchangedAfterACrash() async throws {
         let first = try await world()
         await first.connect()
         let (row, _) = try await first.launch("https://example.org/", on: target.id, appID: "player")
@@ -80,7 +80,7 @@ import Testing
         await second.end()
     }
 
-    @Test func whatIsBehindInALaneWaitsForTheAnswer() async throws {
+    @Test func nextCommandOfALaneWaitsForTheAnswer() async throws {
         let world = try await world()
         await world.connect()
         let (first, _) = try await world.launch("https://example.org/1", on: target.id, appID: "player")
@@ -93,7 +93,7 @@ import Testing
         await world.end()
     }
 
-    @Test func clocksThatAreFarApartAreMendedByAnotherSignature() async throws {
+    @Test func commandIsSignedAgainAfterClockSkew() async throws {
         let world = try await world()
         await world.connect()
         let (row, _) = try await world.launch("https://example.org/", on: target.id, appID: "player")
@@ -109,7 +109,7 @@ import Testing
         await world.end()
     }
 
-    @Test func whatHasNotLeftIsWithdrawn() async throws {
+    @Test func cancelledUnsentCommandIsWithdrawn() async throws {
         let world = try await world()
         let (row, state) = try await world.launch("https://example.org/", on: target.id, appID: "player")
         try await world.cancel(row.command.id)

@@ -9,7 +9,7 @@ import Testing
 
 /// A hostile relay against the whole SDK: what it says goes over a socket, and what is believed is stored.
 @Suite(.timeLimit(.minutes(5))) struct ScriptedRelayAttackTests {
-    @Test func aRelayThatChangesTheAccountHasNoGhostBelieved() async throws {
+    @Test func changedAccountMakesNoForgedEndpointKnown() async throws {
         let device = try await ScriptedDevice()
         let (friend, ghost) = (try Member("Friend", account: "first"), try Member("Ghost", account: "second"))
         device.relay.script.withLock { $0 = .init(account: "first", told: [.endpointAdded(friend.added())]) }
@@ -36,7 +36,7 @@ import Testing
         await device.end()
     }
 
-    @Test func whatAPersonRevokesIsRefusedAlsoWhereTheRelayRefuses() async throws {
+    @Test func revocationHoldsWhenTheRelayRejectsIt() async throws {
         let device = try await ScriptedDevice()
         let victim = try Member("Victim")
         device.relay.script.withLock { $0.told = [.endpointAdded(victim.added())] }
@@ -52,7 +52,7 @@ import Testing
         await device.end()
     }
 
-    @Test func aRevocationThatTheRelayDoesNotAnswerIsToldAgain() async throws {
+    @Test func unansweredRevocationIsSentAgain() async throws {
         let device = try await ScriptedDevice()
         let victim = try Member("Victim")
         device.relay.script.withLock { $0.told = [.endpointAdded(victim.added())] }
@@ -85,7 +85,7 @@ import Testing
         await device.end()
     }
 
-    @Test func aForgedRevocationHoldsNoLongerThanTheRelaySaysIt() async throws {
+    @Test func forgedRevocationIsNotPermanent() async throws {
         let device = try await ScriptedDevice()
         let (victim, ghost) = (try Member("Victim"), try Member("Ghost"))
         device.relay.script.withLock { $0.told = [.endpointAdded(victim.added())] }

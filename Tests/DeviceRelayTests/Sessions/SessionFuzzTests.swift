@@ -145,7 +145,7 @@ import Testing
         return configuration
     }
 
-    @Test func openersThatAreAlmostRight() async throws {
+    @Test func targetSurvivesMutatedOpeners() async throws {
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(limits: Self.limits, services: [.echo()])
         let context = try NIOSSLContext(configuration: try Self.configuration(try TestCertificate(), isServer: false))
@@ -186,7 +186,7 @@ import Testing
         await relay.stop()
     }
 
-    @Test func targetsThatAreAlmostRight() async throws {
+    @Test func openerSurvivesMutatedTargets() async throws {
         let relay = try await TestTunnelRelay()
         let opener = try SessionSide(limits: Self.limits)
         let certificate = try TestCertificate()

@@ -108,18 +108,18 @@ import Testing
         #expect(try residentBytes() - before < wanted)
     }
 
-    @Test func answersThatAreNeverTakenFillNoMoreThanTheSessionsPart() async {
+    @Test func unreadResponsesUseNoMoreThanTheSessionBudget() async {
         await #expect(processExitsWith: .success) { try await SessionMemoryAttackTests.attackWithAnswersThatAreNeverTaken() }
     }
 
-    @Test func messagesThatGrowWhenTheyAreDecodedFillNoMoreThanTheSessionsPart() async {
+    @Test func expandingMessagesUseNoMoreThanTheSessionBudget() async {
         await #expect(processExitsWith: .success) { try await SessionMemoryAttackTests.attackWithMessagesThatGrow() }
     }
     #endif
 
     /// Several sessions give a peer no more memory than one. It sends nothing of what it announces, keeps handlers busy with what it has sent,
     /// and takes no answer.
-    @Test func sessionsOfAPeerMultiplyNoMemory() async throws {
+    @Test func sessionsOfAPeerShareOneMemoryBudget() async throws {
         var limits = Limits()
         limits[.messageBytes] = 64 << 10
         limits[.assemblyBytesPerSession] = 128 << 10
@@ -183,7 +183,7 @@ import Testing
     }
 
     /// What a peer may send within its windows, without asking, is bounded over all connections and sessions.
-    @Test func connectionsMultiplyNoMessagesThatWait() async throws {
+    @Test func waitingMessagesAreBoundedOverAllConnections() async throws {
         let (message, count) = (ByteBuffer(repeating: 0x40, count: 31 << 10), 8)
         let stalled = Service("test") { connection, _ in _ = try await connection.closed }
         let relay = try await TestTunnelRelay()
@@ -237,7 +237,7 @@ import Testing
         await relay.stop()
     }
 
-    @Test func aMessageThatWouldTakeMoreThanThereEverIsIsRefusedBeforeItIsDecoded() async throws {
+    @Test func requestAboveTheMemoryBudgetIsRefusedBeforeDecoding() async throws {
         let relay = try await TestTunnelRelay()
         let handled = Shared(0)
         let service = Service("test") { connection, _ in
@@ -270,7 +270,7 @@ import Testing
         await relay.stop()
     }
 
-    @Test func anAnswerThatWouldTakeMoreThanThereEverIsIsRefusedByItsCaller() async throws {
+    @Test func responseAboveTheMemoryBudgetFailsAtTheCaller() async throws {
         let answer = ValueSet.Value.array(Array(repeating: .int(0), count: (1 << 21) - 2))
         let service = Service("test") { connection, _ in try await connection.respond { _ in ["a": answer] } }
         try await SessionWorld.with(services: [service]) { world in
@@ -281,7 +281,7 @@ import Testing
     }
 
     /// To ask and to take it back must not make room for more while the handler still has the message.
-    @Test func aRequestThatIsTakenBackCountsUntilItsHandlerIsDone() async throws {
+    @Test func cancelledRequestCountsUntilItsHandlerReturns() async throws {
         let relay = try await TestTunnelRelay()
         let (began, goOn) = (Signal(), Signal())
         let service = Service("test") { connection, _ in
@@ -315,7 +315,7 @@ import Testing
         await relay.stop()
     }
 
-    @Test func connectionsMultiplyNoHandlers() async throws {
+    @Test func handlersAreBoundedOverAllConnections() async throws {
         let relay = try await TestTunnelRelay()
         let (running, goOn) = (Shared(0), Signal())
         let slow = Service("test") { connection, _ in

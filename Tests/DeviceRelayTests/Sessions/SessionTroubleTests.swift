@@ -12,7 +12,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct SessionTroubleTests {
     typealias Life = SessionLifeTests
 
-    @Test func thePeerNeverComes() async throws {
+    @Test func openingFailsWithoutAPeer() async throws {
         let (opener, target) = (try SessionSide(), try SessionSide())
         let relay = try await TestTunnelRelay()
         let late = await code { () async throws(AppServiceError) in
@@ -38,7 +38,7 @@ import Testing
         case garbage, broken, cancelled
     }
 
-    @Test(arguments: Handshake.allCases) func thePeerEndsInTheHandshake(_ kind: Handshake) async throws {
+    @Test(arguments: Handshake.allCases) func peerEndsDuringTheHandshake(_ kind: Handshake) async throws {
         let relay = try await TestTunnelRelay()
         let (opener, target) = (try SessionSide(), try SessionSide())
         let tunnel = relay.tunnel()
@@ -63,7 +63,7 @@ import Testing
         await relay.stop()
     }
 
-    @Test func theStreamBreaksUnderEverything() async throws {
+    @Test func brokenStreamEndsAllRequests() async throws {
         let (service, stream) = Life.waiting()
         var events = stream.makeAsyncIterator()
         let closures = AsyncStream.makeStream(of: AppServiceClosure.self)
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test func theStreamBreaksUnderALargeAnswer() async throws {
+    @Test func brokenStreamEndsALargeResponse() async throws {
         let large = try SessionExchangeTests.message(encodedBytes: 16 << 20)
         let codes = AsyncStream.makeStream(of: AppServiceError.Code?.self)
         let taken = Signal()
@@ -188,7 +188,7 @@ import Testing
     }
 
     /// Each ends one request, and the connection goes on.
-    @Test func aMessageThatDoesNotDecodeOrHasBytesBehindItIsRefusedAlone() async throws {
+    @Test func invalidMessageEndsItsRequestOnly() async throws {
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(services: [.echo()])
         let frames = AsyncStream.makeStream(of: SessionFrame.self)
@@ -214,7 +214,7 @@ import Testing
         await relay.stop()
     }
 
-    @Test func anOpenWithoutAPackageFitsNoApp() async throws {
+    @Test func openWithoutAPackageIsRefused() async throws {
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(services: [.echo()])
         let frames = AsyncStream.makeStream(of: SessionFrame.self)
@@ -281,7 +281,7 @@ import Testing
     }
 
     /// What follows from the first frames is done when the last have been taken.
-    @Test func whatComesInOneReadMayTakeItselfBack() async throws {
+    @Test func framesOfOneReadMayCancelEachOther() async throws {
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(services: [.echo()])
         func open(_ name: String, _ id: UInt32) -> SessionFrame {
@@ -323,7 +323,7 @@ import Testing
         await relay.stop()
     }
 
-    @Test func whoBreaksARuleIsTold() async throws {
+    @Test func protocolViolationEndsTheSession() async throws {
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(services: [.echo()])
         let peer = try await HostilePeer.connect(relay, to: target)

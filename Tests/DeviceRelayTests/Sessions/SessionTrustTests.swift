@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func anotherEndpointThanTheOneMeantIsRefused() async throws {
+    @Test func unexpectedTargetIsRejected() async throws {
         let (target, meant, opener) = (try SessionSide(), try SessionSide(), try SessionSide())
         let codes = try await Self.outcome(
             opener: { transport, _ in await Self.open(opener, to: meant.id, transport) },
@@ -49,7 +49,7 @@ import Testing
         #expect(codes.target == .authenticationError)
     }
 
-    @Test func anUnknownEndpointIsRefused() async throws {
+    @Test func unacceptedOpenerIsRejected() async throws {
         let (target, opener) = (try SessionSide(), try SessionSide())
         let asked = Shared<[EndpointID]>([])
         let codes = try await Self.outcome(
@@ -105,7 +105,7 @@ import Testing
         ]
     }
 
-    @Test func strangersAreRefused() async throws {
+    @Test func invalidOpenersAreRejected() async throws {
         for (name, stranger) in try Self.strangers() {
             let target = try SessionSide()
             let codes = try await Self.outcome(
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    @Test func anyCertificateOverTheRightKeyWillDo() async throws {
+    @Test func certificateContentsAreIgnored() async throws {
         // Other name, other dates, made by another library.
         let certificate = try TestCertificate(name: "somebody")
         let stranger = Stranger(certificate: certificate, says: Array(Self.settings))
@@ -138,7 +138,7 @@ import Testing
         return Array(bytes.readableBytesView)
     }
 
-    @Test func keysThatCannotBeReadAreEnough() async throws {
+    @Test func signOnlyKeysAuthenticate() async throws {
         /// Signs, and shows nothing.
         struct Enclave: IdentityKey {
             let key = P256SigningKey()
@@ -167,7 +167,7 @@ import Testing
         await relay.stop()
     }
 
-    @Test func aKeyThatFailsIsNoEndpoint() async throws {
+    @Test func failingKeyFailsTheHandshake() async throws {
         /// Signs its certificate and then no more.
         struct Locked: IdentityKey {
             struct IsLocked: Error {}

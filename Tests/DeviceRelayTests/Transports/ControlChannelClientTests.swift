@@ -121,13 +121,13 @@ import Musl
 
     // MARK: Good relays
 
-    @Test func messagesGoBothWays() async throws {
+    @Test func messagesAreEchoed() async throws {
         let server = try await TestRelayServer(.plain, .echo)
         #expect(await Self.talk(try Self.dial("http://127.0.0.1:\(server.port)")) == ["opened", "hello", "closed 1000"])
         await server.stop()
     }
 
-    @Test func thePinnedKeyIsEnough() async throws {
+    @Test func pinnedKeyIsTrusted() async throws {
         let certificate = try TestCertificate(host: "another.example")
         let server = try await TestRelayServer(certificate.security, .echo)
         let log = await Self.talk(try Self.dial("https://127.0.0.1:\(server.port)/base/", relay: certificate.relayID))
@@ -135,7 +135,7 @@ import Musl
         await server.stop()
     }
 
-    @Test func anAuthorityIsEnoughIfTheNameFits() async throws {
+    @Test func authorityIsTrustedForMatchingNames() async throws {
         let authority = try TestCertificate(name: "authority", isAuthority: true)
         let right = try TestCertificate(address: [127, 0, 0, 1], issuer: authority)
         let wrong = try TestCertificate(host: "relay.example", issuer: authority)
@@ -154,7 +154,7 @@ import Musl
         }
     }
 
-    @Test func theFileOfAPrivateAuthorityIsEnough() async throws {
+    @Test func fileOfAPrivateAuthorityIsTrusted() async throws {
         let authority = try TestCertificate(name: "authority", isAuthority: true)
         let server = try await TestRelayServer(try TestCertificate(address: [127, 0, 0, 1], issuer: authority).security, .echo)
         let file = FileManager.default.temporaryDirectory.appending(path: "ca-\(UUID().uuidString).pem")
@@ -192,17 +192,17 @@ import Musl
         #expect(try await Self.failure(unpinned, scheme: "https") == .untrusted(.notTrusted))
     }
 
-    @Test func aServerWithoutCertificateIsRefused() async throws {
+    @Test func serverWithoutCertificateIsRejected() async throws {
         let server = try await TestRelayServer(.tlsWithoutCertificate, .echo)
         #expect(try await Self.failure(server, scheme: "https", relay: MachineBench.relay) == .protocolError("TLS failed"))
     }
 
-    @Test func whatIsNoTLSIsRefused() async throws {
+    @Test func plaintextServerIsRejectedOverTLS() async throws {
         let server = try await TestRelayServer(.plain, .raw("HTTP/1.1 400 Bad Request\r\n\r\n"))
         #expect(try await Self.failure(server, scheme: "https", relay: MachineBench.relay) == .protocolError("TLS failed"))
     }
 
-    @Test func whatIsNoWebSocketIsRefused() async throws {
+    @Test func responseWithoutWebSocketIsRejected() async throws {
         let notFound = try await TestRelayServer(.plain, .raw("HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"))
         #expect(try await Self.failure(notFound) == .notARelay(status: 404, retryAfter: nil))
         let busy = try await TestRelayServer(
@@ -227,26 +227,26 @@ import Musl
         }
     }
 
-    @Test func aSilentServerIsGivenUp() async throws {
+    @Test func silentServerTimesOut() async throws {
         #expect(try await Self.failure(try await TestRelayServer(.plain, .silent), timeout: 200) == .timedOut)
         #expect(try await Self.failure(try await TestRelayServer(.plain, .silent), scheme: "https", timeout: 200) == .timedOut)
     }
 
-    @Test func nobodyThereIsSaidSo() async throws {
+    @Test func closedPortIsUnreachable() async throws {
         let server = try await TestRelayServer(.plain, .silent)
         await server.stop()
         #expect(try await Self.failure(server) == .unreachable("nothing answers there"))
     }
 
     /// A relay that is killed does so to those who dial just then: that is no reason to say that there is no relay at its address.
-    @Test(arguments: TestRelayServer.HangUp.allCases) func whoeverHangsUpIsNotTakenForAnother(_ hangUp: TestRelayServer.HangUp) async throws
+    @Test(arguments: TestRelayServer.HangUp.allCases) func closedConnectionIsReportedAsHungUp(_ hangUp: TestRelayServer.HangUp) async throws
     {
         #expect(try await Self.failure(try await TestRelayServer(.plain, .hangsUp(hangUp))) == .hungUp)
         let server = try await TestRelayServer(.plain, .hangsUp(hangUp))
         #expect(try await Self.failure(server, scheme: "https", relay: MachineBench.relay) == .hungUp)
     }
 
-    @Test func aCancelledDialSaysNothing() async throws {
+    @Test func cancelledDialHasNoEvents() async throws {
         let server = try await TestRelayServer(.plain, .silent)
         let dialled = try Self.dial("http://127.0.0.1:\(server.port)", timeout: 300)
         dialled.dial.cancel()
@@ -259,7 +259,7 @@ import Musl
 
     // MARK: What the relay sends
 
-    @Test func fragmentsArePutTogether() async throws {
+    @Test func fragmentsAreJoined() async throws {
         // "he", a ping in between, "l", "lo"; then a close.
         let bytes: [UInt8] = [0x01, 2, 104, 101, 0x89, 0, 0x00, 1, 108, 0x80, 2, 108, 111, 0x88, 2, 0x03, 0xE8]
         let (texts, code) = try await Self.code(of: bytes)
@@ -288,14 +288,14 @@ import Musl
         #expect(seen.code == (code == 0 ? 1000 : code))
     }
 
-    @Test func fragmentsTogetherAreBounded() async throws {
+    @Test func fragmentedMessageIsBounded() async throws {
         let fragment = [0x00, 126, 0x40, 0x00] + [UInt8](repeating: 65, count: 0x4000)
         var bytes: [UInt8] = [0x01, 126, 0x40, 0x00] + [UInt8](repeating: 65, count: 0x4000)
         for _ in 0..<5 { bytes += fragment }
         #expect(try await Self.code(of: bytes).code == 1009)
     }
 
-    @Test func aConnectionThatBreaksOffIsClosed() async throws {
+    @Test func truncatedFrameClosesTheConnection() async throws {
         let (texts, code) = try await Self.code(of: [0x81, 5, 104, 101], thenClose: true)
         #expect(texts == [])
         #expect(code == nil)
@@ -307,7 +307,7 @@ import Musl
         #expect(code == 1007)
     }
 
-    @Test func aSlowRelayIsFollowedByteByByte() async throws {
+    @Test func frameArrivesByteByByte() async throws {
         let bytes: [UInt8] = [0x81, 5, 104, 101, 108, 108, 111, 0x88, 2, 0x03, 0xE8]
         let server = try await TestRelayServer(
             .plain,
@@ -335,7 +335,7 @@ import Musl
         await server.stop()
     }
 
-    @Test func framesAreMaskedAndWrittenBytesAreTold() async throws {
+    @Test func framesAreMaskedAndWrittenBytesAreReported() async throws {
         let seen = Shared<[Bool]>([])
         let server = try await TestRelayServer(
             .plain,
@@ -366,7 +366,7 @@ import Musl
         await server.stop()
     }
 
-    @Test func aRelayThatDoesNotAnswerACloseIsLeft() async throws {
+    @Test func unansweredCloseEndsTheConnection() async throws {
         let server = try await TestRelayServer(.plain, .webSocket(onOpen: { _ in }, onFrame: { _, _ in }))
         var code: UInt16?
         for await event in try Self.dial("http://127.0.0.1:\(server.port)").events {
@@ -379,7 +379,7 @@ import Musl
 
     // MARK: Nothing is left behind
 
-    @Test func manyConnectionsLeaveNoDescriptor() async throws {
+    @Test func closedConnectionsLeaveNoSocket() async throws {
         let certificate = try TestCertificate()
         let plain = try await TestRelayServer(.plain, .echo)
         let tls = try await TestRelayServer(certificate.security, .echo)

@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test(arguments: UInt64(0)..<300) func promisesHoldWhateverHappens(_ seed: UInt64) throws {
+    @Test(arguments: UInt64(0)..<300) func invariantsHoldForRandomEvents(_ seed: UInt64) throws {
         var bench = MachineBench(role: seed % 4 == 0 ? .client : .host, seed: seed)
         var chance = SeededGenerator(seed: seed &+ 1_000)
         var world = World()

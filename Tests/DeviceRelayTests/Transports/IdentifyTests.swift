@@ -38,7 +38,7 @@ import Testing
         return result
     }
 
-    @Test func theChallengeSaysIt() async throws {
+    @Test func challengeIdentifiesTheRelay() async throws {
         let challenge = RelayMessage.challenge(
             .init(nonce: Blob([UInt8](repeating: 1, count: 32)), relay: MachineBench.relay, time: 1, versions: [1], features: [])
         )
@@ -47,18 +47,18 @@ import Testing
     }
 
     @Test(arguments: ["", "canary", "{}", #"{"type": "ok"}"#, #"{"type": "challenge", "relay": "me"}"#, #"{"type": "unknown"}"#])
-    func anythingElseIsNoRelay(_ text: String) async throws {
+    func otherFirstMessagesAreRejected(_ text: String) async throws {
         let failure = RequestFailure.failed(.protocolError("the relay did not say which one it is"))
         #expect(try await Self.result(try await Self.saying(text)) == .failure(failure))
     }
 
-    @Test func whoClosesOrSaysNothingIsOutOfReach() async throws {
+    @Test func closedOrSilentServerFailsToIdentify() async throws {
         let closing = try await TestRelayServer(.plain, .bytes([0x88, 0x02, 0x03, 0xE8]))
         #expect(try await Self.result(closing) == .failure(.failed(.hungUp)))
         #expect(try await Self.result(try await TestRelayServer(.plain, .echo), timeout: 300) == .failure(.failed(.timedOut)))
     }
 
-    @Test func cancellingHangsUp() async throws {
+    @Test func cancellationClosesTheConnection() async throws {
         let (opened, continuation) = AsyncStream.makeStream(of: Void.self)
         let server = try await TestRelayServer(
             .plain,

@@ -8,7 +8,7 @@ import Testing
 /// The guarantees of launches and messages under random faults.
 @Suite struct CommandModelTests {
     @Test(arguments: CommandWalk.Trouble.allCases)
-    func acceptedCommandsKeepTheirPromises(under trouble: CommandWalk.Trouble) {
+    func commandInvariantsHold(under trouble: CommandWalk.Trouble) {
         var outcomes: [CommandOutcome: Int] = [:]
         var refusals: [String: Int] = [:]
         for seed in 0..<CommandWalk.seeds {

@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    @Test(arguments: 0..<200 as Range<UInt64>) func noFramesTrapOrGrowMemory(seed: UInt64) {
+    @Test(arguments: 0..<200 as Range<UInt64>) func hostileFramesNeitherTrapNorGrowMemory(seed: UInt64) {
         var limits = Limits()
         limits[.connectionsPerSession] = 6
         limits[.requestsPerConnection] = 50

@@ -35,12 +35,12 @@ import Testing
 
     @Test func connectionsAreRefusedWithTheirCodes() async throws {
         let services = [
-            Service("stranger") { _, _ in throw AppServiceError(.notAuthorized, message: "ask the owner\u{1B}[0m") },
+            Service("restricted") { _, _ in throw AppServiceError(.notAuthorized, message: "ask the owner\u{1B}[0m") },
             Service("broken") { _, _ in throw Plain() },
             Service("friends", allowedApps: ["com.example.friend"]) { connection, _ in try await connection.respond { $0.message } },
         ]
         try await SessionWorld.with(services: services) { world in
-            let error = await #expect(throws: AppServiceError.self) { try await world.open("stranger") }
+            let error = await #expect(throws: AppServiceError.self) { try await world.open("restricted") }
             #expect(error?.code == .notAuthorized)
             #expect(error?.message == "ask the owner\u{FFFD}[0m")
             #expect(await code { () async throws(AppServiceError) in try await world.open("broken") } == .appUnavailable)
@@ -146,7 +146,7 @@ import Testing
             #expect(error?.message == "come back tomorrow")
             #expect(await Self.send(connection, ["Type": "plain"]) == .failure)
             #expect(await Self.send(connection, ["Type": "impossible"]) == .invalidMessage)
-            // What is no answer on the wire is a failure.
+            // A response that cannot be encoded is a failure.
             #expect(await Self.send(connection, ["Type": "other"]) == .failure)
         }
     }
@@ -325,7 +325,7 @@ import Testing
             connection.close()
             #expect(await ends.next() == AppServiceClosure(.completed))
             #expect(try await connection.closed == AppServiceClosure(.completed))
-            // One that nobody holds any more closes too.
+            // A connection without references closes too.
             _ = try await world.open().send([:])
             #expect(await ends.next() == AppServiceClosure(.completed))
         }
@@ -371,7 +371,7 @@ import Testing
         try await SessionWorld.with(services: [.echo()]) { world in
             let connection = try await world.open()
             world.targetSession.drain()
-            // Also the other side hears of it, sooner or later.
+            // The other side learns of it after a while.
             var isDraining = false
             while !isDraining {
                 do throws(AppServiceError) {

@@ -82,7 +82,7 @@ import Musl
         return failure
     }
 
-    /// What a server says that is no good, and the code that the connection is closed with.
+    /// Invalid bytes of a server, and the code with which the connection is closed.
     static func code(of bytes: [UInt8], thenClose: Bool = false) async throws -> (texts: [String], code: UInt16?) {
         let server = try await TestRelayServer(.plain, .bytes(bytes, thenClose: thenClose))
         var texts: [String] = []
@@ -98,8 +98,8 @@ import Musl
         return (texts, code)
     }
 
-    /// Says hello, waits for the echo, and closes.
-    static func talk(_ dialled: Dialled) async -> [String] {
+    /// Sends hello, waits for the echo, and closes.
+    static func exchangeHello(_ dialled: Dialled) async -> [String] {
         var log: [String] = []
         var connection: ControlConnection?
         for await event in dialled.events {
@@ -123,14 +123,14 @@ import Musl
 
     @Test func messagesAreEchoed() async throws {
         let server = try await TestRelayServer(.plain, .echo)
-        #expect(await Self.talk(try Self.dial("http://127.0.0.1:\(server.port)")) == ["opened", "hello", "closed 1000"])
+        #expect(await Self.exchangeHello(try Self.dial("http://127.0.0.1:\(server.port)")) == ["opened", "hello", "closed 1000"])
         await server.stop()
     }
 
     @Test func pinnedKeyIsTrusted() async throws {
         let certificate = try TestCertificate(host: "another.example")
         let server = try await TestRelayServer(certificate.security, .echo)
-        let log = await Self.talk(try Self.dial("https://127.0.0.1:\(server.port)/base/", relay: certificate.relayID))
+        let log = await Self.exchangeHello(try Self.dial("https://127.0.0.1:\(server.port)/base/", relay: certificate.relayID))
         #expect(log == ["opened", "hello", "closed 1000"])
         await server.stop()
     }
@@ -149,7 +149,7 @@ import Musl
                 relay: MachineBench.relay,
                 authorities: [authority.certificate]
             )
-            #expect(await Self.talk(dialled) == log)
+            #expect(await Self.exchangeHello(dialled) == log)
             await server.stop()
         }
     }
@@ -168,7 +168,7 @@ import Musl
                 return .failure(error)
             }
         }
-        // The server is trusted, and only then answers what is no challenge.
+        // The server is trusted; then its first message is not a challenge.
         guard case .failure(.failed(.untrusted(.authoritiesUnreadable))) = await answer(.file(file.appending(path: "none"))),
             case .failure(.failed(.untrusted(.notTrusted))) = await answer(.system)
         else {
@@ -176,11 +176,11 @@ import Musl
             return
         }
         let dial = Self.dial(address, .file(file))
-        #expect(await Self.talk(dial) == ["opened", "hello", "closed 1000"])
+        #expect(await Self.exchangeHello(dial) == ["opened", "hello", "closed 1000"])
         await server.stop()
     }
 
-    // MARK: Whoever answers
+    // MARK: Invalid servers
 
     @Test func anotherKeyIsNotTrusted() async throws {
         let certificate = try TestCertificate(address: [127, 0, 0, 1])
@@ -238,7 +238,7 @@ import Musl
         #expect(try await Self.failure(server) == .unreachable("nothing answers there"))
     }
 
-    /// A relay that is killed does so to those who dial just then: that is no reason to say that there is no relay at its address.
+    /// A relay that is killed closes new connections like this. The client must not report that the address has no relay.
     @Test(arguments: TestRelayServer.HangUp.allCases) func closedConnectionIsReportedAsHungUp(_ hangUp: TestRelayServer.HangUp) async throws
     {
         #expect(try await Self.failure(try await TestRelayServer(.plain, .hangsUp(hangUp))) == .hungUp)
@@ -385,9 +385,9 @@ import Musl
         let tls = try await TestRelayServer(certificate.security, .echo)
         func once(_ index: Int) async throws {
             switch index % 4 {
-            case 0: _ = await Self.talk(try Self.dial("http://127.0.0.1:\(plain.port)"))
-            case 1: _ = await Self.talk(try Self.dial("https://127.0.0.1:\(tls.port)", relay: certificate.relayID))
-            case 2: _ = await Self.talk(try Self.dial("https://127.0.0.1:\(tls.port)", relay: MachineBench.relay))
+            case 0: _ = await Self.exchangeHello(try Self.dial("http://127.0.0.1:\(plain.port)"))
+            case 1: _ = await Self.exchangeHello(try Self.dial("https://127.0.0.1:\(tls.port)", relay: certificate.relayID))
+            case 2: _ = await Self.exchangeHello(try Self.dial("https://127.0.0.1:\(tls.port)", relay: MachineBench.relay))
             default: try Self.dial("https://127.0.0.1:\(tls.port)", relay: certificate.relayID).dial.cancel()
             }
         }

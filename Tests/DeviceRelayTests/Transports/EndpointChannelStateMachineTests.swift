@@ -58,7 +58,7 @@ import Testing
     @Test func firstRelayIsPinned() throws {
         var bench = MachineBench(relay: nil)
         _ = bench.machine.start(now: 0)
-        try bench.greet(now: 0)
+        try bench.completeHello(now: 0)
         #expect(bench.machine.relay == MachineBench.relay)
     }
 
@@ -368,7 +368,7 @@ import Testing
         // A connection of 29 s is no success, one of 30 s is.
         var waits: [Int64] = []
         for _ in 0..<40 {
-            try bench.greet(now: now)
+            try bench.completeHello(now: now)
             now += 29_000
             _ = bench.machine.closed(attempt: bench.machine.attempt, code: nil, now: now, random: &bench.random)
             waits.append(try #require(bench.waitingUntil) - now)
@@ -377,7 +377,7 @@ import Testing
         }
         #expect(try #require(waits.max()) > 15_000)
         for _ in 0..<20 {
-            try bench.greet(now: now)
+            try bench.completeHello(now: now)
             now += 30_000
             bench.machine.receivedBytes(attempt: bench.machine.attempt, now: now)
             _ = bench.machine.closed(attempt: bench.machine.attempt, code: nil, now: now, random: &bench.random)

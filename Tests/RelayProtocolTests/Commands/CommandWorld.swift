@@ -112,7 +112,7 @@ struct CommandWorld: Hashable {
         var answers: [CommandKey: CommandOutcome] = [:]
         var accepted: Set<CommandKey> = []
         /// Commands of which the sender learned that they did not run and will not run.
-        var toldNotRun: Set<CommandKey> = []
+        var reportedNotRun: Set<CommandKey> = []
         var databaseWasLost = false
         var outcomes: [CommandOutcome: Int] = [:]
         var refusals: [String: Int] = [:]

@@ -173,9 +173,11 @@ import Testing
         let other = TestEndpoint()
         let command = try seal()
         #expect(error(of: CommandError.self) { try command.verify(for: recipient, from: other.record(), now: now) } == .wrongSender)
-        var stranger = sender
-        stranger.account = "account-2"
-        #expect(error(of: CommandError.self) { try command.verify(for: recipient, from: stranger.record(), now: now) } == .wrongAccount)
+        var foreignSender = sender
+        foreignSender.account = "account-2"
+        #expect(
+            error(of: CommandError.self) { try command.verify(for: recipient, from: foreignSender.record(), now: now) } == .wrongAccount
+        )
         // A signature of another key under the sender's id.
         var envelope = try ValueSet(decoding: command.encoded)
         envelope["signature"] = .data([UInt8](repeating: 1, count: 64))

@@ -152,12 +152,12 @@ import Testing
 
     @Test func recordsOfOtherAccountsOrEndpointsAreRejected() throws {
         let endpoint = TestEndpoint()
-        var stranger = TestEndpoint()
-        stranger.account = "account-2"
+        var foreignEndpoint = TestEndpoint()
+        foreignEndpoint.account = "account-2"
         var book = RecordBook(account: endpoint.account)
         let record = try endpoint.signedRecord()
-        #expect(error(of: RecordError.self) { try book.add(endpointRecord: stranger.signedRecord().encoded) } == .wrongAccount)
-        #expect(error(of: RecordError.self) { try book.add(endpointRecord: record.encoded, of: stranger.id) } == .wrongEndpoint)
+        #expect(error(of: RecordError.self) { try book.add(endpointRecord: foreignEndpoint.signedRecord().encoded) } == .wrongAccount)
+        #expect(error(of: RecordError.self) { try book.add(endpointRecord: record.encoded, of: foreignEndpoint.id) } == .wrongEndpoint)
         #expect(error(of: RecordError.self) { try book.add(endpointRecord: [1, 2, 3]) } == .malformed)
         #expect(error(of: RecordError.self) { try book.add(endpointRecord: []) } == .malformed)
     }

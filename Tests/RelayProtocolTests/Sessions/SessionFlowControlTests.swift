@@ -231,7 +231,7 @@ private let one = SessionConnectionID(1)
         #expect(side.receive(.request(.announced(50_001), timeLeft: nil), 1, 1) == [])
         #expect(side.receive(.data(sessionBytes(1), of: .request, isLast: false), 1, 1) == [])
         let freed = side.receive(.window(7 * 32_784), 1)
-        #expect(freed.count == 2, "no word to the app: it never heard of the request")
+        #expect(freed.count == 2, "no action for the app: it did not receive the request")
         #expect(side.receive(.cancel, 1, 1) == [])
     }
 

@@ -214,7 +214,7 @@ private let echo = SessionOpening(
 
         let (id, _) = try server.request(sessionBytes(1))
         #expect(server.receive(.error(failure), 1, id.number) == [.requestFailed(id, .failed(failure))])
-        #expect(server.receive(.response(.inline(sessionBytes(1))), 1, id.number) == [], "one last word")
+        #expect(server.receive(.response(.inline(sessionBytes(1))), 1, id.number) == [], "the request has ended")
     }
 
     @Test func requestNumbersGrow() {
@@ -270,15 +270,15 @@ private let echo = SessionOpening(
         let offer = { (side: inout SessionSide) in _ = side.receive(.open(echo), 3) }
         let asked = { (side: inout SessionSide) in _ = try side.request(sessionBytes(1)) }
         let askedMuch = { (side: inout SessionSide) in _ = try side.request(sessionBytes(40_000)) }
-        let heard = { (side: inout SessionSide) in _ = side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 1) }
+        let requestReceived = { (side: inout SessionSide) in _ = side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 1) }
         let opening = { (side: inout SessionSide) in _ = try side.run { _ = try $0.openConnection(echo, into: &$1) } }
         let inline = SessionFrame.Message.inline(sessionBytes(1))
         #expect(try rule(.request(inline, timeLeft: nil), 3, 1, after: offer) == .unexpectedFrame)
         #expect(try rule(.request(inline, timeLeft: nil), 2, 1, after: opening) == .unexpectedFrame)
         #expect(try rule(.close(SessionClosure(.completed)), 2, 0, after: opening) == .unexpectedFrame)
         #expect(try rule(.grant(.request), 1, 1, after: asked) == .unexpectedFrame)
-        #expect(try rule(.grant(.response), 1, 1, after: heard) == .unexpectedFrame)
-        #expect(try rule(.data(sessionBytes(1), of: .request, isLast: true), 1, 1, after: heard) == .unexpectedFrame)
+        #expect(try rule(.grant(.response), 1, 1, after: requestReceived) == .unexpectedFrame)
+        #expect(try rule(.data(sessionBytes(1), of: .request, isLast: true), 1, 1, after: requestReceived) == .unexpectedFrame)
         #expect(try rule(.data(sessionBytes(1), of: .response, isLast: true), 1, 1, after: asked) == .unexpectedFrame)
         #expect(try rule(.response(inline), 1, 1, after: askedMuch) == .unexpectedFrame)
         #expect(
@@ -527,7 +527,7 @@ private let echo = SessionOpening(
         let actions = side.run { $0.receive(from: &decoder, at: .zero, into: &$1) }
         #expect(actions.prefix(2) == [.send(SessionFrame(.pong(1))), .send(SessionFrame(.pong(2)))])
         #expect(actions.brokenRule == .frameTooLarge)
-        #expect(side.run { $0.receive(from: &decoder, at: .zero, into: &$1) }.isEmpty, "there was a last word")
+        #expect(side.run { $0.receive(from: &decoder, at: .zero, into: &$1) }.isEmpty, "the session has ended")
     }
 
     @Test func receivedFramesPerCallAreLimited() {

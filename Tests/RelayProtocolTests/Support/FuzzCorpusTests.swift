@@ -35,9 +35,9 @@ import Testing
 
     @Test func controlInputsAreReadOrRejected() throws {
         let frames = try inputs("FuzzControl").map { ByteBuffer(bytes: $0.bytes) }
-        let said = frames.compactMap { try? EndpointMessage.decode(from: $0, limits: Limits()) }
-        let heard = frames.compactMap { try? RelayMessage.decode(from: $0, limits: Limits()) }
-        #expect(!said.isEmpty && !heard.isEmpty)
+        let endpointMessages = frames.compactMap { try? EndpointMessage.decode(from: $0, limits: Limits()) }
+        let relayMessages = frames.compactMap { try? RelayMessage.decode(from: $0, limits: Limits()) }
+        #expect(!endpointMessages.isEmpty && !relayMessages.isEmpty)
     }
 
     @Test func sessionInputsAreReadOrRejected() throws {

@@ -34,7 +34,7 @@ import Testing
             words: "an `open` without `package` fits none",
             tests: [
                 ("RelayProtocolTests/Sessions/SessionFrameTests", "openWithoutAPackageNamesNoApp"),
-                ("DeviceRelayTests/Sessions/SessionTroubleTests", "openWithoutAPackageIsRefused"),
+                ("DeviceRelayTests/Sessions/SessionFailureTests", "openWithoutAPackageIsRefused"),
             ]
         ),
         Rule(
@@ -52,7 +52,7 @@ import Testing
             words: "Bytes behind a map end the session with `invalidMetadata`",
             tests: [
                 ("RelayProtocolTests/Sessions/SessionFrameTests", "bodiesAreChecked"),
-                ("DeviceRelayTests/Sessions/SessionTroubleTests", "invalidMessageEndsItsRequestOnly"),
+                ("DeviceRelayTests/Sessions/SessionFailureTests", "invalidMessageEndsItsRequestOnly"),
             ]
         ),
         Rule(

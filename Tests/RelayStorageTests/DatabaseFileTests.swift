@@ -37,7 +37,7 @@ import Testing
         }
         #expect(settings == (2, "wal", 1))
         try database.close()
-        // What a mode gave others is taken back.
+        // Opening removes the permissions of others.
         try FileManager.default.setAttributes([.posixPermissions: 0o666], ofItemAtPath: path)
         #expect(try open().read { try Int.fetchOne($0, sql: "SELECT value FROM sample") } == 1)
         #expect(try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int == 0o600)

@@ -66,7 +66,7 @@ import Testing
         let (link, pipe, folder) = (directory + "/link", directory + "/pipe", directory + "/folder")
         try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: path)
         #expect(problem { _ = try PrivateFile.contents(of: link) } == .notReadable)
-        // A pipe that nobody writes to is not waited for.
+        // Reading does not wait for a pipe without a writer.
         #expect(mkfifo(pipe, 0o600) == 0)
         try PrivateDirectory.make(folder)
         for other in [pipe, folder] { #expect(problem { _ = try PrivateFile.contents(of: other) } == .damaged) }

@@ -190,7 +190,7 @@ import Testing
             try SignedJSON(parsing: proof).claims(JSONValue.self).member("iat") as Int64
         }
         #expect(times == [1_700_000_000, 1_700_003_600])
-        // But not for ever, and not without a time.
+        // It is repeated once, and only with a server time.
         let again = try await Self.join(Answers(tokens: [refusal, refusal, Answers.json(Answers.good)]))
         #expect(again.error?.code == .accessTokenRequestFailed)
         #expect(again.requests.count == 4)

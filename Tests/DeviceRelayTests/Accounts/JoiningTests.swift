@@ -43,7 +43,7 @@ import Testing
                 == .linkInvalid
         )
         #expect(try owner.tokens.read() == nil)
-        // Nobody knows which of them was meant, so the login is over.
+        // The issuer cannot know which endpoint was meant, so the login ends.
         try await thief.expire()
         #expect(try await tokenError(JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID), thief) == .signInRequired)
     }

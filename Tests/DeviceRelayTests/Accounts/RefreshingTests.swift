@@ -44,7 +44,7 @@ import Testing
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined()
         try await endpoint.expire()
-        // Another life of the endpoint refreshes, and dies before it stores what it got.
+        // Another process of the endpoint refreshes, and ends before it stores the tokens.
         let copy = try bench.tokens("lost")
         let stored = try endpoint.stored()
         try await copy.withExclusiveAccess { $0 = stored }
@@ -68,7 +68,7 @@ import Testing
         await one.accessTokenInvalidated(request)
         let second = try await one.accessToken(for: request)
         #expect(second != first)
-        // Whoever comes late with the news of the first does not end the second.
+        // A late invalidation of the first token does not invalidate the second.
         await other.accessTokenInvalidated(request)
         #expect(try await other.accessToken(for: request) == second)
         await other.accessTokenInvalidated(request)

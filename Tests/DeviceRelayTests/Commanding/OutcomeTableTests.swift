@@ -7,7 +7,7 @@ import Testing
 
 @testable import DeviceRelay
 
-/// The table of outcomes in the documentation says what the code does.
+/// The documentation's table of outcomes matches the code.
 @Suite struct OutcomeTableTests {
     private func rows() throws -> [String: [String]] {
         let article = URL(filePath: #filePath).deletingLastPathComponent()

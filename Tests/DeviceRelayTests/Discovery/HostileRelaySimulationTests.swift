@@ -53,7 +53,7 @@ import Testing
                     isInviterPinned = true
                 case .vouch(let record, _): #expect(record.payload.endpointID == inviter.id, "step \(step)")
                 case .storeRevocation(let revocation, let isUntold):
-                    // A ghost is believed about itself alone, which none of these is.
+                    // A ghost may revoke only itself, and none of these revocations does.
                     #expect(revocation == retiring && !isUntold, "step \(step)")
                     isRetired = true
                 case .forgetSender(let sender): #expect(sender == retired.id, "step \(step)")

@@ -36,7 +36,7 @@ import Testing
         #expect(graph.known[Self.ids[0]] == .verified)
     }
 
-    /// Against a slow definition of the same: what is known is made better until nothing changes.
+    /// Compares with a slow model that raises levels until nothing changes.
     @Test(arguments: 0..<50) func trustGraphMatchesItsDefinition(_ seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         let own = Self.ids[0]

@@ -6,7 +6,7 @@ import Testing
 
 @testable import DeviceRelay
 
-/// What others say of an endpoint counts as long as the relay passes it on, however often it does.
+/// Vouchers for an endpoint count as long as the relay passes them on.
 @Suite struct VouchedPeerTests {
     private func book() -> PeerBook {
         PeerBook(own: EndpointID(P256SigningKey().publicKey), directoryName: "me", account: "account", hasEnumerated: true)

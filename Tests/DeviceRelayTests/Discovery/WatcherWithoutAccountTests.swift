@@ -7,7 +7,7 @@ import Testing
 
 @testable import DeviceRelay
 
-/// A watcher that could wait for ever says why.
+/// A watcher that has nothing to wait for reports why.
 @Suite(.timeLimit(.minutes(10))) struct WatcherWithoutAccountTests {
     private static func platform(in directory: TemporaryDirectory) throws -> ConnectedDevicesPlatform {
         var settings = ConnectedDevicesPlatformSettings(

@@ -6,7 +6,7 @@ import Testing
 
 @testable import DeviceRelay
 
-/// What a sender that does not look at what an app declares does not get.
+/// A target rejects launches for schemes that its app does not declare.
 @Suite struct SchemeAttackTests {
     private let app = RemoteSystemAppRegistration(
         appID: "org.example.player",

@@ -35,7 +35,7 @@ import Testing
                 journal.write {
                     try $0.setRelayOffset(number)
                 } completion: { _ in
-                    // What is told can be read by anybody.
+                    // A completed write is visible to other connections.
                     let committed = try? other.read { try $0.relayOffset() }
                     if (committed ?? nil) ?? 0 < number { late.withLock { $0 += 1 } }
                     let count = seen.withLock { seen in

@@ -152,7 +152,7 @@ import Testing
         try await again.write { try $0.remove(rows[2].command.key) }
         #expect(try again.read { try $0.result(rows[2].command.key) } == nil)
         #expect(try again.read { try $0.receivedContent(rows[2].command.key) } == nil)
-        // The lane stays for ever.
+        // The lane is never removed.
         #expect(try again.read { try $0.target() } == CommandTarget(highestNumbers: highest, rows: rows.filter { $0 != rows[2] }))
     }
 

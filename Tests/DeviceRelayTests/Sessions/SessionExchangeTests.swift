@@ -212,7 +212,7 @@ import Testing
         limits[.assemblyBytesPerEndpoint] = 256 << 10
         let goOn = Signal()
         let service = Service("test") { connection, caller in
-            // What the first sends is received, and not taken.
+            // The requests of the first app are received and not taken.
             if caller.appID == "first" {
                 await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask { _ = try await connection.closed }
@@ -237,7 +237,7 @@ import Testing
         await target.hasFree(192 << 10)
         async let waiting = second.connection.send(large)
         while await second.accepted.inventory()["claims"] != 1 { await Task.yield() }
-        // What is small does not wait.
+        // Small messages do not wait.
         #expect(try await second.connection.send(["Text": "small"]) == ["Text": "small"])
         goOn.happen()
         #expect(try await held == large)

@@ -280,7 +280,7 @@ import Testing
         await relay.stop()
     }
 
-    /// What follows from the first frames is done when the last have been taken.
+    /// The actions for the first frames run after the last frames are read.
     @Test func framesOfOneReadMayCancelEachOther() async throws {
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(services: [.echo()])

@@ -346,7 +346,7 @@ import Testing
         peer.send([ScriptedPeer.open(100, to: "echo")])
         await echoed.wait()
         #expect(running.value == HandlerLimiter.defaultLimit)
-        // All have their turn.
+        // All requests are handled.
         goOn.happen()
         while responses.value < 640 { await Task.yield() }
         #expect(running.value == 640)

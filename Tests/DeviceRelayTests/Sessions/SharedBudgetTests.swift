@@ -49,7 +49,7 @@ import Testing
         #expect(ledger.free == 27)
     }
 
-    /// However many peers take what they get, the next one gets some at once.
+    /// For any number of peers, the next one gets a part at once.
     @Test(arguments: [1, 3, 4, 10, 20]) func peersCannotExhaustTheBudget(_ count: Int) {
         var ledger = Ledger(whole: 100_000, part: 25_000)
         var left = 100_000

@@ -11,7 +11,7 @@ import Testing
 @Suite struct ControlChannelPropertyTests {
     typealias Action = EndpointChannelStateMachine.Action
 
-    /// What the actions say of the world outside.
+    /// The state of the outside world, derived from the actions.
     struct World {
         var pending: Set<RequestRef> = []
         var dialled: Int?

@@ -59,7 +59,7 @@ import Testing
         // It may still be served, as long as the next is not connected.
         #expect(machine.isRunning(1))
         #expect(machine.connected(2) == [.close(1)])
-        // Nobody goes back and forth.
+        // The race does not return to an earlier candidate.
         #expect(machine.failed(2, .refused(.timedOut)) == [.close(2), .fail(.refused(.timedOut))])
     }
 

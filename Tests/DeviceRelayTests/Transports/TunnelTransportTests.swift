@@ -74,7 +74,7 @@ import Testing
             #expect(try await relay.counts.accepted == 3)
             await relay.stop()
         }
-        // Nobody listens there at all.
+        // Nothing listens at this port.
         let relay = try await TestTunnelRelay()
         let nobody = try await TestTunnelRelay()
         await nobody.stop()
@@ -100,7 +100,7 @@ import Testing
         #expect(await Self.failure(other.tunnel(([.other("udp://:1"), .other("")], [])).opener) == .noCandidate)
         await other.stop()
         let closing = try await TestTunnelRelay(socket: .refuse(3), webSocket: .hangUp)
-        // What the relay said counts more than what became of the others.
+        // The relay's status wins over the errors of other candidates.
         #expect(await Self.failure(closing.tunnel(([.socket, .webSocket], [])).opener) == .refused(.closed))
         await closing.stop()
     }

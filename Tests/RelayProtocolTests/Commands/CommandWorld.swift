@@ -68,9 +68,9 @@ struct CommandWorld: Hashable {
         var machine = OutboxMachine()
         /// Given to the journal.
         var writes: [SenderWrite] = []
-        /// Committed, and not told yet.
+        /// Committed, and not reported yet.
         var news: [SenderNews] = []
-        /// What the relay said, by the marks that were set for it.
+        /// The relay's messages, by the marks that were set for them.
         var marked: [Int: Frame] = [:]
         var lastMark = 0
 
@@ -127,7 +127,7 @@ struct CommandWorld: Hashable {
         case store(Int)
         case tell(Int)
         case failToStore(Int)
-        /// What was put off has waited long enough.
+        /// The delay of a delayed write has passed.
         case lingered(Int)
         case workAtRelay
         case deliverUp(link: Int, pipe: Int, twice: Bool)

@@ -164,7 +164,7 @@ import Testing
         }
     }
 
-    /// What is wrong with one member, wherever it is, is said by its path.
+    /// Errors name the path of the wrong member.
     @Test(arguments: [
         (#"{"number":"x"}"#, "number has the wrong type"), (#"{"flag":1}"#, "flag has the wrong type"),
         (#"{"list":[{},{"list":[{"number":1.5}]}]}"#, "1.list.0.number has no valid value"),

@@ -47,7 +47,7 @@ import Testing
         commands.disconnected()
         // The relay may have forgotten it by then, so nothing is asked.
         #expect(actions(Self.connect(&commands, [first, second]), of: first) == [.answered])
-        // Whoever reports it finds the end.
+        // The outcome is there to be reported.
         #expect(commands[first.command.id]?.isEnded == true)
         let next = commands.answered(first.command.id)
         #expect(actions(next, of: second) == [.send(again: true)])
@@ -80,7 +80,7 @@ import Testing
         var cancelled = first
         _ = cancelled.cancel()
         commands.disconnected()
-        // The other one has heard an end meanwhile.
+        // The other process has received the outcome of the second meanwhile.
         #expect(actions(Self.connect(&commands, [cancelled]), of: first) == [.send(again: true), .cancel])
         #expect(commands[second.command.id] == nil)
     }
@@ -95,7 +95,7 @@ import Testing
         #expect(actions(commands.answered(first.command.id), of: second) == [.send(again: false)])
     }
 
-    /// One that is stored just behind the reading, and added before what was read.
+    /// A command that is stored just after the read, and added before the read rows.
     @Test func commandAddedDuringLoadingIsSentInOrder() {
         var commands = OutboxCommands()
         commands.connected()

@@ -36,7 +36,7 @@ import Testing
         return actions
     }
 
-    /// Takes the commit that comes next, and says that it is on disk.
+    /// Takes the next commit, and reports it as stored.
     private func commit(_ machine: inout InboxMachine, now: Int64 = 0) throws -> InboxMachine.Commit {
         guard case .commit(let commit) = machine.next(now: now, clock) else { throw CancellationError() }
         #expect(machine.next(now: now, clock) == nil, "nothing before it is on disk")
@@ -123,7 +123,7 @@ import Testing
         machine.connected()
         #expect(machine.next(now: 0, clock) == first)
         machine.committed()
-        // The word that it was received was for the connection that is gone.
+        // The `command.received` message belonged to the lost connection.
         #expect(actions(&machine) == [.handle(command)])
     }
 

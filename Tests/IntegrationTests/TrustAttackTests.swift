@@ -20,7 +20,7 @@ import Testing
         return device
     }
 
-    @Test func aDeviceThatWasNeverApprovedIsNotBelievedByOneThatIsInvitedLater() async throws {
+    @Test func unapprovedDeviceStaysNewForALaterInvitedDevice() async throws {
         let home = try await TestHome()
         let alpha = try await home.device("Alpha")
         try await alpha.platform.publish(player(log: Log()), for: alpha.account)
@@ -41,7 +41,7 @@ import Testing
         for device in [alpha, evil, gamma] { await device.platform.shutdown() }
     }
 
-    @Test func whatTheInviterKnowsIsKnownToTheInvited() async throws {
+    @Test func devicesKnownToTheInviterAreKnownToTheInvited() async throws {
         let home = try await TestHome()
         let alpha = try await home.device("Alpha")
         let beta = try await home.device("Beta")
@@ -71,7 +71,7 @@ import Testing
         for device in [alpha, beta, gamma, delta] { await device.platform.shutdown() }
     }
 
-    @Test func aRevokedDeviceHasNoSessionLeft() async throws {
+    @Test func revocationEndsTheSessionsOfADevice() async throws {
         let home = try await TestHome()
         let (alpha, beta) = (try await home.device("Alpha"), try await home.device("Beta"))
         try await alpha.platform.publish(Talk.app(), for: alpha.account)
@@ -98,7 +98,7 @@ import Testing
     }
 
     /// Changes the relay's database, as a hostile relay could.
-    @Test func anEndpointThatTheRelayMakesUpIsNotBelievedByOneThatIsInvited() async throws {
+    @Test func endpointForgedByTheRelayIsNewToAnInvitedDevice() async throws {
         let home = try await TestHome()
         let alpha = try await home.device("Alpha")
         try await alpha.platform.publish(player(log: Log()), for: alpha.account)

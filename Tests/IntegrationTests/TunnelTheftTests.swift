@@ -48,7 +48,7 @@ import Testing
         return (home, networks, phone, pc)
     }
 
-    @Test func aThiefInTheOpenersPlaceIsNotLetIn() async throws {
+    @Test func thiefInPlaceOfTheOpenerIsRejected() async throws {
         // The opener cannot reach the tunnel for a while.
         let (home, networks, phone, pc) = try await Self.pair(.silent, .open)
         let (platform, target) = (phone.platform, try pc.id)
@@ -70,7 +70,7 @@ import Testing
         for network in networks { try await network.stop() }
     }
 
-    @Test func aThiefInTheTargetsPlaceIsNotBelieved() async throws {
+    @Test func thiefInPlaceOfTheTargetIsRejected() async throws {
         let (home, networks, phone, pc) = try await Self.pair(.open, .silent)
         let (platform, target) = (phone.platform, try pc.id)
         async let opening = Talk.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }

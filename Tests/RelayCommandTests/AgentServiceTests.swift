@@ -58,7 +58,7 @@ import Testing
         #expect(said.count == 21 && said.last?.contains("left out") == true)
     }
 
-    @Test func whatGoesWrongWithAProgramIsToldAndHarmsNobody() async throws {
+    @Test func failuresOfAProgramAreReportedAndDoNotAffectOthers() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let pids = tv.directory.path + "/pids"
@@ -98,7 +98,7 @@ import Testing
         for pid in lines(of: pids).compactMap({ pid_t($0) }) { try await wait { kill(pid, 0) != 0 } }
     }
 
-    @Test func aProgramEndsWithItsCallerAndWithTheAgent() async throws {
+    @Test func programEndsWithItsCallerOrTheAgent() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let pids = tv.directory.path + "/pids"

@@ -13,7 +13,7 @@ import Testing
         try Settings.shell(#"out=$1; shift; printf '%s\n' "$#" "$@" >> "$out""#, file)
     }
 
-    @Test func launchesAreOpenedByAProgramThatNoShellReads() async throws {
+    @Test func launchesAreOpenedWithoutAShell() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let opened = tv.directory.path + "/opened"
@@ -40,7 +40,7 @@ import Testing
         #expect(await agent.finish().status == 0)
     }
 
-    @Test func whatNobodyAllowedIsAskedAboutOrDeclined() async throws {
+    @Test func schemesThatNeedAnAnswerAreAskedAboutOrDeclined() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let opened = tv.directory.path + "/opened"
@@ -77,7 +77,7 @@ import Testing
         #expect(lines(of: opened).count == 4)
     }
 
-    @Test func whatCannotBeOpenedIsSaidAndWhatGoesOnIsLeftAlone() async throws {
+    @Test func failedOpeningIsReportedAndRunningProgramsContinue() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         // There is no display.
@@ -111,7 +111,7 @@ import Testing
         kill(pid, SIGKILL)
     }
 
-    @Test func settingsAreReadAgainAndBadOnesChangeNothing() async throws {
+    @Test func settingsAreReloadedAndInvalidOnesChangeNothing() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let agent = try await tv.agent("services:\n  one: {command: [cat]}")
@@ -152,7 +152,7 @@ import Testing
             ("services: {a: {command: [cat], devices: [Anna]}}", "no device's id"), ("name: \"\\e[31m\"", "no name to show"),
         ]
     )
-    func wrongSettingsAreSaidWithTheirPlace(settings: String, says: String) async throws {
+    func invalidSettingsAreReportedWithTheirPlace(settings: String, says: String) async throws {
         let device = try TestDevice()
         let file = device.directory.path + "/settings.yaml"
         try Data(settings.utf8).write(to: URL(filePath: file))
@@ -163,7 +163,7 @@ import Testing
         #expect(try code(json) == "configurationInvalid")
     }
 
-    @Test func settingsThatOthersCanWriteAreRefused() async throws {
+    @Test func settingsWritableByOthersAreRejected() async throws {
         let device = try TestDevice()
         let file = device.directory.path + "/settings.yaml"
         #expect(try await device.relay("agent", "--config", file).status == 2)
@@ -211,7 +211,7 @@ import Testing
 
     #if os(Linux)
     @Test(arguments: [("y\n", 0), ("n\n", 6), ("\n", 6)])
-    func whoSitsAtTheTerminalIsAsked(answer: String, status: Int32) async throws {
+    func personAtTheTerminalIsAsked(answer: String, status: Int32) async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         try tv.setAgent("open:\n  ask: [mailto]\n  command: [\"true\"]")

@@ -9,7 +9,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct DemoTests {
     private static let relayd = Project.products.appending(path: "relayd")
 
-    @Test func theDemoShowsTheMainJobAndLeavesNothing() async throws {
+    @Test func demoShowsTheMainFeaturesAndLeavesNoFiles() async throws {
         let device = try TestDevice()
         let environment = ["PATH": "/usr/bin:/bin", "HOME": device.directory.path, "TMPDIR": device.directory.path]
         let output = try await RelayProcess(["demo"], executable: Self.relayd, environment: environment).finish()
@@ -23,13 +23,13 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: device.directory.path).isEmpty)
     }
 
-    @Test func theDemoSaysWhatIsMissing() async throws {
+    @Test func demoReportsAMissingProgram() async throws {
         let output = try await RelayProcess(["demo", "--relay", "/nowhere/relay"], executable: Self.relayd, environment: [:]).finish()
         #expect(output.status == 1)
         #expect(output.errorText.contains("there is no `relay` at /nowhere/relay"))
     }
 
-    @Test func aRelayWithoutAnAccountMakesOneOnce() async throws {
+    @Test func relayWithoutAnAccountCreatesOneOnce() async throws {
         let relayd = try await RelaydProcess()
         for _ in 0..<2 {
             _ = try await relayd.start()

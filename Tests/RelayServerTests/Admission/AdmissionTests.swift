@@ -39,7 +39,7 @@ private let policy = AdmissionPolicy.standard
 
     private static func piece(_ count: Int) -> ByteBuffer { ByteBuffer(repeating: 7, count: count) }
 
-    @Test func smallPiecesAreReadNowAndThen() throws {
+    @Test func smallReadsAreDelayedAfterTheFirstFew() throws {
         let (channel, counter, _) = try Self.unauthenticated()
         for number in 1...policy.readsWithoutDelay {
             channel.read()
@@ -62,7 +62,7 @@ private let policy = AdmissionPolicy.standard
         #expect(try channel.finish().isClean)
     }
 
-    @Test func fullReadsAndWhatIsCompleteAreNotHeldUp() throws {
+    @Test func fullReadsAndCompleteRequestsAreNotDelayed() throws {
         let (channel, counter, reads) = try Self.unauthenticated()
         for number in 1...100 {
             channel.read()
@@ -78,7 +78,7 @@ private let policy = AdmissionPolicy.standard
         _ = try channel.finish()
     }
 
-    @Test func whoIsAmongFewIsReadAtOnce() throws {
+    @Test func readsAreNotDelayedWithFewUnauthenticatedConnections() throws {
         let (channel, counter, _) = try Self.unauthenticated(of: policy.manyUnauthenticated)
         for number in 1...100 {
             channel.read()
@@ -88,7 +88,7 @@ private let policy = AdmissionPolicy.standard
         _ = try channel.finish()
     }
 
-    @Test func whoIsKnownIsReadAtOnce() throws {
+    @Test func readDelayEndsWithAuthentication() throws {
         let (channel, counter, reads) = try Self.unauthenticated()
         for _ in 0..<policy.readsWithoutDelay { try channel.writeInbound(Self.piece(1)) }
         channel.read()
@@ -101,7 +101,7 @@ private let policy = AdmissionPolicy.standard
         _ = try channel.finish()
     }
 
-    @Test func aConnectionThatClosesLeavesNoTimer() throws {
+    @Test func closedConnectionLeavesNoTimer() throws {
         let (channel, counter, _) = try Self.unauthenticated()
         for _ in 0..<policy.readsWithoutDelay { try channel.writeInbound(Self.piece(1)) }
         channel.read()
@@ -152,7 +152,7 @@ private let policy = AdmissionPolicy.standard
         }
     }
 
-    @Test func aFewAreAcceptedAndFewerSetUpInATurn() throws {
+    @Test func acceptsAndSetupsPerTickAreLimited() throws {
         var listener = try Listener()
         #expect(try listener.accept(1))
         #expect(listener.setUp == 1)
@@ -166,7 +166,7 @@ private let policy = AdmissionPolicy.standard
         #expect(listener.counter.count == reads + 1)
     }
 
-    @Test func whoHasGoneCountsAsAccepted() throws {
+    @Test func closedConnectionCountsAsAccepted() throws {
         var listener = try Listener()
         try listener.come(1, isThere: false)
         for _ in 0..<policy.acceptedAtOnce {
@@ -179,7 +179,7 @@ private let policy = AdmissionPolicy.standard
         #expect(listener.setUp == 0)
     }
 
-    @Test func theLineIsBoundedAndAllHaveTheirTurn() throws {
+    @Test func acceptQueueIsBoundedAndAllConnectionsAreSetUp() throws {
         var listener = try Listener()
         var isFull = false
         for _ in 0..<2 * policy.maximumAcceptLine {
@@ -222,7 +222,7 @@ private let policy = AdmissionPolicy.standard
         try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(to: address).get()
     }
 
-    @Test func everyConnectionHasItsTurn() async throws {
+    @Test func everyConnectionIsSetUp() async throws {
         try await Self.accepting { _, address, count in
             let clients = try await withThrowingTaskGroup(of: (any Channel).self) { group in
                 for _ in 0..<50 { group.addTask { try await Self.connect(to: address) } }
@@ -234,7 +234,7 @@ private let policy = AdmissionPolicy.standard
     }
 
     #if os(Linux)
-    @Test func whoHasGoneIsNotSetUp() async throws {
+    @Test func closedConnectionIsNotSetUp() async throws {
         try await Self.accepting { loop, address, count in
             let port = try #require(address.port)
             let isOver = DispatchSemaphore(value: 0)
@@ -250,7 +250,7 @@ private let policy = AdmissionPolicy.standard
     }
     #endif
 
-    @Test func memoryIsGivenBackWhenManyHaveGone() {
+    @Test func memoryIsFreedAfterManyConnectionsClose() {
         let least = policy.connectionsBeforeTrim
         func worthwhile(_ counts: [Int]) -> [Int] {
             var ebb = FreedMemory.Ebb()

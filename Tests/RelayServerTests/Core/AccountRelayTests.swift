@@ -55,7 +55,7 @@ import Testing
         #expect(world.channels.isEmpty)
     }
 
-    @Test func aCommandThatFindsItsTargetReadyIsOneTransaction() throws {
+    @Test func commandForAReadyTargetIsOneTransaction() throws {
         var (world, near, far) = try connected()
         let command = try world.command(from: sender, to: target)
         world.say(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near)
@@ -67,7 +67,7 @@ import Testing
         #expect(world.waiting.isEmpty)
     }
 
-    @Test(arguments: [TestStore.Fault.before, .after]) func aSendThatFailsOffersNothing(_ fault: TestStore.Fault) throws {
+    @Test(arguments: [TestStore.Fault.before, .after]) func failedSendOffersNothing(_ fault: TestStore.Fault) throws {
         var (world, near, far) = try connected()
         let command = try world.command(from: sender, to: target)
         world.say(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near)
@@ -85,7 +85,7 @@ import Testing
         #expect(world.violations.isEmpty)
     }
 
-    @Test func nothingIsLeftOfAnAccountThatNobodyUses() throws {
+    @Test func accountWithoutChannelsBecomesIdle() throws {
         var (world, near, far) = try connected()
         let command = try world.command(from: sender, to: target)
         world.disconnect(far)
@@ -99,7 +99,7 @@ import Testing
         #expect(world.row(command)?.state == .stored)
     }
 
-    @Test func whatIsStillOnItsWayFromAClosedChannelIsIgnored() throws {
+    @Test func messageFromAClosedChannelIsIgnored() throws {
         var (world, near, far) = try connected()
         let channel = try #require(world.channels[near])
         world.disconnect(near)

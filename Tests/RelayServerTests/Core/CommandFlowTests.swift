@@ -23,7 +23,7 @@ import Testing
         return .commandResult(.init(ref: testRef(ref), sender: command.header.sender, id: command.header.id, receipt: receipt))
     }
 
-    @Test func aCommandGoesItsWay() async throws {
+    @Test func commandIsOfferedHandledAndSettled() async throws {
         let world = try await CoreWorld()
         let (near, far) = (try await world.open(sender), try await world.open(target))
         let command = try await world.command(from: sender, to: target)
@@ -54,7 +54,7 @@ import Testing
         #expect(try await world.open(sender).hear().isEmpty)
     }
 
-    @Test func aSleepingTargetGetsItWhenItComes() async throws {
+    @Test func commandIsOfferedWhenASuspendedTargetConnects() async throws {
         let world = try await CoreWorld()
         let near = try await world.open(sender)
         let far = try await world.open(target)
@@ -73,7 +73,7 @@ import Testing
         #expect(try await third.hear().map(\.offered) == [command.encoded])
     }
 
-    @Test func aCommandThatLivesTooLongIsRefusedWithACodeOfItsOwn() async throws {
+    @Test func commandWithATooLongLifeIsRejected() async throws {
         let world = try await CoreWorld()
         let near = try await world.open(sender)
         _ = try await world.open(target)
@@ -89,7 +89,7 @@ import Testing
         #expect(try await world.row(command) == nil)
     }
 
-    @Test func theSameBytesGetTheSameAnswer() async throws {
+    @Test func repeatedSendReturnsTheCurrentState() async throws {
         let world = try await CoreWorld()
         let (near, far) = (try await world.open(sender), try await world.open(target))
         let command = try await world.command(from: sender, to: target)
@@ -107,7 +107,7 @@ import Testing
         #expect(try await far.hear().isEmpty)
     }
 
-    @Test func cancellingAsksOnlyWhomItMust() async throws {
+    @Test func cancelAsksTheTargetOnlyAfterTheOffer() async throws {
         let world = try await CoreWorld()
         let near = try await world.open(sender)
         let asleep = try await world.open(target)
@@ -134,7 +134,7 @@ import Testing
         )
     }
 
-    @Test func timeEndsWhatNobodyAnswers() async throws {
+    @Test func unansweredCommandsExpireOrBecomeIndeterminate() async throws {
         let world = try await CoreWorld()
         let near = try await world.open(sender)
         let asleep = try await world.open(target)
@@ -169,7 +169,7 @@ import Testing
         #expect(try await near.hear().isEmpty)
     }
 
-    @Test func aBacklogEndsInOneGo() async throws {
+    @Test func allExpiredCommandsEndTogether() async throws {
         let world = try await CoreWorld()
         let near = try await world.open(sender)
         let far = try await world.open(target)
@@ -183,7 +183,7 @@ import Testing
         #expect(try await near.hear().count { $0.status == .attestedByRelay(.expired) } == 150)
     }
 
-    @Test func theWindowBoundsWhatIsUnanswered() async throws {
+    @Test func windowLimitsUnansweredOffers() async throws {
         let world = try await CoreWorld()
         let near = try await world.open(sender)
         let asleep = try await world.open(target)
@@ -205,7 +205,7 @@ import Testing
         #expect(try await world.row(commands[19])?.state == .stored)
     }
 
-    @Test func whatIsNotTakenIsRefusedWithItsCode() async throws {
+    @Test func eachRejectedCommandGetsItsCode() async throws {
         var limits = Limits()
         limits[.mailboxCommands] = 3
         let world = try await CoreWorld(limits: limits)
@@ -248,7 +248,7 @@ import Testing
         #expect(garbage.first?.failure?.code == .malformed)
     }
 
-    @Test func whetherASignatureHoldsIsForTheTargetToSay() async throws {
+    @Test func relayForwardsACommandWithAnInvalidSignature() async throws {
         let world = try await CoreWorld()
         let (near, far) = (try await world.open(sender), try await world.open(target))
         var changed = try await world.command(from: sender, to: target).encoded
@@ -258,7 +258,7 @@ import Testing
     }
 
     /// A command that finds its target ready is offered in the transaction that stores it; others wait for theirs.
-    @Test(arguments: 1...20 as ClosedRange<UInt64>) func nothingIsOvertakenInItsLane(seed: UInt64) async throws {
+    @Test(arguments: 1...20 as ClosedRange<UInt64>) func commandsOfALaneAreOfferedInOrder(seed: UInt64) async throws {
         let world = try await CoreWorld()
         var random = SeededGenerator(seed: seed)
         let near = try await world.open(sender)
@@ -300,7 +300,7 @@ import Testing
         #expect(seen == Array(1...30), "seed \(seed)")
     }
 
-    @Test func aSenderThatAcknowledgesNothingIsStopped() async throws {
+    @Test func senderThatAcknowledgesNothingGetsMailboxFull() async throws {
         var limits = Limits()
         limits[.mailboxCommands] = 3
         let world = try await CoreWorld(limits: limits)
@@ -314,7 +314,7 @@ import Testing
         #expect(codes == [nil, nil, nil, .mailboxFull, .mailboxFull])
     }
 
-    @Test func aWrongReceiptIsNotTaken() async throws {
+    @Test func wrongReceiptIsRejectedOrIgnored() async throws {
         let world = try await CoreWorld()
         let (near, far) = (try await world.open(sender), try await world.open(target))
         let command = try await world.command(from: sender, to: target)
@@ -356,7 +356,7 @@ import Testing
     }
 
     /// As with a command's own signature: the relay passes on, and whoever it is for finds out.
-    @Test func whetherAReceiptIsSignedIsForItsSenderToFindOut() async throws {
+    @Test func relayForwardsAReceiptWithAnInvalidSignature() async throws {
         let world = try await CoreWorld()
         let (near, far) = (try await world.open(sender), try await world.open(target))
         let command = try await world.command(from: sender, to: target)
@@ -398,7 +398,7 @@ import Testing
         #expect(near.peer.closeCode == 1008)
     }
 
-    @Test(arguments: 0..<6) func aRestartAtAnyStageLosesNothing(_ stage: Int) async throws {
+    @Test(arguments: 0..<6) func restartAtAnyStageLosesNothing(_ stage: Int) async throws {
         let world = try await CoreWorld()
         var (near, far) = (try await world.open(sender), try await world.open(target))
         let command = try await world.command(from: sender, to: target)
@@ -426,7 +426,7 @@ import Testing
         #expect(try await world.row(command) == nil)
     }
 
-    @Test func aDatabaseBegunAnewDoesNotSayWhatItCannotKnow() async throws {
+    @Test func newDatabaseAssumesThatCommandsMayHaveRun() async throws {
         let world = try await CoreWorld(age: 0)
         let near = try await world.open(sender)
         let far = try await world.open(target)

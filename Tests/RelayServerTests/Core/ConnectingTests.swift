@@ -8,7 +8,7 @@ import Testing
 
 /// Who gets in.
 @Suite struct ConnectingTests {
-    @Test func anIdentityIsGivenAnAccountOnlyIfItMay() async throws {
+    @Test func accountIsCreatedOnlyWithPermission() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let unknown = try await world.connect(device.hello("?", mayMakeAccount: false))
@@ -22,7 +22,7 @@ import Testing
     }
 
     /// The store knows better than the identity which account it has.
-    @Test func anIdentityOfAnotherAccountIsLetIntoThat() async throws {
+    @Test func identityUsesTheAccountFromTheStore() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "second")
         let account = AccountID(of: Identity(issuer: "https://issuer.example", subject: "first"))
@@ -43,7 +43,7 @@ import Testing
         #expect(rejection?.account == nil)
     }
 
-    @Test(arguments: [1, 30, 60]) func aRecordThatNobodySignedIsNotStored(fromEnd place: Int) async throws {
+    @Test(arguments: [1, 30, 60]) func recordWithAnInvalidSignatureIsNotStored(fromEnd place: Int) async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let account = try await world.account(of: device)
@@ -61,7 +61,7 @@ import Testing
     }
 
     /// What is stored was verified before that: a record or a registration that is the same to the byte is taken without another look.
-    @Test func whatIsStoredIsNotVerifiedAgain() async throws {
+    @Test func storedBytesAreNotVerifiedAgain() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let session = try await world.open(device)
@@ -122,7 +122,7 @@ import Testing
         #expect(again.peer.closeCode == 1008)
     }
 
-    @Test func anAccountHasOnlySoManyEndpoints() async throws {
+    @Test func endpointsPerAccountAreLimited() async throws {
         var limits = Limits()
         limits[.endpointsPerAccount] = 2
         let world = try await CoreWorld(limits: limits)
@@ -139,7 +139,7 @@ import Testing
         #expect(try await world.connect(devices[2].hello(account)).rejection == nil)
     }
 
-    @Test func aRecordForNoAccountIsToldTheAccount() async throws {
+    @Test func rejectionOfAWrongAccountNamesTheRightOne() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let rejection = try #require(try await world.connect(device.hello("unknown")).rejection)
@@ -149,7 +149,7 @@ import Testing
         #expect(try await world.connect(device.hello(account, version: 2)).rejection == nil)
     }
 
-    @Test func aRecordNeverGoesBack() async throws {
+    @Test func olderRecordIsRejected() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let account = try await world.account(of: device)
@@ -167,7 +167,7 @@ import Testing
         #expect(try await world.connect(renamed.hello(account, version: 4)).rejection == nil)
     }
 
-    @Test func aNewerHostTakesTheOldersPlace() async throws {
+    @Test func newerHostReplacesTheOlderOne() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let watcher = try await world.open(TestDevice(subject: "me"))
@@ -187,7 +187,7 @@ import Testing
     }
 
     @Test(arguments: [EndpointMessage.Hello.Role.host, .client])
-    func aProcessThatComesAnewLeavesItsOlderChannel(role: EndpointMessage.Hello.Role) async throws {
+    func reconnectedProcessReplacesItsOlderChannel(role: EndpointMessage.Hello.Role) async throws {
         let world = try await CoreWorld()
         let (device, instance) = (TestDevice(subject: "me"), Blob<BlobKinds.Instance>.random())
         let account = try await world.account(of: device)
@@ -227,7 +227,7 @@ import Testing
         #expect(try await world.connect(device.hello(account, role: .client)).rejection == nil)
     }
 
-    @Test func nobodyIsLetInThatCannotBeStored() async throws {
+    @Test func helloIsRejectedWhenTheStoreFails() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let account = try await world.account(of: device)
@@ -239,7 +239,7 @@ import Testing
         #expect(try await world.connect(device.hello(account)).rejection == nil)
     }
 
-    @Test func aRelayThatStopsSaysSoAndTakesNobody() async throws {
+    @Test func stoppingRelayAnnouncesItAndRejectsHellos() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let session = try await world.open(device)
@@ -248,7 +248,7 @@ import Testing
         #expect(try await world.connect(device.hello("?")).rejection?.code == .unavailable)
     }
 
-    @Test func clientsDoNotSpeakForTheirEndpoint() async throws {
+    @Test func clientsCannotChangeTheirEndpoint() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let account = try await world.account(of: device)

@@ -61,7 +61,7 @@ import Testing
         var host: Session?
     }
 
-    @Test(arguments: [1, 2, 3] as [UInt64]) func watchersAgreeWithWhatIsStored(_ seed: UInt64) async throws {
+    @Test(arguments: [1, 2, 3] as [UInt64]) func oldAndNewWatchersSeeTheSame(_ seed: UInt64) async throws {
         var random = SeededGenerator(seed: seed)
         let world = try await CoreWorld()
         let account = try await world.account(of: TestDevice(subject: "me"))

@@ -14,7 +14,7 @@ import Foundation
 
 /// What watchers are told.
 @Suite struct DiscoveryTests {
-    @Test func watchersSeeEverythingAndThenWhatChanges() async throws {
+    @Test func watchersGetAllEndpointsAndThenChanges() async throws {
         let world = try await CoreWorld()
         let (watcher, device) = (TestDevice(subject: "me"), TestDevice(subject: "me"))
         let account = try await world.account(of: device)
@@ -89,7 +89,7 @@ import Foundation
         #expect(try await eyes.hear().isEmpty)
     }
 
-    @Test func aRequestAndItsWatchAreServedInOrder() async throws {
+    @Test func watchAndUnwatchAreServedInOrder() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let eyes = try await world.open(TestDevice(subject: "me"))
@@ -126,7 +126,7 @@ import Foundation
         #expect(stored.reduce(0) { $0 + $1.registration.count } <= 1_500)
     }
 
-    @Test func presenceSaysWhyInEveryState() async throws {
+    @Test func everyPresenceStateHasItsReason() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let eyes = try await world.open(TestDevice(subject: "me"))

@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test func nothingCrossesAccounts() async throws {
+    @Test func noMessageAffectsAnotherAccount() async throws {
         let world = try await CoreWorld()
         let (sender, target) = (TestDevice(subject: "me"), TestDevice(subject: "me"))
         let stranger = TestDevice(subject: "you")

@@ -21,7 +21,7 @@ import Testing
         try await world.store.beneath.transact { try $0.storedBytes(of: AccountID(account)) }
     }
 
-    @Test func theMailboxesOfAnAccountTogetherTakeNoMoreThanItMayHave() async throws {
+    @Test func mailboxesOfAnAccountStayWithinItsByteLimit() async throws {
         let world = try await world()
         let eve = TestDevice(subject: "eve")
         let near = try await world.open(eve)
@@ -55,7 +55,7 @@ import Testing
         #expect(try await phone.send(try await world.command(from: anna, to: pc, padding: 8_000)).first?.isOK == true)
     }
 
-    @Test func repliesTakeNoMoreThanTheAccountMayHaveAndTheTargetKeepsThem() async throws {
+    @Test func repliesStayWithinTheByteLimitOfTheAccount() async throws {
         let world = try await world()
         let (eve, other) = (TestDevice(subject: "eve"), TestDevice(subject: "eve"))
         let (near, far) = (try await world.open(eve), try await world.open(other))
@@ -90,7 +90,7 @@ import Testing
         #expect(try await stored(world, near.account) <= Self.allowed)
     }
 
-    @Test func whatAnAccountHasStoredIsKnownAfterARestart() async throws {
+    @Test func storedBytesOfAnAccountAreKnownAfterARestart() async throws {
         let directory = FileManager.default.temporaryDirectory.appending(path: "quota-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let account = AccountID(String(repeating: "a", count: 32))

@@ -68,14 +68,14 @@ import Testing
         #expect(try await home.revoke(home.pc, by: other, on: otherHost) == nil)
     }
 
-    @Test func aVoucherForWhatWasOnlySeenEstablishesNobody() async throws {
+    @Test func firstSeenVoucherDoesNotEstablish() async throws {
         let home = try await Home()
         let seen = try home.phone.approval(of: home.newcomer, account: home.account, knowledge: .firstSeen)
         #expect(try await home.phoneHost.say(seen).first?.isOK == true)
         #expect(try await home.revoke(home.pc, by: home.newcomer, on: home.newcomerHost) == .notEstablished)
     }
 
-    @Test func aForgedVoucherEstablishesNobody() async throws {
+    @Test func forgedVoucherDoesNotEstablish() async throws {
         let home = try await Home()
         let (account, newcomer, phone) = (home.account, home.newcomer, home.phone)
         func approval(by signer: TestDevice, says voucher: Voucher, of endpoint: TestDevice? = nil) throws -> EndpointMessage {
@@ -131,7 +131,7 @@ import Testing
     }
 
     /// Nobody is of a device by saying so.
-    @Test func onlyTheDevicesKeyMakesAnEndpointOfThatDevice() async throws {
+    @Test func endpointIsEstablishedByItsDevice() async throws {
         let home = try await Home()
         let sibling = TestDevice(subject: "me", systemKey: home.newcomer.systemKey)
         let siblingHost = try await home.world.open(sibling)
@@ -144,7 +144,7 @@ import Testing
         #expect(try await home.revoke(sibling, by: app, on: appHost) == nil)
     }
 
-    @Test func aRecordWithAnotherDevicesKeyIsNotTaken() async throws {
+    @Test func recordWithACopiedDeviceKeyIsRejected() async throws {
         let home = try await Home()
         let thief = TestDevice(subject: "me")
         let known = try home.pc.record(home.account).payload
@@ -159,14 +159,14 @@ import Testing
         #expect(try await home.world.connect(hello).rejection?.code == .recordInvalid)
     }
 
-    @Test func whoIsEstablishedStaysSoWhenTheOneThatVouchedIsRevoked() async throws {
+    @Test func endpointStaysEstablishedWhenItsVoucherGiverIsRevoked() async throws {
         let home = try await Home()
         #expect(try await home.revoke(home.phone, by: home.pc, on: home.pcHost) == nil)
         #expect(try await home.revoke(home.newcomer, by: home.pc, on: home.pcHost) == nil)
     }
 
     /// A thief's endpoint, which a stolen device let in, is established no more once that device is revoked.
-    @Test func whomARevokedDeviceLetInRevokesNobody() async throws {
+    @Test func endpointThatARevokedDeviceLetInCannotRevoke() async throws {
         let home = try await Home()
         #expect(try await home.pcHost.say(home.pc.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
         #expect(try await home.revoke(home.pc, by: home.phone, on: home.phoneHost) == nil)
@@ -178,7 +178,7 @@ import Testing
     }
 
     /// The same by the operator's word, when no other device could revoke it.
-    @Test func whomADeviceLetInThatTheOperatorRevokedRevokesNobody() async throws {
+    @Test func endpointLetInCannotRevokeAfterOperatorRevocation() async throws {
         let home = try await Home()
         // The phone was the first: that the stolen PC vouches for it takes nothing from it.
         #expect(try await home.pcHost.say(home.pc.approval(of: home.phone, account: home.account)).first?.isOK == true)
@@ -193,7 +193,7 @@ import Testing
     }
 
     /// All that a chain of invitations and vouchers of a stolen device let in goes with it, and nothing else does.
-    @Test func theOperatorRevokesWhomADeviceLetIn() async throws {
+    @Test func operatorRevokesADeviceAndAllThatItLetIn() async throws {
         let home = try await Home()
         var (invited, invitedByIt) = (TestDevice(subject: "me"), TestDevice(subject: "me"))
         (invited.inviter, invitedByIt.inviter) = (home.pc.id, invited.id)
@@ -217,7 +217,7 @@ import Testing
     }
 
     /// The operator learns of the others after the device is gone. What it had vouched for is not known then, whom it had invited is.
-    @Test func whomARevokedDeviceInvitedIsRevokedLater() async throws {
+    @Test func operatorRevokesInvitedEndpointsLater() async throws {
         let home = try await Home()
         var invited = TestDevice(subject: "me")
         invited.inviter = home.pc.id
@@ -229,7 +229,7 @@ import Testing
     }
 
     /// A thief redeems invitations of a stolen device, and comes with them after the device was revoked.
-    @Test func aLoginByARevokedDevicesInvitationLetsNothingIn() async throws {
+    @Test func invitationOfARevokedDeviceIsRejected() async throws {
         let home = try await Home()
         var early = TestDevice(subject: "me")
         var late = TestDevice(subject: "me")
@@ -246,7 +246,7 @@ import Testing
     }
 
     /// 998 endpoints of one stolen token, each of which leaves at once: nothing of them stays, and the account takes others.
-    @Test func endpointsThatComeAndGoLeaveNothing() async throws {
+    @Test func endpointsThatRevokeThemselvesLeaveNothing() async throws {
         let home = try await Home()
         for _ in 0..<998 {
             let device = TestDevice(subject: "me")
@@ -262,7 +262,7 @@ import Testing
     }
 
     /// Also what is revoked by others and kept for ever is bounded.
-    @Test func anAccountHasOnlySoManyEndpointsEver() async throws {
+    @Test func totalEndpointsPerAccountAreLimited() async throws {
         var limits = Limits()
         limits[.endpointsEverPerAccount] = 5
         let home = try await Home(limits: limits)

@@ -17,7 +17,7 @@ import Testing
         messages.compactMap { if case .endpointRemoved(let removed) = $0 { removed } else { nil } }
     }
 
-    @Test func aRevocationIsToldAtOnceAndToWhoComesLater() async throws {
+    @Test func revocationReachesCurrentAndLaterWatchers() async throws {
         let world = try await CoreWorld()
         let host = try await world.open(phone)
         let watcher = try await world.open(tv)
@@ -46,7 +46,7 @@ import Testing
         #expect(removals(try await stranger.say(.watch(.init(ref: testRef())))).isEmpty)
     }
 
-    @Test func watchersAreToldHowAnEndpointJoined() async throws {
+    @Test func watchersLearnHowAnEndpointJoined() async throws {
         let world = try await CoreWorld()
         let watcher = try await world.open(phone)
         try await watcher.say(.watch(.init(ref: testRef())))
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func theLoginsOfARevokedEndpointEndWhateverHappens() async throws {
+    @Test func loginsOfARevokedEndpointEndAfterAFailureAndARestart() async throws {
         let logins = LoginRegistry()
         let world = try await CoreWorld(logins: logins)
         var device = pc
@@ -119,7 +119,7 @@ import Testing
         #expect(try await openRows() == 0)
     }
 
-    @Test func whatFailsIsTriedAgainWithinAMinute() async throws {
+    @Test func failedEndOfLoginsIsRetriedWithinAMinute() async throws {
         let logins = LoginRegistry()
         let world = try await CoreWorld(logins: logins)
         let host = try await world.open(phone)
@@ -134,7 +134,7 @@ import Testing
     }
 
     /// One that nobody knows stays out until its logins have ended, and then leaves nothing behind.
-    @Test func anEndpointThatNobodyKnowsLeavesWithItsLogins() async throws {
+    @Test func revocationOfANewEndpointIsDeletedWhenItsLoginsEnd() async throws {
         let logins = LoginRegistry()
         let world = try await CoreWorld(logins: logins)
         _ = try await world.open(phone)
@@ -158,7 +158,7 @@ import Testing
         #expect(rejection == nil)
     }
 
-    @Test func onlyAnEstablishedEndpointInvites() async throws {
+    @Test func onlyEstablishedEndpointsMayInvite() async throws {
         let world = try await CoreWorld()
         let host = try await world.open(phone)
         _ = try await world.open(pc)
@@ -183,7 +183,7 @@ import Testing
     }
 
     /// Who left all by themselves begin anew.
-    @Test func anAccountThatWasLeftBeginsAnew() async throws {
+    @Test func firstEndpointOfAnEmptiedAccountIsEstablished() async throws {
         let world = try await CoreWorld()
         let host = try await world.open(phone)
         #expect(try await host.say(phone.revocation(of: phone.id, account: host.account)).first?.isOK == true)

@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [TestStore.Fault.before, .after]) func nothingIsSaidThatIsNotStored(_ fault: TestStore.Fault) async throws {
+    @Test(arguments: [TestStore.Fault.before, .after]) func commandEndsOnceDespiteAStoreFault(_ fault: TestStore.Fault) async throws {
         var stepsWithoutFault = 0
         for step in 0..<16 {
             let world = try await CoreWorld()
@@ -128,7 +128,7 @@ import Testing
         #expect(stepsWithoutFault < 16)
     }
 
-    @Test func directoryRequestsFailWithoutATrace() async throws {
+    @Test func failedDirectoryRequestsChangeNothing() async throws {
         let world = try await CoreWorld()
         let account = try await world.account(of: sender)
         let watcher = try await world.open(target)
@@ -155,7 +155,7 @@ import Testing
         for request in requests.dropFirst(0).prefix(2) { #expect(try await host.say(request).first?.isOK == true) }
     }
 
-    @Test func anOfferThatCannotBeStoredDoesNotLeave() async throws {
+    @Test func offerIsNotSentWhenStoringFails() async throws {
         let world = try await CoreWorld()
         let near = try await world.open(sender)
         let far = try await world.open(target)

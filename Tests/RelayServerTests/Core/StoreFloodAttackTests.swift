@@ -32,7 +32,7 @@ import Testing
         return count
     }
 
-    @Test func aChannelThatFloodsIsNotReadUntilTheStoreHasDoneItsWork() async throws {
+    @Test func floodingChannelIsNotReadUntilTheStoreIsDone() async throws {
         let world = try await CoreWorld()
         let session = try await world.open(TestDevice(subject: "eve"))
         let gate = await stop(world)
@@ -44,7 +44,7 @@ import Testing
         #expect(try flood(session, 1) == 1)
     }
 
-    @Test func nineChannelsOfAnAccountFillTheAccountsBoundAndNotTheRelay() async throws {
+    @Test func floodOfOneAccountDoesNotBlockOthers() async throws {
         let world = try await CoreWorld()
         let eve = TestDevice(subject: "eve")
         var sessions = [try await world.open(eve)]
@@ -63,7 +63,7 @@ import Testing
     }
 
     /// Outcomes that wait for a sender are read as they are told, not all at once for each of its channels.
-    @Test func aSenderWithManyOutcomesThatConnectsAgainAndAgainDoesNotFillTheStoresQueue() async throws {
+    @Test func outcomesForAReconnectingSenderDoNotFillTheStoreQueue() async throws {
         let world = try await CoreWorld()
         let (sender, target) = (TestDevice(subject: "eve"), TestDevice(subject: "eve"))
         let near = try await world.open(sender)

@@ -9,7 +9,7 @@ import Testing
 
 /// A relay that may open few files, and strangers who take them all.
 @Suite(.timeLimit(.minutes(10))) struct FileLimitTests {
-    @Test func whoIsConnectedIsServedAndOthersComeBackAfterwards() async throws {
+    @Test func connectedEndpointsAreServedAtTheFileLimit() async throws {
         let log = FileManager.default.temporaryDirectory.appending(path: "log-\(UUID().uuidString)")
         #expect(FileManager.default.createFile(atPath: log.path, contents: nil))
         defer { try? FileManager.default.removeItem(at: log) }

@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func somebodyElseIsServedAndTheRelayStaysBounded() async throws {
+    @Test func otherAccountsAreServedAndMemoryStaysBounded() async throws {
         let only = ProcessInfo.processInfo.environment["DEVICE_RELAY_ATTACK_ONLY"]
         let scene = try await Scene()
         defer { try? FileManager.default.removeItem(at: scene.log) }

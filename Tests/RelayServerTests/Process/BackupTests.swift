@@ -49,7 +49,7 @@ import Testing
         return contents
     }
 
-    @Test func devicesGoOnWithARestoredRelay() async throws {
+    @Test func devicesWorkWithARestoredRelay() async throws {
         defer { try? FileManager.default.removeItem(at: file) }
         let (phone, pc) = try await pair()
         try await launch(1, from: phone, to: pc)
@@ -91,7 +91,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func aBackupReplacesNothingUnlessItIsTold() async throws {
+    @Test func backupReplacesAFileOnlyWithForce() async throws {
         defer { try? FileManager.default.removeItem(at: file) }
         _ = try await relayd.start()
         try Data("mine".utf8).write(to: file)
@@ -109,7 +109,7 @@ import Testing
     }
 
     /// The keys that a killed backup has copied are gone after the next one.
-    @Test func whatAKilledBackupLeftGoesWithTheNextOne() async throws {
+    @Test func nextBackupDeletesTheDraftOfAKilledOne() async throws {
         _ = try await relayd.start()
         #expect(try await relayd.stop() == 0)
         let folder = FileManager.default.temporaryDirectory.appending(path: "backups-\(UUID().uuidString)")
@@ -148,7 +148,7 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["2.tar"])
     }
 
-    @Test func anyTarReadsIt() async throws {
+    @Test func tarReadsABackup() async throws {
         defer { try? FileManager.default.removeItem(at: file) }
         _ = try await relayd.start()
         #expect(try await run("backup", file.path).status == 0)
@@ -162,7 +162,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func aRelayThatRunsIsNotRestoredInto() async throws {
+    @Test func restoreIsRejectedWhileARelayRuns() async throws {
         defer { try? FileManager.default.removeItem(at: file) }
         let (phone, pc) = try await pair()
         #expect(try await run("backup", file.path).status == 0)
@@ -175,7 +175,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func whatIsThereIsKeptBesideARestoredRelay() async throws {
+    @Test func forcedRestoreKeepsTheOldFiles() async throws {
         defer { try? FileManager.default.removeItem(at: file) }
         _ = try await pair()
         #expect(try await run("backup", file.path).status == 0)
@@ -223,7 +223,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func anInterruptedRestoreIsDoneAgainBeforeARelayRuns() async throws {
+    @Test func relayDoesNotStartAfterAnInterruptedRestore() async throws {
         defer { try? FileManager.default.removeItem(at: file) }
         _ = try await relayd.start()
         #expect(try await run("backup", file.path).status == 0)

@@ -48,7 +48,7 @@ import Testing
         #expect(try await home.relayd.stop() == 0)
     }
 
-    @Test func newcomersCannotFillTheMailboxOfADeviceThatSleeps() async throws {
+    @Test func newcomersCannotFillTheMailboxOfADisconnectedDevice() async throws {
         let home = try await home(newcomers: 2)
         await home.pc.disconnect()
         var (accepted, refused) = (0, Set<String?>())

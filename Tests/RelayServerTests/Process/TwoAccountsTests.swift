@@ -8,7 +8,7 @@ import Testing
 
 /// Two people at one relay never see, change or disturb what is each other's, whatever they say.
 @Suite(.timeLimit(.minutes(10))) struct TwoAccountsTests {
-    @Test func nothingThatCanBeSaidCrossesAccounts() async throws {
+    @Test func noMessageReachesAnotherAccount() async throws {
         let relayd = try await RelaydProcess(arguments: [
             "--limit", "publishesPerSecond=10000", "--limit", "commandsPerSecond=10000", "--limit", "tunnelOpensPerSecond=10000",
         ])

@@ -47,7 +47,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func whoIsShutOutOrSignsOutMakesRoom() async throws {
+    @Test func revokedOrSignedOutEndpointMakesRoom() async throws {
         let (relayd, endpoints) = try await relay("--limit", "endpointsPerAccount=2", devices: 4)
         for endpoint in endpoints.prefix(2) { try await endpoint.connect() }
         for late in endpoints.dropFirst(2) {
@@ -81,7 +81,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func aStopIsToldToEveryChannelAndEnds() async throws {
+    @Test func stopNotifiesEveryChannelAndEnds() async throws {
         let (relayd, endpoints) = try await relay("--drain-seconds", "2", devices: 6)
         var channels: [TestWebSocket] = []
         for endpoint in endpoints {

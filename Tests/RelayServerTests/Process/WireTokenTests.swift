@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func onlyATokenThatIsRightInAllThingsLetsIn() async throws {
+    @Test func onlyAFullyValidTokenIsAccepted() async throws {
         let relayd = try await RelaydProcess()
         _ = try await relayd.start()
         let subject = try await relayd.run("account", "add", "Anna")

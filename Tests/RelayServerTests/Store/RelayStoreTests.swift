@@ -51,7 +51,7 @@ import Darwin
         return store
     }
 
-    @Test(arguments: Kind.allCases) func aTransactionThatThrowsUndoesItselfOnly(_ kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func failedTransactionUndoesOnlyItself(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let account = account
         let order = Mutex<[Int]>([])
@@ -91,7 +91,7 @@ import Darwin
         #expect(AccountID(of: Identity(issuer: "https://issuer.exampl", subject: "eme")) != account)
     }
 
-    @Test(arguments: Kind.allCases) func anEndpointGoesWithAllThatIsItsOwn(_ kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func removedEndpointTakesItsDataWithIt(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let (account, other) = (account, other)
         var (first, second) = (EndpointRow.sample(1, account), EndpointRow.sample(2, account))
@@ -166,7 +166,7 @@ import Darwin
         #expect(revocation == nil)
     }
 
-    @Test(arguments: Kind.allCases) func aRevocationStaysUntilLoginsHaveEnded(_ kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func revocationStaysUntilItsLoginsHaveEnded(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let (account, other) = (account, other)
         let rows = (1...4).map { EndpointRow.sample($0, $0 == 4 ? other : account) }
@@ -202,7 +202,7 @@ import Darwin
         #expect(after.2 == [revocations[3]])
     }
 
-    @Test(arguments: Kind.allCases) func anEndpointIsFoundByItsKeyAndItsVouchersByTheirGiver(_ kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func endpointsAreFoundByKeyAndVouchersByGiver(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let account = account
         let (first, second) = (EndpointRow.sample(1, account), EndpointRow.sample(2, account))
@@ -220,7 +220,7 @@ import Darwin
         #expect(found.3 == [])
     }
 
-    @Test(arguments: Kind.allCases) func commandsComeBackAsTheyWere(_ kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func storedCommandsAreReadUnchanged(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let (account, other) = (account, other)
         let sender = EndpointRow.sample(1, account).id

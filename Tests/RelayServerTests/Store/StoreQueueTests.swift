@@ -23,7 +23,7 @@ import Testing
         #expect(queue.take(100) == [])
     }
 
-    @Test func aGroupEndsInTheRotationAndTheNextGoesOnThere() {
+    @Test func nextGroupContinuesTheRotation() {
         var queue = StoreQueue<Int>()
         for number in 0..<9 { queue.append(number, for: Self.account(number % 3)) }
         #expect(queue.take(4) == [0, 1, 2, 3])
@@ -32,7 +32,7 @@ import Testing
         #expect(queue.take(100) == [6, 7, 8, 9])
     }
 
-    @Test func aGroupTakesAShareOfAnAccount() {
+    @Test func groupTakesALimitedShareOfAnAccount() {
         var queue = StoreQueue<Int>()
         for number in 0..<200 { queue.append(number, for: Self.account(1)) }
         #expect(queue.take(512) == Array(0..<32))
@@ -40,7 +40,7 @@ import Testing
         #expect(queue.take(512) == [32, 1_000] + Array(33..<64))
     }
 
-    @Test(arguments: 0..<20) func nothingIsLostAndEachAccountKeepsItsOrder(seed: Int) {
+    @Test(arguments: 0..<20) func allWorkIsTakenInTheOrderOfEachAccount(seed: Int) {
         var random = SeededGenerator(seed: UInt64(seed))
         var queue = StoreQueue<(account: Int, number: Int)>()
         var (added, taken) = ([Int](repeating: 0, count: 8), [Int](repeating: 0, count: 8))
@@ -71,7 +71,7 @@ import Testing
         var all: [[Int]] = []
     }
 
-    @Test(arguments: 0..<4) func workOfManyAccountsIsDoneInEachOnesOrder(seed: Int) async throws {
+    @Test(arguments: 0..<4) func workIsDoneInTheOrderOfEachAccount(seed: Int) async throws {
         var random = SeededGenerator(seed: UInt64(seed))
         let store = try SQLiteStore()
         let accounts = (0..<12).map { AccountID(String(repeating: "a", count: 30) + "\($0 + 10)") }
@@ -113,7 +113,7 @@ import Testing
     }
 
     /// Before another account's work no more of a backlog is done than one group holds.
-    @Test func aBacklogOfOneAccountDelaysAnotherByItsShareOnly() async throws {
+    @Test func backlogDelaysAnotherAccountByItsShareOnly() async throws {
         let store = try SQLiteStore()
         let (flooder, other) = (AccountID(String(repeating: "a", count: 32)), AccountID(String(repeating: "b", count: 32)))
         let gate = DispatchSemaphore(value: 0)

@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func withoutAPlainPortThereIsTheWebSocket() async throws {
+    @Test func withoutATunnelPortTheWebSocketIsUsed() async throws {
         try await TunnelWorld.with(configure: { $0.tunnelListen = [] }) { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             _ = try await phone.open(pc.id)
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func anotherAccountsEndpointIsNotThere() async throws {
+    @Test func endpointOfAnotherAccountIsNotFound() async throws {
         try await TunnelWorld.with { world in
             let (phone, stranger) = (try await world.connect(), try await world.connect(token: FixedTokens.other))
             let nobody = TransportTestEndpoint().id
@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test(arguments: Transport.allCases)
-    func aTokenServesItsSideOfItsTunnelOnly(transport: Transport) async throws {
+    func tokenWorksForItsSideOfItsTunnelOnly(transport: Transport) async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let first = try await world.entrances(phone, pc)
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func aNewerConnectionTakesOverUntilBytesPass() async throws {
+    @Test func newerConnectionReplacesTheOlderUntilBytesPass() async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let entrances = try await world.entrances(phone, pc)
@@ -113,7 +113,7 @@ import Testing
     }
 
     /// Both sides come anew again and again, while the one that stays sends at once: whoever is paired last gets all of it.
-    @Test func bytesGoToWhoeverHoldsThePairing() async throws {
+    @Test func bytesReachTheConnectionThatIsPaired() async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             for _ in 0..<50 {
@@ -133,7 +133,7 @@ import Testing
         }
     }
 
-    @Test func thePrefaceMayComeByteByByte() async throws {
+    @Test func prefaceMayArriveByteByByte() async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let entrances = try await world.entrances(phone, pc)
@@ -149,7 +149,7 @@ import Testing
     }
 
     @Test(arguments: ["GET / HTTP/1.1\r\n\r\n", "D", "DRT2", "DRT", "\u{16}\u{3}\u{1}", String(repeating: "DRT0", count: 50_000)])
-    func whatIsNoPrefaceGetsNoAnswer(text: String) async throws {
+    func invalidPrefaceGetsNoAnswer(text: String) async throws {
         try await TunnelWorld.with(configure: { $0.limits[.helloSeconds] = 1 }) { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let port = try await world.entrances(phone, pc).opener.tcpPort
@@ -189,7 +189,7 @@ import Testing
             (["Host": "evil.example"], 421),
         ] as [([String: String?], Int)]
     )
-    func aRequestThatIsNotInOrderIsRefused(fields: [String: String?], status: Int) async throws {
+    func invalidUpgradeRequestIsRejected(fields: [String: String?], status: Int) async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let entrance = try await world.entrances(phone, pc).opener

@@ -12,7 +12,7 @@ import Testing
     typealias Transport = TunnelClient.Transport
 
     @Test(arguments: Transport.allCases)
-    func oneSideThatNeverComes(transport: Transport) async throws {
+    func tunnelTimesOutWhenOneSideNeverConnects(transport: Transport) async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let entrances = try await world.entrances(phone, pc)
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func aTargetThatIsNotConnectedMayComeBack() async throws {
+    @Test func disconnectedTargetGetsTheOfferWhenItReturns() async throws {
         try await TunnelWorld.with { world in
             let (phone, endpoint) = (try await world.connect(), TransportTestEndpoint())
             // Known, and gone; a client is no host.
@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test(arguments: Transport.allCases)
-    func anOpenerThatGoesOrDeclinesCancels(transport: Transport) async throws {
+    func tunnelIsCancelledWhenTheOpenerLeavesOrDeclines(transport: Transport) async throws {
         try await TunnelWorld.with { world in
             let pc = try await world.connect()
             for declines in [true, false] {
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func aPairedTunnelOutlivesItsControlChannels() async throws {
+    @Test func pairedTunnelOutlivesItsControlChannels() async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let (one, two) = try await world.pair(phone, pc, .tcp, .webSocket)
@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func whoIsShutOutLosesItsTunnels(isOpener: Bool) async throws {
+    func revokedEndpointLosesItsTunnels(isOpener: Bool) async throws {
         try await TunnelWorld.with { world in
             let (judge, phone, pc) = (try await world.connect(), try await world.connect(), try await world.connect())
             let (one, two) = try await world.pair(phone, pc, .tcp, .webSocket)
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test func anEndpointHasOnlySoManyTunnels() async throws {
+    @Test func tunnelsPerEndpointAreLimited() async throws {
         try await TunnelWorld.with(configure: { $0.limits[.sessionsPerEndpoint] = 2 }) { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let other = try await world.connect(token: FixedTokens.other)
@@ -150,7 +150,7 @@ import Testing
         }
     }
 
-    @Test func tunnelsLeaveNothingBehind() async throws {
+    @Test func closedTunnelsLeaveNoResources() async throws {
         try await TunnelWorld.with(configure: { $0.limits[.tunnelOpensPerSecond] = 1_000 }) { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             for index in 0..<500 {
@@ -172,7 +172,7 @@ import Testing
     }
 
     @Test(arguments: [(Transport.tcp, Transport.tcp), (.webSocket, .tcp)])
-    func aRelayThatStopsGivesTunnelsALittleTime(opener: Transport, target: Transport) async throws {
+    func stoppingRelayGivesTunnelsTimeToFinish(opener: Transport, target: Transport) async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let (ending, itsOther) = try await world.pair(phone, pc, opener, target)
@@ -193,7 +193,7 @@ import Testing
         }
     }
 
-    @Test func aPortInUseNamesItsSetting() async throws {
+    @Test func tunnelPortInUseErrorNamesTheOption() async throws {
         try await TestRelay.with { relay in
             let error = await #expect(throws: ListenError.self) {
                 try await TestRelay.with(configure: { $0.tunnelListen = [ListenAddress(host: "127.0.0.1", port: relay.port)] }) { _ in }

@@ -160,7 +160,7 @@ import Testing
         _ = await log.wait(for: 1)
         try disk.fill()
         await gate.add(())
-        try await pc.isInStorageTrouble()
+        try await pc.waitForStorageError()
         #expect(try await phone.sees("PC") { $0.status == .unavailable }.presence.reason == .suspended)
         let second = try await launcher.submit(try page(2), on: .init(system))
         #expect(await second.statuses.first { _ in true } != nil)
@@ -189,7 +189,7 @@ import Testing
         await launchFails(.storageFailed) { try await first.cancel() }
         try await pc.restart { $0.host(player(log: log), for: pc.account) }
         _ = await log.wait(for: 1)
-        try await phone.isInStorageTrouble()
+        try await phone.waitForStorageError()
         #expect(!first.isEnded)
         try disk.makeRoom()
         _ = try await first.outcome()
@@ -206,7 +206,7 @@ import Testing
         let system = try await phone.sees("PC")
         let other = try lock(try pc.journal().path)
         let command = try await RemoteLauncher(phone.platform).submit(try page(1), on: .init(system))
-        try await pc.isInStorageTrouble()
+        try await pc.waitForStorageError()
         #expect(await log.entries.isEmpty)
         try other.close()
         _ = try await command.outcome()

@@ -10,7 +10,7 @@ import Testing
 /// An eavesdropper that steals a tunnel's tokens gains only a failing handshake. (The relay's own tests cover which tokens it accepts.)
 @Suite(.timeLimit(.minutes(10))) struct TunnelTheftTests {
     /// A connector with a key that is not in the account.
-    private static func stranger() throws -> SessionConnector {
+    private static func otherConnector() throws -> SessionConnector {
         SessionConnector(certificate: try EndpointCertificate(P256SigningKey()), memory: SessionMemory()) { _, _ in
             .refuse(AppServiceError(.notAuthorized))
         }
@@ -54,7 +54,7 @@ import Testing
         let (platform, target) = (phone.platform, try pc.id)
         async let opening = Talk.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }
         let (opener, other) = (try await Self.stolen(networks[0], home), try await Self.stolen(networks[1], home))
-        let thief = try Self.stranger()
+        let thief = try Self.otherConnector()
         #expect(
             await Talk.outcome { () async throws(AppServiceError) in try await thief.open(to: target, over: opener) }
                 == "authenticationError"
@@ -75,7 +75,7 @@ import Testing
         let (platform, target) = (phone.platform, try pc.id)
         async let opening = Talk.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }
         let other = try await Self.stolen(networks[1], home)
-        let thief = try Self.stranger()
+        let thief = try Self.otherConnector()
         let accepted = await Talk.outcome { () async throws(AppServiceError) in try await thief.accept(over: other) { _ in true } }
         #expect(accepted == "authenticationError")
         #expect(await opening == "authenticationError")

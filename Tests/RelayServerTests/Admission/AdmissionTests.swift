@@ -121,17 +121,17 @@ private let policy = AdmissionPolicy.standard
             try channel.pipeline.syncOperations.addHandlers(counter, AcceptThrottleHandler(among: UnauthenticatedConnections(allowed: 100)))
         }
 
-        /// Asks to accept; what comes then are so many.
-        /// - Returns: Whether the socket was asked.
+        /// Asks the socket for connections, and then adds `count` connections.
+        /// - Returns: `true` if the socket was asked.
         mutating func accept(_ count: Int) throws -> Bool {
             let before = counter.count
             channel.read()
             guard counter.count > before else { return false }
-            try come(count)
+            try addConnections(count)
             return true
         }
 
-        mutating func come(_ count: Int, isThere: Bool = true) throws {
+        mutating func addConnections(_ count: Int, isThere: Bool = true) throws {
             for _ in 0..<count {
                 let connection = EmbeddedChannel()
                 if isThere { connection.remoteAddress = try SocketAddress(ipAddress: "127.0.0.1", port: 1) }
@@ -139,15 +139,15 @@ private let policy = AdmissionPolicy.standard
             }
             channel.pipeline.fireChannelReadComplete()
             accepted += count
-            try look()
+            try readChannels()
         }
 
-        mutating func passTurn() throws {
+        mutating func advanceTick() throws {
             channel.embeddedEventLoop.advanceTime(by: policy.acceptPause)
-            try look()
+            try readChannels()
         }
 
-        private mutating func look() throws {
+        private mutating func readChannels() throws {
             while try channel.readInbound(as: (any Channel).self) != nil { setUp += 1 }
         }
     }
@@ -160,7 +160,7 @@ private let policy = AdmissionPolicy.standard
         #expect(try !listener.accept(1))
         #expect(listener.setUp == 1)
         let reads = listener.counter.count
-        try listener.passTurn()
+        try listener.advanceTick()
         #expect(listener.setUp == 1 + policy.setUpAtOnce)
         // What was asked meanwhile, once.
         #expect(listener.counter.count == reads + 1)
@@ -168,13 +168,13 @@ private let policy = AdmissionPolicy.standard
 
     @Test func closedConnectionCountsAsAccepted() throws {
         var listener = try Listener()
-        try listener.come(1, isThere: false)
+        try listener.addConnections(1, isThere: false)
         for _ in 0..<policy.acceptedAtOnce {
             #expect(try listener.accept(0))
-            try listener.come(1, isThere: false)
+            try listener.addConnections(1, isThere: false)
         }
         #expect(try !listener.accept(0))
-        try listener.passTurn()
+        try listener.advanceTick()
         #expect(try listener.accept(0))
         #expect(listener.setUp == 0)
     }
@@ -187,10 +187,10 @@ private let policy = AdmissionPolicy.standard
             let waiting = listener.accepted - listener.setUp
             #expect(waiting <= policy.maximumAcceptLine)
             isFull = isFull || waiting == policy.maximumAcceptLine
-            try listener.passTurn()
+            try listener.advanceTick()
         }
         #expect(isFull)
-        for _ in 0...policy.maximumAcceptLine / policy.setUpAtOnce { try listener.passTurn() }
+        for _ in 0...policy.maximumAcceptLine / policy.setUpAtOnce { try listener.advanceTick() }
         #expect(listener.setUp == listener.accepted)
     }
 

@@ -223,7 +223,7 @@ import Testing
     @Test func revokedLoginClosesOnlyItsChannels() async throws {
         try await TestRelay.with { relay in
             let (first, second) = (try await TestWebSocket.welcomed(relay), try await TestWebSocket.welcomed(relay))
-            let stranger = try await TestWebSocket.welcomed(relay, token: FixedTokens.renewed)
+            let third = try await TestWebSocket.welcomed(relay, token: FixedTokens.renewed)
             try await second.send(.authRefresh(.init(ref: .first, token: Secret(FixedTokens.renewed))))
             guard case .ok = try await second.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
             let logins = relay.tokens.logins
@@ -232,7 +232,7 @@ import Testing
             guard case .authInvalidated(let invalidated) = try await first.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
             #expect(invalidated.code == .tokenRevoked)
             #expect(await first.closeCode() == 1008)
-            for other in [second, stranger] {
+            for other in [second, third] {
                 try await other.send(.watch(.init(ref: .first)))
                 guard case .ok = try await other.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
                 await other.socket.close()

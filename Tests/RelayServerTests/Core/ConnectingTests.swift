@@ -29,7 +29,7 @@ import Testing
         try await world.store.beneath.transact { try $0.addAccount(account, identity: device.identity, time: 1) }
         #expect(try await world.account(of: device) == account.rawValue)
         let session = try await world.open(device)
-        #expect(try await session.say(.watch(.init(ref: testRef()))).first?.isOK == true)
+        #expect(try await session.send(.watch(.init(ref: testRef()))).first?.isOK == true)
         #expect(world.core.accounts.map(\.id) == [account])
     }
 
@@ -71,7 +71,7 @@ import Testing
             damaged(try device.record(account).encoded), damaged(try device.registration(account).encoded)
         )
         func publish(_ session: Session) async throws -> [Bool] {
-            try await session.say(.publish(.init(ref: testRef(), registration: Blob(registration)))).map(\.isOK)
+            try await session.send(.publish(.init(ref: testRef(), registration: Blob(registration)))).map(\.isOK)
         }
         #expect(try await publish(session) == [false])
         try await world.store.beneath.transact { store in
@@ -85,7 +85,7 @@ import Testing
         let again = try await world.connect(hello).get()
         #expect(try await publish(again) == [true])
         // Only while it is stored.
-        #expect(try await again.say(.unpublish(.init(ref: testRef(), appID: "player"))).map(\.isOK) == [true])
+        #expect(try await again.send(.unpublish(.init(ref: testRef(), appID: "player"))).map(\.isOK) == [true])
         #expect(try await publish(try await world.connect(hello).get()) == [false])
     }
 
@@ -94,11 +94,11 @@ import Testing
         var (device, other) = (TestDevice(subject: "me"), TestDevice(subject: "me"))
         let session = try await world.open(device)
         let client = try await world.open(device, role: .client)
-        let judge = try await world.open(other)
+        let revoker = try await world.open(other)
         let account = session.account
-        try await session.say(device.approval(of: other, account: account))
+        try await session.send(device.approval(of: other, account: account))
         _ = session.peer.take()
-        let answers = try await judge.say(other.revocation(of: device.id, account: account))
+        let answers = try await revoker.send(other.revocation(of: device.id, account: account))
         #expect(answers.map(\.isOK) == [true])
         for closed in [session, client] {
             #expect(closed.peer.closeCode == 1008)
@@ -110,14 +110,14 @@ import Testing
             #expect(try await world.connect(device.hello("?", version: 9)).rejection?.code == .endpointRevoked)
         }
         // Again is the same; the channel that was closed is not heard any more.
-        #expect(try await judge.say(other.revocation(of: device.id, account: account)).map(\.isOK) == [true])
-        #expect(try await session.say(.watch(.init(ref: testRef()))).isEmpty)
+        #expect(try await revoker.send(other.revocation(of: device.id, account: account)).map(\.isOK) == [true])
+        #expect(try await session.send(.watch(.init(ref: testRef()))).isEmpty)
         try await world.restart()
         #expect(try await world.connect(device.hello("?")).rejection?.code == .endpointRevoked)
         other.name = "x"
         // Oneself, too.
         let again = try await world.open(other, version: 2)
-        let own = try await again.say(other.revocation(of: other.id, account: account))
+        let own = try await again.send(other.revocation(of: other.id, account: account))
         #expect(own.first?.isOK == true)
         #expect(again.peer.closeCode == 1008)
     }
@@ -135,7 +135,7 @@ import Testing
         #expect(rejection?.limit?.error == LimitExceeded(limit: .endpointsPerAccount, allowed: 2, requested: 3))
         // Those that are there come back; a revoked one makes room.
         _ = try await world.open(devices[1])
-        try await first.say(devices[0].revocation(of: devices[1].id, account: account))
+        try await first.send(devices[0].revocation(of: devices[1].id, account: account))
         #expect(try await world.connect(devices[2].hello(account)).rejection == nil)
     }
 
@@ -172,7 +172,7 @@ import Testing
         let device = TestDevice(subject: "me")
         let watcher = try await world.open(TestDevice(subject: "me"))
         let old = try await world.open(device)
-        try await watcher.say(.watch(.init(ref: testRef())))
+        try await watcher.send(.watch(.init(ref: testRef())))
         let client = try await world.open(device, role: .client)
         let new = try await world.open(device)
         #expect(old.peer.take() == [.replaced(.init())])
@@ -182,8 +182,8 @@ import Testing
         // The old one's end is no news, and its words do not count.
         _ = watcher.peer.take()
         try await old.disconnect()
-        #expect(try await old.say(.leaving(.init(ref: testRef(), reason: .shutdown))).isEmpty)
-        #expect(try await watcher.hear().isEmpty)
+        #expect(try await old.send(.leaving(.init(ref: testRef(), reason: .shutdown))).isEmpty)
+        #expect(try await watcher.receive().isEmpty)
     }
 
     @Test(arguments: [EndpointMessage.Hello.Role.host, .client])
@@ -194,7 +194,7 @@ import Testing
         let watcher = try await world.open(TestDevice(subject: "me"))
         let hello = try device.hello(account, role: role, instance: instance)
         let old = try await world.connect(hello).get()
-        try await watcher.say(.watch(.init(ref: testRef())))
+        try await watcher.send(.watch(.init(ref: testRef())))
         // Another process's channel of the other role, with the same number by chance, is none of its business.
         let other = try await world.connect(device.hello(account, role: role == .host ? .client : .host, instance: instance)).get()
         _ = watcher.peer.take()
@@ -210,7 +210,7 @@ import Testing
         #expect(try await world.row(command) == nil)
         #expect(try await new.send(command).first?.isOK == true)
         try await old.disconnect()
-        #expect(try await watcher.hear().compactMap(\.presence?.state).allSatisfy { $0 == .available })
+        #expect(try await watcher.receive().compactMap(\.presence?.state).allSatisfy { $0 == .available })
         // Its own older channels count for nothing.
         for _ in 0..<10 { #expect(try await world.connect(hello).rejection == nil) }
     }
@@ -259,7 +259,7 @@ import Testing
             .endpointUpdate(.init(ref: testRef(), record: Blob(try device.record(account, version: 5).encoded))),
             .leaving(.init(ref: testRef(), reason: .suspended)),
         ]
-        for request in requests { #expect(try await client.say(request).map { $0.failure?.code } == [.notAuthorized]) }
+        for request in requests { #expect(try await client.send(request).map { $0.failure?.code } == [.notAuthorized]) }
     }
 }
 

@@ -22,7 +22,7 @@ import Testing
             phoneHost = try await world.open(phone)
             pcHost = try await world.open(pc)
             newcomerHost = try await world.open(newcomer)
-            #expect(try await phoneHost.say(phone.approval(of: pc, account: phoneHost.account)).map(\.isOK) == [true])
+            #expect(try await phoneHost.send(phone.approval(of: pc, account: phoneHost.account)).map(\.isOK) == [true])
         }
 
         func isThere(_ device: TestDevice) async throws -> Bool {
@@ -34,7 +34,7 @@ import Testing
         }
 
         func revoke(_ other: TestDevice, by device: TestDevice, on host: Session) async throws -> ControlErrorCode? {
-            let answer = try await host.say(device.revocation(of: other.id, account: account))
+            let answer = try await host.send(device.revocation(of: other.id, account: account))
             #expect(answer.contains { $0.isOK || $0.failure != nil })
             return answer.lazy.compactMap(\.failure?.code).first
         }
@@ -59,19 +59,19 @@ import Testing
         let home = try await Home()
         let other = TestDevice(subject: "me")
         let otherHost = try await home.world.open(other)
-        #expect(try await home.newcomerHost.say(home.newcomer.approval(of: other, account: home.account)).first?.isOK == true)
-        #expect(try await otherHost.say(other.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        #expect(try await home.newcomerHost.send(home.newcomer.approval(of: other, account: home.account)).first?.isOK == true)
+        #expect(try await otherHost.send(other.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
         #expect(try await home.revoke(home.pc, by: other, on: otherHost) == .notEstablished)
         #expect(try await home.revoke(home.pc, by: home.newcomer, on: home.newcomerHost) == .notEstablished)
         // What is vouched for later makes the chain whole.
-        #expect(try await home.phoneHost.say(home.phone.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        #expect(try await home.phoneHost.send(home.phone.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
         #expect(try await home.revoke(home.pc, by: other, on: otherHost) == nil)
     }
 
     @Test func firstSeenVoucherDoesNotEstablish() async throws {
         let home = try await Home()
         let seen = try home.phone.approval(of: home.newcomer, account: home.account, knowledge: .firstSeen)
-        #expect(try await home.phoneHost.say(seen).first?.isOK == true)
+        #expect(try await home.phoneHost.send(seen).first?.isOK == true)
         #expect(try await home.revoke(home.pc, by: home.newcomer, on: home.newcomerHost) == .notEstablished)
     }
 
@@ -98,7 +98,7 @@ import Testing
             (home.phoneHost, .endpointApprove(.init(ref: testRef(), endpoint: newcomer.id, voucher: Blob([1, 2, 3])))),
         ]
         for (host, message) in forged {
-            let code = try #require(try await host.say(message).first?.failure?.code)
+            let code = try #require(try await host.send(message).first?.failure?.code)
             #expect([.signatureInvalid, .recordOutdated, .malformed].contains(code), "\(code)")
         }
         #expect(try await home.world.store.beneath.transact { try $0.vouchers(for: newcomer.id) }.isEmpty)
@@ -126,7 +126,7 @@ import Testing
             ),
             (home.phoneHost, .endpointRevoke(.init(ref: testRef(), endpoint: pc.id, revocation: Blob([1, 2, 3]))), .malformed),
         ]
-        for (host, message, code) in cases { #expect(try await host.say(message).map(\.failure?.code) == [code]) }
+        for (host, message, code) in cases { #expect(try await host.send(message).map(\.failure?.code) == [code]) }
         for device in [phone, pc, newcomer] { #expect(try await home.isThere(device)) }
     }
 
@@ -168,12 +168,12 @@ import Testing
     /// A thief's endpoint, which a stolen device let in, is established no more once that device is revoked.
     @Test func endpointThatARevokedDeviceLetInCannotRevoke() async throws {
         let home = try await Home()
-        #expect(try await home.pcHost.say(home.pc.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        #expect(try await home.pcHost.send(home.pc.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
         #expect(try await home.revoke(home.pc, by: home.phone, on: home.phoneHost) == nil)
         #expect(try await home.revoke(home.phone, by: home.newcomer, on: home.newcomerHost) == .notEstablished)
         #expect(try await home.isThere(home.phone))
         // Approved by the one that is left, it is established again.
-        #expect(try await home.phoneHost.say(home.phone.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        #expect(try await home.phoneHost.send(home.phone.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
         #expect(try await home.revoke(home.phone, by: home.newcomer, on: home.newcomerHost) == nil)
     }
 
@@ -181,8 +181,8 @@ import Testing
     @Test func endpointLetInCannotRevokeAfterOperatorRevocation() async throws {
         let home = try await Home()
         // The phone was the first: that the stolen PC vouches for it takes nothing from it.
-        #expect(try await home.pcHost.say(home.pc.approval(of: home.phone, account: home.account)).first?.isOK == true)
-        #expect(try await home.pcHost.say(home.pc.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        #expect(try await home.pcHost.send(home.pc.approval(of: home.phone, account: home.account)).first?.isOK == true)
+        #expect(try await home.pcHost.send(home.pc.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
         let revocation = try #require(try await home.world.core.revoke(home.pc.id))
         #expect(revocation.revoked.map(\.id) == [home.pc.id])
         #expect(revocation.letIn.map(\.row.id) == [home.newcomer.id])
@@ -201,10 +201,10 @@ import Testing
         let own = TestDevice(subject: "me")
         var hosts: [Session] = []
         for device in [invited, invitedByIt, vouchedFor, own] { hosts.append(try await home.world.open(device)) }
-        #expect(try await home.pcHost.say(home.pc.approval(of: invited, account: home.account)).first?.isOK == true)
-        #expect(try await hosts[0].say(invited.approval(of: vouchedFor, account: home.account)).first?.isOK == true)
+        #expect(try await home.pcHost.send(home.pc.approval(of: invited, account: home.account)).first?.isOK == true)
+        #expect(try await hosts[0].send(invited.approval(of: vouchedFor, account: home.account)).first?.isOK == true)
         for device in [own, home.newcomer] {
-            #expect(try await home.phoneHost.say(home.phone.approval(of: device, account: home.account)).first?.isOK == true)
+            #expect(try await home.phoneHost.send(home.phone.approval(of: device, account: home.account)).first?.isOK == true)
         }
         let revocation = try #require(try await home.world.core.revoke(home.pc.id, withLetIn: true))
         let gone = [home.pc, invited, invitedByIt, vouchedFor]
@@ -251,7 +251,7 @@ import Testing
         for _ in 0..<998 {
             let device = TestDevice(subject: "me")
             let host = try await home.world.connect(device.hello(home.account)).get()
-            let answer = try await host.say(device.revocation(of: device.id, account: home.account))
+            let answer = try await host.send(device.revocation(of: device.id, account: home.account))
             #expect(answer.first?.isOK == true)
         }
         let account = AccountID(home.account)

@@ -113,14 +113,14 @@ import Testing
 
     @Test func unauthenticatedConnectionsDoNotBlockKnownDevices() async throws {
         let (relayd, pair) = try await relay("--limit", "helloSeconds=60")
-        var strangers: [TestSocket] = []
-        for _ in 0..<300 { strangers.append(try await TestSocket(port: relayd.port)) }
-        let all = strangers
+        var sockets: [TestSocket] = []
+        for _ in 0..<300 { sockets.append(try await TestSocket(port: relayd.port)) }
+        let all = sockets
         #expect(try await eventually { all.count { $0.isClosed } == 300 - 256 })
         try await pair.launch()
         let late = try await TestSocket(port: relayd.port)
         #expect(await late.textUntilClosed().isEmpty)
-        for stranger in all { await stranger.close() }
+        for socket in all { await socket.close() }
         // Their places are free again, as soon as the relay has seen them go.
         var isBack = false
         for _ in 0..<100 where !isBack {

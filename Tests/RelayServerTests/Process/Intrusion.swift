@@ -38,7 +38,7 @@ struct Intrusion {
 
     enum Answer: Hashable {
         case refused(Set<ControlErrorCode>)
-        /// It is served, for the stranger's own account.
+        /// The request is served, for the attacker's own account.
         case served
         /// A statement: nothing comes of it.
         case none

@@ -40,7 +40,7 @@ import Testing
             try await client.send(.unwatch(.init(ref: .first)))
             #expect(try await client.message() == .ok(.init(ref: .first)))
         }
-        #expect(try await endpoint.heard() == [])
+        #expect(try await endpoint.receivedMessages() == [])
         try await clients[0].send(opcode: 8, [0x03, 0xE8])
         #expect(await clients[0].closeCode() == 1000)
         _ = try await endpoint.open(role: .client)

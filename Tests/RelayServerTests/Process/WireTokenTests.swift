@@ -121,7 +121,7 @@ import Testing
             }
             #expect(failure.code == code, "\(name)")
         }
-        #expect(try await phone.heard() == [])
+        #expect(try await phone.receivedMessages() == [])
         #expect(try await relayd.stop() == 0)
     }
 }

@@ -102,9 +102,9 @@ import Darwin
         (second.isEstablished, second.isFirst) = (true, true)
         second.joining = Joining(time: 7, invitedBy: first.id, address: "2001:db8::1")
         second.login = Login(issuer: "embedded", session: "s")
-        let stranger = EndpointRow.sample(3, other)
+        let outsider = EndpointRow.sample(3, other)
         try await store.transact { [first, second] in
-            for row in [first, second, stranger] { try $0.put(row) }
+            for row in [first, second, outsider] { try $0.put(row) }
             try $0.put(RegistrationRow(appID: "b", version: 1, registration: [1]), of: first.id, in: account)
             try $0.put(RegistrationRow(appID: "a", version: 7, registration: [2]), of: first.id, in: account)
             try $0.put(RegistrationRow(appID: "a", version: .max, registration: [3]), of: first.id, in: account)
@@ -133,7 +133,7 @@ import Darwin
         moved.account = other
         await #expect(throws: (any Error).self) { try await store.transact { [moved] in try $0.put(moved) } }
         await #expect(throws: StoreError.self) {
-            try await store.transact { [first] in try $0.putVoucher([1], for: first.id, by: stranger.id, of: account) }
+            try await store.transact { [first] in try $0.putVoucher([1], for: first.id, by: outsider.id, of: account) }
         }
         await #expect(throws: StoreError.self) {
             try await store.transact {

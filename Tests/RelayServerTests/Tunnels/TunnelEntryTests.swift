@@ -41,9 +41,9 @@ import Testing
 
     @Test func endpointOfAnotherAccountIsNotFound() async throws {
         try await TunnelWorld.with { world in
-            let (phone, stranger) = (try await world.connect(), try await world.connect(token: FixedTokens.other))
-            let nobody = TransportTestEndpoint().id
-            for target in [stranger.id, nobody] { #expect(try await phone.ask(target).failure?.code == .notFound) }
+            let (phone, outsider) = (try await world.connect(), try await world.connect(token: FixedTokens.other))
+            let unknown = TransportTestEndpoint().id
+            for target in [outsider.id, unknown] { #expect(try await phone.ask(target).failure?.code == .notFound) }
             #expect(try await phone.ask(phone.id).failure?.code == .unsupported)
             #expect(world.isEmpty)
         }
@@ -174,11 +174,11 @@ import Testing
             #expect(await one.status() == 0)
             // Who is paired is none.
             #expect(world.relay.unauthenticated.total == 0)
-            let strangers = [try await TestSocket(port: port), try await TestSocket(port: port)]
+            let unauthenticated = [try await TestSocket(port: port), try await TestSocket(port: port)]
             #expect(try await eventually { world.relay.unauthenticated.total == 2 })
             let third = try await TestSocket(port: port)
             #expect(await third.textUntilClosed().isEmpty)
-            #expect(strangers.allSatisfy { !$0.isClosed })
+            #expect(unauthenticated.allSatisfy { !$0.isClosed })
         }
     }
 

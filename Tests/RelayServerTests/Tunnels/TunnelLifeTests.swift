@@ -107,15 +107,15 @@ import Testing
     @Test(arguments: [true, false])
     func revokedEndpointLosesItsTunnels(isOpener: Bool) async throws {
         try await TunnelWorld.with { world in
-            let (judge, phone, pc) = (try await world.connect(), try await world.connect(), try await world.connect())
+            let (revoker, phone, pc) = (try await world.connect(), try await world.connect(), try await world.connect())
             let (one, two) = try await world.pair(phone, pc, .tcp, .webSocket)
             try await one.send("x")
             _ = await two.received(1)
-            let (others, same) = try await world.pair(judge, isOpener ? pc : phone)
+            let (others, same) = try await world.pair(revoker, isOpener ? pc : phone)
             let revoked = isOpener ? phone : pc
-            let revocation = try await world.revocation(of: revoked.id, by: judge)
-            try await judge.control.send(.endpointRevoke(.init(ref: .first, endpoint: revoked.id, revocation: revocation)))
-            #expect(try await judge.control.message().isOK)
+            let revocation = try await world.revocation(of: revoked.id, by: revoker)
+            try await revoker.control.send(.endpointRevoke(.init(ref: .first, endpoint: revoked.id, revocation: revocation)))
+            #expect(try await revoker.control.message().isOK)
             await one.ended()
             await two.ended()
             try await others.send("untouched")
@@ -134,7 +134,7 @@ import Testing
             #expect(failure.code == .limitExceeded)
             #expect(failure.limit?.error == LimitExceeded(limit: .sessionsPerEndpoint, allowed: 2, requested: 3))
             // Another account has its own.
-            let strangers = try await world.pair(other, third)
+            let ofOtherAccount = try await world.pair(other, third)
             await one.close()
             await two.ended()
             // One side's end leaves the other direction open, and the tunnel counted.
@@ -143,7 +143,7 @@ import Testing
             #expect(try await eventually { world.core.accounts.contains { $0.tunnels.tunnels(of: phone.id).count == 1 } })
             let next = try await world.pair(phone, pc)
             // They were there all the time.
-            for pair in [others, strangers, next] {
+            for pair in [others, ofOtherAccount, next] {
                 try await pair.0.send("x")
                 #expect(await pair.1.received(1).text == "x")
             }

@@ -71,10 +71,10 @@ import Testing
             try await send(message(of: 70_001), to: client)
             #expect(await client.closeCode() == 1009)
 
-            let stranger = try await TestWebSocket.open(relay)
-            _ = try await stranger.challenge()
-            try await send(message(of: 4_097), to: stranger)
-            #expect(await stranger.closeCode() == 1009)
+            let unauthenticated = try await TestWebSocket.open(relay)
+            _ = try await unauthenticated.challenge()
+            try await send(message(of: 4_097), to: unauthenticated)
+            #expect(await unauthenticated.closeCode() == 1009)
         }
     }
 }

@@ -141,15 +141,15 @@ import Testing
             ("open:\n  schemes: ['no scheme']", "line 2"), ("open:\n  schemes: [javascript]", "never opened"),
             ("open:\n  ask: [http]", "'schemes' has too"), ("open: {ask: [data]}", "never opened"),
             ("open: {programs: 0}", "1 to 1000"), ("open: {newLaunchesPerMinute: -1}", "0 to 6000"),
-            ("environment: [A=B]", "no name of a variable"),
-            ("open:\n  command: []", "begins with a program"), ("open:\n  command: [sh, -c, 'x {uri}']", "{uri}"),
-            ("files:\n  folder: /no/such", "line 2: 'files.folder' is no folder"), ("files: {folder: here}", "absolute"),
+            ("environment: [A=B]", "not the name of a variable"),
+            ("open:\n  command: []", "must begin with a program"), ("open:\n  command: [sh, -c, 'x {uri}']", "{uri}"),
+            ("files:\n  folder: /no/such", "line 2: 'files.folder' is not an existing folder"), ("files: {folder: here}", "absolute"),
             ("files: {}", "needs 'folder'"), ("services:\n  a: {}", "line 2: 'services.a' needs 'command'"),
-            ("services: {ping: {command: [cat]}}", "by itself"), ("services: {a b: {command: [cat]}}", "no name for a service"),
+            ("services: {ping: {command: [cat]}}", "built-in"), ("services: {a b: {command: [cat]}}", "not a valid service name"),
             ("services: {a: {command: [cat], mode: often}}", "one of once, lines"),
             ("services: {a: {command: [cat], timeout: 0}}", "0.1 to 3600"),
-            ("services: {a: {command: [cat], timeout: long}}", "another kind"),
-            ("services: {a: {command: [cat], devices: [Anna]}}", "no device's id"), ("name: \"\\e[31m\"", "no name to show"),
+            ("services: {a: {command: [cat], timeout: long}}", "wrong type"),
+            ("services: {a: {command: [cat], devices: [Anna]}}", "not a device's id"), ("name: \"\\e[31m\"", "not a valid display name"),
         ]
     )
     func invalidSettingsAreReportedWithTheirPlace(settings: String, says: String) async throws {

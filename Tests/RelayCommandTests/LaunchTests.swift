@@ -66,7 +66,7 @@ import Testing
         let desk = try await account.device(named: "Desk")
         for (words, text) in [
             (["TV", "films.example/42"], "begins with a scheme"), (["TV", "https://films.example/ 42"], "position 23"),
-            (["https://films.example/42", "TV"], "the device comes first"),
+            (["https://films.example/42", "TV"], "write the device first"),
         ] {
             let output = try await desk.run(["launch"] + words)
             #expect(output.status == 2)

@@ -62,6 +62,6 @@ import Testing
                 $0.isInsecure = true
             }) { _ in }
         }
-        #expect(error?.description.contains("no address of this machine") == true)
+        #expect(error?.description.contains("not an address of this machine") == true)
     }
 }

@@ -188,8 +188,8 @@ import Testing
 
         let restored = try await run("restore", file.path, "--force")
         #expect(restored.status == 0, "\(restored.error)")
-        let line = try #require(restored.output.split(separator: "\n").first { $0.hasPrefix("what was there is in ") })
-        let place = String(line.dropFirst("what was there is in ".count))
+        let line = try #require(restored.output.split(separator: "\n").first { $0.hasPrefix("the old files are in ") })
+        let place = String(line.dropFirst("the old files are in ".count))
         for (name, data) in before { #expect(FileManager.default.contents(atPath: "\(place)/\(name)") == data, "\(name)") }
         _ = try await relayd.start()
         #expect(try await relayd.stop() == 0)

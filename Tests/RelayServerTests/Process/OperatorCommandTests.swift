@@ -136,7 +136,7 @@ import Testing
     {
         let refused = try await run("serve", "--listen", address)
         #expect(refused.status == 1)
-        #expect(refused.error.contains("is no address of this machine"), "\(refused.error)")
+        #expect(refused.error.contains("is not an address of this machine"), "\(refused.error)")
         #expect(refused.error.contains("--listen"))
         // Nothing was begun.
         #expect(!FileManager.default.fileExists(atPath: directory.path))

@@ -56,7 +56,7 @@ import Testing
             let declined = try await desk.relay("launch", target, "file:///etc/passwd", "--json")
             #expect(declined.status == 6)
             #expect(try code(declined) == "deniedByRemoteSystem")
-            #expect(declined.text.contains("nobody can be asked"))
+            #expect(declined.text.contains("no person can be asked"))
         }
         // The prompt program approves everything except mail.
         let prompt = try Settings.shell(

@@ -72,7 +72,7 @@ import Testing
         #expect(try await agent.line().contains("Open it? [y/N]"))
         try agent.write("n\n")
         let output = await launch.finish()
-        #expect(output.status == 6 && output.errorText.contains("the person there said no"), "\(output.errorText)")
+        #expect(output.status == 6 && output.errorText.contains("the person there declined"), "\(output.errorText)")
     }
 
     @Test func unansweredQuestionTimesOutAndBlocksNothing() async throws {
@@ -89,7 +89,7 @@ import Testing
         let next = try await desk.relay("launch", "TV", "https://films.example/2", "--wait", "60")
         #expect(next.status == 0, "\(next.errorText)")
         let output = await asked.finish()
-        #expect(output.status == 6 && output.errorText.contains("nobody answered"), "\(output.errorText)")
+        #expect(output.status == 6 && output.errorText.contains("was not answered"), "\(output.errorText)")
     }
 
     @Test func newDevicesShareOneQuestionAboutLocalPages() async throws {
@@ -100,7 +100,7 @@ import Testing
         let agent = try tv.startAtTerminal("agent")
         _ = try await agent.line { $0.contains("ready") }
         let asked = try first.start("launch", "TV", "http://router.local/")
-        _ = try await agent.line { $0.contains("a NEW device that nobody has approved") }
+        _ = try await agent.line { $0.contains("a NEW device that is not approved") }
         _ = try await agent.line { $0.contains("Open it? [y/N]") }
         let other = try await second.relay("launch", "TV", "http://router.local/")
         #expect(other.status == 6 && other.errorText.contains("another new device"), "\(other.errorText)")

@@ -60,7 +60,7 @@ extension AccountError {
         case let error as IssuerClientError: self.init(error)
         case let error as StorageError: self.init(error)
         case is CancellationError: self.init(.cancelled, message: "the task was cancelled")
-        default: self.init(.unknown, message: "the account's tokens cannot be got", cause: error)
+        default: self.init(.unknown, message: "the account's tokens cannot be obtained", cause: error)
         }
     }
 }

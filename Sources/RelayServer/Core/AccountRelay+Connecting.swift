@@ -208,7 +208,7 @@ extension AccountRelay {
 extension RelayMessage.Rejected {
     static let unavailable = RelayMessage.Rejected(
         code: .unavailable,
-        message: "the relay takes no endpoint now",
+        message: "the relay accepts no endpoints now",
         retry: true,
         retryAfter: 5_000
     )

@@ -63,12 +63,11 @@ import Testing
         try #require(blocks.count == 5)
         let device = try TestDevice()
         let directory = device.directory
-        // The debug build replaces the release build.
-        let release = directory.appending(path: ".build/release")
-        try FileManager.default.createDirectory(at: release, withIntermediateDirectories: true)
+        let build = directory.appending(path: ".build/debug")
+        try FileManager.default.createDirectory(at: build, withIntermediateDirectories: true)
         for product in ["relay", "relayd"] {
             try FileManager.default.createSymbolicLink(
-                at: release.appending(path: product),
+                at: build.appending(path: product),
                 withDestinationURL: Project.products.appending(path: product)
             )
         }

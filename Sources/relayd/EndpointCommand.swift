@@ -47,8 +47,7 @@ struct EndpointCommand: AsyncParsableCommand {
         @OptionGroup var settings: ConfigurationOptions
         @Argument(help: "The endpoint's id, as `relayd endpoint list` prints it.") var endpoint: String
 
-        @Flag(help: "Also revoke the endpoints that it invited or approved, and those that these invited or approved.") var withInvited =
-            false
+        @Flag(help: "Also revoke all endpoints that it invited or approved, directly or indirectly.") var withInvited = false
         @Flag(help: "Print a JSON object.") var json = false
 
         func run() async throws {

@@ -112,7 +112,7 @@ import Testing
     @Test func invitedDeviceIsKnownToAllAtOnce() async throws {
         let home = try await TestHome()
         let (tablet, phone) = (try await home.device("Tablet"), try await home.device("Phone"))
-        // The tablet joined first, so it needs to be told of the phone.
+        // The tablet joined first, so the phone is new to it.
         try await phone.platform.publish(player(log: Log()), for: phone.account)
         #expect(try await tablet.sees("Phone").isNew)
         #expect(await tablet.platform.confirm(try phone.id, for: tablet.account))

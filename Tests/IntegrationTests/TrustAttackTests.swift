@@ -47,7 +47,7 @@ import Testing
         let beta = try await home.device("Beta")
         for device in [alpha, beta] { try await device.platform.publish(Talk.app(), for: device.account) }
         try await alpha.sees("Beta") { $0.isNew }
-        // Beta joined without an inviter: it knows Alpha, but nobody has verified that.
+        // Beta joined without an inviter: it knows Alpha, but unverified.
         #expect(try await !beta.sees("Alpha") { !$0.isNew }.isVerified)
         #expect(await alpha.platform.confirm(try beta.id, for: alpha.account))
         let gamma = try await join("Gamma", by: try await alpha.platform.accounts.invite(to: alpha.account), in: home)

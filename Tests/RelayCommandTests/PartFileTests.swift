@@ -161,7 +161,7 @@ import Testing
         }
     }
 
-    /// What is not whole is for nobody else; what replaces a file is for those whom that was for.
+    /// An unfinished file is readable by its owner only. A file that replaces another one gets its permissions.
     @Test(arguments: [nil, 0o600, 0o640, 0o444, 0o755, 0o4755, 0o1666] as [Int?]) func newFileKeepsThePermissionsOfTheOldOne(mode: Int?)
         throws
     {

@@ -38,7 +38,7 @@ import Testing
         #expect(try await test.issuer.revokedLogins().map(\.session) == [claims.sid])
     }
 
-    /// Its holder is told, and another one is not, whose login is over for another reason.
+    /// The revoked device gets the reason. A login that ended otherwise does not.
     @Test func revokedDeviceGetsTheReason() async throws {
         let joined = try await routes.joined()
         let next = try await device.refresh(test, joined.refreshToken)

@@ -75,7 +75,7 @@ import Testing
             }
             #expect((1...3).contains(entries.count), "seed \(seed)")
             guard let signer = SigningKeyRing(entries).signer(at: Milliseconds(clamping: now)) else {
-                Issue.record("nobody signs, seed \(seed)")
+                Issue.record("no key signs, seed \(seed)")
                 return
             }
             if lastSigned[signer.id] == nil, signer.id != "1" {

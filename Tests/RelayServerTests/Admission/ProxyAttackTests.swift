@@ -31,7 +31,7 @@ import Testing
                 held.append(socket)
             }
             #expect(try await upgrade(relay, for: "192.0.2.1").1 == "HTTP/1.1 429")
-            // What it claims before the proxy's word changes nothing.
+            // What the client claims before the proxy's own entry changes nothing.
             #expect(try await upgrade(relay, for: "nonsense, 192.0.2.77, 192.0.2.1").1 == "HTTP/1.1 429")
             for number in 2..<40 {
                 let (socket, status) = try await upgrade(relay, for: "192.0.2.\(number)")

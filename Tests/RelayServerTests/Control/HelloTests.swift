@@ -237,7 +237,7 @@ import Testing
                 guard case .ok = try await other.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
                 await other.socket.close()
             }
-            // Nobody stays behind.
+            // All followers are removed.
             #expect(try await eventually { logins.followerCount == 0 })
         }
     }

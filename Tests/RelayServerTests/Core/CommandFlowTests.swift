@@ -46,7 +46,7 @@ import Testing
             reply: nil
         )
 
-        // Told again on every new channel, of host and client, until it is acknowledged.
+        // Sent again on every new channel, host or client, until it is acknowledged.
         let client = try await world.open(sender, role: .client)
         #expect(try await client.receive().map(\.status) == [.attestedByTarget(receipt, reply: nil)])
         try await client.send(.commandAcknowledge(.init(id: command.header.id)))
@@ -61,13 +61,13 @@ import Testing
         try await far.send(.leaving(.init(ref: testRef(), reason: .suspended)))
         let command = try await world.command(from: sender, to: target)
         let answer = try await near.send(command)
-        // Nothing wakes it, and nobody says so.
+        // No wake is sent, and no status reports one.
         #expect(answer.map(\.isOK) == [true])
         #expect(try await far.receive().isEmpty)
         #expect(try await world.row(command)?.state == .stored)
         let awake = try await world.open(target)
         #expect(try await awake.receive().map(\.offered) == [command.encoded])
-        // Without a word of the target it is offered on every channel, and with `received` as well.
+        // Without an answer of the target it is offered on every channel, and also after `received`.
         try await awake.send(received(command))
         let third = try await world.open(target)
         #expect(try await third.receive().map(\.offered) == [command.encoded])
@@ -279,7 +279,7 @@ import Testing
             }
         }
         for command in commands {
-            // Nobody waits for anything.
+            // No message waits for an answer.
             _ = world.core.receive(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near.channel)
             switch Int.random(in: 0..<6, using: &random) {
             case 0: try await listen()
@@ -355,7 +355,7 @@ import Testing
         #expect(try await near.receive().isEmpty)
     }
 
-    /// As with a command's own signature: the relay passes on, and whoever it is for finds out.
+    /// As with a command's own signature: the relay forwards it, and the sender verifies it.
     @Test func relayForwardsAReceiptWithAnInvalidSignature() async throws {
         let world = try await CoreWorld()
         let (near, far) = (try await world.open(sender), try await world.open(target))

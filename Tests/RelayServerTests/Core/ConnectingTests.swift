@@ -102,14 +102,14 @@ import Testing
         #expect(answers.map(\.isOK) == [true])
         for closed in [session, client] {
             #expect(closed.peer.closeCode == 1008)
-            guard case .authInvalidated(let last)? = closed.peer.take().last else { throw TestError("not told") }
+            guard case .authInvalidated(let last)? = closed.peer.take().last else { throw TestError("not notified") }
             #expect(last.code == .endpointRevoked)
         }
         for subject in ["me", "you"] {
             device.subject = subject
             #expect(try await world.connect(device.hello("?", version: 9)).rejection?.code == .endpointRevoked)
         }
-        // Again is the same; the channel that was closed is not heard any more.
+        // A repetition gives the same answer. Messages on the closed channel are ignored.
         #expect(try await revoker.send(other.revocation(of: device.id, account: account)).map(\.isOK) == [true])
         #expect(try await session.send(.watch(.init(ref: testRef()))).isEmpty)
         try await world.restart()
@@ -244,7 +244,7 @@ import Testing
         let device = TestDevice(subject: "me")
         let session = try await world.open(device)
         world.core.stop()
-        guard case .restarting? = session.peer.take().last else { throw TestError("not told") }
+        guard case .restarting? = session.peer.take().last else { throw TestError("not notified") }
         #expect(try await world.connect(device.hello("?")).rejection?.code == .unavailable)
     }
 

@@ -26,7 +26,7 @@ final class CoreWorld: Sendable {
 
     /// - Parameters:
     ///   - age: of the database when the world begins.
-    ///   - store: unless told, SQLite's.
+    ///   - store: Default: SQLite's.
     init(
         limits: Limits = Limits(),
         age: Int64 = 100 * 86_400_000,
@@ -94,7 +94,7 @@ final class CoreWorld: Sendable {
     /// Finds out the account, as an endpoint does that is new.
     func account(of device: TestDevice) async throws -> String {
         guard case .failure(let rejected) = try await connect(device.hello("?")), rejected.code == .wrongAccount else {
-            throw TestError("the account was not told")
+            throw TestError("the account was not named")
         }
         return try #require(rejected.account)
     }

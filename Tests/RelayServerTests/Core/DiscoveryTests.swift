@@ -12,7 +12,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What watchers are told.
+/// The events that watchers receive.
 @Suite struct DiscoveryTests {
     @Test func watchersGetAllEndpointsAndThenChanges() async throws {
         let world = try await CoreWorld()

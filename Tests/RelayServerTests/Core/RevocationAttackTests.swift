@@ -6,7 +6,7 @@ import Testing
 
 @testable import RelayServer
 
-/// An endpoint that nobody has approved wants to remove others, or to fill the account.
+/// An unapproved endpoint tries to remove others, or to fill the account.
 @Suite struct RevocationAttackTests {
     /// An account whose first endpoint is the phone's; the PC is approved, the newcomer is not.
     private struct Home {
@@ -54,7 +54,7 @@ import Testing
         #expect(try await home.isThere(home.newcomer) == false)
     }
 
-    /// The first word is not the newcomer's, whoever else it brings along and lets vouch for it.
+    /// A newcomer stays not established, also with vouchers of other newcomers.
     @Test func newcomersCannotEstablishEachOther() async throws {
         let home = try await Home()
         let other = TestDevice(subject: "me")
@@ -130,7 +130,7 @@ import Testing
         for device in [phone, pc, newcomer] { #expect(try await home.isThere(device)) }
     }
 
-    /// Nobody is of a device by saying so.
+    /// An endpoint belongs to a device only with the device's key.
     @Test func endpointIsEstablishedByItsDevice() async throws {
         let home = try await Home()
         let sibling = TestDevice(subject: "me", systemKey: home.newcomer.systemKey)
@@ -177,7 +177,7 @@ import Testing
         #expect(try await home.revoke(home.phone, by: home.newcomer, on: home.newcomerHost) == nil)
     }
 
-    /// The same by the operator's word, when no other device could revoke it.
+    /// The same with a revocation by the operator, when no other device could revoke it.
     @Test func endpointLetInCannotRevokeAfterOperatorRevocation() async throws {
         let home = try await Home()
         // The phone was the first: that the stolen PC vouches for it takes nothing from it.
@@ -237,7 +237,7 @@ import Testing
         _ = try await home.world.open(early)
         #expect(try await home.revoke(home.pc, by: home.phone, on: home.phoneHost) == nil)
         guard case .failure(let rejected) = try await home.world.connect(late.hello(home.account)) else {
-            Issue.record("it was let in")
+            Issue.record("it was accepted")
             return
         }
         #expect(rejected.code == .endpointRevoked)

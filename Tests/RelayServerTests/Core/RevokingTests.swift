@@ -7,7 +7,7 @@ import Testing
 
 @testable import RelayServer
 
-/// What a revocation brings about: who is told, and which logins end.
+/// The effects of a revocation: which endpoints are notified, and which logins end.
 @Suite struct RevokingTests {
     private let phone = TestDevice(subject: "me")
     private let pc = TestDevice(subject: "me")
@@ -40,7 +40,7 @@ import Testing
             removals(heard).sorted { $0.endpoint < $1.endpoint }
                 == [told, .init(endpoint: tv.id, isRevoked: true)].sorted { $0.endpoint < $1.endpoint }
         )
-        guard case .enumerationCompleted? = heard.last else { throw TestError("told after the enumeration") }
+        guard case .enumerationCompleted? = heard.last else { throw TestError("sent after the enumeration") }
         // Not to another account.
         let outsider = try await world.open(TestDevice(subject: "you"))
         #expect(removals(try await outsider.send(.watch(.init(ref: testRef())))).isEmpty)
@@ -68,7 +68,7 @@ import Testing
         #expect(joining(try await watcher.send(.watch(.init(ref: testRef())))) == [expected])
     }
 
-    /// An issuer that fails for as long as it is told to.
+    /// An issuer that fails while `fail` is set.
     private final class LoginRegistry: LoginEnding {
         struct Unavailable: Error {}
 
@@ -133,7 +133,7 @@ import Testing
         #expect(try await eventually { logins.ended.count == 1 })
     }
 
-    /// One that nobody knows stays out until its logins have ended, and then leaves nothing behind.
+    /// A new endpoint stays revoked until its logins have ended. Then its revocation is deleted.
     @Test func revocationOfANewEndpointIsDeletedWhenItsLoginsEnd() async throws {
         let logins = LoginRegistry()
         let world = try await CoreWorld(logins: logins)

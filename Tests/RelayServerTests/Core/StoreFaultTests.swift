@@ -11,7 +11,7 @@ import Testing
     let sender = TestDevice(subject: "me")
     let target = TestDevice(subject: "me")
 
-    /// Sender and target as their SDKs behave: whoever is cut off comes back, and what has no answer is said again.
+    /// Sender and target behave like their SDKs: they reconnect after a loss, and repeat what has no answer.
     private final class Parties {
         let world: CoreWorld
         let sender: TestDevice
@@ -119,7 +119,7 @@ import Testing
             #expect(Set(parties.outcomes).count == 1, comment)
             if before + step >= world.store.submitted { stepsWithoutFault += 1 }
 
-            // The fault may still be waiting for the last write: whoever comes then tells again.
+            // The fault may still affect the last write; the sender then acknowledges again.
             try await parties.near.send(.commandAcknowledge(.init(id: command.header.id)))
             try await parties.openNear()
             try await parties.near.send(.commandAcknowledge(.init(id: command.header.id)))

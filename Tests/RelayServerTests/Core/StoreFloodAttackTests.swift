@@ -9,7 +9,7 @@ import Testing
 
 /// An account that sends more than the store can take.
 @Suite(.timeLimit(.minutes(5))) struct StoreFloodAttackTests {
-    /// A store that does nothing until it is told to go on.
+    /// A store that does nothing until it gets a signal.
     private func stop(_ world: CoreWorld) async -> DispatchSemaphore {
         let gate = DispatchSemaphore(value: 0)
         await withCheckedContinuation { stopped in
@@ -62,7 +62,7 @@ import Testing
         for session in sessions { #expect(session.peer.resumed == 1) }
     }
 
-    /// Outcomes that wait for a sender are read as they are told, not all at once for each of its channels.
+    /// Outcomes that wait for a sender are read as they are sent, not all at once for each of its channels.
     @Test func outcomesForAReconnectingSenderDoNotFillTheStoreQueue() async throws {
         let world = try await CoreWorld()
         let (sender, target) = (TestDevice(subject: "eve"), TestDevice(subject: "eve"))

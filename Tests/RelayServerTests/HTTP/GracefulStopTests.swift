@@ -47,7 +47,7 @@ import Testing
             let error = await #expect(throws: ListenError.self) {
                 try await TestRelay.with(configure: {
                     $0.listen = [ListenAddress(host: "127.0.0.1", port: relay.port)]
-                    // Not the next port, which may be somebody's too.
+                    // Not the next port, which may be in use too.
                     $0.tunnelListen = [ListenAddress(host: "127.0.0.1", port: 0)]
                 }) { _ in }
             }

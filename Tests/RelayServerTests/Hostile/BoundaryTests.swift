@@ -7,10 +7,10 @@ import RelayTesting
 import Testing
 
 /// What is as large as it may be, one more, and far more; and JSON that is made to hurt. A running relay takes or refuses each, and
-/// serves whoever comes next.
+/// serves the next client.
 @Suite(.timeLimit(.minutes(10))) struct BoundaryTests {
     private func relay() async throws -> (RelaydProcess, Eve) {
-        // So that nobody waits long for what is never answered.
+        // A short timeout, because some requests are never answered.
         let relayd = try await RelaydProcess(arguments: ["--limit", "helloSeconds=3"])
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Eve")

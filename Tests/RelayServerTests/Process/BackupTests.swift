@@ -83,7 +83,7 @@ import Testing
             try await launch(number, from: phone, to: pc)
             for endpoint in [phone, pc] { try await endpoint.refresh() }
         }
-        // One that joined after the backup is told to join again, and can.
+        // An endpoint that joined after the backup gets the error "join again", and can join again.
         let error = try await #require(throws: WireEndpoint.Unexpected.self) { try await late.refresh() }
         #expect(error.message.contains("join again"))
         try await late.join(try await relayd.run("invite", "Anna"))

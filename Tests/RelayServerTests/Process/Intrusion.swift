@@ -53,7 +53,7 @@ struct Intrusion {
     let role: EndpointMessage.Hello.Role
     /// From the phone to the PC; the first has its outcome, the others have not.
     let commands: [SealedCommand]
-    /// The other account's, and bound to nobody's key.
+    /// The other account's token, not bound to a key.
     let stolenToken: String
     let ref = RequestRef(1_000_000) ?? .first
 

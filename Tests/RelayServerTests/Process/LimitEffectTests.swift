@@ -6,7 +6,7 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// Every limit that can be set is told to endpoints, and the relay holds them to those that are its own.
+/// Endpoints get every limit that can be set, and the relay enforces its own limits.
 @Suite(.timeLimit(.minutes(10))) struct LimitEffectTests {
     @Test func welcomeContainsEveryLimit() async throws {
         let set = Limit.allCases.map { ($0, $0.defaultValue + 1) }

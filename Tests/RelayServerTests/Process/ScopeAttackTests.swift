@@ -28,7 +28,7 @@ import Testing
         try await reader.join(try await relayd.run("invite", "Anna"), scope: "relay.device.read")
         // As a host it is one of the account's devices.
         guard case .rejected(let rejected) = try await reader.greet(role: .host).1 else {
-            throw WireEndpoint.Unexpected(message: "it was let in as a host")
+            throw WireEndpoint.Unexpected(message: "it was accepted as a host")
         }
         #expect(rejected.code == .insufficientScope)
         #expect(rejected.message.contains("relay.device.register"))

@@ -95,7 +95,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
         for channel in channels {
             guard case .restarting = try await channel.nextNews() else {
-                Issue.record("not told")
+                Issue.record("not notified")
                 continue
             }
             #expect(await channel.closeCode() == 1012)

@@ -53,7 +53,7 @@ final class WireEndpoint {
 
     /// Redeems an invitation for a token.
     /// - Parameter isBound: so that only this endpoint's key can use it.
-    /// - Parameter scope: All, if it is not told.
+    /// - Parameter scope: Default: all.
     func join(_ link: String, isBound: Bool = true, scope: String? = nil) async throws {
         let link = try JoinLink(parsing: link, plainHTTP: .allowed)
         relay = link.relay
@@ -80,13 +80,13 @@ final class WireEndpoint {
         (token, refreshToken) = (tokens.accessToken, tokens.refreshToken ?? "")
     }
 
-    /// Ends the login, as somebody does who signs out.
+    /// Ends the login, as signing out does.
     func revokeLogin() async throws {
         _ = try await post("/auth/revoke", "client_id=org.example.test&token=\(refreshToken)")
     }
 
     /// Asks for new tokens, and keeps none.
-    /// - Parameter token: The newest refresh token, unless told.
+    /// - Parameter token: Default: the newest refresh token.
     /// - Returns: The status.
     func refreshStatus(_ token: String? = nil) async throws -> String {
         let fields = try proof(for: "/auth/token")

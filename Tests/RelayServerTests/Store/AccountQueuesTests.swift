@@ -57,7 +57,7 @@ import Testing
         let taken = Mutex(0)
         let append: @Sendable (Int) -> Void = { account in
             for _ in 0..<2_000 where queues.append(work(account)) {
-                // The thread that is told to wake takes the works: only one does so at a time.
+                // Only one thread at a time is asked to wake, and it takes the works.
                 while true {
                     let group = queues.next(64)
                     if group.isEmpty { break }

@@ -86,7 +86,7 @@ import Darwin
         await #expect(throws: StoreError.self) {
             try await store.transact { try $0.addAccount(AccountID("another"), identity: identity, time: 3) }
         }
-        // Whoever loses the database makes the same account of the same identity, and of no other.
+        // A new database gives the same account id to the same identity, and to no other.
         #expect(AccountID(of: identity) == account)
         #expect(AccountID(of: Identity(issuer: "https://issuer.exampl", subject: "eme")) != account)
     }
@@ -159,7 +159,7 @@ import Darwin
         #expect(left.0 == [second])
         #expect(left.1.isEmpty)
         #expect(left.2.isEmpty)
-        // The first word stays.
+        // The first revocation is kept.
         let statement = RevocationRow.Statement(revoker: second.id, revocation: [5])
         #expect(left.3 == RevocationRow(of: first, statement: statement, time: 1, isKept: true, loginsEnded: false))
         let revocation = try await store.transact { [second] in try $0.revocation(of: second.id) }

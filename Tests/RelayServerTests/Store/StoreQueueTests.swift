@@ -66,8 +66,8 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct StoreRotationTests {
     private struct Seen: Sendable {
         var ran: [[Int]]
-        var told: [[Int]]
-        /// The account and number of all that were told, in that order.
+        var reported: [[Int]]
+        /// The account and number of all completed works, in order.
         var all: [[Int]] = []
     }
 
@@ -80,7 +80,7 @@ import Testing
                 try store.addAccount(account, identity: Identity(issuer: "a", subject: account.rawValue), time: 1)
             }
         }
-        let seen = Mutex(Seen(ran: .init(repeating: [], count: 12), told: .init(repeating: [], count: 12)))
+        let seen = Mutex(Seen(ran: .init(repeating: [], count: 12), reported: .init(repeating: [], count: 12)))
         var submitted = [Int](repeating: 0, count: 12)
         for _ in 0..<3_000 {
             let account = Int.random(in: 0..<12, using: &random) & Int.random(in: 0..<12, using: &random)
@@ -97,7 +97,7 @@ import Testing
             } completion: { result in
                 #expect((try? result.get()) == nil ? fails : !fails)
                 seen.withLock { seen in
-                    seen.told[account].append(number)
+                    seen.reported[account].append(number)
                     seen.all.append([account, number])
                 }
             }
@@ -105,7 +105,7 @@ import Testing
         while seen.withLock({ $0.all.count }) < 3_000 { try await store.transact { _ in } }
         let result = seen.withLock { $0 }
         for account in 0..<12 {
-            #expect(result.told[account] == Array(0..<submitted[account]))
+            #expect(result.reported[account] == Array(0..<submitted[account]))
             #expect(result.ran[account] == Array(0..<submitted[account]))
             let rows = try await store.transact { try $0.endpoints(of: accounts[account]).count }
             #expect(rows > 0 || submitted[account] == 0)

@@ -70,7 +70,7 @@ struct AccountWorld {
     mutating func settle() { while !waiting.isEmpty { work() } }
 
     /// The process ends. A transaction that was committed stays so.
-    /// - Parameter commits: the next transaction was committed, and nobody was told.
+    /// - Parameter commits: the next transaction was committed, but no message was sent.
     mutating func crash(commits: Bool) {
         if commits, let work = waiting.first {
             let before = rows.tables

@@ -16,7 +16,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// An issuer that the relay trusts, played by the test: it signs whatever it is told to.
+/// A simulated issuer that the relay trusts. It signs any claims.
 final class PlayedIssuer: Sendable {
     let key = P256SigningKey()
     let endpoint = P256SigningKey()

@@ -71,7 +71,7 @@ import Testing
             // Stolen by another account's endpoint, it is a token like any other to the relay; the endpoints' TLS fails then. But
             // both sides by one token is nothing.
             let one = try await TunnelClient(transport, first.opener, at: world.relay)
-            // Before the second one: which of two connections is served first is nobody's promise.
+            // Before the second one, because the order in which two connections are served is not defined.
             #expect(try await eventually { world.core.entrantCount == 1 })
             let again = try await TunnelClient(transport, first.opener, at: world.relay)
             #expect(await one.status() == (transport == .tcp ? 4 : 409))
@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    /// Both sides come anew again and again, while the one that stays sends at once: whoever is paired last gets all of it.
+    /// Both sides reconnect repeatedly, while the other one sends at once. The connection that is paired last gets all bytes.
     @Test func bytesReachTheConnectionThatIsPaired() async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())

@@ -92,7 +92,7 @@ import Testing
         #expect(first == [.pair(id, generation: 1, opener: EntrantID(2), target: EntrantID(3))])
         let second = table.enter(id, token: Self.tokens.target, as: EntrantID(4))
         #expect(second == [.dismiss(EntrantID(3), .replaced), .pair(id, generation: 2, opener: EntrantID(2), target: EntrantID(4))])
-        // Who still believes in the first pairing is told otherwise.
+        // The first pairing is no longer valid.
         let usesOld = table.use(id, generation: 1)
         let usesNew = table.use(id, generation: 2)
         #expect(!usesOld && usesNew)

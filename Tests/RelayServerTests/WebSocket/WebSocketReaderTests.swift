@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    /// Else whoever begins a message could keep the relay reading at no cost.
+    /// Otherwise a client that begins a message could keep the relay reading at no cost.
     @Test func fragmentsPerMessageAreLimited() throws {
         var reader = WebSocketReader(maximumMessageBytes: 100)
         let empty = TestWebSocket.frame(opcode: 0, [], isFinal: false)

@@ -64,7 +64,7 @@ struct RemoteSystemFilterSet: Hashable, Sendable {
     private var authorizationKinds: Set<RemoteSystemAuthorizationKind>?
     private var platforms: Set<RemoteSystemPlatform>?
     private var accounts: Set<String>?
-    /// `showAll` wins over `hideLocalApp`.
+    /// `showAll` takes precedence over `hideLocalApp`.
     let hidesLocalApp: Bool
 
     init(_ filters: [RemoteSystemFilter]) {

@@ -21,7 +21,7 @@ public struct JoinLink: Hashable, Sendable {
     public static let maximumBytes = 2_048
     private static let maximumSecretBytes = 256
 
-    /// - Parameter plainHTTP: Whether `http` is permitted. Only the operator of the relay can know that the network is safe.
+    /// - Parameter plainHTTP: Whether `http` is permitted. Only the operator of the relay can know whether the network is safe.
     package init(
         origin: String,
         relay: RelayID,
@@ -64,7 +64,7 @@ public struct JoinLink: Hashable, Sendable {
     /// later versions can add some.
     /// - Parameters:
     ///   - text: The link, without surrounding text.
-    ///   - plainHTTP: Whether the link may lead to plain HTTP. Only the operator of the relay can know that the network is safe.
+    ///   - plainHTTP: Whether the link may lead to plain HTTP. Only the operator of the relay can know whether the network is safe.
     /// - Throws: `JoinLinkError`, whose description contains advice.
     public init(parsing text: String, plainHTTP: PlainHTTP = .refused) throws(JoinLinkError) {
         guard text.utf8.count <= JoinLink.maximumBytes else { throw .tooLong }

@@ -17,7 +17,7 @@ package enum PrivateFile {
     package static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
     /// The content; `nil` if the file does not exist.
-    /// - Parameter limit: In bytes; a larger file is `damaged`.
+    /// - Parameter limit: The size limit, in bytes. A larger file throws `damaged`.
     package static func contents(of path: String, upTo limit: Int = largest) throws(StorageError) -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else {

@@ -9,7 +9,7 @@ import Glibc
 import Musl
 #endif
 
-/// Why files are not usable. The description contains advice.
+/// Why a file or directory is not usable. The description contains advice.
 package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Problem: Hashable, Sendable {
         case notADirectory

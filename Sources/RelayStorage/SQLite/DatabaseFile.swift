@@ -25,7 +25,7 @@ package enum DatabaseFile {
             try check(path, configuration)
             configuration.journalMode = .wal
             configuration.foreignKeysEnabled = true
-            // After a disk failure a transaction may be open; GRDB must not trap then.
+            // After a disk failure a transaction may be open. Without this setting GRDB would trap.
             configuration.allowsUnsafeTransactions = true
             let database = try DatabaseQueue(path: path, configuration: configuration)
             try database.inDatabase { try flushCommits(of: $0) }
@@ -43,7 +43,7 @@ package enum DatabaseFile {
         }
     }
 
-    /// Checks the whole file before it is opened for writing, which changes it: a damaged file may still be recoverable.
+    /// Checks the whole file before it is opened for writing. Opening changes the file, and a damaged file may still be recoverable.
     private static func check(_ path: String, _ configuration: Configuration) throws {
         var configuration = configuration
         configuration.readonly = true

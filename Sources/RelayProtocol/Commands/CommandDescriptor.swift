@@ -61,7 +61,7 @@ package enum CommandPeriod {
     package static let creationTolerance: Int64 = 5 * 60_000
     /// The longest time to live of a command.
     package static let maximumLife: Int64 = 28 * 86_400_000
-    /// How long after expiry a target whose clock is behind may still handle a command, and the relay waits for the result.
+    /// How long after a command's expiry the target's own clock still permits handling. The relay waits that long for the target's result.
     package static let grace: Int64 = 24 * 3_600_000
     /// How long the relay keeps a final outcome that the sender has not acknowledged.
     package static let retention: Int64 = 7 * 86_400_000

@@ -11,7 +11,7 @@ import Musl
 
 /// Small files for one user only: mode 0600. Writes are atomic. Symbolic links are not followed.
 package enum PrivateFile {
-    /// A larger file was not written by this type.
+    /// The default size limit, in bytes. A larger file counts as damaged.
     package static let largest = 1 << 20
 
     package static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }

@@ -92,7 +92,8 @@ package struct OutboxMachine: Hashable, Sendable {
     /// - Parameters:
     ///   - stored: The command as stored.
     ///   - isEnd: Whether the relay reports the end of the command.
-    /// - Returns: Whether the command is open. If it is not, the machine acknowledges the end, so that the relay can delete it.
+    /// - Returns: Whether the command is stored and open. If it is not, the machine acknowledges a reported end, so that the relay can
+    ///   delete it.
     package mutating func adopt(_ stored: SentCommand?, _ id: CommandID, isEnd: Bool) -> Bool {
         if let stored, !stored.isEnded {
             commands.adopt(stored)

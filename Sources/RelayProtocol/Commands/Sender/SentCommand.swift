@@ -70,7 +70,7 @@ package struct SentCommand: Hashable, Sendable {
         }
     }
 
-    /// How many signatures the relay may cause, including the first, before its refusal is final.
+    /// The maximum number of signatures of one command, including the first. Then the relay's refusal is final.
     package static let maximumSignings = 3
 
     package private(set) var command: CommandDescriptor

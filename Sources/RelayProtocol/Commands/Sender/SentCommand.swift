@@ -11,7 +11,7 @@
 /// ```
 /// prepared, queued ──▶ sent ──▶ accepted(progress) ──▶ final
 ///    │  ▲               │  └──────────────────────────▶ final
-///    │  └───────────────┤ clockSkew: signed anew
+///    │  └───────────────┤ clockSkew: signed again
 ///    ▼                  ▼
 /// withdrawn          refused
 /// ```

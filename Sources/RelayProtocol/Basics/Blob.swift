@@ -40,7 +40,7 @@ package enum BlobKinds {
     package enum Reply: BlobKind { package static let bound = BlobBound.limit(.replyBytes) }
     /// The relay's challenge.
     package enum Nonce: BlobKind { package static let bound = BlobBound.bytes(32...32) }
-    /// Names one process of an endpoint.
+    /// Identifies one process of an endpoint.
     package enum Instance: BlobKind { package static let bound = BlobBound.bytes(16...16) }
     /// r and s of a P-256 signature.
     package enum Signature: BlobKind { package static let bound = BlobBound.bytes(64...64) }

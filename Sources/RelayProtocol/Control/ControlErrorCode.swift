@@ -76,7 +76,7 @@ extension ControlErrorCode {
     package static let tokenExpired = Self(rawValue: "tokenExpired")
     /// The token is not valid yet.
     package static let tokenNotYetValid = Self(rawValue: "tokenNotYetValid")
-    /// The issuer or the account's person has revoked the token.
+    /// The login that the token belongs to was revoked.
     package static let tokenRevoked = Self(rawValue: "tokenRevoked")
     /// The token is for another audience.
     package static let wrongAudience = Self(rawValue: "wrongAudience")

@@ -12,7 +12,7 @@ package struct DeviceDirectory: Sendable {
         package var record: EndpointRecord {
             didSet { (id, systemID) = (record.endpointID, record.systemID) }
         }
-        /// Cached from the record, because computing them hashes keys.
+        /// Cached from the record, because their computation hashes keys.
         package private(set) var id: EndpointID
         package private(set) var systemID: SystemID
         /// At most one for each app id.
@@ -101,7 +101,7 @@ package struct DeviceDirectory: Sendable {
     /// All endpoints, in the order of their ids.
     package var endpointIDs: [EndpointID] { endpoints.keys.sorted() }
 
-    /// The endpoint of an id.
+    /// The endpoint with this id.
     package subscript(endpoint: EndpointID) -> Endpoint? { endpoints[endpoint] }
 }
 

@@ -4,7 +4,7 @@
 /// A link that admits a device to an account without a browser. It contains the relay's URL, the relay's id and a
 /// single-use code. All but the URL is in the fragment, which browsers do not send.
 ///
-/// Anyone who reads the link can join, so only `text` reveals it: descriptions and mirrors do not.
+/// Anyone who reads the link can join. So only `text` contains it; descriptions and mirrors do not.
 public struct JoinLink: Hashable, Sendable {
     /// The relay's URL: scheme, host and port, without a path or trailing slash.
     public let origin: String

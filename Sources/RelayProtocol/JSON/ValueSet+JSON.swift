@@ -8,9 +8,9 @@ import Foundation
 #endif
 
 // The mapping is lossless in both directions. Text, booleans, arrays and sets map to the corresponding JSON values. Integers are numbers
-// without a fraction or exponent, doubles are numbers with one. A value without a JSON form is an object with one key, its tag: `{"$int":
-// "…"}` beyond ±(2^53 − 1), `{"$double": "NaN" | "Infinity" | "-Infinity"}`, `{"$date": seconds since 1970}`, `{"$uuid": "…"}` and
-// `{"$data": base64}`. A key of a set that begins with `$` gets a second `$` in front.
+// without a fraction or exponent, doubles are numbers with one. A value without a JSON form is an object with one key, its tag:
+// `{"$int": "…"}` beyond ±(2^53 − 1), `{"$double": "NaN" | "Infinity" | "-Infinity"}`, `{"$date": seconds since 1970}`,
+// `{"$uuid": "…"}` and `{"$data": base64}`. A key of a set that begins with `$` gets a second `$` in front.
 
 extension ValueSet {
     /// The message as JSON on one line.

@@ -17,7 +17,7 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         case notReadable
         /// Other users can read or change it.
         case openToOthers
-        /// Another host holds the lock; the text identifies its process.
+        /// Another process holds the endpoint's lock; the text identifies it.
         case endpointInUse(by: String)
         /// Another process has held a lock for too long.
         case locked

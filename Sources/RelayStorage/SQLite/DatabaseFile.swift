@@ -5,8 +5,8 @@ package import GRDB
 
 /// SQLite databases in files for one user only, in which every commit survives a loss of power.
 package enum DatabaseFile {
-    /// Opens or creates a database, in WAL mode with `synchronous = FULL`, and migrates it. A file that is damaged or was written by a newer
-    /// version is not changed.
+    /// Opens or creates a database, in WAL mode with `synchronous = FULL`, and migrates it. A file that is damaged, or that a newer version
+    /// wrote, is not changed.
     /// - Parameters:
     ///   - patience: How long to wait for a lock of another process, in seconds.
     ///   - label: The name of the database's dispatch queue.

@@ -23,8 +23,8 @@ package struct CommandRefusal: Error, Hashable, Sendable {
     }
 
     package let reason: Reason
-    /// Whether the relay cannot rule out that it accepted the same blob in the past. If false, the command was certainly never stored: it
-    /// has not run and will not.
+    /// Whether the relay may have accepted the same blob in the past. If false, the command was certainly never stored: it has not run and
+    /// will not.
     package let mayHaveRun: Bool
 
     package init(_ reason: Reason, mayHaveRun: Bool) {

@@ -14,7 +14,7 @@
 /// ```
 package struct MailboxCommand: Hashable, Sendable {
     package enum State: Hashable, Sendable {
-        /// Never offered, also not by an earlier process of the relay: it has not run. Only in this state may the relay state `expired` or
+        /// Never offered, not even by an earlier process of the relay: it has not run. Only in this state may the relay attest `expired` or
         /// `cancelled`.
         case stored
         /// The target may have it, and only the target decides the outcome now. `received` need not be stored.

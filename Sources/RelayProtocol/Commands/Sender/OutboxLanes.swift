@@ -3,7 +3,7 @@
 
 /// Decides which commands of one endpoint are in flight to the relay: one per lane, in the order of the numbers. The next one is sent when
 /// the relay has answered. So no command overtakes a refused one, which may be signed again or tried later. If a later number arrived
-/// first, the target would take the late command for one that it has forgotten.
+/// first, the target would take the late command for one that it has already settled and deleted.
 ///
 /// The owner calls `SentCommand.connected` for each returned command.
 package struct OutboxLanes: Hashable, Sendable {

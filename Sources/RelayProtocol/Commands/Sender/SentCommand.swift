@@ -75,7 +75,7 @@ package struct SentCommand: Hashable, Sendable {
 
     package private(set) var command: CommandDescriptor
     package private(set) var state: State
-    /// Sent after every send until the outcome is known.
+    /// Whether the app has cancelled the command. `command.cancel` then follows every send until the outcome is known.
     package private(set) var cancelRequested: Bool
     package private(set) var signings: Int
 

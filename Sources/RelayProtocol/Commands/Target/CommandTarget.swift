@@ -299,7 +299,7 @@ package struct CommandTarget: Hashable, Sendable {
         return [.sendResult(key), .note(row, reply: reply)]
     }
 
-    // MARK: Turns
+    // MARK: Lanes
 
     /// Starts as many lanes as the bound allows.
     private mutating func work(_ clock: TargetClock) -> [Action] {

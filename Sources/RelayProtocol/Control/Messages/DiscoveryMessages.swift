@@ -121,7 +121,7 @@ extension RelayMessage {
         package var endpoint: EndpointID
         /// Whether it was revoked permanently. If not, it left the account by itself.
         package var isRevoked: Bool
-        /// The signed revocation. It is absent if only the relay states it, because the account's person revoked the endpoint at the relay.
+        /// The signed revocation. Without it, the relay states that its operator revoked the endpoint.
         package var revocation: Blob<BlobKinds.Revocation>?
 
         package init(endpoint: EndpointID, isRevoked: Bool, revocation: Blob<BlobKinds.Revocation>? = nil) {

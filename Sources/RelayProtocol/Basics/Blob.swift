@@ -16,7 +16,7 @@ package protocol BlobKind: Sendable {
 
 /// How large a blob may be.
 package enum BlobBound: Sendable {
-    /// A configurable limit. A larger blob throws `LimitExceeded`.
+    /// A configurable limit. A larger blob is rejected with `LimitExceeded`.
     case limit(Limit)
     /// A range that the format defines. Any other size is malformed.
     case bytes(ClosedRange<Int>)

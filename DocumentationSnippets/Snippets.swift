@@ -58,9 +58,9 @@ func host(
         appID: "com.example.player",
         displayName: "Player",
         attributes: ["version": "3"],
-        launching: Launching(schemes: ["https"]) { request in await play(request.uri) ? .launched : .unsupported },
+        launchHandler: LaunchHandler(schemes: ["https"]) { request in await play(request.uri) ? .launched : .unsupported },
         services: [
-            Service("remote-control") { connection, caller in
+            AppService("remote-control") { connection, caller in
                 try await connection.respond { request in ["Volume": .int(try await setVolume(request.message))] }
             }
         ]

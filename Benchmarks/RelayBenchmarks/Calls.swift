@@ -90,7 +90,7 @@ extension Setting {
         let app = RemoteSystemAppRegistration(
             appID: benchmarkApp,
             services: [
-                Service("echo") { connection, _ in
+                AppService("echo") { connection, _ in
                     try await connection.respond { request in
                         guard let count = request.message["Count"]?.int else { return request.message }
                         return ["Body": .data(Array(large.prefix(Int(clamping: count))))]

@@ -14,7 +14,7 @@ func app(sharing library: Library) -> RemoteSystemAppRegistration {
         appID: service.packageID,
         displayName: "Photo share",
         services: [
-            Service(service.name) { connection, caller in
+            AppService(service.name) { connection, caller in
                 say("connected: \(caller.deviceName)")
                 try await connection.respond { request in
                     let (decoder, encoder) = (ValueSetDecoder(), ValueSetEncoder())

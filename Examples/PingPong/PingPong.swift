@@ -37,7 +37,7 @@ let app = RemoteSystemAppRegistration(
     appID: appID,
     displayName: "Ping pong",
     services: [
-        Service(service.name) { connection, caller in
+        AppService(service.name) { connection, caller in
             say("connected: \(caller.deviceName)")
             try await connection.respond { request in
                 guard request.message["Type"]?.string == "ping" else { throw AppServiceError(.invalidMessage) }

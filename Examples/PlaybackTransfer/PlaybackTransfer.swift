@@ -42,7 +42,7 @@ struct Position {
 let playerApp = RemoteSystemAppRegistration(
     appID: player,
     displayName: "Player",
-    launching: Launching(schemes: ["film"], defaultFor: ["film"]) { request in
+    launchHandler: LaunchHandler(schemes: ["film"], defaultFor: ["film"]) { request in
         // The URI comes from another device and may be invalid.
         guard let position = Position(request.uri.text) else { return .unsupported }
         say("playing film \(position.film) from \(position.seconds) s, sent by \(request.caller.deviceName)")
@@ -53,7 +53,7 @@ let playerApp = RemoteSystemAppRegistration(
 let browserApp = RemoteSystemAppRegistration(
     appID: browser,
     displayName: "Browser",
-    launching: Launching(schemes: ["https"]) { request in
+    launchHandler: LaunchHandler(schemes: ["https"]) { request in
         say("opening \(request.uri.text)")
         return .launched
     }

@@ -24,13 +24,13 @@ struct PhotoApp {
         RemoteSystemAppRegistration(
             appID: Self.id,
             displayName: "Photos",
-            launching: Launching(schemes: ["photos"]) { request in
+            launchHandler: LaunchHandler(schemes: ["photos"]) { request in
                 guard let album = URL(string: request.uri.text)?.host() else { return .unsupported }
                 shown.yield(album)
                 return .launched
             },
             services: [
-                Service("photos") { connection, _ in
+                AppService("photos") { connection, _ in
                     try await connection.respond { request in
                         let call = try ValueSetDecoder().decode(ListAlbum.self, from: request.message)
                         guard let names = albums[call.album] else { throw AppServiceError(.failure, message: "there is no such album") }

@@ -15,11 +15,11 @@ import Testing
         RemoteSystemAppRegistration(
             appID: echo.packageID,
             services: [
-                Service("echo") { connection, caller in
+                AppService("echo") { connection, caller in
                     await log.add(caller.deviceName)
                     try await connection.respond { $0.message }
                 },
-                Service("back") { connection, _ in
+                AppService("back") { connection, _ in
                     // The host sends requests, and the caller answers.
                     for await request in connection.requests {
                         let answer = try await connection.send(["Question": .valueSet(request.message)])
@@ -111,11 +111,11 @@ import Testing
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let callers = Log<String>()
-        let friends = Service("friends", allowedApps: ["org.example.friend"]) { connection, caller in
+        let friends = AppService("friends", allowedApps: ["org.example.friend"]) { connection, caller in
             await callers.add(caller.appID ?? "nobody")
             try await connection.respond { $0.message }
         }
-        let open = Service("open") { connection, caller in
+        let open = AppService("open") { connection, caller in
             await callers.add(caller.appID ?? "nobody")
             try await connection.respond { $0.message }
         }

@@ -15,7 +15,7 @@ import Testing
         RemoteSystemAppRegistration(
             appID: photos.packageID,
             services: [
-                Service("photos") { connection, caller in
+                AppService("photos") { connection, caller in
                     guard caller.deviceName == "Phone" else { throw AppServiceError(.notAuthorized) }
                     try await connection.respond { request in
                         await log.add(request.message)
@@ -26,8 +26,8 @@ import Testing
                         }
                     }
                 },
-                Service("silent") { _, _ in },
-                Service("closed", allowedApps: ["org.example.friend"]) { _, _ in },
+                AppService("silent") { _, _ in },
+                AppService("closed", allowedApps: ["org.example.friend"]) { _, _ in },
             ]
         )
     }

@@ -18,7 +18,7 @@ final class DeviceList {
     func player() -> RemoteSystemAppRegistration {
         RemoteSystemAppRegistration(
             appID: "com.example.player",
-            launching: Launching(schemes: ["https"]) { request in
+            launchHandler: LaunchHandler(schemes: ["https"]) { request in
                 await self.play(request.uri.text)
                 return .launched
             }

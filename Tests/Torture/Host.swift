@@ -19,7 +19,7 @@ struct Host: AsyncParsableCommand {
         let app = RemoteSystemAppRegistration(
             appID: Member.app,
             displayName: "Player",
-            launching: Launching(schemes: ["film"]) { request in
+            launchHandler: LaunchHandler(schemes: ["film"]) { request in
                 let number = try Int(request.uri.text.dropFirst("film:".count)).unwrapped
                 switch await Self.handle(number, isMessage: false, driver) {
                 case .succeeded: return .launched
@@ -29,7 +29,7 @@ struct Host: AsyncParsableCommand {
                 }
             },
             services: [
-                Service(Member.service.name) { connection, _ in
+                AppService(Member.service.name) { connection, _ in
                     try await connection.respond { request in
                         let number = Int(try request.message["Issue"]?.int.unwrapped ?? 0)
                         switch await Self.handle(number, isMessage: true, driver) {

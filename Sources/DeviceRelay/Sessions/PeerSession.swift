@@ -14,7 +14,7 @@ package enum SessionAdmission: Sendable {
     /// - Parameters:
     ///   - services: Those of the app that is asked for; `nil` if there is no such app.
     ///   - caller: Who asks. Whether it may at all is for the endpoint to have decided.
-    package init(_ services: [Service]?, for opening: SessionOpening, from caller: AppServiceCaller) {
+    package init(_ services: [AppService]?, for opening: SessionOpening, from caller: AppServiceCaller) {
         guard let services else {
             self = .refuse(AppServiceError(.appNotInstalled))
             return

@@ -37,7 +37,7 @@ import Testing
                 }
             }
         }
-        await Service("test") { connection, _ in try await handler(connection) }.serve(connection, caller)
+        await AppService("test") { connection, _ in try await handler(connection) }.serve(connection, caller)
         return answers.value
     }
 

@@ -46,7 +46,7 @@ import Testing
     @Test func whatManyWantAtOnceIsDoneForEach() async throws {
         var limits = Limits()
         limits[.messageBytes] = 1_000
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond(concurrently: 64) { request in
                 guard case .int(let number) = request.message["Number"], number % 5 == 0 else { return request.message }
                 return ["Data": .data(Array(repeating: 1, count: 2_000))]
@@ -88,7 +88,7 @@ import Testing
 
     @Test func anAnswerIsNotTooLargeEither() async throws {
         let tooLarge = try Self.message(encodedBytes: (16 << 20) + 1)
-        let service = Service("test") { connection, _ in try await connection.respond { _ in tooLarge } }
+        let service = AppService("test") { connection, _ in try await connection.respond { _ in tooLarge } }
         try await SessionWorld.with(services: [service]) { world in
             let connection = try await world.open()
             #expect(await code { () async throws(AppServiceError) in try await connection.send([:]) } == .messageTooLarge)
@@ -110,7 +110,7 @@ import Testing
     @Test func aThousandCallsAreInFlight() async throws {
         let all = Signal()
         let count = Shared(0)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond(concurrently: 1_000) { request in
                 // None is answered before all are there.
                 if count.withLock({
@@ -139,7 +139,7 @@ import Testing
         var limits = Limits()
         limits[.requestsPerConnection] = 2
         let arrived = AsyncStream.makeStream(of: AppServiceRequest.self)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             for await request in connection.requests { arrived.continuation.yield(request) }
         }
         try await SessionWorld.with(limits: limits, services: [service]) { world in
@@ -177,7 +177,7 @@ import Testing
     }
 
     @Test func aServiceThatDoesNotReadHoldsNobodyUp() async throws {
-        let stalled = Service("stalled") { connection, _ in _ = try await connection.closed }
+        let stalled = AppService("stalled") { connection, _ in _ = try await connection.closed }
         try await SessionWorld.with(services: [stalled, .echo()]) { world in
             let stuck = try await world.open("stalled")
             let message = try Self.message(encodedBytes: 30 << 10)
@@ -210,7 +210,7 @@ import Testing
         limits[.messageBytes] = 64 << 10
         limits[.assemblyBytesPerEndpoint] = 256 << 10
         let goOn = Signal()
-        let service = Service("test") { connection, caller in
+        let service = AppService("test") { connection, caller in
             // What the first sends is received, and not taken.
             if caller.appID == "first" {
                 await withThrowingTaskGroup(of: Void.self) { group in
@@ -262,7 +262,7 @@ import Testing
     }
 
     @Test func bothSidesAskOnOneConnection() async throws {
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 let back = try await connection.send(["Question": request.message["Text"] ?? ""])
                 return ["Answer": back["Reply"] ?? ""]
@@ -288,7 +288,7 @@ import Testing
         limits[.assemblyBytesPerSession] = 128 << 10
         limits[.assemblyBytesPerEndpoint] = 256 << 10
         let large = try Self.message(encodedBytes: 60 << 10)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 let answer = try await connection.send([:], timeout: .seconds(300))
                 return ["IsEqual": .bool(answer == request.message)]
@@ -335,7 +335,7 @@ import Testing
     }
 
     @Test func callsAreTyped() async throws {
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 guard request.message == ["Type": "album", "name": "Rome"] else { return ["photos": "many"] }
                 return ["photos": 3]

@@ -51,7 +51,7 @@ import Testing
 
     private static func attackWithAnswersThatAreNeverTaken() async throws {
         let relay = try await TestTunnelRelay()
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { _ in ["Data": .data(Array(repeating: 1, count: 1 << 20))] }
         }
         let target = try SessionSide(services: [service, .echo("echo")])
@@ -76,7 +76,7 @@ import Testing
     private static func attackWithMessagesThatGrow() async throws {
         let relay = try await TestTunnelRelay()
         // It keeps its requests as long as there is a connection.
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 await Signal().wait()
                 return request.message
@@ -125,13 +125,13 @@ import Testing
         limits[.assemblyBytesPerSession] = 128 << 10
         limits[.assemblyBytesPerEndpoint] = 512 << 10
         let (large, goOn) = (Self.zeros(60 << 10), Signal())
-        let hold = Service("hold") { connection, _ in
+        let hold = AppService("hold") { connection, _ in
             try await connection.respond { _ in
                 await goOn.wait()
                 return [:]
             }
         }
-        let give = Service("give") { connection, _ in
+        let give = AppService("give") { connection, _ in
             try await connection.respond { _ in ["Data": .data(Array(repeating: 1, count: 60 << 10))] }
         }
         let relay = try await TestTunnelRelay()
@@ -185,7 +185,7 @@ import Testing
     /// What a peer may send within its windows, without asking, is bounded over all connections and sessions.
     @Test func connectionsMultiplyNoMessagesThatWait() async throws {
         let (message, count) = (ByteBuffer(repeating: 0x40, count: 31 << 10), 8)
-        let stalled = Service("test") { connection, _ in _ = try await connection.closed }
+        let stalled = AppService("test") { connection, _ in _ = try await connection.closed }
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(services: [stalled, .echo("echo")])
         let certificate = try TestCertificate()
@@ -240,7 +240,7 @@ import Testing
     @Test func aMessageThatWouldTakeMoreThanThereEverIsIsRefusedBeforeItIsDecoded() async throws {
         let relay = try await TestTunnelRelay()
         let handled = Shared(0)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 handled.withLock { $0 += 1 }
                 return [:]
@@ -272,7 +272,7 @@ import Testing
 
     @Test func anAnswerThatWouldTakeMoreThanThereEverIsIsRefusedByItsCaller() async throws {
         let answer = ValueSet.Value.array(Array(repeating: .int(0), count: (1 << 21) - 2))
-        let service = Service("test") { connection, _ in try await connection.respond { _ in ["a": answer] } }
+        let service = AppService("test") { connection, _ in try await connection.respond { _ in ["a": answer] } }
         try await SessionWorld.with(services: [service]) { world in
             let connection = try await world.open()
             #expect(await code { () async throws(AppServiceError) in try await connection.send([:]) } == .messageTooLarge)
@@ -284,7 +284,7 @@ import Testing
     @Test func aRequestThatIsTakenBackCountsUntilItsHandlerIsDone() async throws {
         let relay = try await TestTunnelRelay()
         let (began, goOn) = (Signal(), Signal())
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 began.happen()
                 // It does not look whether it is cancelled.
@@ -318,7 +318,7 @@ import Testing
     @Test func connectionsMultiplyNoHandlers() async throws {
         let relay = try await TestTunnelRelay()
         let (running, goOn) = (Shared(0), Signal())
-        let slow = Service("test") { connection, _ in
+        let slow = AppService("test") { connection, _ in
             try await connection.respond { _ in
                 running.withLock { $0 += 1 }
                 await goOn.wait()

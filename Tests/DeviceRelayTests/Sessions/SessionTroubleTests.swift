@@ -67,8 +67,8 @@ import Testing
         let (service, stream) = Life.waiting()
         var events = stream.makeAsyncIterator()
         let closures = AsyncStream.makeStream(of: AppServiceClosure.self)
-        let idle = Service("idle") { connection, _ in closures.continuation.yield(try await connection.closed) }
-        let slow = Service("slow") { connection, _ in
+        let idle = AppService("idle") { connection, _ in closures.continuation.yield(try await connection.closed) }
+        let slow = AppService("slow") { connection, _ in
             // Never uses the connection, as far as the caller sees.
             while !Task.isCancelled, connection.info.name == "slow" { try await Task.sleep(for: .milliseconds(5)) }
         }
@@ -109,7 +109,7 @@ import Testing
         let codes = AsyncStream.makeStream(of: AppServiceError.Code?.self)
         let taken = Signal()
         let goOn = Signal()
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             for await request in connection.requests {
                 taken.happen()
                 await goOn.wait()

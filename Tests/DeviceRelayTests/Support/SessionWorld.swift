@@ -19,7 +19,7 @@ struct SessionSide: Sendable {
         while memory.freeBytes != bytes { await Task.yield() }
     }
 
-    init(key: any IdentityKey = P256SigningKey(), limits: Limits = Limits(), services: [Service] = []) throws {
+    init(key: any IdentityKey = P256SigningKey(), limits: Limits = Limits(), services: [AppService] = []) throws {
         self.key = key
         memory = SessionMemory(limits: limits)
         connector = SessionConnector(certificate: try EndpointCertificate(key), limits: limits, memory: memory) { peer, opening in
@@ -50,7 +50,7 @@ struct SessionWorld: Sendable {
         limits: Limits = Limits(),
         targetLimits: Limits? = nil,
         ways: (opener: [TestTunnelRelay.Way], target: [TestTunnelRelay.Way]) = ([.socket], [.socket]),
-        services: [Service],
+        services: [AppService],
         _ body: (SessionWorld) async throws -> Void
     ) async throws {
         let relay = try await TestTunnelRelay()
@@ -79,7 +79,7 @@ struct SessionWorld: Sendable {
 extension Service {
     /// Answers with what it is sent.
     static func echo(_ name: String = "test") -> Service {
-        Service(name) { connection, _ in try await connection.respond(concurrently: 64) { $0.message } }
+        AppService(name) { connection, _ in try await connection.respond(concurrently: 64) { $0.message } }
     }
 }
 

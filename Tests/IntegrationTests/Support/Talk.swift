@@ -21,8 +21,8 @@ enum Talk {
         RemoteSystemAppRegistration(
             appID: appID,
             services: [
-                Service("echo") { connection, _ in try await connection.respond(concurrently: 64) { $0.message } },
-                Service("never") { connection, _ in
+                AppService("echo") { connection, _ in try await connection.respond(concurrently: 64) { $0.message } },
+                AppService("never") { connection, _ in
                     let asked = Log<Bool>()
                     async let served: Void = connection.respond(concurrently: .max) { request in
                         guard request.message["Asked"] == nil else { return ["Asked": .int(Int64(await asked.entries.count))] }
@@ -34,7 +34,7 @@ enum Talk {
                     await says.add("\(closure.status)")
                     try? await served
                 },
-                Service("mute") { _, _ in
+                AppService("mute") { _, _ in
                     await says.add("opened")
                     try await Task.sleep(for: .seconds(86_400))
                 },

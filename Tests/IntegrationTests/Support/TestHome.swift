@@ -214,12 +214,12 @@ func player(
     schemes: [String] = ["https", "film"],
     defaultFor: Set<String> = [],
     log: Log<String>,
-    answer: @escaping @Sendable (LaunchRequest) async throws -> Launching.Result = { _ in .launched }
+    answer: @escaping @Sendable (LaunchRequest) async throws -> LaunchHandler.Result = { _ in .launched }
 ) -> RemoteSystemAppRegistration {
     RemoteSystemAppRegistration(
         appID: id,
         displayName: "Player",
-        launching: Launching(schemes: schemes, defaultFor: defaultFor) { request in
+        launchHandler: LaunchHandler(schemes: schemes, defaultFor: defaultFor) { request in
             await log.add(request.uri.text)
             return try await answer(request)
         }

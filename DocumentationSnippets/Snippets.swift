@@ -13,7 +13,7 @@ func open(_ link: JoinLink, relay: URL, directory: URL, player: RemoteSystemAppR
         settings: .init(relay: relay, relayID: link.relay, storageDirectory: directory),
         accessTokens: JoinLinkAccessTokenProvider(clientID: "com.example.player")
     )
-    platform.host(player, for: account)  // before start: what waits for this device finds its handlers
+    try platform.host(player, for: account)  // before start: what waits for this device finds its handlers
     try await platform.start()  // opens the storage; never waits for the network
     try await platform.accounts.add(account, joining: link)  // once; later launches find the account
     // end

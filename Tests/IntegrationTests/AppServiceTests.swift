@@ -135,10 +135,10 @@ import Testing
         #expect(await call("open") == "success")
         #expect(await call("friends", from: "org.example.friend") == "success")
         // The only app of the platform is the calling app; with two apps, the caller must name one.
-        platform.host(RemoteSystemAppRegistration(appID: "org.example.friend"), for: phone.account)
+        try platform.host(RemoteSystemAppRegistration(appID: "org.example.friend"), for: phone.account)
         try await phone.connected()
         #expect(await call("friends") == "success")
-        platform.host(RemoteSystemAppRegistration(appID: "org.example.other"), for: phone.account)
+        try platform.host(RemoteSystemAppRegistration(appID: "org.example.other"), for: phone.account)
         #expect(await call("friends") == "remoteSystemNotSupportedByApp")
         #expect(await call("friends", from: "org.example.friend") == "success")
         let friend = "org.example.friend"

@@ -72,7 +72,7 @@ import Testing
         await pc.platform.shutdown()
         let (platform, service) = (phone.platform, photos)
         async let answer = platform.sendStatelessMessage(["Type": "later"], to: service, on: request)
-        try await pc.restart { $0.host(app(log), for: pc.account) }
+        try await pc.restart { try $0.host(app(log), for: pc.account) }
         #expect(try await answer["Echo"]?.valueSet == ["Type": "later"])
         #expect(await log.entries.count == 4)
         await phone.platform.shutdown()

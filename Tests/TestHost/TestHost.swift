@@ -45,7 +45,7 @@ import RelayProtocol
             ]
         )
         let account = ConnectedDevicesAccount(id: "me")
-        platform.host(app, for: account)
+        try platform.host(app, for: account)
         try await platform.start()
         try await platform.publish(app, for: account)
         say("ready")

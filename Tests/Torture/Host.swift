@@ -41,7 +41,7 @@ struct Host: AsyncParsableCommand {
                 }
             ]
         )
-        platform.host(app, for: member.account)
+        try platform.host(app, for: member.account)
         let endpoint = try await member.start(platform)
         // At the first start the others must find the app, so publishing is awaited. Later starts may happen while the relay is away.
         if member.join != nil { try await platform.publish(app, for: member.account) }

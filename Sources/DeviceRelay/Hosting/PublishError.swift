@@ -21,7 +21,7 @@ public struct PublishError: Error, Sendable, CustomStringConvertible {
         public static let endpointInUse = Code(.endpointInUse)
         /// The relay did not get the registration.
         public static let relayUnavailable = Code(.relayUnavailable)
-        /// The platform has no such account, or has not started.
+        /// The platform has no such account, has not started, or was shut down.
         public static let notSignedIn = Code(.notSignedIn)
         /// The relay rejected the registration.
         public static let refused = Code(.refused)

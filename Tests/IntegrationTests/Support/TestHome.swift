@@ -148,10 +148,10 @@ final class TestDevice {
     func start() async throws { try await platform.start() }
 
     /// A new platform on the same storage, like a new process.
-    func restart(before: (ConnectedDevicesPlatform) -> Void = { _ in }) async throws {
+    func restart(before: (ConnectedDevicesPlatform) throws -> Void = { _ in }) async throws {
         await platform.shutdown()
         platform = sibling()
-        before(platform)
+        try before(platform)
         try await platform.start()
     }
 

@@ -6,7 +6,7 @@ package import RelayProtocol
 
 /// What an endpoint makes of a peer's wish for a connection.
 package enum SessionAdmission: Sendable {
-    case serve(Service, AppServiceInfo, AppServiceCaller)
+    case serve(AppService, AppServiceInfo, AppServiceCaller)
     /// With the error's code and message.
     case refuse(AppServiceError)
 

@@ -76,7 +76,7 @@ struct SessionWorld: Sendable {
     }
 }
 
-extension Service {
+extension AppService {
     /// Answers with what it is sent.
     static func echo(_ name: String = "test") -> Service {
         AppService(name) { connection, _ in try await connection.respond(concurrently: 64) { $0.message } }

@@ -78,7 +78,7 @@ struct SessionWorld: Sendable {
 
 extension AppService {
     /// Answers with what it is sent.
-    static func echo(_ name: String = "test") -> Service {
+    static func echo(_ name: String = "test") -> AppService {
         AppService(name) { connection, _ in try await connection.respond(concurrently: 64) { $0.message } }
     }
 }

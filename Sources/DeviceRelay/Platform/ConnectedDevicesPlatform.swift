@@ -68,7 +68,11 @@ public final class ConnectedDevicesPlatform: Sendable {
                 case .shutDown: throw PlatformError(.shutDown, "the platform was shut down; make another one")
                 case .idle: break
                 }
-                let storage = try StorageDirectory(path: settings.storageDirectory.path, systemKey: settings.systemKey)
+                let storage = try StorageDirectory(
+                    path: settings.storageDirectory.path,
+                    systemKey: settings.systemKey,
+                    keys: settings.keyStorage
+                )
                 if !state.hosted.isEmpty { state.hostLock = try storage.lockForHost() }
                 for scope in try storage.scopes() where settings.relayID.map({ $0 == scope.relay }) ?? true {
                     let account = ConnectedDevicesAccount(id: scope.accountID)

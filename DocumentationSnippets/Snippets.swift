@@ -2,7 +2,11 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
+import DeviceRelayLifecycle
 import Foundation
+import Logging
+import ServiceLifecycle
+import UnixSignals
 
 // The code of the documentation, compiled here. The documentation shows the lines between `snippet:` and `end`.
 
@@ -97,4 +101,13 @@ func register(deviceToken: Data, _ send: (String) -> Void) {
     let token = deviceToken.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     // end
     send(token)
+}
+
+func serve(_ platform: ConnectedDevicesPlatform, _ player: RemoteSystemAppRegistration, for account: ConnectedDevicesAccount, _ logger: Logger)
+    async throws
+{
+    // snippet: service-group
+    try platform.host(player, for: account)
+    try await ServiceGroup(services: [platform], gracefulShutdownSignals: [.sigterm], logger: logger).run()
+    // end
 }

@@ -44,8 +44,9 @@ final class SessionPool {
         do {
             let connector = SessionConnector(
                 certificate: try EndpointCertificate(endpoint.identityKey),
+                limits: endpoint.settings.limits,
                 timing: endpoint.settings.sessionTiming,
-                memory: SessionMemory()
+                memory: SessionMemory(limits: endpoint.settings.limits)
             ) { peer, opening in
                 await loop.run(bound) { $0.object?.admit(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
             }

@@ -68,7 +68,11 @@ public final class ConnectedDevicesPlatform: Sendable {
                 case .shutDown: throw PlatformError(.shutDown, "the platform was shut down; make another one")
                 case .idle: break
                 }
-                let storage = try StorageDirectory(path: settings.storageDirectory.path, systemKey: settings.systemKey)
+                let storage = try StorageDirectory(
+                    path: settings.storageDirectory.path,
+                    systemKey: settings.systemKey,
+                    keys: settings.keyStorage
+                )
                 if !state.hosted.isEmpty { state.hostLock = try storage.lockForHost() }
                 for scope in try storage.scopes() where settings.relayID.map({ $0 == scope.relay }) ?? true {
                     let account = ConnectedDevicesAccount(id: scope.accountID)
@@ -155,10 +159,10 @@ public final class ConnectedDevicesPlatform: Sendable {
     /// The accounts of the platform.
     public var accounts: ConnectedDevicesAccountManager { ConnectedDevicesAccountManager(platform: self) }
 
-    /// The connection states of an account: the current one, then each change. The sequence ends when the account is removed
-    /// or the platform shuts down, and is empty for an unknown account.
-    public func connectionStates(for account: ConnectedDevicesAccount) -> ConnectionStates {
-        ConnectionStates(link: state.withLock { $0.endpoints[account.id] }?.link)
+    /// The connection states of an account: the current one, then each change; states between two reads are skipped. Each iteration is
+    /// independent. The sequence ends when the account is removed or the platform shuts down, and is empty for an unknown account.
+    public func connectionStates(for account: ConnectedDevicesAccount) -> AsyncValues<ConnectionState> {
+        AsyncValues(endpoint(of: account.id)?.link) { $0.state }
     }
 
     /// The running endpoint of an account, so that tests can observe its release.

@@ -81,7 +81,7 @@ extension RemoteCommand {
 
 extension Learned {
     fileprivate init(_ command: RemoteCommand) async {
-        if case .final(let outcome, let witness) = command.status {
+        if let outcome = command.status?.outcome, let witness = command.status?.attestedBy {
             self.init(ending: Ending(outcome), byTarget: witness == .target)
             answer = (try? await command.answer())?["Issue"]?.int.map { Int($0) }
         } else {

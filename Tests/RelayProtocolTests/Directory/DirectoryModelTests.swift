@@ -188,7 +188,7 @@ import Testing
                 isLocal: all.contains { $0.isLocal }
             )
             let isPassing = filters.allSatisfy { filter in
-                switch filter {
+                switch filter.kind {
                 case .status(.available): presence.state == .available
                 case .kinds(let kinds): kinds.contains(system.kind)
                 default: true

@@ -39,7 +39,6 @@ let package = Package(
         .library(name: "DeviceRelay", targets: ["DeviceRelay"]),
         .library(name: "DeviceRelayLifecycle", targets: ["DeviceRelayLifecycle"]),
         .library(name: "DeviceRelayTesting", targets: ["DeviceRelayTesting"]),
-        .library(name: "RelayProtocol", targets: ["RelayProtocol"]),
         .executable(name: "relay", targets: ["relay"]),
         .executable(name: "relayd", targets: ["relayd"]),
     ],

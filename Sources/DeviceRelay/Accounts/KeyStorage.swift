@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 public import RelayProtocol
-package import RelayStorage
+import RelayStorage
 
 /// An account at a relay. Each scope has one endpoint, and all stored data belongs to one scope.
 package struct AccountScope: Codable, Hashable, Sendable {

@@ -5,7 +5,7 @@ public import RelayProtocol
 
 /// Why a launch did not succeed. The codes are those of the original's `RemoteLaunchUriStatus`, plus precise ones where
 /// the original reported `Unknown`.
-public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
+public struct RemoteLaunchError: DeviceRelayError {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
@@ -72,9 +72,6 @@ public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
         self.commandID = commandID
         self.cause = cause
     }
-
-    /// The code and the message.
-    public var description: String { "\(code): \(message)" }
 }
 
 extension RemoteLaunchError {

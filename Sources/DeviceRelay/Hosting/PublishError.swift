@@ -4,7 +4,7 @@
 import RelayProtocol
 
 /// Why an app was not published or withdrawn.
-public struct PublishError: Error, Sendable, CustomStringConvertible {
+public struct PublishError: DeviceRelayError {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
@@ -60,7 +60,4 @@ public struct PublishError: Error, Sendable, CustomStringConvertible {
         default: self.init(.storageFailed, "the registration cannot be signed: \(error)")
         }
     }
-
-    /// The code and the message.
-    public var description: String { "\(code): \(message)" }
 }

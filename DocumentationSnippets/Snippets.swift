@@ -34,7 +34,7 @@ func launch(_ film: URL, _ platform: ConnectedDevicesPlatform, on livingRoom: Re
     // snippet: launch
     do {
         let options = RemoteLauncherOptions(preferredAppIDs: ["com.example.player"])
-        let receipt = try await RemoteLauncher(platform).launch(film, on: .init(livingRoom), options: options)
+        let receipt = try await platform.launch(film, on: .init(livingRoom), options: options)
         print("taken by \(receipt.target.appID)")
     } catch {
         print("\(error.code): \(error.message)")
@@ -44,7 +44,7 @@ func launch(_ film: URL, _ platform: ConnectedDevicesPlatform, on livingRoom: Re
 
 func submit(_ platform: ConnectedDevicesPlatform, _ film: URL, on livingRoom: RemoteSystem) async throws {
     // snippet: submit
-    let command = try await RemoteLauncher(platform).submit(film, on: .init(livingRoom), options: .init(timeToLive: .seconds(86_400)))
+    let command = try await platform.submit(film, on: .init(livingRoom), options: .init(timeToLive: .seconds(86_400)))
     for await status in command.statuses { print(status) }  // accepted, waking, delivered, final
     let receipt = try await command.outcome()
     // end
@@ -80,7 +80,7 @@ func call(_ platform: ConnectedDevicesPlatform, on pc: RemoteSystem, yesterday: 
         static let type = "list-album"
         var name: String
     }
-    let service = AppServiceInfo(name: "photos", packageID: "com.example.photoshare")
+    let service = AppServiceInfo(name: "photos", appID: "com.example.photoshare")
     try await platform.withAppService(service, on: .init(pc)) { photos in
         let answer = try await photos.send(["Type": "list", "Since": .date(yesterday)])
         let album = try await photos.call(ListAlbum(name: "Rome"))

@@ -104,7 +104,7 @@ extension Setting {
         await caller.know(host)
         // The caller publishes nothing. The host knows it because it was listed when the host joined.
         let connection = try await caller.openAppService(
-            AppServiceInfo(name: "echo", packageID: benchmarkApp),
+            AppServiceInfo(name: "echo", appID: benchmarkApp),
             on: .init(endpoint: host.endpointID, appID: benchmarkApp)
         )
         hosts.append(host)

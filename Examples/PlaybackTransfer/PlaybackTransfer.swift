@@ -64,7 +64,7 @@ func send(_ position: Position, to name: String, in directory: String) async thr
         let system = try await device.system(named: name, with: [player, browser])
         let options = RemoteLauncherOptions(fallbackURI: try position.onWebPage, preferredAppIDs: [player])
         do {
-            let receipt = try await RemoteLauncher(device.platform).launch(try position.inPlayer, on: .init(system), options: options)
+            let receipt = try await device.platform.launch(try position.inPlayer, on: .init(system), options: options)
             say("it goes on \(receipt.isFallback ? "on a web page" : "in the player") of \(system.displayName)")
         } catch let error as RemoteLaunchError where error.code == .pending {
             say("\(system.displayName) is not there; it goes on as soon as it is")

@@ -9,11 +9,11 @@ import Testing
 
 /// App services between real devices, over sessions through tunnels of a real relay.
 @Suite(.timeLimit(.minutes(10))) struct AppServiceTests {
-    private let echo = AppServiceInfo(name: "echo", packageID: "org.example.echo")
+    private let echo = AppServiceInfo(name: "echo", appID: "org.example.echo")
 
     private func app(_ log: Log<String>) -> RemoteSystemAppRegistration {
         RemoteSystemAppRegistration(
-            appID: echo.packageID,
+            appID: echo.appID,
             services: [
                 AppService("echo") { connection, caller in
                     await log.add(caller.deviceName)
@@ -62,7 +62,7 @@ import Testing
         }
         #expect(await log.entries == ["Phone"])
         // Over the same session.
-        let back = AppServiceInfo(name: "back", packageID: echo.packageID)
+        let back = AppServiceInfo(name: "back", appID: echo.appID)
         try await phone.platform.withAppService(back, on: request) { connection in
             async let answered: Void = connection.respond { ["Answer": .valueSet($0.message)] }
             let answer = try await connection.send(["Hello": 1])
@@ -85,12 +85,12 @@ import Testing
                 #expect(error.code == code, "\(error)")
             }
         }
-        await fails(.appServiceUnavailable, AppServiceInfo(name: "none", packageID: echo.packageID))
-        await fails(.appNotInstalled, AppServiceInfo(name: "echo", packageID: "org.example.none"))
+        await fails(.appServiceUnavailable, AppServiceInfo(name: "none", appID: echo.appID))
+        await fails(.appNotInstalled, AppServiceInfo(name: "echo", appID: "org.example.none"))
         // A new device is not served before it is confirmed: here the phone, because the tablet joined later.
         try await phone.platform.publish(app(log), for: phone.account)
         try await pc.sees("Phone") { !$0.apps.isEmpty }
-        let phoneRequest = RemoteSystemConnectionRequest(endpoint: try phone.id, appID: echo.packageID)
+        let phoneRequest = RemoteSystemConnectionRequest(endpoint: try phone.id, appID: echo.appID)
         await #expect {
             _ = try await pc.platform.openAppService(echo, on: phoneRequest)
         } throws: {

@@ -9,11 +9,11 @@ import Testing
 
 /// Messages that are stored for their device, and the answer to each.
 @Suite(.timeLimit(.minutes(10))) struct StatelessMessageTests {
-    private let photos = AppServiceInfo(name: "photos", packageID: "org.example.photos")
+    private let photos = AppServiceInfo(name: "photos", appID: "org.example.photos")
 
     private func app(_ log: Log<ValueSet>) -> RemoteSystemAppRegistration {
         RemoteSystemAppRegistration(
-            appID: photos.packageID,
+            appID: photos.appID,
             services: [
                 AppService("photos") { connection, caller in
                     guard caller.deviceName == "Phone" else { throw AppServiceError(.notAuthorized) }
@@ -64,10 +64,10 @@ import Testing
         for (name, code) in [
             ("silent", AppServiceError.Code.failure), ("closed", .notAuthorized), ("other", .appServiceUnavailable),
         ] {
-            let service = AppServiceInfo(name: name, packageID: photos.packageID)
+            let service = AppServiceInfo(name: name, appID: photos.appID)
             await fails(code) { try await phone.platform.sendStatelessMessage(message, to: service, on: request) }
         }
-        let elsewhere = AppServiceInfo(name: "photos", packageID: "org.example.none")
+        let elsewhere = AppServiceInfo(name: "photos", appID: "org.example.none")
         await fails(.appNotInstalled) { try await phone.platform.sendStatelessMessage(message, to: elsewhere, on: request) }
         await pc.platform.shutdown()
         let (platform, service) = (phone.platform, photos)

@@ -102,8 +102,8 @@ extension ConnectedDevicesPlatform {
 
     /// The device that a person means: by its id, its name in any case, or at least the first 4 characters of its id; among all devices,
     /// this one included.
-    /// - Throws: `DeviceLookupError`: nothing bears that name, or several do.
-    public func remoteSystem(named text: String, for account: ConnectedDevicesAccount) throws(DeviceLookupError) -> RemoteSystem {
+    /// - Throws: `RemoteSystemLookupError`: nothing bears that name, or several do.
+    public func remoteSystem(named text: String, for account: ConnectedDevicesAccount) throws(RemoteSystemLookupError) -> RemoteSystem {
         guard let directory = directories.value[account.id] else { throw .notFound }
         return try directory.system(named: text)
     }

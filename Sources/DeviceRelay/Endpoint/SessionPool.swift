@@ -253,6 +253,6 @@ final class SessionPool {
         guard !caller.isNew else {
             return .refuse(AppServiceError(.notAuthorized, message: "this device is new there; approve it on the other one"))
         }
-        return SessionAdmission(publisher.app(opening.packageID)?.services, for: opening, from: caller)
+        return SessionAdmission(publisher.app(opening.appID)?.services, for: opening, from: caller)
     }
 }

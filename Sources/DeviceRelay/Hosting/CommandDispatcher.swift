@@ -34,7 +34,7 @@ enum CommandDispatcher {
             guard let service = app.services.first(where: { $0.name == name }) else { return (.unsupported, nil) }
             let answer = Mutex(StatelessAnswer.failed(AppServiceError(.failure)))
             let connection = AppServiceConnection(
-                info: AppServiceInfo(name: name, packageID: app.appID),
+                info: AppServiceInfo(name: name, appID: app.appID),
                 stateless: message,
                 responseBytes: Limits()[.replyBytes] - SealedReply.overhead
             ) { value in

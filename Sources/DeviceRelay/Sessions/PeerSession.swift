@@ -27,7 +27,7 @@ package enum SessionAdmission: Sendable {
             self = .refuse(AppServiceError(.remoteSystemNotSupportedByApp))
             return
         }
-        self = .serve(service, AppServiceInfo(name: service.name, packageID: opening.packageID), caller)
+        self = .serve(service, AppServiceInfo(name: service.name, appID: opening.appID), caller)
     }
 }
 
@@ -72,7 +72,7 @@ package final class PeerSession: Sendable {
         from appID: String = "",
         timeout: Duration
     ) async throws(AppServiceError) -> AppServiceConnection {
-        let opening = SessionOpening(serviceName: info.name, packageID: info.packageID, callerAppID: appID, timeLeft: timeout)
+        let opening = SessionOpening(serviceName: info.name, appID: info.appID, callerAppID: appID, timeLeft: timeout)
         return try await link.ask { token, continuation in
             .other { handler in handler.open(opening, info, token, timeout: timeout, continuation) }
         }

@@ -86,12 +86,12 @@ public struct AppServiceInfo: Hashable, Sendable {
     /// The service's name.
     public let name: String
     /// The id of the app that offers it.
-    public let packageID: String
+    public let appID: String
 
     /// Creates an identifier from a service's name and its app's id.
-    public init(name: String, packageID: String) {
+    public init(name: String, appID: String) {
         self.name = name
-        self.packageID = packageID
+        self.appID = appID
     }
 }
 

@@ -46,8 +46,8 @@ import Testing
             #expect(await code { () async throws(AppServiceError) in try await world.open("broken") } == .appUnavailable)
             #expect(await code { () async throws(AppServiceError) in try await world.open("none") } == .appServiceUnavailable)
             #expect(await code { () async throws(AppServiceError) in try await world.open("friends") } == .remoteSystemNotSupportedByApp)
-            let other = AppServiceInfo(name: "friends", packageID: "com.example.other")
-            let friend = AppServiceInfo(name: "friends", packageID: "com.example.app")
+            let other = AppServiceInfo(name: "friends", appID: "com.example.other")
+            let friend = AppServiceInfo(name: "friends", appID: "com.example.app")
             let noApp = await code { () async throws(AppServiceError) in try await world.session.open(other, timeout: .seconds(30)) }
             #expect(noApp == .appNotInstalled)
             let nameless = await code { () async throws(AppServiceError) in try await world.session.open(friend, timeout: .seconds(30)) }

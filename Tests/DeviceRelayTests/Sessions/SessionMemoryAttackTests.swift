@@ -40,7 +40,7 @@ import Testing
         let tunnel = relay.tunnel()
         async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
         let session = try await SessionSide().connector.open(to: target.id, over: tunnel.opener)
-        let connection = try await session.open(AppServiceInfo(name: "echo", packageID: "com.example.app"), timeout: .seconds(60))
+        let connection = try await session.open(AppServiceInfo(name: "echo", appID: "com.example.app"), timeout: .seconds(60))
         let large: ValueSet = ["Data": .data(Array(repeating: 1, count: 2 << 20))]
         for message in [["Text": "small"], large] {
             #expect(try await connection.send(message, timeout: .seconds(60)) == message)
@@ -172,7 +172,7 @@ import Testing
         async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
         let session = try await SessionSide(limits: limits).connector.open(to: target.id, over: tunnel.opener)
         _ = try await accepted
-        let connection = try await session.open(AppServiceInfo(name: "echo", packageID: "com.example.app"), timeout: .seconds(60))
+        let connection = try await session.open(AppServiceInfo(name: "echo", appID: "com.example.app"), timeout: .seconds(60))
         let message = try SessionExchangeTests.message(encodedBytes: 60 << 10)
         for _ in 0..<10 { #expect(try await connection.send(message, timeout: .seconds(300)) == message) }
         await session.shutDown()
@@ -227,7 +227,7 @@ import Testing
         async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
         let session = try await SessionSide().connector.open(to: target.id, over: tunnel.opener)
         _ = try await accepted
-        let connection = try await session.open(AppServiceInfo(name: "echo", packageID: "com.example.app"), timeout: .seconds(60))
+        let connection = try await session.open(AppServiceInfo(name: "echo", appID: "com.example.app"), timeout: .seconds(60))
         let other = try SessionExchangeTests.message(encodedBytes: 30 << 10)
         try await SessionRespondingTests.sendAtOnce(200, on: connection)
         for _ in 0..<20 { #expect(try await connection.send(other, timeout: .seconds(300)) == other) }

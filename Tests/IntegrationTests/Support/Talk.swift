@@ -11,7 +11,7 @@ import Testing
 enum Talk {
     static let appID = "org.example.talk"
 
-    static func service(_ name: String) -> AppServiceInfo { AppServiceInfo(name: name, packageID: appID) }
+    static func service(_ name: String) -> AppServiceInfo { AppServiceInfo(name: name, appID: appID) }
 
     /// - `echo`: answers with the request's message.
     /// - `never`: never answers, except for requests with `Asked`, which it answers with the number of unanswered ones. It

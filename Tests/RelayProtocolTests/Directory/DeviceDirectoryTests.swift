@@ -23,7 +23,7 @@ import Foundation
         #expect(system.id == (try DirectorySamples.system(1)))
         #expect(system.apps.map(\.appID) == ["a", "b", "c"])
         #expect(system.apps.first?.schemes == ["https"])
-        #expect(system.apps.first?.appServices == [AppServiceInfo(name: "photos", packageID: "a")])
+        #expect(system.apps.first?.appServices == [AppServiceInfo(name: "photos", appID: "a")])
         #expect(system.apps.map(\.presence) == [.asleep, .off, .asleep])
         #expect(system.presence == .asleep)
         #expect(system.status == .unavailable)

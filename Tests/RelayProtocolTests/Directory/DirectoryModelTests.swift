@@ -163,7 +163,7 @@ import Testing
                             displayName: registration.displayName,
                             attributes: [:],
                             schemes: ["https"],
-                            appServices: [AppServiceInfo(name: "s", packageID: registration.appID)],
+                            appServices: [AppServiceInfo(name: "s", appID: registration.appID)],
                             presence: endpoint.presence,
                             isNew: !known.contains(endpoint),
                             isVerified: known.contains(endpoint),

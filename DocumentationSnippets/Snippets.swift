@@ -103,9 +103,12 @@ func register(deviceToken: Data, _ send: (String) -> Void) {
     send(token)
 }
 
-func serve(_ platform: ConnectedDevicesPlatform, _ player: RemoteSystemAppRegistration, for account: ConnectedDevicesAccount, _ logger: Logger)
-    async throws
-{
+func serve(
+    _ player: RemoteSystemAppRegistration,
+    _ platform: ConnectedDevicesPlatform,
+    for account: ConnectedDevicesAccount,
+    logger: Logger
+) async throws {
     // snippet: service-group
     try platform.host(player, for: account)
     try await ServiceGroup(services: [platform], gracefulShutdownSignals: [.sigterm], logger: logger).run()

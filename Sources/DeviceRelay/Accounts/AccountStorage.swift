@@ -124,7 +124,8 @@ package struct AccountStorage: Sendable {
     private func load(_ facts: StoredState) throws(StorageError) -> [any AgreementKey] {
         var loaded: [any AgreementKey] = []
         for key in facts.agreementKeys.reversed() {
-            guard let key = try keys({ try $0.agreementKey(key.number, of: scope.name) }) else { throw StorageError(.damaged, path: directory) }
+            let key = try keys { try $0.agreementKey(key.number, of: scope.name) }
+            guard let key else { throw StorageError(.damaged, path: directory) }
             loaded.append(key)
         }
         return loaded

@@ -393,7 +393,8 @@ import Testing
     @Test func shuttingDownTellsEverybody() async throws {
         let (service, stream) = Self.waiting()
         var events = stream.makeAsyncIterator()
-        try await SessionWorld.with(services: [service, AppService("slow") { _, _ in try await Task.sleep(for: .seconds(3_600)) }]) { world in
+        try await SessionWorld.with(services: [service, AppService("slow") { _, _ in try await Task.sleep(for: .seconds(3_600)) }]) {
+            world in
             let connection = try await world.open()
             let call = Task { await Self.send(connection) }
             #expect(await events.next() == "request")

@@ -65,7 +65,7 @@ struct Send: AsyncParsableCommand {
     private static func watch(_ command: RemoteCommand, _ driver: Driver) async {
         var isAccepted = false
         for await status in command.statuses {
-            if case .final = status { break }
+            if status.outcome != nil { break }
             if !isAccepted { await driver.tell(.accepted(command: "\(command.id)")) }
             isAccepted = true
         }

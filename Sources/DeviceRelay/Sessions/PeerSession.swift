@@ -34,7 +34,7 @@ package enum SessionAdmission: Sendable {
 /// Decides on a wish. The peer is the one that TLS has proved; the app that calls is only what it says.
 package typealias SessionAdmitter = @Sendable (EndpointID, SessionOpening) async -> SessionAdmission
 
-/// Why a session did not come about.
+/// Why a session could not be opened.
 package enum SessionStartError: Error, Hashable, Sendable {
     /// The other is not the endpoint that was meant, is not known here, or does not take this endpoint; or it does not speak this protocol.
     case notAuthentic

@@ -143,6 +143,11 @@ public final class ConnectedDevicesPlatform: Sendable {
     /// Ends all connections and tasks, and closes all files. Other devices see this one as shut down. Running handlers are
     /// cancelled, and their commands end as `indeterminate`, because it is unknown how far they came.
     public func shutdown() async {
+        // In a cancelled task too, the relay is told and everything is closed.
+        await Task { await end() }.value
+    }
+
+    private func end() async {
         let endpoints = state.withLock { state in
             defer { state = State(phase: .shutDown, hostLock: state.hostLock) }
             return Array(state.endpoints.values)

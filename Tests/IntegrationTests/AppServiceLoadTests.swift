@@ -33,14 +33,14 @@ import Testing
         let gate = Gate(1_000)
         var app = SessionTestApp.app()
         app.services += [
-            Service("gate") { connection, _ in
+            AppService("gate") { connection, _ in
                 try await connection.respond(concurrently: 1_000) { request in
                     await gate.pass()
                     return request.message
                 }
             },
             // Accepts the connection and never reads a request.
-            Service("deaf") { connection, _ in _ = try await connection.closed },
+            AppService("deaf") { connection, _ in _ = try await connection.closed },
         ]
         try await pc.platform.publish(app, for: pc.account)
         try await phone.sees("PC") { !$0.apps.isEmpty }
@@ -106,7 +106,7 @@ import Testing
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let says = Log<String>()
-        let service = Service("watched") { connection, _ in
+        let service = AppService("watched") { connection, _ in
             try await connection.respond { request in
                 let left = request.deadline.map { ContinuousClock.now.duration(to: $0) }
                 guard request.message["Wait"] != nil else {

@@ -9,17 +9,17 @@ import Testing
 
 /// App services between real devices, over sessions through tunnels of a real relay.
 @Suite(.timeLimit(.minutes(10))) struct AppServiceTests {
-    private let echo = AppServiceInfo(name: "echo", packageID: "org.example.echo")
+    private let echo = AppServiceInfo(name: "echo", appID: "org.example.echo")
 
     private func app(_ log: Log<String>) -> RemoteSystemAppRegistration {
         RemoteSystemAppRegistration(
-            appID: echo.packageID,
+            appID: echo.appID,
             services: [
-                Service("echo") { connection, caller in
+                AppService("echo") { connection, caller in
                     await log.add(caller.deviceName)
                     try await connection.respond { $0.message }
                 },
-                Service("back") { connection, _ in
+                AppService("back") { connection, _ in
                     // The host sends requests, and the caller answers.
                     for await request in connection.requests {
                         let answer = try await connection.send(["Question": .valueSet(request.message)])
@@ -62,7 +62,7 @@ import Testing
         }
         #expect(await log.entries == ["Phone"])
         // Over the same session.
-        let back = AppServiceInfo(name: "back", packageID: echo.packageID)
+        let back = AppServiceInfo(name: "back", appID: echo.appID)
         try await phone.platform.withAppService(back, on: request) { connection in
             async let answered: Void = connection.respond { ["Answer": .valueSet($0.message)] }
             let answer = try await connection.send(["Hello": 1])
@@ -85,12 +85,12 @@ import Testing
                 #expect(error.code == code, "\(error)")
             }
         }
-        await fails(.appServiceUnavailable, AppServiceInfo(name: "none", packageID: echo.packageID))
-        await fails(.appNotInstalled, AppServiceInfo(name: "echo", packageID: "org.example.none"))
+        await fails(.appServiceUnavailable, AppServiceInfo(name: "none", appID: echo.appID))
+        await fails(.appNotInstalled, AppServiceInfo(name: "echo", appID: "org.example.none"))
         // A new device is not served before it is confirmed: here the phone, because the tablet joined later.
         try await phone.platform.publish(app(log), for: phone.account)
         try await pc.sees("Phone") { !$0.apps.isEmpty }
-        let phoneRequest = RemoteSystemConnectionRequest(endpoint: try phone.id, appID: echo.packageID)
+        let phoneRequest = RemoteSystemConnectionRequest(endpoint: try phone.id, appID: echo.appID)
         await #expect {
             _ = try await pc.platform.openAppService(echo, on: phoneRequest)
         } throws: {
@@ -111,11 +111,11 @@ import Testing
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let callers = Log<String>()
-        let friends = Service("friends", allowedApps: ["org.example.friend"]) { connection, caller in
+        let friends = AppService("friends", allowedApps: ["org.example.friend"]) { connection, caller in
             await callers.add(caller.appID ?? "nobody")
             try await connection.respond { $0.message }
         }
-        let open = Service("open") { connection, caller in
+        let open = AppService("open") { connection, caller in
             await callers.add(caller.appID ?? "nobody")
             try await connection.respond { $0.message }
         }
@@ -135,16 +135,32 @@ import Testing
         #expect(await call("open") == "success")
         #expect(await call("friends", from: "org.example.friend") == "success")
         // The only app of the platform is the calling app; with two apps, the caller must name one.
-        platform.host(RemoteSystemAppRegistration(appID: "org.example.friend"), for: phone.account)
+        try platform.host(RemoteSystemAppRegistration(appID: "org.example.friend"), for: phone.account)
         try await phone.connected()
         #expect(await call("friends") == "success")
-        platform.host(RemoteSystemAppRegistration(appID: "org.example.other"), for: phone.account)
+        try platform.host(RemoteSystemAppRegistration(appID: "org.example.other"), for: phone.account)
         #expect(await call("friends") == "remoteSystemNotSupportedByApp")
         #expect(await call("friends", from: "org.example.friend") == "success")
         let friend = "org.example.friend"
         #expect(await callers.entries == ["nobody", "nobody"] + Array(repeating: friend, count: 6))
         await phone.platform.shutdown()
         await pc.platform.shutdown()
+    }
+
+    @Test func aDeviceSetsItsOwnLimits() async throws {
+        let home = try await TestHome()
+        let pc = try await home.device("PC") { $0.limits[.messageBytes] = 1_000 }
+        let phone = try await home.device("Phone")
+        try await pc.platform.publish(Talk.app(), for: pc.account)
+        try await pc.connected()
+        await pc.platform.confirm(try phone.id, for: pc.account)
+        try await phone.sees("PC")
+        let connection = try await phone.platform.open("echo", on: try pc.id)
+        let (fits, tooLarge) = (try Talk.message(encodedBytes: 1_000), try Talk.message(encodedBytes: 1_001))
+        #expect(try await connection.send(fits) == fits)
+        #expect(await Talk.outcome { () async throws(AppServiceError) in try await connection.send(tooLarge) } == "messageTooLarge")
+        await pc.platform.shutdown()
+        await phone.platform.shutdown()
     }
 
     @Test func connectionEndsWithItsPeerAndWithTheRelay() async throws {

@@ -22,7 +22,7 @@ import Testing
         // The command ends while no process of the sender is connected.
         let log = Log<String>()
         let again = pc.sibling()
-        again.host(player(log: log), for: pc.account)
+        try again.host(player(log: log), for: pc.account)
         try await again.start()
         _ = await log.wait(for: 1)
         let later = phone.sibling()

@@ -95,6 +95,11 @@ import Testing
         await #expect { try await second.publish(player(log: log), for: pc.account) } throws: {
             ($0 as? PublishError)?.code == .endpointInUse
         }
+        #expect { try second.host(player(log: log), for: pc.account) } throws: { ($0 as? PublishError)?.code == .endpointInUse }
+        // Nor can it host for an account that is added later.
+        #expect { try second.host(player(log: log), for: ConnectedDevicesAccount(id: "later")) } throws: {
+            ($0 as? PublishError)?.code == .endpointInUse
+        }
         // It can do everything else, and so can seven more processes, but not a ninth.
         var clients = [second]
         for _ in 0..<7 {

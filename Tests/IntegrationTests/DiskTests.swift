@@ -53,7 +53,7 @@ import Testing
 
         try disk.makeRoom()
         try await home.relayIs(ready: true)
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         for command in commands { _ = try await command.outcome() }
         #expect(await log.entries == pages(1...6))
         await phone.platform.shutdown()
@@ -76,7 +76,7 @@ import Testing
         try await errors.contains("cannot be written")
         try disk.setReadOnly(false)
         _ = try await home.relayd.start()
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         _ = try await command.outcome()
         #expect(await log.entries == pages(1...1))
         await phone.platform.shutdown()
@@ -119,7 +119,7 @@ import Testing
         #expect(try Data(contentsOf: file) == cut)
         try whole.write(to: file)
         _ = try await home.relayd.start()
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         _ = try await command.outcome()
         #expect(await log.entries == pages(1...1))
         await phone.platform.shutdown()
@@ -187,7 +187,7 @@ import Testing
         try disk.fill()
         await launchFails(.storageFailed) { try await launcher.submit(try page(2), on: .init(system)) }
         await launchFails(.storageFailed) { try await first.cancel() }
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         _ = await log.wait(for: 1)
         try await phone.waitForStorageError()
         #expect(!first.isEnded)
@@ -293,7 +293,7 @@ import Testing
         try await phone.restart()
         let found = try await phone.platform.commands(for: phone.account)
         #expect(found.map(\.id) == [command.id])
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         _ = try await found.first?.outcome()
         #expect(await log.entries == pages(1...1))
         await phone.platform.shutdown()

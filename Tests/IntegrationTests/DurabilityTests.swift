@@ -31,7 +31,7 @@ import Testing
         #expect(await command.statuses.first { _ in true } != nil)
         home.relayd.kill()
         _ = try await home.relayd.start()
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         _ = try await command.outcome()
         #expect(await log.entries == ["https://films.example/1"])
         await phone.platform.shutdown()
@@ -114,7 +114,7 @@ import Testing
             try FileManager.default.removeItem(at: home.relayd.directory.appending(path: name))
         }
         _ = try await home.relayd.start()
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         try await pc.platform.publish(player(log: log), for: pc.account)
         await phone.platform.resume()
         _ = try await command.outcome()
@@ -224,7 +224,7 @@ import Testing
         await launchFails(.pending) {
             try await launcher.launch(try page(3), on: .init(system), options: .init(timeout: .milliseconds(200)))
         }
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         #expect(await log.wait(for: 1) == ["https://films.example/3"])
         await phone.platform.shutdown()
         await pc.platform.shutdown()

@@ -40,7 +40,7 @@ import Testing
         let log = Log<String>()
         var endpoints: [WeakEndpoint] = []
         for round in 0..<500 {
-            try await device.restart { if round % 2 == 0 { $0.host(player(log: log), for: device.account) } }
+            try await device.restart { if round % 2 == 0 { try $0.host(player(log: log), for: device.account) } }
             // Every fifth round shuts down while it connects.
             if round % 5 != 0 { try await device.connected() }
             endpoints.append(WeakEndpoint(device.platform, device.account))

@@ -19,7 +19,7 @@ import Testing
         async throws -> [Task<String, Never>]
     {
         func open(_ name: String) async throws(AppServiceError) -> AppServiceConnection {
-            try await platform.openAppService(AppServiceInfo(name: name, packageID: appID), on: request, timeout: .seconds(600))
+            try await platform.openAppService(AppServiceInfo(name: name, appID: appID), on: request, timeout: .seconds(600))
         }
         let idle = try await open("echo")
         let asking = try await open("never")
@@ -32,7 +32,7 @@ import Testing
             Task { "\((try? await idle.closed)?.status.description ?? "nothing")" },
             outcome { () async throws(AppServiceError) in try await asking.send([:], timeout: .seconds(600)) },
             outcome { () async throws(AppServiceError) in
-                try await platform.openAppService(AppServiceInfo(name: "mute", packageID: appID), on: request, timeout: .seconds(600))
+                try await platform.openAppService(AppServiceInfo(name: "mute", appID: appID), on: request, timeout: .seconds(600))
             },
         ]
         try await isReady()

@@ -15,22 +15,22 @@ import Testing
         appID: appID,
         displayName: "Photos",
         services: [
-            Service("echo") { connection, _ in try await connection.respond { $0.message } },
-            Service("fail") { connection, _ in
+            AppService("echo") { connection, _ in try await connection.respond { $0.message } },
+            AppService("fail") { connection, _ in
                 try await connection.respond { request in
                     guard let name = request.message["Code"]?.string, let code = codes[name] else { throw AppServiceError(.invalidMessage) }
                     throw AppServiceError(code, message: "as \(name)\u{1B}[31m")
                 }
             },
-            Service("refuse") { _, _ in throw AppServiceError(.notAuthorized, message: "not on Sundays") },
-            Service("other", allowedApps: ["com.example.other"]) { connection, _ in try await connection.respond { $0.message } },
-            Service("silent") { connection, _ in
+            AppService("refuse") { _, _ in throw AppServiceError(.notAuthorized, message: "not on Sundays") },
+            AppService("other", allowedApps: ["com.example.other"]) { connection, _ in try await connection.respond { $0.message } },
+            AppService("silent") { connection, _ in
                 try await connection.respond { _ in
                     try await Task.sleep(for: .seconds(600))
                     return [:]
                 }
             },
-            Service("once") { connection, _ in
+            AppService("once") { connection, _ in
                 for await request in connection.requests {
                     try await request.respond(["Last": true])
                     return

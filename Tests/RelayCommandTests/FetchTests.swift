@@ -197,7 +197,7 @@ import Testing
         let account = try await TestAccount()
         let desk = try await account.device(named: "Desk")
         let names = Names()
-        let files = Service("files") { connection, _ in
+        let files = AppService("files") { connection, _ in
             try await connection.respond { request in
                 let file = FileServiceMessages.Entry(name: names.current, kind: .file, size: 4, modified: .now, etag: "1")
                 let folder = FileServiceMessages.Entry(name: names.current, kind: .folder, size: 0, modified: .now, etag: "1")

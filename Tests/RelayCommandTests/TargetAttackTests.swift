@@ -18,12 +18,12 @@ import Testing
     private func app(_ id: String, _ log: Log, _ device: String) -> RemoteSystemAppRegistration {
         RemoteSystemAppRegistration(
             appID: id,
-            launching: Launching(schemes: ["https"]) { request in
+            launchHandler: LaunchHandler(schemes: ["https"]) { request in
                 log.add("\(device): \(request.uri.text)")
                 return .launched
             },
             services: [
-                Service("whoami") { connection, _ in
+                AppService("whoami") { connection, _ in
                     try await connection.respond { _ in ["device": .string(device)] }
                 }
             ]

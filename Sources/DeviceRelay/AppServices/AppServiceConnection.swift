@@ -78,8 +78,9 @@ public final class AppServiceConnection: Sendable {
         if Task.isCancelled { throw AppServiceError(.cancelled) }
     }
 
-    /// The other side's messages, to be answered one by one. For one consumer.
-    public var requests: AppServiceRequests { AppServiceRequests(connection: self) }
+    /// The other side's messages, to be answered one by one, until the connection is closed. Each is given out once: two iterations share
+    /// them.
+    public var requests: AsyncValues<AppServiceRequest> { AsyncValues { { await self.nextRequest() } } }
 
     func nextRequest() async -> AppServiceRequest? {
         carrier.accept()

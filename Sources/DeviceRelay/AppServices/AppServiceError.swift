@@ -4,7 +4,7 @@
 /// Why an app service could not be reached, or gave no answer.
 ///
 /// After `timedOut`, `cancelled`, `remoteSystemUnavailable` and `appServiceConnectionClosed` a request may have been handled all the same.
-public struct AppServiceError: Error, Sendable, CustomStringConvertible {
+public struct AppServiceError: DeviceRelayError {
     /// The kind of failure. Most have the names of the original's statuses.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         enum Name: String, CaseIterable {
@@ -62,13 +62,13 @@ public struct AppServiceError: Error, Sendable, CustomStringConvertible {
     }
 
     /// The kind of failure.
-    public var code: Code
+    public let code: Code
     /// What happened and what to do, for people. The other side sees it where a service throws this error.
-    public var message: String
+    public let message: String
     /// What led to it, if that is known. It stays on this side.
-    public var cause: (any Error)?
+    public let cause: (any Error)?
     /// How long to wait before another try can succeed, if that is known.
-    public var retryAfter: Duration?
+    public let retryAfter: Duration?
 
     /// A failure. Thrown by a service, it refuses the connection or the request with this code.
     /// - Parameters:
@@ -82,9 +82,6 @@ public struct AppServiceError: Error, Sendable, CustomStringConvertible {
         self.cause = cause
         self.retryAfter = retryAfter
     }
-
-    /// Code and message. The cause is left out: whoever made it may have put secrets into it.
-    public var description: String { "\(code): \(message)" }
 }
 
 extension AppServiceError.Code.Name {

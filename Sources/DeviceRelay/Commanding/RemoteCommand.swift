@@ -23,8 +23,8 @@ public struct RemoteCommand: Sendable, Identifiable {
     let endpoint: LocalEndpoint
 
     /// The progress: the current status, then each change, the final one last. A slow reader misses statuses in between, but
-    /// never the final one.
-    public var statuses: Statuses { Statuses(state: state) }
+    /// never the final one. The sequence ends after the final status, or when the relay rejected the command.
+    public var statuses: AsyncValues<CommandStatus> { AsyncValues(state) { $0.status } }
 
     /// The current status; `nil` if the relay has not accepted the command.
     public var status: CommandStatus? { state.value.status }
@@ -71,37 +71,6 @@ public struct RemoteCommand: Sendable, Identifiable {
         case .refused(let refusal): throw .refused(refusal)
         case .withdrawn: throw .withdrawn
         case .prepared, .queued, .sent, .accepted: throw .shutDown
-        }
-    }
-
-    /// The statuses of a command. The sequence ends after the final status, or when the relay rejected the command.
-    public struct Statuses: AsyncSequence, Sendable {
-        let state: CurrentValue<SentCommand.State>
-
-        /// Starts with the current status.
-        public func makeAsyncIterator() -> Iterator { Iterator(state: state) }
-
-        /// The iterator of one reader.
-        public struct Iterator: AsyncIteratorProtocol {
-            let state: CurrentValue<SentCommand.State>
-            private var seen: UInt64 = 0
-            private var told: CommandStatus?
-
-            init(state: CurrentValue<SentCommand.State>) { self.state = state }
-
-            /// The next status that differs from the last one; `nil` at the end.
-            public mutating func next(isolation: isolated (any Actor)?) async -> CommandStatus? {
-                while let (value, revision) = await state.next(after: seen) {
-                    seen = revision
-                    guard let status = value.status, status != told else { continue }
-                    told = status
-                    return status
-                }
-                return nil
-            }
-
-            /// The next status that differs from the last one; `nil` at the end.
-            public mutating func next() async -> CommandStatus? { await next(isolation: nil) }
         }
     }
 }

@@ -5,11 +5,11 @@ public import RelayProtocol
 
 /// Why a launch did not succeed. The codes are those of the original's `RemoteLaunchUriStatus`, plus precise ones where
 /// the original reported `Unknown`.
-public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
+public struct RemoteLaunchError: DeviceRelayError {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
-            case unknown, appUnavailable, protocolUnavailable, remoteSystemUnavailable, valueSetTooLarge, deniedByLocalSystem
+            case unknown, appUnavailable, protocolUnavailable, remoteSystemUnavailable, valueSetTooLarge
             case deniedByRemoteSystem, invalidURI, ambiguous, notConfirmed, failed, expired, cancelled, indeterminate, pending
             case notAccepted, relayUnavailable, notSignedIn, storageFailed
         }
@@ -26,8 +26,6 @@ public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
         public static let remoteSystemUnavailable = Code(.remoteSystemUnavailable)
         /// The command is larger than the limit.
         public static let valueSetTooLarge = Code(.valueSetTooLarge)
-        /// This device's system does not permit it.
-        public static let deniedByLocalSystem = Code(.deniedByLocalSystem)
         /// The other device, its user or its policy declined the launch.
         public static let deniedByRemoteSystem = Code(.deniedByRemoteSystem)
         /// The text is not a URI that can be launched.
@@ -74,9 +72,6 @@ public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
         self.commandID = commandID
         self.cause = cause
     }
-
-    /// The code and the message.
-    public var description: String { "\(code): \(message)" }
 }
 
 extension RemoteLaunchError {

@@ -12,107 +12,77 @@ public struct RemoteSystemWatcher: AsyncSequence, Sendable {
     /// Whether the platform knows its accounts.
     let isStarted: @Sendable () -> Bool
 
-    /// All devices that pass the filters, by name: first as they are now, then after each change. For lists on a screen.
-    public var snapshots: RemoteSystemSnapshots { RemoteSystemSnapshots(directories: directories, filters: filters) }
-
-    /// Begins with the devices of now.
-    public func makeAsyncIterator() -> Iterator { Iterator(directories: directories, filters: filters, isStarted: isStarted) }
-
-    /// Of one reader.
-    public struct Iterator: AsyncIteratorProtocol {
-        let directories: CurrentValue<[String: DeviceDirectory]>
-        let filters: [RemoteSystemFilter]
-        let isStarted: @Sendable () -> Bool
-        private var seen: UInt64 = 0
-        private var current: [String: DeviceDirectory] = [:]
-        private var hasToldNoAccount = false
-        private var iterations: [String: DeviceDirectory.Iteration] = [:]
-        private var enumerated: Set<String> = []
-        private var hasToldEnumeration = false
-
-        init(directories: CurrentValue<[String: DeviceDirectory]>, filters: [RemoteSystemFilter], isStarted: @escaping @Sendable () -> Bool)
-        {
-            self.directories = directories
-            self.filters = filters
-            self.isStarted = isStarted
+    /// All devices that pass the filters, by name: first as they are now, then after each change; until the platform is shut down. For lists
+    /// on a screen.
+    public var snapshots: AsyncValues<[RemoteSystem]> {
+        AsyncValues(directories) { [filters] directories in
+            directories.sorted { $0.key < $1.key }.flatMap { $0.value.systems(matching: filters) }
         }
+    }
 
-        /// What happens next; `nil` when the platform is shut down, or the task is cancelled.
-        public mutating func next(isolation: isolated (any Actor)?) async -> RemoteSystemEvent? {
-            while true {
-                if let event = nextEvent() { return event }
-                guard let (value, revision) = await directories.next(after: seen) else { return nil }
-                seen = revision
-                current = value
-            }
-        }
-
-        /// The same.
-        public mutating func next() async -> RemoteSystemEvent? { await next(isolation: nil) }
-
-        private mutating func nextEvent() -> RemoteSystemEvent? {
-            if let event = nextNotice() { return event }
-            for (account, directory) in current.sorted(by: { $0.key < $1.key }) {
-                while let event = iterations[account, default: .init(matching: filters)].next(in: directory) {
-                    // Told once, when it is so of every account.
-                    guard event == .enumerationCompleted else { return event }
-                    enumerated.insert(account)
-                }
-            }
-            guard !hasToldEnumeration, !current.isEmpty, enumerated.isSuperset(of: current.keys) else { return nil }
-            hasToldEnumeration = true
-            return .enumerationCompleted
-        }
-
-        /// Without an account there is nothing to find, and nothing else that would say so.
-        private mutating func nextNotice() -> RemoteSystemEvent? {
-            guard current.isEmpty, seen > 0, isStarted() else {
-                if !current.isEmpty { hasToldNoAccount = false }
-                return nil
-            }
-            guard !hasToldNoAccount else { return nil }
-            hasToldNoAccount = true
-            return .error(
-                RemoteSystemWatcherError(.authenticationError, message: "there is no account; add one, and its devices are found")
-            )
-        }
+    /// Begins with the devices of now; ends when the platform is shut down.
+    public func makeAsyncIterator() -> AsyncValues<RemoteSystemEvent>.Iterator {
+        var reader = EventReader(directories: directories, filters: filters, isStarted: isStarted)
+        return .init { await reader.next() }
     }
 }
 
-/// The devices that pass a watcher's filters, as a whole, after each change.
-public struct RemoteSystemSnapshots: AsyncSequence, Sendable {
+/// The events of one iteration.
+private struct EventReader {
     let directories: CurrentValue<[String: DeviceDirectory]>
     let filters: [RemoteSystemFilter]
+    let isStarted: @Sendable () -> Bool
+    private var seen: UInt64 = 0
+    private var current: [String: DeviceDirectory] = [:]
+    private var hasToldNoAccount = false
+    private var iterations: [String: DeviceDirectory.Iteration] = [:]
+    private var enumerated: Set<String> = []
+    private var hasToldEnumeration = false
 
-    /// Begins with the devices of now.
-    public func makeAsyncIterator() -> Iterator { Iterator(directories: directories, filters: filters) }
+    init(
+        directories: CurrentValue<[String: DeviceDirectory]>,
+        filters: [RemoteSystemFilter],
+        isStarted: @escaping @Sendable () -> Bool
+    ) {
+        self.directories = directories
+        self.filters = filters
+        self.isStarted = isStarted
+    }
 
-    /// Of one reader.
-    public struct Iterator: AsyncIteratorProtocol {
-        let directories: CurrentValue<[String: DeviceDirectory]>
-        let filters: [RemoteSystemFilter]
-        private var seen: UInt64 = 0
-        private var told: [RemoteSystem]?
-
-        init(directories: CurrentValue<[String: DeviceDirectory]>, filters: [RemoteSystemFilter]) {
-            self.directories = directories
-            self.filters = filters
+    nonisolated(nonsending) mutating func next() async -> RemoteSystemEvent? {
+        while true {
+            if let event = nextEvent() { return event }
+            guard let (value, revision) = await directories.next(after: seen) else { return nil }
+            seen = revision
+            current = value
         }
+    }
 
-        /// The devices, once they are others than those told last; `nil` when the platform is shut down, or the task is cancelled.
-        public mutating func next(isolation: isolated (any Actor)?) async -> [RemoteSystem]? {
-            while let (value, revision) = await directories.next(after: seen) {
-                seen = revision
-                let systems = value.sorted { $0.key < $1.key }.flatMap { $0.value.systems(matching: filters) }
-                guard systems != told else { continue }
-                told = systems
-                return systems
+    private mutating func nextEvent() -> RemoteSystemEvent? {
+        if let event = nextNotice() { return event }
+        for (account, directory) in current.sorted(by: { $0.key < $1.key }) {
+            while let event = iterations[account, default: .init(matching: filters)].next(in: directory) {
+                // Told once, when it is so of every account.
+                guard event == .enumerationCompleted else { return event }
+                enumerated.insert(account)
             }
+        }
+        guard !hasToldEnumeration, !current.isEmpty, enumerated.isSuperset(of: current.keys) else { return nil }
+        hasToldEnumeration = true
+        return .enumerationCompleted
+    }
+
+    /// Without an account there is nothing to find, and nothing else that would say so.
+    private mutating func nextNotice() -> RemoteSystemEvent? {
+        guard current.isEmpty, seen > 0, isStarted() else {
+            if !current.isEmpty { hasToldNoAccount = false }
             return nil
         }
-
-        /// The same.
-        public mutating func next() async -> [RemoteSystem]? { await next(isolation: nil) }
+        guard !hasToldNoAccount else { return nil }
+        hasToldNoAccount = true
+        return .error(
+            RemoteSystemWatcherError(.authenticationError, message: "there is no account; add one, and its devices are found")
+        )
     }
 }
 
@@ -132,8 +102,8 @@ extension ConnectedDevicesPlatform {
 
     /// The device that a person means: by its id, its name in any case, or at least the first 4 characters of its id; among all devices,
     /// this one included.
-    /// - Throws: `DeviceLookupError`: nothing bears that name, or several do.
-    public func remoteSystem(named text: String, for account: ConnectedDevicesAccount) throws(DeviceLookupError) -> RemoteSystem {
+    /// - Throws: `RemoteSystemLookupError`: nothing bears that name, or several do.
+    public func remoteSystem(named text: String, for account: ConnectedDevicesAccount) throws(RemoteSystemLookupError) -> RemoteSystem {
         guard let directory = directories.value[account.id] else { throw .notFound }
         return try directory.system(named: text)
     }

@@ -63,7 +63,7 @@ extension EndpointContext {
             settings: settings,
             accessTokens: accessTokens,
             storage: storage,
-            journal: try Journal(path: storage.journalPath, endpoint: id),
+            journal: try Journal(path: storage.journalPath, endpoint: id, limits: settings.limits),
             identityKey: identityKey,
             systemKey: try settings.systemKey.load(),
             loop: EndpointLoop(eventLoop, clock: settings.clock),

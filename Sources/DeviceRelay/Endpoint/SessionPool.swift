@@ -44,8 +44,9 @@ final class SessionPool {
         do {
             let connector = SessionConnector(
                 certificate: try EndpointCertificate(endpoint.identityKey),
+                limits: endpoint.settings.limits,
                 timing: endpoint.settings.sessionTiming,
-                memory: SessionMemory()
+                memory: SessionMemory(limits: endpoint.settings.limits)
             ) { peer, opening in
                 await loop.run(bound) { $0.object?.admit(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
             }
@@ -252,6 +253,6 @@ final class SessionPool {
         guard !caller.isNew else {
             return .refuse(AppServiceError(.notAuthorized, message: "this device is new there; approve it on the other one"))
         }
-        return SessionAdmission(publisher.app(opening.packageID)?.services, for: opening, from: caller)
+        return SessionAdmission(publisher.app(opening.appID)?.services, for: opening, from: caller)
     }
 }

@@ -4,7 +4,7 @@
 import RelayProtocol
 
 /// Why an app was not published or withdrawn.
-public struct PublishError: Error, Sendable, CustomStringConvertible {
+public struct PublishError: DeviceRelayError {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
@@ -21,7 +21,7 @@ public struct PublishError: Error, Sendable, CustomStringConvertible {
         public static let endpointInUse = Code(.endpointInUse)
         /// The relay did not get the registration.
         public static let relayUnavailable = Code(.relayUnavailable)
-        /// The platform has no such account, or has not started.
+        /// The platform has no such account, has not started, or was shut down.
         public static let notSignedIn = Code(.notSignedIn)
         /// The relay rejected the registration.
         public static let refused = Code(.refused)
@@ -61,7 +61,4 @@ public struct PublishError: Error, Sendable, CustomStringConvertible {
         default: self.init(.storageFailed, "the registration cannot be signed: \(error)")
         }
     }
-
-    /// The code and the message.
-    public var description: String { "\(code): \(message)" }
 }

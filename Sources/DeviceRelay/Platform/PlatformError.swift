@@ -4,7 +4,7 @@
 import RelayStorage
 
 /// Why the platform did not start.
-public struct PlatformError: Error, Sendable, CustomStringConvertible {
+public struct PlatformError: DeviceRelayError {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
@@ -55,7 +55,4 @@ public struct PlatformError: Error, Sendable, CustomStringConvertible {
         default: self.init(.storageFailed, "\(error)")
         }
     }
-
-    /// The code and the message.
-    public var description: String { "\(code): \(message)" }
 }

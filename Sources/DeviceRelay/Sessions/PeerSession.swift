@@ -6,7 +6,7 @@ package import RelayProtocol
 
 /// What an endpoint makes of a peer's wish for a connection.
 package enum SessionAdmission: Sendable {
-    case serve(Service, AppServiceInfo, AppServiceCaller)
+    case serve(AppService, AppServiceInfo, AppServiceCaller)
     /// With the error's code and message.
     case refuse(AppServiceError)
 
@@ -14,7 +14,7 @@ package enum SessionAdmission: Sendable {
     /// - Parameters:
     ///   - services: Those of the app that is asked for; `nil` if there is no such app.
     ///   - caller: Who asks. Whether it may at all is for the endpoint to have decided.
-    package init(_ services: [Service]?, for opening: SessionOpening, from caller: AppServiceCaller) {
+    package init(_ services: [AppService]?, for opening: SessionOpening, from caller: AppServiceCaller) {
         guard let services else {
             self = .refuse(AppServiceError(.appNotInstalled))
             return
@@ -27,7 +27,7 @@ package enum SessionAdmission: Sendable {
             self = .refuse(AppServiceError(.remoteSystemNotSupportedByApp))
             return
         }
-        self = .serve(service, AppServiceInfo(name: service.name, packageID: opening.packageID), caller)
+        self = .serve(service, AppServiceInfo(name: service.name, appID: opening.appID), caller)
     }
 }
 
@@ -72,7 +72,7 @@ package final class PeerSession: Sendable {
         from appID: String = "",
         timeout: Duration
     ) async throws(AppServiceError) -> AppServiceConnection {
-        let opening = SessionOpening(serviceName: info.name, packageID: info.packageID, callerAppID: appID, timeLeft: timeout)
+        let opening = SessionOpening(serviceName: info.name, appID: info.appID, callerAppID: appID, timeLeft: timeout)
         return try await link.ask { token, continuation in
             .other { handler in handler.open(opening, info, token, timeout: timeout, continuation) }
         }

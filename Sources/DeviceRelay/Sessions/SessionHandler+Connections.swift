@@ -50,7 +50,7 @@ extension SessionHandler {
         inboxes[id] = inbox
         offered.insert(id)
         let carrier = SessionCarrier(id, link: link, inbox: inbox, isOffered: true)
-        let name = AppServiceInfo(name: opening.serviceName, packageID: opening.packageID)
+        let name = AppServiceInfo(name: opening.serviceName, appID: opening.appID)
         let limiter = handlerLimiters.limiter(for: name, isOffered: true)
         serving[id] = Task { [admit = environment.admit] in
             switch await admit(peer, opening) {

@@ -117,7 +117,7 @@ package struct Fetch: Sendable {
                 try await context.console.whileWaiting {
                     progress.line()
                 } _: {
-                    let service = AppServiceInfo(name: FileServiceMessages.serviceName, packageID: app.appID)
+                    let service = AppServiceInfo(name: FileServiceMessages.serviceName, appID: app.appID)
                     let connection = try await local.platform.openAppService(service, on: RemoteSystemConnectionRequest(app))
                     defer { connection.close() }
                     let remote = RemoteFolder(connection: connection)

@@ -76,7 +76,7 @@ package struct Host: Sendable {
         RemoteSystemAppRegistration(
             appID: appID,
             displayName: name,
-            launching: Launching(schemes: schemes) { request in
+            launchHandler: LaunchHandler(schemes: schemes) { request in
                 try tell(
                     Event(
                         event: .launch,

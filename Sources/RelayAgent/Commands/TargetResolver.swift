@@ -78,7 +78,7 @@ extension LocalDevice {
 
     func place(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp?) {
         let search = TargetResolver(text) { name in
-            do throws(DeviceLookupError) {
+            do throws(RemoteSystemLookupError) {
                 return [try platform.remoteSystem(named: name, for: account)]
             } catch {
                 if case .ambiguous(let systems) = error { return systems }

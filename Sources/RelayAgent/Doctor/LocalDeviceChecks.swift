@@ -69,7 +69,7 @@ struct LocalDeviceChecks: Sendable {
             let start = ContinuousClock.now
             _ = try await local.platform.sendStatelessMessage(
                 [:],
-                to: AppServiceInfo(name: PingService.name, packageID: app.appID),
+                to: AppServiceInfo(name: PingService.name, appID: app.appID),
                 on: RemoteSystemConnectionRequest(place),
                 timeToLive: Self.patience,
                 timeout: Self.patience
@@ -103,7 +103,7 @@ struct LocalDeviceChecks: Sendable {
                 )
             }
             let start = ContinuousClock.now
-            let service = AppServiceInfo(name: PingService.name, packageID: app.appID)
+            let service = AppServiceInfo(name: PingService.name, appID: app.appID)
             let (opened, answered) = try await local.platform.withAppService(
                 service,
                 on: RemoteSystemConnectionRequest(app),

@@ -1,16 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The progress of a command, as its sender sees it.
-public enum CommandStatus: Hashable, Sendable {
-    /// The relay has stored it, so it is not lost any more.
-    case accepted
-    /// The relay has sent a wake to the target, which is not connected. A relay that sends no wakes never reports this status.
-    case waking
+/// What the sender of a command sees of it on the way. A newer version may use more statuses.
+public struct CommandStatus: Hashable, Sendable, CustomStringConvertible {
+    private enum Name: String { case accepted, waking, delivered, final }
+
+    private let name: Name
+    /// How the command ended; `nil` unless this is its final status.
+    public let outcome: CommandOutcome?
+    /// Who says how it ended; `nil` unless this is its final status.
+    public let attestedBy: CommandAttestation?
+
+    private init(_ name: Name, outcome: CommandOutcome? = nil, attestedBy: CommandAttestation? = nil) {
+        self.name = name
+        self.outcome = outcome
+        self.attestedBy = attestedBy
+    }
+
+    /// The relay has stored it: it is not lost any more.
+    public static let accepted = Self(.accepted)
+    /// The relay has sent a wake to its target, which is not connected. A relay that sends no wakes never says so.
+    public static let waking = Self(.waking)
     /// The target has stored it.
-    case delivered
-    /// It has ended. No status follows.
-    case final(CommandOutcome, attestedBy: CommandAttestation)
+    public static let delivered = Self(.delivered)
+    /// It has ended. Nothing comes after this.
+    public static func final(_ outcome: CommandOutcome, attestedBy: CommandAttestation) -> Self {
+        Self(.final, outcome: outcome, attestedBy: attestedBy)
+    }
+
+    /// The status's name.
+    public var description: String { name.rawValue }
 }
 
 /// The statuses before the final one, in order. A status is never followed by an earlier one.

@@ -50,7 +50,7 @@ extension DeviceDirectory.Endpoint {
                 displayName: registration.displayName,
                 attributes: registration.attributes,
                 schemes: registration.schemes.map(\.name),
-                appServices: registration.services.map { AppServiceInfo(name: $0.name, packageID: registration.appID) },
+                appServices: registration.services.map { AppServiceInfo(name: $0.name, appID: registration.appID) },
                 presence: presence,
                 isNew: !isConfirmed,
                 isVerified: isVerified,

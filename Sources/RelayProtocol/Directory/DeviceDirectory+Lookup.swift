@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// Why a user's text identifies no device.
-public enum DeviceLookupError: Error, Hashable, Sendable {
+public enum RemoteSystemLookupError: Error, Hashable, Sendable {
     /// No device has that name or id.
     case notFound
     /// Several devices match, in the order of their ids. The directory never guesses between them.
@@ -15,7 +15,7 @@ extension DeviceDirectory {
 
     /// The device that a user's text identifies: by its id, by its name in any case, or by a prefix of its id. A name or prefix that
     /// matches a known device never selects a new one.
-    package func system(named text: String) throws(DeviceLookupError) -> RemoteSystem {
+    package func system(named text: String) throws(RemoteSystemLookupError) -> RemoteSystem {
         let systems = devices(hidesLocalApp: false).values.map(\.system).sorted { $0.id < $1.id }
         // The bytes are compared, because Unicode considers some different texts equal.
         let name = text.lowercased()

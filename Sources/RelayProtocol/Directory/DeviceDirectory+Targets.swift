@@ -72,12 +72,12 @@ extension DeviceDirectory {
     package func resolve(_ service: AppServiceInfo, on request: RemoteSystemConnectionRequest) throws(TargetError) -> ResolvedTarget {
         let pool = try candidates(for: request)
         let offers = { (candidate: Candidate) in
-            candidate.registration.appID == service.packageID
+            candidate.registration.appID == service.appID
                 && candidate.registration.services.contains { $0.name == service.name }
         }
         if let best = pool.usable.filter(offers).best { return best.target }
         try pool.refuseUnconfirmed(where: offers)
-        guard pool.usable.contains(where: { $0.registration.appID == service.packageID }) else { throw .appNotInstalled }
+        guard pool.usable.contains(where: { $0.registration.appID == service.appID }) else { throw .appNotInstalled }
         throw .appServiceUnavailable
     }
 

@@ -24,6 +24,8 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         case full
         /// It is not a regular file, too large, or has unknown content.
         case damaged
+        /// The app's own storage of keys failed; the text is its error.
+        case keyStorage(String)
         /// The system's error number.
         case failed(Int32)
     }
@@ -54,6 +56,7 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         case .notReadable: "\(path) cannot be read; it must belong to the user that runs this"
         case .openToOthers: "\(path) is open to other users; run: chmod go-rwx '\(path)'"
         case .endpointInUse(let holder): "\(path) is in use by \(holder); stop it, or choose another storage directory"
+        case .keyStorage(let error): "the storage of keys failed: \(error)"
         case .locked: "\(path) is locked by another process that does not finish; stop it and try again"
         case .full: "there is no space left for \(path)"
         case .damaged: "\(path) is damaged; restore it from a backup, or remove the account and add it again"

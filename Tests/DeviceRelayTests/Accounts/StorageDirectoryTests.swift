@@ -129,9 +129,9 @@ import Testing
         }
         let key = try storage().open(.sample(), now: 0).identityKey().publicKey
         try FileManager.default.removeItem(atPath: "\(directory.path)/storage")
-        #expect(try keys.identityKey(of: .sample())?.publicKey == key)
+        #expect(try keys.identityKey(of: AccountScope.sample().name)?.publicKey == key)
         let reinstalled = try storage()
-        #expect(try keys.identityKey(of: .sample()) == nil)
+        #expect(try keys.identityKey(of: AccountScope.sample().name) == nil)
         #expect(try reinstalled.open(.sample(), now: 0).identityKey().publicKey != key)
     }
 

@@ -25,7 +25,7 @@ import Testing
     ) async -> [String] {
         let answers = Shared<[String]>([])
         let connection = AppServiceConnection(
-            info: AppServiceInfo(name: "test", packageID: "com.example.app"),
+            info: AppServiceInfo(name: "test", appID: "com.example.app"),
             stateless: message,
             responseBytes: responseBytes
         ) { answer in
@@ -37,7 +37,7 @@ import Testing
                 }
             }
         }
-        await Service("test") { connection, _ in try await handler(connection) }.serve(connection, caller)
+        await AppService("test") { connection, _ in try await handler(connection) }.serve(connection, caller)
         return answers.value
     }
 

@@ -24,7 +24,7 @@ import Testing
         var registration: RemoteSystemAppRegistration {
             RemoteSystemAppRegistration(
                 appID: "player",
-                launching: Launching(schemes: ["https"]) { [launched, mayAnswer] request in
+                launchHandler: LaunchHandler(schemes: ["https"]) { [launched, mayAnswer] request in
                     launched.update { $0.append(request.uri.text) }
                     _ = await mayAnswer.first { $0 }
                     return .launched

@@ -10,7 +10,7 @@ import Testing
 @Suite struct SchemeAttackTests {
     private let app = RemoteSystemAppRegistration(
         appID: "org.example.player",
-        launching: Launching(schemes: ["https", "film"]) { _ in .launched }
+        launchHandler: LaunchHandler(schemes: ["https", "film"]) { _ in .launched }
     )
     private let sender = EndpointID(P256SigningKey().publicKey)
 
@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test func appWithoutSchemesSupportsNoURI() throws {
-        let none = RemoteSystemAppRegistration(appID: "org.example.none", launching: Launching(schemes: []) { _ in .launched })
+        let none = RemoteSystemAppRegistration(appID: "org.example.none", launchHandler: LaunchHandler(schemes: []) { _ in .launched })
         #expect(try check("https://films.example/", isNew: false, to: none) == .refused(.unsupported))
     }
 

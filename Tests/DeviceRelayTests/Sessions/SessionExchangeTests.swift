@@ -47,7 +47,7 @@ import Testing
     @Test func concurrentRequestsGetTheirAnswers() async throws {
         var limits = Limits()
         limits[.messageBytes] = 1_000
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond(concurrently: 64) { request in
                 guard case .int(let number) = request.message["Number"], number % 5 == 0 else { return request.message }
                 return ["Data": .data(Array(repeating: 1, count: 2_000))]
@@ -89,7 +89,7 @@ import Testing
 
     @Test func tooLargeResponseIsRejected() async throws {
         let tooLarge = try Self.message(encodedBytes: (16 << 20) + 1)
-        let service = Service("test") { connection, _ in try await connection.respond { _ in tooLarge } }
+        let service = AppService("test") { connection, _ in try await connection.respond { _ in tooLarge } }
         try await SessionWorld.with(services: [service]) { world in
             let connection = try await world.open()
             #expect(await code { () async throws(AppServiceError) in try await connection.send([:]) } == .messageTooLarge)
@@ -111,7 +111,7 @@ import Testing
     @Test func thousandRequestsAreInFlight() async throws {
         let all = Signal()
         let count = Shared(0)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond(concurrently: 1_000) { request in
                 // None is answered before all are there.
                 if count.withLock({
@@ -140,7 +140,7 @@ import Testing
         var limits = Limits()
         limits[.requestsPerConnection] = 2
         let arrived = AsyncStream.makeStream(of: AppServiceRequest.self)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             for await request in connection.requests { arrived.continuation.yield(request) }
         }
         try await SessionWorld.with(limits: limits, services: [service]) { world in
@@ -178,7 +178,7 @@ import Testing
     }
 
     @Test func stalledServiceDoesNotBlockOthers() async throws {
-        let stalled = Service("stalled") { connection, _ in _ = try await connection.closed }
+        let stalled = AppService("stalled") { connection, _ in _ = try await connection.closed }
         try await SessionWorld.with(services: [stalled, .echo()]) { world in
             let stuck = try await world.open("stalled")
             let message = try Self.message(encodedBytes: 30 << 10)
@@ -211,7 +211,7 @@ import Testing
         limits[.messageBytes] = 64 << 10
         limits[.assemblyBytesPerEndpoint] = 256 << 10
         let goOn = Signal()
-        let service = Service("test") { connection, caller in
+        let service = AppService("test") { connection, caller in
             // The requests of the first app are received and not taken.
             if caller.appID == "first" {
                 await withThrowingTaskGroup(of: Void.self) { group in
@@ -263,7 +263,7 @@ import Testing
     }
 
     @Test func bothSidesSendRequestsOnOneConnection() async throws {
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 let back = try await connection.send(["Question": request.message["Text"] ?? ""])
                 return ["Answer": back["Reply"] ?? ""]
@@ -289,7 +289,7 @@ import Testing
         limits[.assemblyBytesPerSession] = 128 << 10
         limits[.assemblyBytesPerEndpoint] = 256 << 10
         let large = try Self.message(encodedBytes: 60 << 10)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 let answer = try await connection.send([:], timeout: .seconds(300))
                 return ["IsEqual": .bool(answer == request.message)]
@@ -336,7 +336,7 @@ import Testing
     }
 
     @Test func callsAreTyped() async throws {
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 guard request.message == ["Type": "album", "name": "Rome"] else { return ["photos": "many"] }
                 return ["photos": 3]

@@ -67,8 +67,8 @@ import Testing
         let (service, stream) = Life.waiting()
         var events = stream.makeAsyncIterator()
         let closures = AsyncStream.makeStream(of: AppServiceClosure.self)
-        let idle = Service("idle") { connection, _ in closures.continuation.yield(try await connection.closed) }
-        let slow = Service("slow") { connection, _ in
+        let idle = AppService("idle") { connection, _ in closures.continuation.yield(try await connection.closed) }
+        let slow = AppService("slow") { connection, _ in
             // Never uses the connection, as far as the caller sees.
             while !Task.isCancelled, connection.info.name == "slow" { try await Task.sleep(for: .milliseconds(5)) }
         }
@@ -109,7 +109,7 @@ import Testing
         let codes = AsyncStream.makeStream(of: AppServiceError.Code?.self)
         let taken = Signal()
         let goOn = Signal()
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             for await request in connection.requests {
                 taken.happen()
                 await goOn.wait()
@@ -194,7 +194,7 @@ import Testing
         let frames = AsyncStream.makeStream(of: SessionFrame.self)
         let peer = try await HostilePeer.connect(relay, to: target, frames: frames.continuation)
         let one = SessionConnectionID(1)
-        peer.send(SessionFrame(.open(SessionOpening(serviceName: "test", packageID: "com.example.app")), connection: one))
+        peer.send(SessionFrame(.open(SessionOpening(serviceName: "test", appID: "com.example.app")), connection: one))
         var iterator = frames.stream.makeAsyncIterator()
         while let frame = await iterator.next(), frame.payload != .opened { #expect(frame.connection == .session) }
         let messages: [[UInt8]] = [[0xA0, 0], [0xFF], [], [0xA0, 0xA0], [0xB8, 0], [0xA0]]
@@ -240,7 +240,7 @@ import Testing
         switch Int.random(in: 0...12, using: &random) {
         case 0...3:
             return SessionFrame(
-                .open(SessionOpening(serviceName: random.oneIn(3) ? "none" : "test", packageID: "com.example.app")),
+                .open(SessionOpening(serviceName: random.oneIn(3) ? "none" : "test", appID: "com.example.app")),
                 connection: connection
             )
         case 4...5: return SessionFrame(.request(.inline(message), timeLeft: .milliseconds(5)), connection: connection, number: number)
@@ -262,7 +262,7 @@ import Testing
             let peer = try await HostilePeer.connect(relay, to: target)
             // The first ones make sense, so that the others meet something.
             peer.send(
-                SessionFrame(.open(SessionOpening(serviceName: "test", packageID: "com.example.app")), connection: SessionConnectionID(1))
+                SessionFrame(.open(SessionOpening(serviceName: "test", appID: "com.example.app")), connection: SessionConnectionID(1))
             )
             while await peer.session.inventory()["connections"] == nil, !peer.session.hasEnded { await Task.yield() }
             for _ in 0..<Int.random(in: 1...30, using: &random) {
@@ -285,7 +285,7 @@ import Testing
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(services: [.echo()])
         func open(_ name: String, _ id: UInt32) -> SessionFrame {
-            SessionFrame(.open(SessionOpening(serviceName: name, packageID: "com.example.app")), connection: SessionConnectionID(id))
+            SessionFrame(.open(SessionOpening(serviceName: name, appID: "com.example.app")), connection: SessionConnectionID(id))
         }
         func on(_ id: UInt32, _ number: UInt32, _ payload: SessionFrame.Payload) -> SessionFrame {
             SessionFrame(payload, connection: SessionConnectionID(id), number: number)

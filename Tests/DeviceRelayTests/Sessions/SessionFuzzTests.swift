@@ -39,7 +39,7 @@ import Testing
         return Array(bytes.readableBytesView)
     }
 
-    static let opening = SessionOpening(serviceName: "test", packageID: "com.example.app", timeLeft: .seconds(30))
+    static let opening = SessionOpening(serviceName: "test", appID: "com.example.app", timeLeft: .seconds(30))
     static let large = ByteBuffer(repeating: 0x40, count: 16 << 10)
 
     /// The frames of an opener that calls a service in every possible way.

@@ -20,7 +20,7 @@ import Testing
 
     @Test func serviceKnowsItsCaller() async throws {
         let callers = Shared<[AppServiceCaller]>([])
-        let service = Service("test") { connection, caller in
+        let service = AppService("test") { connection, caller in
             callers.withLock { $0.append(caller) }
             #expect(connection.info == SessionWorld.info)
             try await connection.respond { $0.message }
@@ -35,9 +35,9 @@ import Testing
 
     @Test func connectionsAreRefusedWithTheirCodes() async throws {
         let services = [
-            Service("restricted") { _, _ in throw AppServiceError(.notAuthorized, message: "ask the owner\u{1B}[0m") },
-            Service("broken") { _, _ in throw Plain() },
-            Service("friends", allowedApps: ["com.example.friend"]) { connection, _ in try await connection.respond { $0.message } },
+            AppService("restricted") { _, _ in throw AppServiceError(.notAuthorized, message: "ask the owner\u{1B}[0m") },
+            AppService("broken") { _, _ in throw Plain() },
+            AppService("friends", allowedApps: ["com.example.friend"]) { connection, _ in try await connection.respond { $0.message } },
         ]
         try await SessionWorld.with(services: services) { world in
             let error = await #expect(throws: AppServiceError.self) { try await world.open("restricted") }
@@ -46,8 +46,8 @@ import Testing
             #expect(await code { () async throws(AppServiceError) in try await world.open("broken") } == .appUnavailable)
             #expect(await code { () async throws(AppServiceError) in try await world.open("none") } == .appServiceUnavailable)
             #expect(await code { () async throws(AppServiceError) in try await world.open("friends") } == .remoteSystemNotSupportedByApp)
-            let other = AppServiceInfo(name: "friends", packageID: "com.example.other")
-            let friend = AppServiceInfo(name: "friends", packageID: "com.example.app")
+            let other = AppServiceInfo(name: "friends", appID: "com.example.other")
+            let friend = AppServiceInfo(name: "friends", appID: "com.example.app")
             let noApp = await code { () async throws(AppServiceError) in try await world.session.open(other, timeout: .seconds(30)) }
             #expect(noApp == .appNotInstalled)
             let nameless = await code { () async throws(AppServiceError) in try await world.session.open(friend, timeout: .seconds(30)) }
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test func serviceThatReturnsAtOnceCompletesTheConnection() async throws {
-        try await SessionWorld.with(services: [Service("test") { _, _ in }]) { world in
+        try await SessionWorld.with(services: [AppService("test") { _, _ in }]) { world in
             let connection = try await world.open()
             #expect(try await connection.closed == AppServiceClosure(.completed))
             #expect(await Self.send(connection) == .appServiceConnectionClosed)
@@ -74,7 +74,7 @@ import Testing
         let begun = AsyncStream.makeStream(of: Void.self)
         let ended = AsyncStream.makeStream(of: Bool.self)
         let goOn = Signal()
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             begun.continuation.yield()
             await goOn.wait()
             // It was taken back meanwhile.
@@ -113,7 +113,7 @@ import Testing
         var limits = Limits()
         limits[.connectionsPerSession] = 2
         let goOn = Signal()
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             _ = try await connection.closed
             await goOn.wait()
         }
@@ -129,7 +129,7 @@ import Testing
     // MARK: Answers
 
     @Test func requestErrorsKeepTheirCodes() async throws {
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 switch request.message["Type"]?.string {
                 case "limit": throw AppServiceError(.resourceLimitsExceeded, message: "come back tomorrow")
@@ -152,7 +152,7 @@ import Testing
     }
 
     @Test func aDroppedRequestFails() async throws {
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             for await request in connection.requests { _ = request.message }
         }
         try await SessionWorld.with(services: [service]) { world in
@@ -166,7 +166,7 @@ import Testing
 
     @Test func requestIsCancelledBeforeItIsSent() async throws {
         let count = Shared(0)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 count.withLock { $0 += 1 }
                 return request.message
@@ -185,9 +185,9 @@ import Testing
     }
 
     /// A service that keeps every request until it is cancelled, and tells of both.
-    static func waiting() -> (service: Service, events: AsyncStream<String>) {
+    static func waiting() -> (service: AppService, events: AsyncStream<String>) {
         let events = AsyncStream.makeStream(of: String.self)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 let over = Signal()
                 request.onCancel { over.happen() }
@@ -222,7 +222,7 @@ import Testing
 
     @Test func timeoutCancelsTheHandler() async throws {
         let (began, cancelled) = (Shared(0), Shared(0))
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 began.withLock { $0 += 1 }
                 let over = Signal()
@@ -289,12 +289,12 @@ import Testing
 
     @Test func serviceClosesTheConnection() async throws {
         let services = [
-            Service("done") { connection, _ in _ = await connection.requests.first { _ in true } },
-            Service("broken") { connection, _ in
+            AppService("done") { connection, _ in _ = await connection.requests.first { _ in true } },
+            AppService("broken") { connection, _ in
                 _ = await connection.requests.first { _ in true }
                 throw Plain()
             },
-            Service("full") { connection, _ in
+            AppService("full") { connection, _ in
                 _ = await connection.requests.first { _ in true }
                 throw AppServiceError(.resourceLimitsExceeded, message: "no more today")
             },
@@ -314,7 +314,7 @@ import Testing
 
     @Test func callerClosesTheConnection() async throws {
         let closures = AsyncStream.makeStream(of: AppServiceClosure.self)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { $0.message }
             closures.continuation.yield(try await connection.closed)
         }
@@ -393,7 +393,8 @@ import Testing
     @Test func shutdownFailsOpenRequests() async throws {
         let (service, stream) = Self.waiting()
         var events = stream.makeAsyncIterator()
-        try await SessionWorld.with(services: [service, Service("slow") { _, _ in try await Task.sleep(for: .seconds(3_600)) }]) { world in
+        try await SessionWorld.with(services: [service, AppService("slow") { _, _ in try await Task.sleep(for: .seconds(3_600)) }]) {
+            world in
             let connection = try await world.open()
             let call = Task { await Self.send(connection) }
             #expect(await events.next() == "request")

@@ -40,7 +40,7 @@ import Testing
         let tunnel = relay.tunnel()
         async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
         let session = try await SessionSide().connector.open(to: target.id, over: tunnel.opener)
-        let connection = try await session.open(AppServiceInfo(name: "echo", packageID: "com.example.app"), timeout: .seconds(60))
+        let connection = try await session.open(AppServiceInfo(name: "echo", appID: "com.example.app"), timeout: .seconds(60))
         let large: ValueSet = ["Data": .data(Array(repeating: 1, count: 2 << 20))]
         for message in [["Text": "small"], large] {
             #expect(try await connection.send(message, timeout: .seconds(60)) == message)
@@ -51,7 +51,7 @@ import Testing
 
     private static func attackWithAnswersThatAreNeverTaken() async throws {
         let relay = try await TestTunnelRelay()
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { _ in ["Data": .data(Array(repeating: 1, count: 1 << 20))] }
         }
         let target = try SessionSide(services: [service, .echo("echo")])
@@ -76,7 +76,7 @@ import Testing
     private static func attackWithMessagesThatGrow() async throws {
         let relay = try await TestTunnelRelay()
         // It keeps its requests as long as there is a connection.
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 await Signal().wait()
                 return request.message
@@ -125,13 +125,13 @@ import Testing
         limits[.assemblyBytesPerSession] = 128 << 10
         limits[.assemblyBytesPerEndpoint] = 512 << 10
         let (large, goOn) = (Self.zeros(60 << 10), Signal())
-        let hold = Service("hold") { connection, _ in
+        let hold = AppService("hold") { connection, _ in
             try await connection.respond { _ in
                 await goOn.wait()
                 return [:]
             }
         }
-        let give = Service("give") { connection, _ in
+        let give = AppService("give") { connection, _ in
             try await connection.respond { _ in ["Data": .data(Array(repeating: 1, count: 60 << 10))] }
         }
         let relay = try await TestTunnelRelay()
@@ -172,7 +172,7 @@ import Testing
         async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
         let session = try await SessionSide(limits: limits).connector.open(to: target.id, over: tunnel.opener)
         _ = try await accepted
-        let connection = try await session.open(AppServiceInfo(name: "echo", packageID: "com.example.app"), timeout: .seconds(60))
+        let connection = try await session.open(AppServiceInfo(name: "echo", appID: "com.example.app"), timeout: .seconds(60))
         let message = try SessionExchangeTests.message(encodedBytes: 60 << 10)
         for _ in 0..<10 { #expect(try await connection.send(message, timeout: .seconds(300)) == message) }
         await session.shutDown()
@@ -185,7 +185,7 @@ import Testing
     /// What a peer may send within its windows, without asking, is bounded over all connections and sessions.
     @Test func waitingMessagesAreBoundedOverAllConnections() async throws {
         let (message, count) = (ByteBuffer(repeating: 0x40, count: 31 << 10), 8)
-        let stalled = Service("test") { connection, _ in _ = try await connection.closed }
+        let stalled = AppService("test") { connection, _ in _ = try await connection.closed }
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(services: [stalled, .echo("echo")])
         let certificate = try TestCertificate()
@@ -227,7 +227,7 @@ import Testing
         async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
         let session = try await SessionSide().connector.open(to: target.id, over: tunnel.opener)
         _ = try await accepted
-        let connection = try await session.open(AppServiceInfo(name: "echo", packageID: "com.example.app"), timeout: .seconds(60))
+        let connection = try await session.open(AppServiceInfo(name: "echo", appID: "com.example.app"), timeout: .seconds(60))
         let other = try SessionExchangeTests.message(encodedBytes: 30 << 10)
         try await SessionRespondingTests.sendAtOnce(200, on: connection)
         for _ in 0..<20 { #expect(try await connection.send(other, timeout: .seconds(300)) == other) }
@@ -240,7 +240,7 @@ import Testing
     @Test func requestAboveTheMemoryBudgetIsRefusedBeforeDecoding() async throws {
         let relay = try await TestTunnelRelay()
         let handled = Shared(0)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 handled.withLock { $0 += 1 }
                 return [:]
@@ -272,7 +272,7 @@ import Testing
 
     @Test func responseAboveTheMemoryBudgetFailsAtTheCaller() async throws {
         let answer = ValueSet.Value.array(Array(repeating: .int(0), count: (1 << 21) - 2))
-        let service = Service("test") { connection, _ in try await connection.respond { _ in ["a": answer] } }
+        let service = AppService("test") { connection, _ in try await connection.respond { _ in ["a": answer] } }
         try await SessionWorld.with(services: [service]) { world in
             let connection = try await world.open()
             #expect(await code { () async throws(AppServiceError) in try await connection.send([:]) } == .messageTooLarge)
@@ -284,7 +284,7 @@ import Testing
     @Test func cancelledRequestCountsUntilItsHandlerReturns() async throws {
         let relay = try await TestTunnelRelay()
         let (began, goOn) = (Signal(), Signal())
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 began.happen()
                 // It does not look whether it is cancelled.
@@ -318,7 +318,7 @@ import Testing
     @Test func handlersAreBoundedOverAllConnections() async throws {
         let relay = try await TestTunnelRelay()
         let (running, goOn) = (Shared(0), Signal())
-        let slow = Service("test") { connection, _ in
+        let slow = AppService("test") { connection, _ in
             try await connection.respond { _ in
                 running.withLock { $0 += 1 }
                 await goOn.wait()

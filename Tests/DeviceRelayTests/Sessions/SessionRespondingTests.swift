@@ -23,7 +23,7 @@ import Testing
     @Test(arguments: [0, 1, 3, 40]) func concurrentHandlersAreLimited(_ concurrently: Int) async throws {
         let load = Shared(Load())
         let full = Signal()
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond(concurrently: concurrently) { request in
                 let now = load.withLock { load in
                     load.begin()
@@ -66,7 +66,7 @@ import Testing
     @Test(arguments: [1, 2]) func handlerIsCancelledOnlyForItsOwnRequest(_ concurrently: Int) async throws {
         let began = AsyncStream.makeStream(of: Void.self)
         let wrong = Shared(0)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond(concurrently: concurrently) { request in
                 switch request.message["Type"]?.string {
                 case "wait":
@@ -116,7 +116,7 @@ import Testing
     @Test func cancelledRespondWaitsForItsHandlers() async throws {
         let (began, finished) = (Signal(), Shared(0))
         let events = AsyncStream.makeStream(of: String.self)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             let responding = Task {
                 do throws(AppServiceError) {
                     try await connection.respond { request in
@@ -145,7 +145,7 @@ import Testing
     }
 
     @Test func respondCancelledBeforeItBeginsAnswersNothing() async throws {
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             let responding = Task {
                 withUnsafeCurrentTask { $0?.cancel() }
                 return await code { () async throws(AppServiceError) in try await connection.respond { _ in ["Text": "wrong"] } }
@@ -163,7 +163,7 @@ import Testing
         let began = AsyncStream.makeStream(of: Void.self)
         let finished = Shared(0)
         let after = AsyncStream.makeStream(of: Int.self)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 began.continuation.yield()
                 await Self.cancelledAndSlow()
@@ -191,7 +191,7 @@ import Testing
         let (handled, arrived) = (Shared(0), Shared(0))
         let goOn = Signal()
         let answer = try SessionExchangeTests.message(encodedBytes: 30 << 10)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { _ in
                 await goOn.wait()
                 handled.withLock { $0 += 1 }
@@ -234,7 +234,7 @@ import Testing
     @Test func tooLargeResponseFailsAtTheCaller() async throws {
         var limits = Limits()
         limits[.messageBytes] = 1 << 10
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             let large = try SessionExchangeTests.message(encodedBytes: (1 << 10) + 1)
             try await connection.respond { request in
                 request.message["Large"]?.bool == true ? large : ["Text": "small"]

@@ -44,7 +44,7 @@ struct ScriptedPeer: Sendable {
     static func id(_ index: Int) -> SessionConnectionID { SessionConnectionID(UInt32(2 * index + 1)) }
 
     static func open(_ index: Int, to service: String) -> SessionFrame {
-        SessionFrame(.open(SessionOpening(serviceName: service, packageID: "com.example.app")), connection: id(index))
+        SessionFrame(.open(SessionOpening(serviceName: service, appID: "com.example.app")), connection: id(index))
     }
 
     static func request(_ message: SessionFrame.Message, _ number: Int, on index: Int) -> SessionFrame {

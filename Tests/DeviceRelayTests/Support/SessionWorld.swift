@@ -19,7 +19,7 @@ struct SessionSide: Sendable {
         while memory.freeBytes != bytes { await Task.yield() }
     }
 
-    init(key: any IdentityKey = P256SigningKey(), limits: Limits = Limits(), services: [Service] = []) throws {
+    init(key: any IdentityKey = P256SigningKey(), limits: Limits = Limits(), services: [AppService] = []) throws {
         self.key = key
         memory = SessionMemory(limits: limits)
         connector = SessionConnector(certificate: try EndpointCertificate(key), limits: limits, memory: memory) { peer, opening in
@@ -31,7 +31,7 @@ struct SessionSide: Sendable {
                 appID: opening.callerAppID.isEmpty ? nil : opening.callerAppID,
                 isNew: false
             )
-            return SessionAdmission(opening.packageID == "com.example.app" ? services : nil, for: opening, from: caller)
+            return SessionAdmission(opening.appID == "com.example.app" ? services : nil, for: opening, from: caller)
         }
     }
 }
@@ -44,13 +44,13 @@ struct SessionWorld: Sendable {
     let session: PeerSession
     let targetSession: PeerSession
 
-    static let info = AppServiceInfo(name: "test", packageID: "com.example.app")
+    static let info = AppServiceInfo(name: "test", appID: "com.example.app")
 
     static func with(
         limits: Limits = Limits(),
         targetLimits: Limits? = nil,
         ways: (opener: [TestTunnelRelay.Way], target: [TestTunnelRelay.Way]) = ([.socket], [.socket]),
-        services: [Service],
+        services: [AppService],
         _ body: (SessionWorld) async throws -> Void
     ) async throws {
         let relay = try await TestTunnelRelay()
@@ -72,7 +72,7 @@ struct SessionWorld: Sendable {
     }
 
     func open(_ name: String = "test", timeout: Duration = .seconds(30)) async throws(AppServiceError) -> AppServiceConnection {
-        try await session.open(AppServiceInfo(name: name, packageID: "com.example.app"), from: "com.example.remote", timeout: timeout)
+        try await session.open(AppServiceInfo(name: name, appID: "com.example.app"), from: "com.example.remote", timeout: timeout)
     }
 }
 

@@ -11,7 +11,7 @@ import Testing
 enum SessionTestApp {
     static let appID = "org.example.talk"
 
-    static func service(_ name: String) -> AppServiceInfo { AppServiceInfo(name: name, packageID: appID) }
+    static func service(_ name: String) -> AppServiceInfo { AppServiceInfo(name: name, appID: appID) }
 
     /// - `echo`: answers with the request's message.
     /// - `never`: never answers, except for requests with `Asked`, which it answers with the number of unanswered ones. It
@@ -21,8 +21,8 @@ enum SessionTestApp {
         RemoteSystemAppRegistration(
             appID: appID,
             services: [
-                Service("echo") { connection, _ in try await connection.respond(concurrently: 64) { $0.message } },
-                Service("never") { connection, _ in
+                AppService("echo") { connection, _ in try await connection.respond(concurrently: 64) { $0.message } },
+                AppService("never") { connection, _ in
                     let asked = Log<Bool>()
                     async let served: Void = connection.respond(concurrently: .max) { request in
                         guard request.message["Asked"] == nil else { return ["Asked": .int(Int64(await asked.entries.count))] }
@@ -34,7 +34,7 @@ enum SessionTestApp {
                     await events.add("\(closure.status)")
                     try? await served
                 },
-                Service("mute") { _, _ in
+                AppService("mute") { _, _ in
                     await events.add("opened")
                     try await Task.sleep(for: .seconds(86_400))
                 },

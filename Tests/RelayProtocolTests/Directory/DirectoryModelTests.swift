@@ -163,7 +163,7 @@ import Testing
                             displayName: registration.displayName,
                             attributes: [:],
                             schemes: ["https"],
-                            appServices: [AppServiceInfo(name: "s", packageID: registration.appID)],
+                            appServices: [AppServiceInfo(name: "s", appID: registration.appID)],
                             presence: endpoint.presence,
                             isNew: !known.contains(endpoint),
                             isVerified: known.contains(endpoint),
@@ -188,7 +188,7 @@ import Testing
                 isLocal: all.contains { $0.isLocal }
             )
             let isPassing = filters.allSatisfy { filter in
-                switch filter {
+                switch filter.kind {
                 case .status(.available): presence.state == .available
                 case .kinds(let kinds): kinds.contains(system.kind)
                 default: true

@@ -63,7 +63,7 @@ import Testing
             )
             let expected = ResolvedTarget(endpoint: try id(reachable), appID: "app")
             #expect(try directory.resolve(try uri(), on: try device()).target == expected)
-            #expect(try directory.resolve(AppServiceInfo(name: "s", packageID: "app"), on: try device()) == expected)
+            #expect(try directory.resolve(AppServiceInfo(name: "s", appID: "app"), on: try device()) == expected)
         }
         let directory = DeviceDirectory(
             try DirectorySamples.endpoint(1, on: 1, schemes: ["https"], presence: .asleep),
@@ -113,7 +113,7 @@ import Testing
         for number: UInt8 in [1, 2] {
             #expect(throws: TargetError.remoteSystemUnavailable) { try directory.resolve(try uri(), on: try device(number)) }
             #expect(throws: TargetError.remoteSystemUnavailable) {
-                try directory.resolve(AppServiceInfo(name: "s", packageID: "a"), on: try device(number))
+                try directory.resolve(AppServiceInfo(name: "s", appID: "a"), on: try device(number))
             }
         }
     }
@@ -123,8 +123,8 @@ import Testing
             try DirectorySamples.endpoint(1, on: 1, apps: ["a"], services: ["photos"]),
             try DirectorySamples.endpoint(2, on: 1, apps: ["a", "b"], services: ["music"], presence: .off)
         )
-        func resolve(_ name: String, _ packageID: String, on request: RemoteSystemConnectionRequest) throws -> ResolvedTarget {
-            try directory.resolve(AppServiceInfo(name: name, packageID: packageID), on: request)
+        func resolve(_ name: String, _ appID: String, on request: RemoteSystemConnectionRequest) throws -> ResolvedTarget {
+            try directory.resolve(AppServiceInfo(name: name, appID: appID), on: request)
         }
         #expect(try resolve("music", "a", on: try device()) == ResolvedTarget(endpoint: try id(2), appID: "a"))
         #expect(try resolve("photos", "a", on: try device()) == ResolvedTarget(endpoint: try id(1), appID: "a"))
@@ -141,7 +141,7 @@ import Testing
     }
 
     @Test func newEndpointIsNotChosenBesideAConfirmedOne() throws {
-        let service = AppServiceInfo(name: "s", packageID: "app")
+        let service = AppServiceInfo(name: "s", appID: "app")
         for trust in [DeviceDirectory.Trust.pinned, .approved] {
             var directory = DeviceDirectory(
                 try DirectorySamples.endpoint(1, on: 1, apps: ["app"], defaults: ["https"], services: ["s"], trust: .new),
@@ -188,7 +188,7 @@ import Testing
             let isKnown = directory.endpoints.values.contains(where: \.isConfirmed)
             let targets = [
                 try? directory.resolve(try uri(), preferredAppIDs: random.oneIn(2) ? ["a"] : [], on: try device()).target,
-                try? directory.resolve(AppServiceInfo(name: "s", packageID: "a"), on: try device()),
+                try? directory.resolve(AppServiceInfo(name: "s", appID: "a"), on: try device()),
             ].compactMap(\.self)
             for target in targets {
                 let endpoint = try #require(directory[target.endpoint])
@@ -224,11 +224,11 @@ import Testing
     @Test func incompleteOrAmbiguousNamesFail() throws {
         let directory = try directory()
         for text in ["", "Living", String(try DirectorySamples.system(1).description.prefix(3)), "zzzzzzzz"] {
-            #expect(throws: DeviceLookupError.notFound) { try directory.system(named: text) }
+            #expect(throws: RemoteSystemLookupError.notFound) { try directory.system(named: text) }
         }
         let phones = directory.everything.filter { $0.displayName.lowercased() == "phone" }.sorted { $0.id < $1.id }
         #expect(phones.count == 2)
-        #expect(throws: DeviceLookupError.ambiguous(phones)) { try directory.system(named: "PHONE") }
+        #expect(throws: RemoteSystemLookupError.ambiguous(phones)) { try directory.system(named: "PHONE") }
         for phone in phones { #expect(try directory.system(named: phone.id.label) == phone) }
     }
 
@@ -236,7 +236,7 @@ import Testing
         var directory = try directory()
         let id = try DirectorySamples.system(1)
         directory.add(try DirectorySamples.endpoint(4, on: 4, name: id.label, trust: .approved))
-        #expect(throws: DeviceLookupError.self) { try directory.system(named: id.label) }
+        #expect(throws: RemoteSystemLookupError.self) { try directory.system(named: id.label) }
         directory.add(try DirectorySamples.endpoint(5, on: 5, name: id.description, trust: .new))
         #expect(try directory.system(named: id.description).id == id)
     }
@@ -248,10 +248,10 @@ import Testing
             directory.add(try DirectorySamples.endpoint(number, on: number, name: name, trust: .new))
         }
         for text in ["Living Room", id.label] { #expect(try directory.system(named: text).id == id) }
-        #expect(throws: DeviceLookupError.self) { try directory.system(named: "tablet") }
+        #expect(throws: RemoteSystemLookupError.self) { try directory.system(named: "tablet") }
         // A different name by bytes.
         directory.add(try DirectorySamples.endpoint(8, on: 8, name: "Cafe\u{301}"))
-        #expect(throws: DeviceLookupError.notFound) { try directory.system(named: "Caf\u{E9}") }
+        #expect(throws: RemoteSystemLookupError.notFound) { try directory.system(named: "Caf\u{E9}") }
         #expect(try directory.system(named: "cafe\u{301}").id == (try DirectorySamples.system(8)))
     }
 }

@@ -299,7 +299,7 @@ import Testing
         #expect(try opening(["service": "s"]) == SessionOpening(serviceName: "s"))
         #expect(try opening(["service": "s", "package": ""]) == SessionOpening(serviceName: "s"))
         // No app has the empty id, so a host refuses it with `appNotInstalled`.
-        #expect(!ProgramText.isValid(SessionOpening(serviceName: "s").packageID))
+        #expect(!ProgramText.isValid(SessionOpening(serviceName: "s").appID))
     }
 
     @Test(arguments: 0..<300 as Range<UInt64>) func damagedFramesDoNotTrap(seed: UInt64) {

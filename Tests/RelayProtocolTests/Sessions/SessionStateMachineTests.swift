@@ -10,7 +10,7 @@ private let one = SessionConnectionID(1)
 private let two = SessionConnectionID(2)
 private let echo = SessionOpening(
     serviceName: "echo",
-    packageID: "com.example.echo",
+    appID: "com.example.echo",
     callerAppID: "com.example.caller",
     timeLeft: .seconds(30)
 )
@@ -160,7 +160,7 @@ private let echo = SessionOpening(
 
     @Test func tooLongNamesAreNotSent() {
         var client = SessionSide(.client)
-        let long = SessionOpening(serviceName: "s", packageID: String(repeating: "x", count: 5_000))
+        let long = SessionOpening(serviceName: "s", appID: String(repeating: "x", count: 5_000))
         #expect(throws: SessionSendError.metadataTooLong) { try client.run { _ = try $0.openConnection(long, into: &$1) } }
     }
 

@@ -64,8 +64,8 @@ package struct SentCommand: Hashable, Sendable {
 
         package var isEnd: Bool {
             switch self {
-            case .status(.final), .withdrawn, .refused: true
-            case .status: false
+            case .status(let status): status.outcome != nil
+            case .withdrawn, .refused: true
             }
         }
     }

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// An app service that an app offers to the account's other devices.
-public struct Service: Sendable {
+public struct AppService: Sendable {
     /// The service's name, at most 128 bytes of visible ASCII; once per app.
     public let name: String
     /// The ids of the apps that may call it, as they call themselves; `nil` for every app.

@@ -76,9 +76,9 @@ struct SessionWorld: Sendable {
     }
 }
 
-extension Service {
+extension AppService {
     /// Answers with the request's message.
-    static func echo(_ name: String = "test") -> Service {
+    static func echo(_ name: String = "test") -> AppService {
         Service(name) { connection, _ in try await connection.respond(concurrently: 64) { $0.message } }
     }
 }

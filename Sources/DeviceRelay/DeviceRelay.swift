@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-// Devices, messages and outcomes are values of `RelayProtocol`; whoever uses the SDK has them too.
+// Devices, messages and outcomes are values of `RelayProtocol`, so users of the SDK need that module too.
 @_exported public import RelayProtocol

@@ -69,7 +69,7 @@ package struct StorageDirectory: Sendable {
     /// Destroys the account's endpoint and its data. Its journal must not be in use.
     package func remove(_ scope: AccountScope) throws(StorageError) {
         try FileLock.whileHolding(lockPath) { () throws(StorageError) in
-            // The facts go first: after a crash in between, the next start discards the remaining keys.
+            // The facts are deleted first. After a crash in between, the next start discards the remaining keys.
             try PrivateFile.delete(storage(of: scope).factsPath)
             try keys.destroyAll(ofScopeNamed: scope.name)
             let folder = "\(path)/accounts/\(scope.name)"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The requests of a connection, until it is closed. Each is given out once: who iterates twice shares them.
+/// The requests of a connection, until it is closed. Each request is delivered once: two iterators share the requests.
 public struct AppServiceRequests: AsyncSequence, Sendable {
     /// A request.
     public typealias Element = AppServiceRequest
-    /// Iterating does not fail.
+    /// Iteration does not throw.
     public typealias Failure = Never
 
     let connection: AppServiceConnection
@@ -17,10 +17,10 @@ public struct AppServiceRequests: AsyncSequence, Sendable {
     public struct AsyncIterator: AsyncIteratorProtocol {
         let connection: AppServiceConnection
 
-        /// The next request; `nil` when the connection is closed, or the task is cancelled.
+        /// Waits for the next request. `nil` when the connection is closed, or the task is cancelled.
         public mutating func next() async -> AppServiceRequest? { await connection.nextRequest() }
 
-        /// The same.
+        /// As `next()`.
         public mutating func next(isolation actor: isolated (any Actor)?) async -> AppServiceRequest? { await connection.nextRequest() }
     }
 }

@@ -13,7 +13,7 @@ extension PeerBook {
         case forgetInviter
         /// Store that an endpoint is revoked, and delete its pin. If `isUntold` is set, the revocation must also be sent to the relay.
         case storeRevocation(Signed<Revocation>, isUntold: Bool)
-        /// The endpoint is revoked: close its sessions.
+        /// Close the endpoint's sessions: nothing is accepted from it any more.
         case shutOut(EndpointID)
         /// The endpoint is gone permanently: delete its lanes.
         case forgetSender(EndpointID)

@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    @Test func oneSessionCarriesManyAndNobodyHoldsUpTheOthers() async throws {
+    @Test func oneSessionCarriesManyConcurrentConnections() async throws {
         let home = try await TestHome(networks: ["127.0.0.11"])
         let network = try await TestNetwork("127.0.0.11", to: home.relayd)
         let phone = try await home.guests(in: [network])[0]
@@ -102,7 +102,7 @@ import Testing
         try await network.stop()
     }
 
-    @Test func aCallIsCancelledBeforeDuringAndAfter() async throws {
+    @Test func callIsCancelledBeforeDuringAndAfterItRuns() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let says = Log<String>()

@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(arguments: [RelaydProcess.Security.plain, .ownCertificate])
-    func messagesOfAllSizesGoBothWays(_ security: RelaydProcess.Security) async throws {
+    func messagesOfAllSizesWorkInBothDirections(_ security: RelaydProcess.Security) async throws {
         let (phone, pc, log) = try await pair(security)
         let request = RemoteSystemConnectionRequest(try await phone.sees("PC"))
         try await phone.platform.withAppService(echo, on: request) { connection in
@@ -74,7 +74,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func whoIsNotThereOrMayNotIsTold() async throws {
+    @Test func unavailableOrForbiddenServiceGivesItsError() async throws {
         let (phone, pc, log) = try await pair()
         let request = RemoteSystemConnectionRequest(try await phone.sees("PC"))
         func fails(_ code: AppServiceError.Code, _ service: AppServiceInfo, timeout: Duration = .seconds(30)) async {
@@ -107,7 +107,7 @@ import Testing
         await phone.platform.shutdown()
     }
 
-    @Test func theServiceLearnsWhichAppCalls() async throws {
+    @Test func serviceGetsTheCallingApp() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let callers = Log<String>()
@@ -147,7 +147,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func aConnectionEndsWithItsPeerAndWithTheRelay() async throws {
+    @Test func connectionEndsWithItsPeerAndWithTheRelay() async throws {
         let (phone, pc, _) = try await pair()
         let request = RemoteSystemConnectionRequest(try await phone.sees("PC"))
         let connection = try await phone.platform.openAppService(echo, on: request)

@@ -19,7 +19,7 @@ import Testing
 
     // MARK: The relay
 
-    @Test func aLaunchWaitsForItsDeviceThroughTheDeathOfTheRelay() async throws {
+    @Test func waitingLaunchSurvivesAKilledRelay() async throws {
         let (home, phone, pc) = try await pair()
         let log = Log<String>()
         try await pc.platform.publish(player(log: log), for: pc.account)
@@ -38,7 +38,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func theRelayDiesWhileTheHandlerIsAtWork() async throws {
+    @Test func relayIsKilledWhileTheHandlerRuns() async throws {
         let (home, phone, pc) = try await pair()
         let (log, gate) = (Log<String>(), Log<Void>())
         try await pc.platform.publish(
@@ -59,7 +59,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func aLaunchIsAcceptedWhenTheRelayComesBack() async throws {
+    @Test func launchIsAcceptedWhenTheRelayReturns() async throws {
         let (home, phone, pc) = try await pair()
         let log = Log<String>()
         try await pc.platform.publish(player(log: log), for: pc.account)
@@ -77,7 +77,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func theRelayIsKilledAgainAndAgain() async throws {
+    @Test func launchesSurviveRepeatedKillsOfTheRelay() async throws {
         let (home, phone, pc) = try await pair()
         let log = Log<String>()
         try await pc.platform.publish(player(log: log), for: pc.account)
@@ -98,7 +98,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func aRelayThatLostItsDatabaseIsToldEverythingAnew() async throws {
+    @Test func endpointsPublishAgainToARelayWithoutItsDatabase() async throws {
         let (home, phone, pc) = try await pair()
         let log = Log<String>()
         try await pc.platform.publish(player(log: log), for: pc.account)
@@ -127,7 +127,7 @@ import Testing
 
     // MARK: The target
 
-    @Test func theTargetDiesBeforeItHandles() async throws {
+    @Test func targetIsKilledBeforeItHandlesALaunch() async throws {
         let (_, phone, pc) = try await pair()
         await pc.platform.shutdown()
         let host = try HostProcess(pc)
@@ -153,7 +153,7 @@ import Testing
         await phone.platform.shutdown()
     }
 
-    @Test func theTargetDiesAfterItHandled() async throws {
+    @Test func targetIsKilledAfterItHandledALaunch() async throws {
         let (home, phone, pc) = try await pair()
         await pc.platform.shutdown()
         let host = try HostProcess(pc)
@@ -181,7 +181,7 @@ import Testing
 
     // MARK: Expiry and cancellation
 
-    @Test func cancellingAndExpiringRaceTheHandlerAndNobodyLies() async throws {
+    @Test func outcomesAreTrueWhenCancelAndExpiryRaceTheHandler() async throws {
         let (_, phone, pc) = try await pair()
         let log = Log<String>()
         try await pc.platform.publish(player(log: log), for: pc.account)

@@ -34,7 +34,7 @@ import Testing
         #expect(endpoints.allSatisfy { $0.isGone })
     }
 
-    @Test func fiveHundredComingsAndGoingsLeaveNothingBehind() async throws {
+    @Test func fiveHundredRestartsLeaveNoResources() async throws {
         let home = try await TestHome()
         let device = try await home.device("Phone")
         let log = Log<String>()
@@ -58,7 +58,7 @@ import Testing
         func accessTokenInvalidated(_ request: AccessTokenRequest) async {}
     }
 
-    @Test func fiveHundredJoinsAndLeavesLeaveNothingBehind() async throws {
+    @Test func fiveHundredJoinsAndLeavesLeaveNoFiles() async throws {
         let home = try await TestHome()
         let token = BearerToken()
         var settings = ConnectedDevicesPlatformSettings(
@@ -86,7 +86,7 @@ import Testing
         try expectNothingLeft(of: home, endpoints)
     }
 
-    @Test func fiveHundredConnectionsAndSessionsLeaveNothingBehind() async throws {
+    @Test func fiveHundredConnectionsAndSessionsLeaveNoResources() async throws {
         let home = try await TestHome(networks: ["127.0.0.11"], arguments: ["--limit", "tunnelOpensPerSecond=10000"])
         let network = try await TestNetwork("127.0.0.11", to: home.relayd)
         // A session ends with its last connection.
@@ -119,7 +119,7 @@ import Testing
         try expectNothingLeft(of: home, endpoints)
     }
 
-    @Test func cancellingWhateverWaitsEndsTheWaiting() async throws {
+    @Test func cancellationEndsEveryWait() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         try await pc.platform.publish(player(log: Log()), for: pc.account)

@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test func whoeverWaitsIsToldWhenTheNetworkStops() async throws {
+    @Test func waitingCallsFailWhenTheNetworkStops() async throws {
         let cases = Stage.allCases.flatMap { stage in Self.cuts.map { (stage, $0) } }
         let world = try await World(cases.map { _ in .open })
         let pc = try world.pc.id
@@ -120,7 +120,7 @@ import Testing
         try await world.stop()
     }
 
-    @Test func withoutTheTunnelPortThereIsTheWebSocket() async throws {
+    @Test func withoutTheTunnelPortTheWebSocketIsUsed() async throws {
         let world = try await World([.refused, .blackHole, .silent], watches: true)
         let pc = try world.pc.id
         let attempts = try await withThrowingTaskGroup(of: (Int, Int).self) { group in
@@ -141,7 +141,7 @@ import Testing
     }
 
     /// A network that modifies bytes can only break the connection.
-    @Test func nobodyBelievesWhatIsNotAsItWasSent() async throws {
+    @Test func modifiedBytesAreNeverAccepted() async throws {
         let world = try await World([.open])
         let (phone, network, pc) = (world.phones[0].platform, world.networks[0], try world.pc.id)
         let message = try Talk.message(encodedBytes: 100_000)

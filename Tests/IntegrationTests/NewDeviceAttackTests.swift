@@ -9,7 +9,7 @@ import Testing
 
 /// An unapproved device tries to make another device unreachable.
 @Suite(.timeLimit(.minutes(10))) struct NewDeviceAttackTests {
-    @Test func itHoldsFewSessionsAndKnownDevicesAreServed() async throws {
+    @Test func newDeviceHasFewSessionsAndKnownDevicesAreServed() async throws {
         // The relay's limits are high, so the device's own limits apply.
         let home = try await TestHome(arguments: ["--limit", "tunnelsPerNewcomer=64", "--limit", "tunnelsOfNewcomers=64"])
         let tablet = try await home.device("Tablet")

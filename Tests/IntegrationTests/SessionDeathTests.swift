@@ -44,7 +44,7 @@ import Testing
         return tasks + [large]
     }
 
-    @Test func theTargetIsKilled() async throws {
+    @Test func callsFailWhenTheTargetIsKilled() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let request = RemoteSystemConnectionRequest(endpoint: try pc.id, appID: "org.example.player")
@@ -67,7 +67,7 @@ import Testing
         await phone.platform.shutdown()
     }
 
-    @Test func theRelayIsKilled() async throws {
+    @Test func callsFailWhenTheRelayIsKilled() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let says = Log<String>()
@@ -96,7 +96,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func bothSidesOpenAtOnce() async throws {
+    @Test func bothSidesCanOpenAtOnce() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         for device in [phone, pc] { try await device.platform.publish(Talk.app(), for: device.account) }
@@ -129,7 +129,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func whoIsSuspendedClosesItsConnections() async throws {
+    @Test func suspensionClosesConnections() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let says = Log<String>()

@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func aMessageGetsItsAnswerAlsoWhenTheDeviceWasAway() async throws {
+    @Test func messageGetsItsAnswerFromADeviceThatWasAway() async throws {
         let home = try await TestHome()
         // The phone joins first, so that the PC knows it.
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
@@ -79,7 +79,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func onlyWhoIsKnownMaySendMessages() async throws {
+    @Test func onlyKnownDevicesMaySendMessages() async throws {
         let home = try await TestHome()
         let (pc, phone) = (try await home.device("PC"), try await home.device("Phone"))
         let log = Log<ValueSet>()

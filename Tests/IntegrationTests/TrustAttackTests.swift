@@ -20,7 +20,7 @@ import Testing
         return device
     }
 
-    @Test func aDeviceThatWasNeverApprovedIsNotBelievedByOneThatIsInvitedLater() async throws {
+    @Test func unapprovedDeviceStaysNewForALaterInvitedDevice() async throws {
         let home = try await TestHome()
         let alpha = try await home.device("Alpha")
         try await alpha.platform.publish(player(log: Log()), for: alpha.account)
@@ -41,13 +41,13 @@ import Testing
         for device in [alpha, evil, gamma] { await device.platform.shutdown() }
     }
 
-    @Test func whatTheInviterKnowsIsKnownToTheInvited() async throws {
+    @Test func devicesKnownToTheInviterAreKnownToTheInvited() async throws {
         let home = try await TestHome()
         let alpha = try await home.device("Alpha")
         let beta = try await home.device("Beta")
         for device in [alpha, beta] { try await device.platform.publish(Talk.app(), for: device.account) }
         try await alpha.sees("Beta") { $0.isNew }
-        // Beta joined without an inviter: it knows Alpha, but nobody has verified that.
+        // Beta joined without an inviter: it knows Alpha, but unverified.
         #expect(try await !beta.sees("Alpha") { !$0.isNew }.isVerified)
         #expect(await alpha.platform.confirm(try beta.id, for: alpha.account))
         let gamma = try await join("Gamma", by: try await alpha.platform.accounts.invite(to: alpha.account), in: home)
@@ -71,7 +71,7 @@ import Testing
         for device in [alpha, beta, gamma, delta] { await device.platform.shutdown() }
     }
 
-    @Test func aRevokedDeviceHasNoSessionLeft() async throws {
+    @Test func revocationEndsTheSessionsOfADevice() async throws {
         let home = try await TestHome()
         let (alpha, beta) = (try await home.device("Alpha"), try await home.device("Beta"))
         try await alpha.platform.publish(Talk.app(), for: alpha.account)
@@ -98,7 +98,7 @@ import Testing
     }
 
     /// Changes the relay's database, as a hostile relay could.
-    @Test func anEndpointThatTheRelayMakesUpIsNotBelievedByOneThatIsInvited() async throws {
+    @Test func endpointForgedByTheRelayIsNewToAnInvitedDevice() async throws {
         let home = try await TestHome()
         let alpha = try await home.device("Alpha")
         try await alpha.platform.publish(player(log: Log()), for: alpha.account)

@@ -10,7 +10,7 @@ import Testing
 /// An eavesdropper that steals a tunnel's tokens gains only a failing handshake. (The relay's own tests cover which tokens it accepts.)
 @Suite(.timeLimit(.minutes(10))) struct TunnelTheftTests {
     /// A connector with a key that is not in the account.
-    private static func stranger() throws -> SessionConnector {
+    private static func otherConnector() throws -> SessionConnector {
         SessionConnector(certificate: try EndpointCertificate(P256SigningKey()), memory: SessionMemory()) { _, _ in
             .refuse(AppServiceError(.notAuthorized))
         }
@@ -48,13 +48,13 @@ import Testing
         return (home, networks, phone, pc)
     }
 
-    @Test func aThiefInTheOpenersPlaceIsNotLetIn() async throws {
+    @Test func thiefInPlaceOfTheOpenerIsRejected() async throws {
         // The opener cannot reach the tunnel for a while.
         let (home, networks, phone, pc) = try await Self.pair(.silent, .open)
         let (platform, target) = (phone.platform, try pc.id)
         async let opening = Talk.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }
         let (opener, other) = (try await Self.stolen(networks[0], home), try await Self.stolen(networks[1], home))
-        let thief = try Self.stranger()
+        let thief = try Self.otherConnector()
         #expect(
             await Talk.outcome { () async throws(AppServiceError) in try await thief.open(to: target, over: opener) }
                 == "authenticationError"
@@ -70,12 +70,12 @@ import Testing
         for network in networks { try await network.stop() }
     }
 
-    @Test func aThiefInTheTargetsPlaceIsNotBelieved() async throws {
+    @Test func thiefInPlaceOfTheTargetIsRejected() async throws {
         let (home, networks, phone, pc) = try await Self.pair(.open, .silent)
         let (platform, target) = (phone.platform, try pc.id)
         async let opening = Talk.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }
         let other = try await Self.stolen(networks[1], home)
-        let thief = try Self.stranger()
+        let thief = try Self.otherConnector()
         let accepted = await Talk.outcome { () async throws(AppServiceError) in try await thief.accept(over: other) { _ in true } }
         #expect(accepted == "authenticationError")
         #expect(await opening == "authenticationError")

@@ -74,7 +74,7 @@ import Testing
         #expect(try PrivateDirectory.names(in: directory) == ["file", "folder", "link", "pipe"])
     }
 
-    @Test func aDirectoryThatOthersMayWriteToIsRefused() throws {
+    @Test func directoryWritableByOthersIsRejected() throws {
         try PrivateDirectory.check(directory)
         try FileManager.default.setAttributes([.posixPermissions: 0o770], ofItemAtPath: directory)
         #expect(problem { try PrivateDirectory.check(directory) } == .openToOthers)

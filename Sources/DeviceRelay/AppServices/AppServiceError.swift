@@ -98,7 +98,7 @@ extension AppServiceError.Code.Name {
         case .remoteSystemUnavailable: "the device cannot be reached; check that it is on and connected, and try again"
         case .remoteSystemNotSupportedByApp: "the service is not open to this app; the app that offers it has to allow it"
         case .notAuthorized: "the service does not serve this caller; approve this device on the other one"
-        case .authenticationError: "one device could not prove who it is; sign in again on both"
+        case .authenticationError: "one device could not prove its identity; sign in again on both"
         case .networkNotAvailable: "the network does not allow a connection; check it and try again"
         case .disabledByPolicy: "a policy forbids it"
         case .webServiceUnavailable: "a service that is needed does not answer; try again later"

@@ -108,7 +108,7 @@ extension RemoteLaunchError {
         case .withdrawn: return (.cancelled, "it was cancelled before it was sent")
         case .outcome(let outcome): return outcome.launchError
         case .pending: return (.pending, "it has not ended yet; it continues by itself, and can be awaited again")
-        case .taskCancelled: return (.pending, "the waiting was cancelled; the launch continues by itself, and can be awaited again")
+        case .taskCancelled: return (.pending, "the wait was cancelled; the launch continues by itself, and can be awaited again")
         case .shutDown: return (.pending, "the platform was shut down; the command continues when it is started again")
         }
     }

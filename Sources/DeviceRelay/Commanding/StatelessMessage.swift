@@ -91,7 +91,7 @@ extension AppServiceError {
         case .refused(let refusal): self.init(refusal)
         case .withdrawn, .outcome(.cancelled): self.init(.cancelled)
         case .pending: self.init(.timedOut, message: "there is no answer yet; the message continues by itself")
-        case .taskCancelled: self.init(.cancelled, message: "the waiting was cancelled; the message continues by itself")
+        case .taskCancelled: self.init(.cancelled, message: "the wait was cancelled; the message continues by itself")
         case .shutDown: self.init(.cancelled, message: "the platform was shut down; the message continues when it is started again")
         case .outcome(.succeeded): self.init(.unknown)
         case .outcome(.declined(let reason)):

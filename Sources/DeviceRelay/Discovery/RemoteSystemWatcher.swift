@@ -191,7 +191,7 @@ extension ConnectedDevicesPlatform {
             throw AccountError(
                 .networkNotAvailable,
                 message:
-                    "this device refuses the endpoint from now on, but the relay was not told yet; it is told on the next connection: \(local.link.value.state)"
+                    "this device refuses the endpoint from now on, and the relay is notified on the next connection: \(local.link.value.state)"
             )
         }
     }

@@ -232,7 +232,7 @@ final class Inbox {
         case .tellCancelled(let key): handlers.cancel(key)
         case .stopHandler(let key): handlers.remove(key)
         case .disconnect(let exceeded):
-            logger.warning("the relay offers more than there is room for", metadata: ["limit": "\(exceeded)"])
+            logger.warning("the relay offers more commands than the limit allows", metadata: ["limit": "\(exceeded)"])
             link.close(code: 1008, reason: "\(exceeded.limit.rawValue)")
         }
     }

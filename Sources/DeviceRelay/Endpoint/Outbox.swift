@@ -255,7 +255,7 @@ final class Outbox {
                 self?.work()
             }
         case .report(let row): report(row)
-        case .reject: endpoint.logger.warning("the relay told an outcome that is not proved; it is not believed")
+        case .reject: endpoint.logger.warning("the relay sent an outcome without a valid proof; it is ignored")
         case .reached(let mark):
             switch marked.removeValue(forKey: mark) {
             case .status(let status): try await take(status)
@@ -344,10 +344,12 @@ final class Outbox {
         case .attestedByRelay(let outcome): machine.ended(id, CommandFinal(attestedByRelay: outcome), receiptIsValid: false)
         case .attestedByTarget(let receipt, let reply):
             guard let command = machine[id]?.command, let target = try await record(of: command.lane.target, to: id) else {
-                return endpoint.logger.warning("a receipt cannot be checked; it is not believed")
+                return endpoint.logger.warning("a receipt cannot be verified; it is ignored")
             }
             let final = CommandFinal(receipt: receipt.bytes, reply: reply?.bytes, of: command, from: target)
-            if final.attestedBy == .relay { endpoint.logger.warning("a receipt does not hold: nobody can know how the command ended") }
+            if final.attestedBy == .relay {
+                endpoint.logger.warning("a receipt is not valid: the outcome of the command cannot be determined")
+            }
             machine.ended(id, final, receiptIsValid: final.attestedBy == .target)
         }
     }

@@ -168,7 +168,7 @@ final class Peers {
     private func store(_ body: @escaping @Sendable (JournalTransaction) throws -> Void) {
         let logger = endpoint.logger
         journal.write(body) { result in
-            if case .failure = result { logger.error("what is known of a peer cannot be stored") }
+            if case .failure = result { logger.error("the data about a peer cannot be stored") }
         }
     }
 

@@ -144,7 +144,7 @@ final class Publisher {
         case .ok, .settled: return .success(())
         case .failure(let failure): return .failure(PublishError(failure))
         case .connectionLost:
-            return .failure(PublishError(.relayUnavailable, "the relay was not told: \(endpoint.status.value.state)"))
+            return .failure(PublishError(.relayUnavailable, "the relay was not notified: \(endpoint.status.value.state)"))
         }
     }
 

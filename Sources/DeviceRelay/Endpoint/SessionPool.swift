@@ -223,7 +223,7 @@ final class SessionPool {
                 let session = try await connector.accept(over: transport) { $0 == opener }
                 try await pool.add(session)
             } catch {
-                logger.info("a session did not come about", metadata: ["peer": "\(opener.label)", "code": "\(error.code)"])
+                logger.info("a session could not be opened", metadata: ["peer": "\(opener.label)", "code": "\(error.code)"])
             }
             pool.acceptEnded(opener)
         }

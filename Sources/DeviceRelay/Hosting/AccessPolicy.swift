@@ -28,6 +28,6 @@ enum AccessPolicy {
     }
 
     private static func newcomer(_ sender: EndpointID) -> String {
-        "nobody has approved this device there; approve its endpoint \(sender) on that device, or on another one that it knows"
+        "this device is not approved there; approve its endpoint \(sender) on that device, or on another one that it knows"
     }
 }

@@ -55,7 +55,8 @@ public struct PublishError: Error, Sendable, CustomStringConvertible {
     init(_ error: any Error) {
         switch error {
         case RecordError.limitExceeded(let exceeded): self.init(.limitExceeded, exceeded.description)
-        case RecordError.invalidField(let field): self.init(.invalidRegistration, "the registration's \(field) holds what it may not")
+        case RecordError.invalidField(let field):
+            self.init(.invalidRegistration, "the registration's \(field) has a value that is not allowed")
         case is RecordError: self.init(.invalidRegistration, "the registration is not valid")
         default: self.init(.storageFailed, "the registration cannot be signed: \(error)")
         }

@@ -20,7 +20,7 @@ package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
         switch self {
         case .damaged(let path):
             "\(path) is damaged and was left as it is; restore it from a backup, or remove the account and add it again"
-        case .locked(let path): "\(path) is locked by another process that does not go on; stop it and try again"
+        case .locked(let path): "\(path) is locked by another process that does not finish; stop it and try again"
         case .tooNew(let path): "\(path) was written by a newer version; update this one"
         case .otherEndpoint(let path): "\(path) belongs to another endpoint; it was restored without its key, or the key without it"
         case .notWritable(let path): "\(path) cannot be written; check its owner and mode"

@@ -50,7 +50,7 @@ public struct PlatformError: Error, Sendable, CustomStringConvertible {
         case RelayAddress.Problem.notEncrypted:
             self.init(
                 .invalidSettings,
-                "plain HTTP to another machine tells everybody on the way the access token; use https, or set allowsPlainHTTP if you trust the network"
+                "plain HTTP to another machine exposes the access token on the network; use https, or set allowsPlainHTTP if you trust the network"
             )
         default: self.init(.storageFailed, "\(error)")
         }

@@ -128,7 +128,7 @@ extension SessionEnd {
         case .failed(.timedOut): "the device does not answer"
         case .failed(let error): "the device broke a rule: \(error)"
         case .failedByPeer(let goaway):
-            "the device gave up" + (SessionError(rawValue: goaway.code).map { ": \($0)" } ?? "")
+            "the other device ended the session" + (SessionError(rawValue: goaway.code).map { ": \($0)" } ?? "")
         }
     }
 }

@@ -100,7 +100,7 @@ extension AppServiceError {
         case .notAuthentic:
             self.init(
                 .authenticationError,
-                message: "the other device is not the one that was meant, or does not know this one",
+                message: "the other device is not the intended one, or does not know this one",
                 cause: error
             )
         case .broken: self.init(.remoteSystemUnavailable, message: "the connection to the device broke off; try again", cause: error)

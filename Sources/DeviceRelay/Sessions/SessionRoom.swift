@@ -14,7 +14,7 @@ struct SessionRoom: Sendable {
 
     /// Why another session is not permitted.
     enum Refusal: String, Hashable, Sendable {
-        case newPeer = "a device that nobody has approved may have no more sessions"
+        case newPeer = "a device that is not approved may have no more sessions"
         case knownPeer = "a device may have no more sessions with this one"
         case endpoint = "this device has as many sessions as it may"
     }

@@ -28,7 +28,7 @@ extension EndpointChannelStateMachine {
             if let after = rejected.retryAfter { backOff.asked(after: after.count, now: now, random: &random) }
             return tokens + retry(.rejected(rejected), close: 1000, now: now, random: &random)
         default:
-            return breach("type has no place before welcome", now: now, random: &random)
+            return breach("type is not allowed before welcome", now: now, random: &random)
         }
     }
 

@@ -31,7 +31,7 @@ extension EndpointChannelStateMachine {
             backOff.asked(after: message.after.count, spread: message.spread.count, now: now, random: &random)
             return retry(.restarting, close: 1000, now: now, random: &random)
         case .challenge, .welcome, .rejected:
-            return breach("type has no place after welcome", now: now, random: &random)
+            return breach("type is not allowed after welcome", now: now, random: &random)
         default:
             return [.event(message)]
         }

@@ -92,7 +92,7 @@ extension DialFailure {
                 NIOSSLError.uncleanShutdown:
                 .hungUp
             case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: .protocolError("TLS failed")
-            case is HTTPParserError: .protocolError("the answer is no HTTP")
+            case is HTTPParserError: .protocolError("the answer is not HTTP")
             default: .protocolError("\(type(of: error))")
             }
     }

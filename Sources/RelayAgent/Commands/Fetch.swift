@@ -187,7 +187,7 @@ package struct Fetch: Sendable {
         var failure = AgentError(error)
         let brokeOff = error.code == .remoteSystemUnavailable || error.code == .appServiceConnectionClosed || error.code == .timedOut
         if brokeOff, output != Self.standardOutput {
-            failure.message += "; run it again, and it goes on where it was"
+            failure.message += "; run it again to continue the transfer"
         }
         return failure
     }

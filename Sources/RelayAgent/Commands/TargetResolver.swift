@@ -130,5 +130,5 @@ extension LocalDevice {
 
 extension RemoteSystem {
     /// The text that distinguishes devices of the same name.
-    var candidate: String { "\(id) (\(displayName)\(isNew ? ", new: nobody has approved it" : ""))" }
+    var candidate: String { "\(id) (\(displayName)\(isNew ? ", new: not approved" : ""))" }
 }

@@ -74,7 +74,7 @@ struct LocalDeviceChecks: Sendable {
                 timeToLive: Self.patience,
                 timeout: Self.patience
             )
-            return Doctor.Check(.mailbox, .ok, "a message to this device came and was answered in \(Self.milliseconds(since: start)) ms")
+            return Doctor.Check(.mailbox, .ok, "a message to this device arrived and was answered in \(Self.milliseconds(since: start)) ms")
         } catch {
             return Doctor.Check(.mailbox, failed: error)
         }
@@ -122,7 +122,7 @@ struct LocalDeviceChecks: Sendable {
 
     private static func advice(forDevice failure: AgentError) -> String? {
         switch failure.status {
-        case .unreachable: "run `relay doctor` there too: the device has to be on and connected, and its agent has to run"
+        case .unreachable: "run `relay doctor` there too: the device must be on and connected, and its agent has to run"
         case .declined: "run `relay approve` there for this device, and compare the ids"
         default: nil
         }

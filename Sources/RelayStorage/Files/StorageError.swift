@@ -54,7 +54,7 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         case .notReadable: "\(path) cannot be read; it must belong to the user that runs this"
         case .openToOthers: "\(path) is open to other users; run: chmod go-rwx '\(path)'"
         case .endpointInUse(let holder): "\(path) is in use by \(holder); stop it, or choose another storage directory"
-        case .locked: "\(path) is locked by another process that does not go on; stop it and try again"
+        case .locked: "\(path) is locked by another process that does not finish; stop it and try again"
         case .full: "there is no space left for \(path)"
         case .damaged: "\(path) is damaged; restore it from a backup, or remove the account and add it again"
         case .failed(let number): "\(path) cannot be used (system error \(number))"

@@ -71,8 +71,8 @@ import X509
     @Test(arguments: [
         ("HTTP/1.1 200 OK\r\nContent-Length: 70000\r\n\r\n" + String(repeating: "a", count: 70_000), "the answer is too long"),
         ("HTTP/1.1 200 OK\r\n\r\n" + String(repeating: "a", count: 65_537), "the answer is too long"),
-        ("220 mail.example ESMTP\r\n", "the answer is no HTTP"),
-        ("HTTP/1.1 200 OK\r\nX: " + String(repeating: "a", count: 100_000), "the answer is no HTTP"),
+        ("220 mail.example ESMTP\r\n", "the answer is not HTTP"),
+        ("HTTP/1.1 200 OK\r\nX: " + String(repeating: "a", count: 100_000), "the answer is not HTTP"),
     ]) func whatIsNoAnswerIsAFailure(_ text: String, _ what: String) async throws {
         #expect(try await Self.failure(of: text) == .failed(.protocolError(what)))
     }

@@ -160,7 +160,7 @@ final class TestDevice {
     }
 
     /// Waits until the storage fails and the platform retries.
-    func isInStorageTrouble() async throws {
+    func waitForStorageError() async throws {
         for await state in platform.connectionStates(for: account) where state.problem?.code == .storageFailed {
             if case .waiting = state.phase { return }
         }

@@ -19,14 +19,14 @@ import Testing
         Rule(
             page: "protocol.md",
             words: "a signature made anew over the same body included",
-            tests: [("RelayServerTests/Core/ConnectingTests", "aRecordNeverGoesBack")]
+            tests: [("RelayServerTests/Core/ConnectingTests", "olderRecordIsRejected")]
         ),
         Rule(
             page: "protocol.md",
             words: "the relay refuses it with `livesTooLong`",
             tests: [
                 ("RelayProtocolTests/Commands/SealedCommandTests", "aCommandThatLivesTooLongCanBeReadAndIsRefused"),
-                ("RelayServerTests/Core/CommandFlowTests", "aCommandThatLivesTooLongIsRefusedWithACodeOfItsOwn"),
+                ("RelayServerTests/Core/CommandFlowTests", "commandWithATooLongLifeIsRejected"),
             ]
         ),
         Rule(
@@ -58,7 +58,7 @@ import Testing
         Rule(
             page: "protocol.md",
             words: "puts `unknown` there, which is no account of any relay",
-            tests: [("RelayServerTests/Core/ConnectingTests", "aRecordForNoAccountIsToldTheAccount")]
+            tests: [("RelayServerTests/Core/ConnectingTests", "rejectionOfAWrongAccountNamesTheRightOne")]
         ),
         Rule(
             page: "protocol.md",
@@ -86,12 +86,12 @@ import Testing
         Rule(
             page: "relay.md",
             words: "A head beyond them is answered with 400",
-            tests: [("RelayServerTests/Hostile/BoundaryTests", "headersOfHTTP")]
+            tests: [("RelayServerTests/Hostile/BoundaryTests", "headersOfHTTPRequestsAreLimited")]
         ),
         Rule(
             page: "agent.md",
             words: "An *entry* is a set of `name` (text)",
-            tests: [("RelayCommandTests/FilesFormTests", "entriesHaveTheTypesOfThePage")]
+            tests: [("RelayCommandTests/FilesFormTests", "answersHaveTheDocumentedTypes")]
         ),
     ]
 

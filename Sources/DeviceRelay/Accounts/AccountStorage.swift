@@ -30,7 +30,7 @@ package struct AccountStorage: Sendable {
         self.keys = keys
     }
 
-    /// What is stored about the keys, without the keys.
+    /// The stored metadata of the keys, without the keys themselves.
     struct StoredState: Codable, Hashable {
         struct Agreement: Codable, Hashable {
             var number: Int
@@ -98,7 +98,7 @@ package struct AccountStorage: Sendable {
             var isNew = false
             if let newest = facts.agreementKeys.last, Self.isOver(newest.made, Self.agreementKeyLife, now) {
                 let number = newest.number &+ 1
-                // The key is stored before the facts that refer to it.
+                // The key is stored before the state file that refers to it.
                 _ = try keys.makeAgreementKey(number, of: scope)
                 facts.agreementKeys[facts.agreementKeys.count - 1].replaced = now
                 facts.agreementKeys.append(StoredState.Agreement(number: number, made: now))
@@ -132,7 +132,7 @@ package struct AccountStorage: Sendable {
 
     var factsPath: String { "\(directory)/\(Self.factsName)" }
 
-    /// Creates the endpoint if it does not exist. Keys without facts are left over from an earlier installation and are destroyed.
+    /// Creates the endpoint if it does not exist. Keys without a state file are left over from an earlier installation and are destroyed.
     func prepare(now: Int64) throws(StorageError) {
         if try PrivateFile.contents(of: factsPath) != nil {
             _ = try readFacts()

@@ -25,7 +25,7 @@ public final class AppServiceConnection: Sendable {
 
     deinit { carrier.finish(nil) }
 
-    // MARK: Asking
+    // MARK: Sending requests
 
     /// Sends a request and waits for the response. If the task is cancelled or the timeout passes, the request is also cancelled on the
     /// other side.
@@ -61,7 +61,7 @@ public final class AppServiceConnection: Sendable {
         }
     }
 
-    // MARK: Answering
+    // MARK: Answering requests
 
     /// Answers requests with the handler's results, until the connection is closed. If the handler throws an `AppServiceError`, its code
     /// and message are the response; any other error is sent as `failure`. The handler's task is cancelled when the caller no longer waits.

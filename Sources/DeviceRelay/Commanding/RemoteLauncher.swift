@@ -43,7 +43,7 @@ public struct RemoteLauncher: Sendable {
         self.platform = platform
     }
 
-    /// Launches a URI, and returns when the target's handler has accepted it. If no app there accepts the URI, the fallback
+    /// Launches a URI, and returns when the target's handler has accepted it. If no app on the device accepts the URI, the fallback
     /// is tried in the same way.
     /// - Returns: The receipt, signed by the target.
     /// - Throws: `RemoteLaunchError`. After `pending` the launch continues: `RemoteLaunchError.commandID` identifies it, and
@@ -66,7 +66,7 @@ public struct RemoteLauncher: Sendable {
     }
 
     /// Stores a launch, which then proceeds independently, and returns at once. The published schemes decide whether the
-    /// fallback is used; only `launch` also tries it after the app there reported that it does not support the URI.
+    /// fallback is used; only `launch` also tries it after the app on the device reported that it does not support the URI.
     /// - Throws: `RemoteLaunchError` if the launch could not be stored or no app can accept it.
     public func submit(
         _ uri: URL,

@@ -129,7 +129,7 @@ struct PeerBook: Sendable {
         if isInvited { hasEnumerated = true }
     }
 
-    // MARK: What the relay says
+    // MARK: Messages of the relay
 
     mutating func beginEnumeration() { directory.beginEnumeration() }
 

@@ -106,7 +106,7 @@ struct TrustGraph: Sendable {
         if systems.removeValue(forKey: endpoint) != nil { refresh() }
     }
 
-    // MARK: What follows
+    // MARK: Computation
 
     private mutating func refresh() {
         var devices: [SystemID: [EndpointID]] = [:]

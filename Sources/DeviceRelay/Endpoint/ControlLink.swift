@@ -25,7 +25,7 @@ final class ControlLink: ControlSending {
     private let storage: StorageGuard
     private let identity: OwnIdentity
     private let dialer: RelayDialer
-    /// Identifies this process to the relay, so that an older connection of the same process cannot replace a newer one.
+    /// Identifies this process to the relay. After a newer connection of the same process, the relay ignores the older one.
     private let instance = (0..<16).map { _ in UInt8.random(in: 0 ... .max) }
     private var random = SystemRandomNumberGenerator()
     var onEvent: (Event) -> Void = { _ in }
@@ -59,7 +59,7 @@ final class ControlLink: ControlSending {
 
     private var loop: EndpointLoop { endpoint.loop }
 
-    // MARK: How it stands
+    // MARK: State
 
     var isHost: Bool { machine.role == .host }
     var isConnected: Bool { if case .connected = machine.status { true } else { false } }
@@ -285,7 +285,7 @@ final class ControlLink: ControlSending {
 
     func close(code: UInt16, reason: String) { dialer.socket?.close(code: code, reason: reason) }
 
-    // MARK: What others see of it
+    // MARK: Published status
 
     private func publishStatus() {
         let (now, wallTime) = (loop.now, loop.wallTime)

@@ -6,7 +6,7 @@ import RelayProtocol
 /// Commands from unknown senders that arrived before the end of the enumeration: a voucher for the sender may still arrive. All further
 /// commands of such a sender wait too, to keep their order.
 struct HeldCommands {
-    /// A correct relay has no more unsettled offers than this.
+    /// A relay that respects its own limit (`CommandDelivery.maximumCommands`) never has more unsettled offers.
     static let maximumCount = 16
 
     private var commands: [(key: CommandKey, message: RelayMessage.Command)] = []

@@ -13,7 +13,7 @@ import RelayStorage
 final class Inbox {
     private typealias Result = JournalTransaction.Result
 
-    /// A received command that passed the check.
+    /// A received command that the machine keeps.
     private struct Arrived {
         let sealed: SealedCommand
         /// `nil` if the command will not be handled.
@@ -103,7 +103,7 @@ final class Inbox {
         try? await store(commit)
     }
 
-    // MARK: What the relay says
+    // MARK: Messages of the relay
 
     func offered(_ message: RelayMessage.Command) {
         // A command that cannot be decoded has no id to answer.

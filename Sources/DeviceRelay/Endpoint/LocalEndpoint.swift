@@ -11,7 +11,7 @@ import Synchronization
 /// SDK. All work happens on the event loop of its connection, so messages of the relay are handled in order and without a thread change.
 ///
 /// - `ControlLink` connects to the relay, and sends and receives messages. `OwnIdentity` keeps this endpoint's record, account and keys.
-/// - `Peers` knows the account's other endpoints, and which of them are known.
+/// - `Peers` stores the account's other endpoints, and decides which of them are known.
 /// - `Outbox` sends commands. `Inbox` receives them, for the apps that `Publisher` hosts.
 /// - `SessionPool` keeps the sessions with other endpoints.
 /// - `StorageGuard` disconnects the endpoint while its storage fails.
@@ -222,7 +222,7 @@ actor LocalEndpoint {
     /// Reconnects, because the device's network has changed.
     func networkChanged() { control.retryNow() }
 
-    // MARK: What the SDK calls
+    // MARK: Interface for the SDK
 
     nonisolated var id: EndpointID { endpoint.id }
     nonisolated var account: ConnectedDevicesAccount { endpoint.account }

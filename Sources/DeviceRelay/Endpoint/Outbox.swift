@@ -74,7 +74,7 @@ final class Outbox {
     private var journal: Journal { endpoint.journal }
     private var loop: EndpointLoop { endpoint.loop }
 
-    // MARK: What the app wants
+    // MARK: Requests of the app
 
     /// Seals and stores a command, which then proceeds independently of the caller.
     nonisolated(nonsending) func submit(
@@ -170,7 +170,7 @@ final class Outbox {
         return try SealedReply(decoding: reply).open(SealedCommand(decoding: content.blob), with: endpoint.storage.agreementKeys())
     }
 
-    // MARK: What the relay says
+    // MARK: Messages of the relay
 
     func connected() {
         machine.connected()

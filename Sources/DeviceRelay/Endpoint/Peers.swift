@@ -40,7 +40,7 @@ final class Peers {
 
     private var journal: Journal { endpoint.journal }
 
-    // MARK: What is known
+    // MARK: Queries
 
     /// Whether the relay has listed all endpoints on the current connection.
     var isEnumerated: Bool { endpoint.status.value.isEnumerated }
@@ -62,7 +62,7 @@ final class Peers {
     /// The records of all pinned endpoints. They are available without a connection.
     var pinnedRecords: [EndpointRecord] { book.pinnedRecords }
 
-    // MARK: What the relay says
+    // MARK: Messages of the relay
 
     /// Starts discovery on a new connection.
     func connected() {
@@ -130,7 +130,7 @@ final class Peers {
         publish()
     }
 
-    // MARK: What follows
+    // MARK: Actions
 
     private func change(_ body: (inout PeerBook) -> [PeerBook.Action]) {
         let actions = body(&book)

@@ -114,7 +114,7 @@ extension JournalTransaction {
         try run("INSERT OR IGNORE INTO vouchers (endpoint) VALUES (?)", [endpoint.column])
     }
 
-    /// Records that the voucher was sent.
+    /// Records that the relay has answered the voucher.
     package func removeVoucher(for endpoint: EndpointID) throws {
         try run("DELETE FROM vouchers WHERE endpoint = ?", [endpoint.column])
     }

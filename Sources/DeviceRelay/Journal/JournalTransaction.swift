@@ -39,7 +39,7 @@ package struct JournalTransaction {
         try run("UPDATE meta SET relay_offset = ?", [offset])
     }
 
-    // MARK: Commands sent
+    // MARK: Sent commands
 
     /// The content of a sent command.
     package struct SentContent: Hashable, Sendable {

@@ -6,8 +6,8 @@ package import RelayProtocol
 /// The cause of an `AppServiceError`: the session accepts no new connections, but another session does.
 package struct SessionEnding: Error, Hashable, Sendable {}
 
-// The codes on the wire, and the codes for the app. An unknown code on the wire becomes `unknown`. A code that is not on the wire is sent
-// as `unknown` or `failure`.
+// The codes on the wire, and the codes for the app. An unknown code on the wire becomes `unknown`. An error code without a code on the wire
+// is sent as `unknown` in a rejection, and as `failure` in a failure.
 
 private let refusals: [(SessionRefusalCode, AppServiceError.Code)] = [
     (.appNotInstalled, .appNotInstalled), (.appUnavailable, .appUnavailable), (.appServiceUnavailable, .appServiceUnavailable),

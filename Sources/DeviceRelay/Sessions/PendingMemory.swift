@@ -6,7 +6,8 @@ import RelayProtocol
 /// The memory of the peer's pending requests that no other budget counts: a fixed amount for each request, and the small messages that no
 /// handler has taken. Memory is taken in steps, so that few requests take the budget's lock.
 struct PendingMemory {
-    /// The amount for a request, in addition to its message: its table entries, a message of up to 1 KiB, and `freeDecodedBytes`.
+    /// The fixed amount for a request: its table entries, a message of up to 1 KiB, and `freeDecodedBytes`. A larger message counts in
+    /// addition.
     static let requestBytes = 7 << 10
     private static let step = 256 << 10
 

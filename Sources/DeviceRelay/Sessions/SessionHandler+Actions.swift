@@ -60,7 +60,7 @@ extension SessionHandler {
         return counts.filter { $0.value > 0 }
     }
 
-    // MARK: Asks
+    // MARK: Pending operations
 
     /// The maximum timeout of an operation. Longer timeouts are shortened.
     private static let maximumWait = Duration.seconds(30 * 86_400)

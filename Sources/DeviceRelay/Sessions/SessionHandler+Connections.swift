@@ -5,7 +5,7 @@ import NIOCore
 import RelayProtocol
 
 extension SessionHandler {
-    // MARK: Ours
+    // MARK: Opened here
 
     func open(
         _ opening: SessionOpening,
@@ -35,7 +35,7 @@ extension SessionHandler {
         continuation.resume(returning: .success(AppServiceConnection(info: info, carrier: carrier, inbox: inbox, limiter: limiter)))
     }
 
-    // MARK: The peer's
+    // MARK: Opened by the peer
 
     /// Starts a task that asks the endpoint for admission and runs the service. The task ends with the service.
     func opened(_ id: SessionConnectionID, _ opening: SessionOpening) {
@@ -73,7 +73,7 @@ extension SessionHandler {
         change { $0.refuse(id, refusal, at: $1, into: &$2) }
     }
 
-    // MARK: Both
+    // MARK: Both directions
 
     /// Handles a connection that the peer closed, or that ended with the session. The service is cancelled if it has not accepted the
     /// connection, or if the session has ended. Otherwise the service sees the closed connection and can finish its work.

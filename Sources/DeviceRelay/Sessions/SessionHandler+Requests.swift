@@ -5,7 +5,7 @@ import NIOCore
 import RelayProtocol
 
 extension SessionHandler {
-    // MARK: Ours
+    // MARK: Sent requests
 
     func sendRequest(
         _ message: ByteBuffer,
@@ -34,7 +34,7 @@ extension SessionHandler {
         continuation.resume(returning: .success(.init(message: message, receipt: isLarge ? receipt : nil)))
     }
 
-    // MARK: The peer's
+    // MARK: Received requests
 
     func cancelled(_ request: SessionRequestID) {
         guard let exchange = removeExchange(request) else { return }
@@ -93,7 +93,7 @@ extension SessionHandler {
         change { machine, _, actions in machine.failRequest(request, failure, into: &actions) }
     }
 
-    // MARK: Both
+    // MARK: Both directions
 
     /// Returns the credit of a message that was decoded or dropped.
     func consumed(_ receipt: MessageCredit) {

@@ -169,7 +169,7 @@ final class SessionHandler: ChannelInboundHandler {
         isPerforming = false
     }
 
-    // MARK: What the machine says
+    // MARK: Actions of the machine
 
     func perform(_ action: SessionAction) {
         switch action {
@@ -221,7 +221,7 @@ final class SessionHandler: ChannelInboundHandler {
         inbox.deliver(exchange)
     }
 
-    // MARK: The end of a turn
+    // MARK: Flush and timers
 
     /// Call this after one or more changes. It sends waiting data and sets the timer.
     func settle() {

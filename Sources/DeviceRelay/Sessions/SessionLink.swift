@@ -85,7 +85,7 @@ final class SessionLink: Sendable {
     /// Subtracts small responses that have left, or that will not be sent.
     func smallAnswersLeft(_ bytes: Int) { smallAnswers.subtract(bytes, ordering: .relaxed) }
 
-    // MARK: Asking
+    // MARK: Enqueuing
 
     /// - Returns: False if the task is cancelled; then the command is dropped. If the task is cancelled later, the command that handles the
     ///   cancellation is enqueued after this one.

@@ -69,7 +69,7 @@ struct Remote {
         return (PhotoApp(albums: ["rome": ["forum.jpg", "pantheon.jpg"]], shown: shown), stream)
     }
 
-    @Test func anAlbumIsListedAndShown() async throws {
+    @Test func albumIsListedAndShown() async throws {
         let (app, shown) = app()
         // snippet: testing
         try await withTestRelay { relay in
@@ -83,7 +83,7 @@ struct Remote {
         // end
     }
 
-    @Test func whatIsLaunchedWhileTheRelayIsAwayComesLater() async throws {
+    @Test func launchDuringARelayRestartIsDelivered() async throws {
         let (app, shown) = app()
         try await withTestRelay { relay in
             _ = try await relay.platform(named: "PC", kind: .desktop, publishing: app.registration)
@@ -104,7 +104,7 @@ struct Remote {
         }
     }
 
-    @Test func aDeviceThatIsNewMayNotAskForPhotos() async throws {
+    @Test func newDeviceMayNotRequestPhotos() async throws {
         let (app, _) = app()
         try await withTestRelay { relay in
             let pc = try await relay.platform(named: "PC", kind: .desktop, publishing: app.registration)

@@ -46,11 +46,11 @@ import Testing
             let empty = try await connection.send([:])
             #expect(empty == [:])
             for size in [8, (32 << 10) - 1, 32 << 10, (32 << 10) + 1, 16 << 20] {
-                let message = try Talk.message(encodedBytes: size)
+                let message = try SessionTestApp.message(encodedBytes: size)
                 let answer = try await connection.send(message, timeout: .seconds(300))
                 #expect(answer == message, "\(size)")
             }
-            let tooLarge = try Talk.message(encodedBytes: (16 << 20) + 1)
+            let tooLarge = try SessionTestApp.message(encodedBytes: (16 << 20) + 1)
             await #expect {
                 _ = try await connection.send(tooLarge)
             } throws: {
@@ -119,16 +119,16 @@ import Testing
             await callers.add(caller.appID ?? "nobody")
             try await connection.respond { $0.message }
         }
-        try await pc.platform.publish(RemoteSystemAppRegistration(appID: Talk.appID, services: [friends, open]), for: pc.account)
+        try await pc.platform.publish(RemoteSystemAppRegistration(appID: SessionTestApp.appID, services: [friends, open]), for: pc.account)
         try await phone.sees("PC") { !$0.apps.isEmpty }
         let (platform, target) = (phone.platform, try pc.id)
-        let request = RemoteSystemConnectionRequest(endpoint: target, appID: Talk.appID)
+        let request = RemoteSystemConnectionRequest(endpoint: target, appID: SessionTestApp.appID)
         func call(_ name: String, from appID: String? = nil) async -> String {
-            await Talk.outcome { () async throws(AppServiceError) in
-                let connection = try await platform.openAppService(Talk.service(name), on: request, from: appID)
+            await SessionTestApp.outcome { () async throws(AppServiceError) in
+                let connection = try await platform.openAppService(SessionTestApp.service(name), on: request, from: appID)
                 _ = try await connection.send([:])
                 connection.close()
-                _ = try await platform.sendStatelessMessage([:], to: Talk.service(name), on: request, from: appID)
+                _ = try await platform.sendStatelessMessage([:], to: SessionTestApp.service(name), on: request, from: appID)
             }
         }
         #expect(await call("friends") == "remoteSystemNotSupportedByApp")

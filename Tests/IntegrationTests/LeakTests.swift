@@ -92,10 +92,10 @@ import Testing
         // A session ends with its last connection.
         let phone = try await home.guests(in: [network]) { $0.sessionTiming.idleInterval = .zero }[0]
         let pc = try await home.device("PC")
-        try await pc.platform.publish(Talk.app(), for: pc.account)
+        try await pc.platform.publish(SessionTestApp.app(), for: pc.account)
         try await phone.sees("PC") { !$0.apps.isEmpty }
         let (platform, target) = (phone.platform, try pc.id)
-        func talk(_ number: Int) async throws {
+        func exchange(_ number: Int) async throws {
             let connection = try await platform.open("echo", on: target)
             let message: ValueSet = ["Number": .int(Int64(number))]
             #expect(try await connection.send(message) == message)
@@ -104,12 +104,12 @@ import Testing
         // One connection stays open while many others open and close one after the other.
         let staying = try await platform.open("echo", on: target)
         let files = try openFiles(below: home.directory).count
-        for number in 0..<500 { try await talk(number) }
+        for number in 0..<500 { try await exchange(number) }
         #expect(try await network.tunnels == 1)
         #expect(try openFiles(below: home.directory).count == files)
         staying.close()
         // From here on nearly every connection has its own session.
-        while try await network.tunnels < 500 { try await talk(0) }
+        while try await network.tunnels < 500 { try await exchange(0) }
         while try connections(to: home.relayd.tunnelPort) > 0 { await Task.yield() }
         #expect(try openFiles(below: home.directory).count == files)
         let endpoints = [phone, pc].map { WeakEndpoint($0.platform, $0.account) }

@@ -23,7 +23,8 @@ import Testing
         ([.socket], [.socket]), ([.webSocket], [.webSocket]), ([.socket], [.webSocket]), ([.webSocket], [.socket]),
     ]
 
-    @Test(arguments: ways) func messagesOfAllSizesPass(_ opener: [TestTunnelRelay.Way], _ target: [TestTunnelRelay.Way]) async throws {
+    @Test(arguments: ways) func messagesUpToTheLimitAreEchoed(_ opener: [TestTunnelRelay.Way], _ target: [TestTunnelRelay.Way]) async throws
+    {
         try await SessionWorld.with(ways: (opener, target), services: [.echo()]) { world in
             let connection = try await world.open()
             #expect(try await connection.send([:]) == [:])
@@ -43,7 +44,7 @@ import Testing
     }
 
     /// What tasks want at once is done in one turn of the loop: requests, some of them taken back at once, and answers, some of them too large.
-    @Test func whatManyWantAtOnceIsDoneForEach() async throws {
+    @Test func concurrentRequestsGetTheirAnswers() async throws {
         var limits = Limits()
         limits[.messageBytes] = 1_000
         let service = Service("test") { connection, _ in
@@ -86,7 +87,7 @@ import Testing
         }
     }
 
-    @Test func anAnswerIsNotTooLargeEither() async throws {
+    @Test func tooLargeResponseIsRejected() async throws {
         let tooLarge = try Self.message(encodedBytes: (16 << 20) + 1)
         let service = Service("test") { connection, _ in try await connection.respond { _ in tooLarge } }
         try await SessionWorld.with(services: [service]) { world in
@@ -95,7 +96,7 @@ import Testing
         }
     }
 
-    @Test func theOtherSidesLimitCounts() async throws {
+    @Test func messageLimitOfThePeerApplies() async throws {
         var limits = Limits()
         limits[.messageBytes] = 1 << 10
         try await SessionWorld.with(targetLimits: limits, services: [.echo()]) { world in
@@ -107,7 +108,7 @@ import Testing
         }
     }
 
-    @Test func aThousandCallsAreInFlight() async throws {
+    @Test func thousandRequestsAreInFlight() async throws {
         let all = Signal()
         let count = Shared(0)
         let service = Service("test") { connection, _ in
@@ -135,7 +136,7 @@ import Testing
         }
     }
 
-    @Test func moreRequestsThanTheLimitAreRefusedHere() async throws {
+    @Test func requestsAboveTheLimitFailLocally() async throws {
         var limits = Limits()
         limits[.requestsPerConnection] = 2
         let arrived = AsyncStream.makeStream(of: AppServiceRequest.self)
@@ -176,7 +177,7 @@ import Testing
         }
     }
 
-    @Test func aServiceThatDoesNotReadHoldsNobodyUp() async throws {
+    @Test func stalledServiceDoesNotBlockOthers() async throws {
         let stalled = Service("stalled") { connection, _ in _ = try await connection.closed }
         try await SessionWorld.with(services: [stalled, .echo()]) { world in
             let stuck = try await world.open("stalled")
@@ -211,7 +212,7 @@ import Testing
         limits[.assemblyBytesPerEndpoint] = 256 << 10
         let goOn = Signal()
         let service = Service("test") { connection, caller in
-            // What the first sends is received, and not taken.
+            // The requests of the first app are received and not taken.
             if caller.appID == "first" {
                 await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask { _ = try await connection.closed }
@@ -236,7 +237,7 @@ import Testing
         await target.hasFree(192 << 10)
         async let waiting = second.connection.send(large)
         while await second.accepted.inventory()["claims"] != 1 { await Task.yield() }
-        // What is small does not wait.
+        // Small messages do not wait.
         #expect(try await second.connection.send(["Text": "small"]) == ["Text": "small"])
         goOn.happen()
         #expect(try await held == large)
@@ -246,7 +247,7 @@ import Testing
         await relay.stop()
     }
 
-    @Test func aPeerThatIsNotReadForAWhileGoesOn() async throws {
+    @Test func sessionSurvivesAPausedTunnel() async throws {
         try await SessionWorld.with(services: [.echo()]) { world in
             let connection = try await world.open()
             try await world.relay.hold(true)
@@ -261,7 +262,7 @@ import Testing
         }
     }
 
-    @Test func bothSidesAskOnOneConnection() async throws {
+    @Test func bothSidesSendRequestsOnOneConnection() async throws {
         let service = Service("test") { connection, _ in
             try await connection.respond { request in
                 let back = try await connection.send(["Question": request.message["Text"] ?? ""])
@@ -282,7 +283,7 @@ import Testing
     }
 
     /// Requests of both sides fill all the memory for requests, and their handlers need large answers of the other side to go on.
-    @Test func largeAnswersToHandlersWaitForNoRequest() async throws {
+    @Test func largeResponsesDoNotWaitForRequests() async throws {
         var limits = Limits()
         limits[.messageBytes] = 64 << 10
         limits[.assemblyBytesPerSession] = 128 << 10
@@ -319,7 +320,7 @@ import Testing
         }
     }
 
-    @Test func theTargetOpensOnTheSameSession() async throws {
+    @Test func targetOpensConnectionsOnTheSameSession() async throws {
         try await SessionWorld.with(services: [.echo()]) { world in
             let there = try await world.open()
             let back = try await world.targetSession.open(SessionWorld.info, timeout: .seconds(30))

@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [0, 1, 3, 40]) func soManyRequestsAreHandledAtOnce(_ concurrently: Int) async throws {
+    @Test(arguments: [0, 1, 3, 40]) func concurrentHandlersAreLimited(_ concurrently: Int) async throws {
         let load = Shared(Load())
         let full = Signal()
         let service = Service("test") { connection, _ in
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [1, 2]) func aHandlerIsCancelledForNoOtherRequest(_ concurrently: Int) async throws {
+    @Test(arguments: [1, 2]) func handlerIsCancelledOnlyForItsOwnRequest(_ concurrently: Int) async throws {
         let began = AsyncStream.makeStream(of: Void.self)
         let wrong = Shared(0)
         let service = Service("test") { connection, _ in
@@ -113,7 +113,7 @@ import Testing
         for _ in 0..<100 { await Task.yield() }
     }
 
-    @Test func whoCancelsRespondingWaitsForItsHandlers() async throws {
+    @Test func cancelledRespondWaitsForItsHandlers() async throws {
         let (began, finished) = (Signal(), Shared(0))
         let events = AsyncStream.makeStream(of: String.self)
         let service = Service("test") { connection, _ in
@@ -144,7 +144,7 @@ import Testing
         }
     }
 
-    @Test func respondingThatIsCancelledBeforeItBeginsAnswersNothing() async throws {
+    @Test func respondCancelledBeforeItBeginsAnswersNothing() async throws {
         let service = Service("test") { connection, _ in
             let responding = Task {
                 withUnsafeCurrentTask { $0?.cancel() }
@@ -187,7 +187,7 @@ import Testing
         }
     }
 
-    @Test func answersThatDoNotLeaveHoldTheHandlersUp() async throws {
+    @Test func blockedResponsesHoldBackHandlers() async throws {
         let (handled, arrived) = (Shared(0), Shared(0))
         let goOn = Signal()
         let answer = try SessionExchangeTests.message(encodedBytes: 30 << 10)
@@ -231,7 +231,7 @@ import Testing
         }
     }
 
-    @Test func anAnswerThatCannotLeaveIsRefusedForTheCaller() async throws {
+    @Test func tooLargeResponseFailsAtTheCaller() async throws {
         var limits = Limits()
         limits[.messageBytes] = 1 << 10
         let service = Service("test") { connection, _ in

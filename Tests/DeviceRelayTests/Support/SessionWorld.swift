@@ -14,7 +14,7 @@ struct SessionSide: Sendable {
 
     var id: EndpointID { EndpointID(key.publicKey) }
 
-    /// Returns when so many bytes are free; what is never given back runs into the test's time limit.
+    /// Returns when so many bytes are free. If they are never released, the test's time limit ends it.
     func hasFree(_ bytes: Int) async {
         while memory.freeBytes != bytes { await Task.yield() }
     }
@@ -77,13 +77,13 @@ struct SessionWorld: Sendable {
 }
 
 extension Service {
-    /// Answers with what it is sent.
+    /// Answers with the request's message.
     static func echo(_ name: String = "test") -> Service {
         Service(name) { connection, _ in try await connection.respond(concurrently: 64) { $0.message } }
     }
 }
 
-/// The code of what an operation throws.
+/// The code of the error that an operation throws.
 func code<Value>(
     of operation: () async throws(AppServiceError) -> Value,
     sourceLocation: SourceLocation = #_sourceLocation

@@ -17,7 +17,7 @@ import Testing
         return machine
     }
 
-    @Test func whoIsConnectedWaitsForTheOtherSideAlone() {
+    @Test func connectedCandidateWaitsForThePeer() {
         var machine = Self.begun()
         #expect(machine.connected(1) == [.wait(.answering, turn: 2)])
         // The time to connect does not count any more.
@@ -27,7 +27,7 @@ import Testing
         #expect(machine.patienceEnded(turn: 2).isEmpty)
     }
 
-    @Test func theNextWayIsTriedBesideASlowOne() {
+    @Test func slowCandidateStartsTheNext() {
         var machine = Self.begun()
         #expect(machine.patienceEnded(turn: 1) == [.dial(way: 1, as: 2)])
         // The first to be connected is the only one that shows the token.
@@ -41,7 +41,7 @@ import Testing
         #expect(machine.failed(3, .unreachable(.timedOut)) == [.close(3), .fail(.unreachable(.timedOut))])
     }
 
-    @Test func aLateLoserDoesNotPushTheWinnerOut() {
+    @Test func lateConnectionDoesNotReplaceTheFirst() {
         var machine = Self.begun()
         _ = machine.patienceEnded(turn: 1)
         #expect(machine.connected(1) == [.close(2), .wait(.answering, turn: 3)])
@@ -52,18 +52,18 @@ import Testing
         #expect(machine.won(1) == nil)
     }
 
-    @Test func whoIsSilentIsGivenUpForTheNext() {
+    @Test func silentCandidateIsReplacedByTheNext() {
         var machine = Self.begun()
         _ = machine.connected(1)
         #expect(machine.patienceEnded(turn: 2) == [.dial(way: 1, as: 2)])
         // It may still be served, as long as the next is not connected.
         #expect(machine.isRunning(1))
         #expect(machine.connected(2) == [.close(1)])
-        // Nobody goes back and forth.
+        // The race does not return to an earlier candidate.
         #expect(machine.failed(2, .refused(.timedOut)) == [.close(2), .fail(.refused(.timedOut))])
     }
 
-    @Test func theRelaysWordCountsMoreThanALostWay() {
+    @Test func relayRefusalWinsOverConnectionErrors() {
         var machine = Self.begun()
         #expect(machine.failed(1, .refused(.closed)) == [.close(1), .dial(way: 1, as: 2)])
         #expect(machine.failed(1, .closed).isEmpty)
@@ -72,14 +72,14 @@ import Testing
         #expect(nothing.start() == [.fail(.noCandidate)])
     }
 
-    @Test func aRaceThatEndedBeforeItBeganDialsNobody() {
+    @Test func endedRaceDoesNotDial() {
         var machine = Machine(ways: 2)
         #expect(machine.end().isEmpty)
         #expect(machine.start().isEmpty)
         #expect(machine.isOver)
     }
 
-    @Test func theEndGivesAllUp() {
+    @Test func endClosesAllCandidates() {
         var machine = Self.begun()
         _ = machine.patienceEnded(turn: 1)
         #expect(machine.end() == [.close(1), .close(2)])

@@ -13,7 +13,7 @@ import Testing
     ]
 
     @Test(arguments: [1, 2, 3, 4] as [UInt64])
-    func theDirectoryIsWhatIsWorkedOutFromScratchAndIterationsFollowIt(seed: UInt64) throws {
+    func directoryAndIterationsMatchTheModel(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let records = try (1...9).map { number in
             try [UInt8(1), 2, 3, 4].flatMap { system in

@@ -12,7 +12,7 @@ import Testing
         RemoteSystemConnectionRequest(systemID: try DirectorySamples.system(number))
     }
 
-    @Test func theOnlyAppOfTheSchemeIsTaken() throws {
+    @Test func onlyAppOfTheSchemeIsChosen() throws {
         let directory = DeviceDirectory(
             try DirectorySamples.endpoint(1, on: 1, apps: ["mail"], schemes: ["mailto"]),
             try DirectorySamples.endpoint(2, on: 1, apps: ["web"], schemes: ["http", "https"]),
@@ -23,7 +23,7 @@ import Testing
         #expect(!resolved.isFallback)
     }
 
-    @Test func preferenceThenDefaultThenNoGuess() throws {
+    @Test func preferenceWinsOverDefaultAndTiesAreAmbiguous() throws {
         var directory = DeviceDirectory(
             try DirectorySamples.endpoint(1, on: 1, apps: ["a"], schemes: ["https"], presence: .off),
             try DirectorySamples.endpoint(2, on: 1, apps: ["b"], schemes: ["https"])
@@ -42,7 +42,7 @@ import Testing
         #expect(throws: TargetError.ambiguous(appIDs: ["a", "b", "c", "d"])) { try resolve() }
     }
 
-    @Test func ofOneAppOnSeveralEndpointsTheReachableOneIsTaken() throws {
+    @Test func reachableEndpointOfAnAppIsChosen() throws {
         let sorted = try [UInt8(1), 2].sorted { try id($0) < id($1) }
         for reachable in sorted {
             let directory = DeviceDirectory(
@@ -72,7 +72,7 @@ import Testing
         #expect(try directory.resolve(try uri(), on: try device()).target.endpoint == (try id(sorted[0])))
     }
 
-    @Test func theFallbackIsTriedTheSameWay() throws {
+    @Test func fallbackIsResolvedLikeTheURI() throws {
         let directory = DeviceDirectory(
             try DirectorySamples.endpoint(1, on: 1, apps: ["a", "b"], schemes: ["https"]),
             try DirectorySamples.endpoint(2, on: 1, apps: ["c", "d"], schemes: ["film"])
@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    @Test func anAppThatIsNamedGetsWhatItDeclares() throws {
+    @Test func namedAppIsUsedForDeclaredSchemesOnly() throws {
         var directory = DeviceDirectory(
             try DirectorySamples.endpoint(1, on: 1, apps: ["a", "b"], schemes: ["film"], trust: .new),
             try DirectorySamples.endpoint(2, on: 1, apps: ["c"], schemes: ["https"], trust: .new)
@@ -108,7 +108,7 @@ import Testing
         #expect(throws: TargetError.remoteSystemUnavailable) { try directory.resolve(try uri(), on: RemoteSystemConnectionRequest(app)) }
     }
 
-    @Test func aDeviceThatIsNotThereIsUnavailable() throws {
+    @Test func missingDeviceIsUnavailable() throws {
         let directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1, apps: []))
         for number: UInt8 in [1, 2] {
             #expect(throws: TargetError.remoteSystemUnavailable) { try directory.resolve(try uri(), on: try device(number)) }
@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    @Test func anAppServiceIsFoundByNameAndPackage() throws {
+    @Test func appServiceIsFoundByNameAndPackage() throws {
         let directory = DeviceDirectory(
             try DirectorySamples.endpoint(1, on: 1, apps: ["a"], services: ["photos"]),
             try DirectorySamples.endpoint(2, on: 1, apps: ["a", "b"], services: ["music"], presence: .off)
@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    @Test func whileADeviceHasAConfirmedEndpointANewOneIsNeverMeant() throws {
+    @Test func newEndpointIsNotChosenBesideAConfirmedOne() throws {
         let service = AppServiceInfo(name: "s", packageID: "app")
         for trust in [DeviceDirectory.Trust.pinned, .approved] {
             var directory = DeviceDirectory(
@@ -160,13 +160,13 @@ import Testing
         }
     }
 
-    @Test func aDeviceNobodyConfirmedCanBeAddressed() throws {
+    @Test func unconfirmedDeviceCanBeAddressed() throws {
         let directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1, schemes: ["https"], trust: .new))
         #expect(try directory.resolve(try uri(), on: try device()).target.endpoint == (try id(1)))
     }
 
     @Test(arguments: [1, 2, 3] as [UInt64])
-    func noRandomDirectoryResolvesADeviceToANewEndpointBesideAConfirmedOne(seed: UInt64) throws {
+    func randomDirectoriesPreferConfirmedEndpoints(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         var found = 0
         for _ in 0..<150 {
@@ -210,7 +210,7 @@ import Testing
         )
     }
 
-    @Test func aDeviceIsFoundByNameIDAndPrefix() throws {
+    @Test func deviceIsFoundByNameIDAndPrefix() throws {
         let directory = try directory()
         let id = try DirectorySamples.system(1)
         for text in [
@@ -221,7 +221,7 @@ import Testing
         }
     }
 
-    @Test func nothingIsGuessed() throws {
+    @Test func incompleteOrAmbiguousNamesFail() throws {
         let directory = try directory()
         for text in ["", "Living", String(try DirectorySamples.system(1).description.prefix(3)), "zzzzzzzz"] {
             #expect(throws: DeviceLookupError.notFound) { try directory.system(named: text) }
@@ -232,7 +232,7 @@ import Testing
         for phone in phones { #expect(try directory.system(named: phone.id.label) == phone) }
     }
 
-    @Test func aNameThatLooksLikeAnotherIDIsToldApart() throws {
+    @Test func nameEqualToAnotherIDIsDistinguished() throws {
         var directory = try directory()
         let id = try DirectorySamples.system(1)
         directory.add(try DirectorySamples.endpoint(4, on: 4, name: id.label, trust: .approved))
@@ -241,7 +241,7 @@ import Testing
         #expect(try directory.system(named: id.description).id == id)
     }
 
-    @Test func aNewDeviceIsNotMeantByWhatAKnownOneIsCalled() throws {
+    @Test func newDeviceDoesNotShadowAKnownName() throws {
         var directory = try directory()
         let id = try DirectorySamples.system(1)
         for (number, name) in [(4, "living room"), (5, id.label), (6, "Tablet"), (7, "tablet")] as [(UInt8, String)] {

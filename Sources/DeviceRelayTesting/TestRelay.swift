@@ -107,7 +107,7 @@ public actor TestRelay {
         return settings
     }
 
-    /// A link that admits one device to a person's account, for an app that joins without this class. A new name creates an account.
+    /// A link that admits one device to a person's account, for an app that creates its own platform. A new name creates an account.
     /// The relay must be running.
     public func joinLink(for person: String = TestRelay.person) async throws -> JoinLink {
         try await node.invite(person)

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What the sender of a command sees of it on the way.
+/// The progress of a command, as its sender sees it.
 public enum CommandStatus: Hashable, Sendable {
-    /// The relay has stored it: it is not lost any more.
+    /// The relay has stored it, so it is not lost any more.
     case accepted
-    /// The relay has sent a wake to its target, which is not connected. A relay that sends no wakes never says so.
+    /// The relay has sent a wake to the target, which is not connected. A relay that sends no wakes never reports this status.
     case waking
     /// The target has stored it.
     case delivered
-    /// It has ended. Nothing comes after this.
+    /// It has ended. No status follows.
     case final(CommandOutcome, attestedBy: CommandAttestation)
 }
 
-/// The statuses before the final one, in their order: a later one is never followed by an earlier one.
+/// The statuses before the final one, in order. A status is never followed by an earlier one.
 package enum CommandProgress: Int, Hashable, Sendable, Comparable {
     case accepted
     case waking
@@ -30,13 +30,13 @@ package enum CommandProgress: Int, Hashable, Sendable, Comparable {
     }
 }
 
-/// How a command ended, and what proves it. Receipt and reply are opaque here.
+/// The outcome of a command, and its proof. Receipt and reply are opaque here.
 package struct CommandFinal: Hashable, Sendable {
     package let outcome: CommandOutcome
     package let attestedBy: CommandAttestation
-    /// What the target signed; `nil` if the relay attests the outcome.
+    /// The target's signed receipt; `nil` if the relay attests the outcome.
     package let receipt: [UInt8]?
-    /// What the handler answered, sealed for the sender.
+    /// The handler's answer, sealed for the sender.
     package let reply: [UInt8]?
 
     /// The target's result.
@@ -47,7 +47,7 @@ package struct CommandFinal: Hashable, Sendable {
         self.reply = reply
     }
 
-    /// What the relay says. Whether it may say so is for the one who hears it to check: see `isWithinAuthority`.
+    /// An outcome that the relay states. The receiver checks with `isWithinAuthority` whether the relay may state it.
     package init(attestedByRelay outcome: CommandOutcome) {
         self.outcome = outcome
         self.attestedBy = .relay
@@ -55,7 +55,7 @@ package struct CommandFinal: Hashable, Sendable {
         self.reply = nil
     }
 
-    /// Whether this outcome is one that its witness may attest. What a handler did, the target alone can say.
+    /// Whether the attesting party may attest this outcome. Only the target can state what a handler did.
     package var isWithinAuthority: Bool {
         switch attestedBy {
         case .target: receipt != nil

@@ -61,7 +61,7 @@ extension DeviceDirectory.Endpoint {
 }
 
 extension [DeviceDirectory.Endpoint] {
-    /// The endpoint with the best presence; the first one of equals.
+    /// The endpoint with the best presence; the first one if several are equal.
     var best: DeviceDirectory.Endpoint? {
         self.min { $0.presence.isBetter(than: $1.presence) }
     }

@@ -13,11 +13,11 @@ extension DeviceDirectory {
     /// A shorter prefix is more likely the beginning of a name than of an id.
     static let minimumPrefixCharacters = 4
 
-    /// The device that a user's text means: by its id, by its name in any case, or by a prefix of its id. A name or prefix
-    /// that fits a known device never means a new one.
+    /// The device that a user's text identifies: by its id, by its name in any case, or by a prefix of its id. A name or prefix that
+    /// matches a known device never selects a new one.
     package func system(named text: String) throws(DeviceLookupError) -> RemoteSystem {
         let systems = devices(hidesLocalApp: false).values.map(\.system).sorted { $0.id < $1.id }
-        // Compared by bytes: Unicode considers some different texts equal.
+        // The bytes are compared, because Unicode considers some different texts equal.
         let name = text.lowercased()
         let bytes = Array(name.utf8)
         if let exact = systems.first(where: { $0.id.description == name }) { return exact }

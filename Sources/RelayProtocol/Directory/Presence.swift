@@ -33,7 +33,7 @@ public struct Presence: Hashable, Sendable {
         sinceMilliseconds.map { Date(timeIntervalSince1970: Double($0.count) / 1_000) }
     }
 
-    /// The time in which it normally answers a wake.
+    /// The time within which it normally answers a wake.
     public var expectedWithin: Duration? {
         expectedWithinMilliseconds.map { .milliseconds($0.count) }
     }
@@ -94,8 +94,8 @@ extension Presence: JSONObjectCodable {
 extension Presence.Reason: JSONCodable {}
 
 extension Presence {
-    /// Orders the presences of two endpoints, best first: available, being discovered, unknown, suspended, unavailable for
-    /// another reason; of equals, the more recent one.
+    /// Orders the presences of two endpoints, best first: available, being discovered, unknown, suspended, unavailable for another reason.
+    /// If they are equal, the more recent one comes first.
     func isBetter(than other: Presence) -> Bool {
         if rank != other.rank { return rank < other.rank }
         return (sinceMilliseconds ?? 0) > (other.sinceMilliseconds ?? 0)

@@ -10,7 +10,7 @@ public enum RemoteSystemFilter: Hashable, Sendable {
     case status(RemoteSystemStatusType)
     /// Its kind.
     case kinds(Set<RemoteSystemKind>)
-    /// Its owner.
+    /// Its user.
     case authorizationKind(RemoteSystemAuthorizationKind)
     /// Its operating system.
     case platform(RemoteSystemPlatform)
@@ -40,7 +40,7 @@ public enum RemoteSystemStatusType: Hashable, Sendable, CaseIterable {
     case available
 }
 
-/// Filters devices by their owner.
+/// Filters devices by their user.
 public enum RemoteSystemAuthorizationKind: Hashable, Sendable, CaseIterable {
     /// Devices of the same account.
     case sameUser
@@ -64,7 +64,7 @@ struct RemoteSystemFilterSet: Hashable, Sendable {
     private var authorizationKinds: Set<RemoteSystemAuthorizationKind>?
     private var platforms: Set<RemoteSystemPlatform>?
     private var accounts: Set<String>?
-    /// `showAll` wins over `hideLocalApp`.
+    /// `showAll` takes precedence over `hideLocalApp`.
     let hidesLocalApp: Bool
 
     init(_ filters: [RemoteSystemFilter]) {

@@ -9,7 +9,7 @@ import Glibc
 import Musl
 #endif
 
-/// Why files are not usable. The description contains advice.
+/// Why a file or directory is not usable. The description contains advice.
 package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Problem: Hashable, Sendable {
         case notADirectory
@@ -17,7 +17,7 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         case notReadable
         /// Other users can read or change it.
         case openToOthers
-        /// Another host holds the lock; the text identifies its process.
+        /// Another process holds the endpoint's lock; the text identifies it.
         case endpointInUse(by: String)
         /// Another process has held a lock for too long.
         case locked

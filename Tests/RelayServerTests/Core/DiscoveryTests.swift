@@ -100,9 +100,9 @@ import Foundation
         _ = world.core.receive(.leaving(.init(ref: testRef(1), reason: .suspended)), on: host.channel)
         _ = world.core.receive(.unwatch(.init(ref: testRef(2))), on: watching.channel)
         world.core.disconnected(host.channel, isSilent: false)
-        let heard = try await watching.receive()
-        #expect(heard.last == .ok(.init(ref: testRef(2))))
-        #expect(heard.filter(\.isOK).count == 2)
+        let received = try await watching.receive()
+        #expect(received.last == .ok(.init(ref: testRef(2))))
+        #expect(received.filter(\.isOK).count == 2)
     }
 
     @Test func registrationsAreCheckedAndBounded() async throws {

@@ -35,12 +35,12 @@ import Testing
         #expect(try await world.core.revoke(TestDevice(subject: "me").id) == nil)
         // For ever, also after a restart.
         try await world.restart()
-        let heard = try await world.open(phone).send(.watch(.init(ref: testRef())))
+        let received = try await world.open(phone).send(.watch(.init(ref: testRef())))
         #expect(
-            removals(heard).sorted { $0.endpoint < $1.endpoint }
+            removals(received).sorted { $0.endpoint < $1.endpoint }
                 == [told, .init(endpoint: tv.id, isRevoked: true)].sorted { $0.endpoint < $1.endpoint }
         )
-        guard case .enumerationCompleted? = heard.last else { throw TestError("sent after the enumeration") }
+        guard case .enumerationCompleted? = received.last else { throw TestError("sent after the enumeration") }
         // Not to another account.
         let outsider = try await world.open(TestDevice(subject: "you"))
         #expect(removals(try await outsider.send(.watch(.init(ref: testRef())))).isEmpty)

@@ -47,9 +47,9 @@ import Testing
 
         /// Hears what the relay says, and holds it against what is stored.
         func listen(_ command: SealedCommand, _ comment: Comment) async throws {
-            let heard = (near: try await near.receive(), far: try await far.receive())
+            let received = (near: try await near.receive(), far: try await far.receive())
             let row = try await world.row(command)
-            for message in heard.near {
+            for message in received.near {
                 if message.isOK {
                     #expect(row != nil, comment)
                     isAccepted = true
@@ -60,7 +60,7 @@ import Testing
                 case .step?, nil: break
                 }
             }
-            for message in heard.far {
+            for message in received.far {
                 if message.offered != nil {
                     // Stored before it left: the relay can say neither `expired` nor `cancelled` any more.
                     switch row?.state {

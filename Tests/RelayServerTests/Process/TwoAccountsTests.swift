@@ -95,7 +95,7 @@ extension WireEndpoint {
                 return
             }
         }
-        for event in try await heard() {
+        for event in try await receivedMessages() {
             switch event {
             case .endpointAdded(let event): #expect(event.endpoint == id)
             case .endpointUpdated(let event): #expect(event.endpoint == id)

@@ -20,7 +20,7 @@ package protocol PeerTransport: Sendable {
 
 /// Why there is no stream to a peer.
 package enum PeerTransportError: Error, Hashable, Sendable {
-    /// Every way that could be tried failed; why the last did.
+    /// Every way that could be tried failed; why the one that got furthest did.
     case unreachable(DialFailure)
     /// The relay did not put the two sides together.
     case refused(TunnelStatus)

@@ -20,7 +20,7 @@ package protocol PeerTransport: Sendable {
 
 /// Why no stream to a peer was established.
 package enum PeerTransportError: Error, Hashable, Sendable {
-    /// All candidates failed. The value is the failure of the last one.
+    /// All candidates failed. The value is the failure of the candidate that got furthest.
     case unreachable(DialFailure)
     /// The relay did not pair the two sides.
     case refused(TunnelStatus)

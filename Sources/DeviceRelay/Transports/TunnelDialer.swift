@@ -94,6 +94,8 @@ extension PeerTransportError {
         case .notARelay(status: 409, retryAfter: _): self = .refused(.replaced)
         case .notARelay(status: 410, retryAfter: _): self = .refused(.closed)
         case .notARelay(status: 504, retryAfter: _): self = .refused(.timedOut)
+        // The connection was there: the relay, or the network, has closed it.
+        case .unreachable: self = .closed
         default: self = .unreachable(failure)
         }
     }

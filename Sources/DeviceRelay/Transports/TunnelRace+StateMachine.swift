@@ -37,7 +37,7 @@ extension TunnelRace {
         private var running: [Attempt] = []
         private var lastAttempt: AttemptID = 0
         private var turn = 0
-        /// The error to report. An answer of the relay takes precedence over a failure to reach it.
+        /// The error to report: that of the candidate that got furthest; of equals, that of the last.
         private var failure = PeerTransportError.noCandidate
         private(set) var isOver = false
 
@@ -63,7 +63,7 @@ extension TunnelRace {
         mutating func failed(_ attempt: AttemptID, _ error: PeerTransportError) -> [Action] {
             guard isRunning(attempt) else { return [] }
             running.removeAll { $0.id == attempt }
-            if case .refused = failure {} else { failure = error }
+            if error.progress >= failure.progress { failure = error }
             return [.close(attempt)] + tryNext()
         }
 
@@ -102,6 +102,21 @@ extension TunnelRace {
         private mutating func wait(_ patience: Wait) -> [Action] {
             turn += 1
             return untried.isEmpty ? [] : [.wait(patience, turn: turn)]
+        }
+    }
+}
+
+extension PeerTransportError {
+    fileprivate enum Progress: Comparable {
+        case unreached, reached, answered
+    }
+
+    /// How far the way that failed had got.
+    fileprivate var progress: Progress {
+        switch self {
+        case .refused: .answered
+        case .closed, .unreachable(.untrusted), .unreachable(.notARelay), .unreachable(.protocolError): .reached
+        case .unreachable(.unreachable), .unreachable(.timedOut), .noCandidate, .foreignHost, .timedOut, .cancelled: .unreached
         }
     }
 }

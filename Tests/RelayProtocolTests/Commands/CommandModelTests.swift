@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test func passedNumberIsRefusedAndNotRun() {
-        var walk = CommandWalk(seed: 0, trouble: .none)
+        var walk = CommandWalk(seed: 0, faults: .none)
         walk.useANumberAgain()
         walk.drain()
         #expect(walk.world.violations.isEmpty, "\(walk.world.violations)")

@@ -90,15 +90,15 @@ extension Issuer {
     private func check(_ presented: InviteCredentials, now: Milliseconds) async throws(OAuthError) -> Caller {
         guard let token = try? SignedJSON(parsing: presented.token), token.header.alg == "ES256", token.header.typ == "at+jwt",
             let claims = try? token.claims(AccessTokenClaims.self)
-        else { throw Issuer.unauthorized("the token is no access token of this issuer") }
+        else { throw Issuer.unauthorized("the token is not an access token of this issuer") }
         let keys = try await answering { () async throws(IssuerError) in try await publishedKeys() }
         guard let key = keys.keys.first(where: { $0.kid == token.header.kid })?.signingKey, key.isValid(token.signature, for: token.signed),
             urls.contains(claims.iss), claims.aud == settings.audience
-        else { throw Issuer.unauthorized("the token is no access token of this issuer") }
+        else { throw Issuer.unauthorized("the token is not an access token of this issuer") }
         guard now.count < claims.exp.time.count, claims.iat.time.count <= now.count + DPoPProof.leeway else {
-            throw Issuer.unauthorized("the token is over; refresh it")
+            throw Issuer.unauthorized("the token has expired; refresh it")
         }
-        guard let session = claims.sid else { throw Issuer.unauthorized("the token is of no login") }
+        guard let session = claims.sid else { throw Issuer.unauthorized("the token does not belong to a login") }
         let proof = try checkBinding(of: claims, presented, now: now)
         guard let scopes = Scopes(parsing: claims.scope), scopes.names.contains("relay.device.register") else {
             throw OAuthError(.insufficientScope, "the token needs the scope relay.device.register", status: 403)

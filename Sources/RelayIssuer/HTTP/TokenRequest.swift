@@ -61,8 +61,8 @@ struct TokenRequest: Sendable {
     }
 
     // The same text for an unknown, used and expired code or token, so that a guess reveals nothing.
-    static let unknownCode = OAuthError(.invalidGrant, "the invitation is unknown, used or over; ask for a new one")
-    static let unknownToken = OAuthError(.invalidGrant, "the refresh token is unknown, replaced, revoked or over; join again")
+    static let unknownCode = OAuthError(.invalidGrant, "the invitation is unknown, already used or expired; ask for a new one")
+    static let unknownToken = OAuthError(.invalidGrant, "the refresh token is unknown, replaced, revoked or expired; join again")
     /// The text for the holder of a token that this issuer signed, as is the next one.
     static let revokedEndpoint = OAuthError(
         .invalidGrant,
@@ -71,7 +71,7 @@ struct TokenRequest: Sendable {
     )
     static let forgottenLogin = OAuthError(
         .invalidGrant,
-        "this login is not known here any more: it is long over, or began after the backup that the relay was restored from; join again"
+        "this login is not known here any more: it expired long ago, or began after the backup that the relay was restored from; join again"
     )
 }
 

@@ -44,7 +44,7 @@ extension RelayChannelStateMachine {
     }
 
     private mutating func openTimePassed(_ open: Open, _ now: Moment) -> [Action] {
-        if now.uptime >= token.ends { return invalidate(.tokenExpired, "the token's time is over", now) }
+        if now.uptime >= token.ends { return invalidate(.tokenExpired, "the token has expired", now) }
         if now.uptime >= deadDue { return close(code: 1001, reason: "silent for too long", isSilent: true) }
         var actions: [Action] = []
         if !token.isWarned, now.uptime >= warningDue {

@@ -68,9 +68,9 @@ struct CommandWorld: Hashable {
         var machine = OutboxMachine()
         /// Given to the journal.
         var writes: [SenderWrite] = []
-        /// Committed, and not told yet.
+        /// Committed, and not reported yet.
         var news: [SenderNews] = []
-        /// What the relay said, by the marks that were set for it.
+        /// The relay's messages, by the marks that were set for them.
         var marked: [Int: Frame] = [:]
         var lastMark = 0
 
@@ -90,6 +90,12 @@ struct CommandWorld: Hashable {
         var isCommitted = false
         var handlers: [CommandDescriptor] = []
         var isRevoked = false
+
+        /// Whether the target still sends the stored result until it is settled.
+        func keepsResult(of key: CommandKey) -> Bool {
+            guard let row = stored[key], case .answered = row.state else { return false }
+            return machine.knows(row.command)
+        }
     }
 
     struct Relay: Hashable {
@@ -112,8 +118,13 @@ struct CommandWorld: Hashable {
         var answers: [CommandKey: CommandOutcome] = [:]
         var accepted: Set<CommandKey> = []
         /// Commands of which the sender learned that they did not run and will not run.
-        var toldNotRun: Set<CommandKey> = []
-        var databaseWasLost = false
+        var reportedNotRun: Set<CommandKey> = []
+        /// Results that no target has to keep: the relay had stored them when it lost its database.
+        var lostResults: Set<CommandKey> = []
+        /// Commands for which a target has sent a result.
+        var answered: Set<Digest256> = []
+        /// Commands that the owner's check has refused.
+        var refusedByCheck: Set<Digest256> = []
         var outcomes: [CommandOutcome: Int] = [:]
         var refusals: [String: Int] = [:]
     }
@@ -127,7 +138,7 @@ struct CommandWorld: Hashable {
         case store(Int)
         case tell(Int)
         case failToStore(Int)
-        /// What was put off has waited long enough.
+        /// The delay of a delayed write has passed.
         case lingered(Int)
         case workAtRelay
         case deliverUp(link: Int, pipe: Int, twice: Bool)
@@ -157,7 +168,7 @@ struct CommandWorld: Hashable {
     var ids = Identifiers()
     var history = History()
     var violations: [String] = []
-    /// The owner's check refuses commands whose number is a multiple of this.
+    /// The owner's check refuses commands whose number is a multiple of this, but only the first offer: a policy may change before the next.
     var refusesEvery: UInt64
 
     init(senders: Int, targets: Int, skews: [Int64], limits: Limits = Limits(), refusesEvery: UInt64 = .max) {
@@ -304,9 +315,10 @@ struct CommandWorld: Hashable {
         }
         relay.queue = []
         if losingDatabase {
+            for (key, row) in relay.stored where row.isFinal { history.lostResults.insert(key) }
+            history.lostResults.formUnion(history.results.keys.filter { key in !targets.contains { $0.keepsResult(of: key) } })
             relay.stored = [:]
             relay.began = now
-            history.databaseWasLost = true
         }
         relay.rows = relay.stored
         // Removes the commands of targets that were revoked while the relay was down or was removing them.

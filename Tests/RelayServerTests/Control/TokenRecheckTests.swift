@@ -39,7 +39,7 @@ import Testing
         return machine.timePassed(Base.at(time))
     }
 
-    @Test func aTokenIsCheckedAgainWhenItsTimeHasCome() throws {
+    @Test func tokenIsCheckedAgainWhenDue() throws {
         var machine = try open()
         #expect(checks(alive(&machine, 59_999)) == 0)
         #expect(machine.deadline == 60_000)
@@ -55,20 +55,20 @@ import Testing
     }
 
     @Test(arguments: [ControlErrorCode.tokenRevoked, .tokenInvalid, .wrongAudience, .endpointRevoked])
-    func aTokenThatCountsNoMoreEndsTheChannel(code: ControlErrorCode) throws {
+    func rejectedTokenEndsTheChannel(code: ControlErrorCode) throws {
         var machine = try open()
         _ = alive(&machine, 60_000)
         #expect(invalidated(machine.tokenChecked(.failure(TokenRefusal(code: code, message: "")), Base.at(60_001))) == code)
         #expect(machine.isClosed)
     }
 
-    @Test func aTokenThatIsOfSomebodyElseNowEndsTheChannel() throws {
+    @Test func tokenOfAnotherIdentityEndsTheChannel() throws {
         var machine = try open()
         _ = alive(&machine, 60_000)
         #expect(invalidated(machine.tokenChecked(.success(Base.token(3_600_000, subject: "bert")), Base.at(60_001))) == .wrongAccount)
     }
 
-    @Test func whileTheIssuerDoesNotAnswerTheChannelLivesToItsTokensEnd() throws {
+    @Test func channelSurvivesAnOutageUntilItsTokenExpires() throws {
         var machine = try open()
         var time: Int64 = 60_000
         var count = 0
@@ -85,7 +85,7 @@ import Testing
         #expect(count == 354)
     }
 
-    @Test func whatTheIssuerTakesAwayIsTakenFromTheChannel() throws {
+    @Test func removedScopesApplyToTheChannel() throws {
         var machine = try open()
         _ = alive(&machine, 60_000)
         var less = issued
@@ -99,7 +99,7 @@ import Testing
         #expect(failure.code == .insufficientScope)
     }
 
-    @Test func aNewTokenMeanwhileIsAskedForAgainLater() throws {
+    @Test func refreshDuringACheckIsRejected() throws {
         var machine = try open()
         _ = alive(&machine, 60_000)
         let refresh = EndpointMessage.authRefresh(.init(ref: try Base.ref(1), token: Secret("new")))

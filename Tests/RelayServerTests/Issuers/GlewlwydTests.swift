@@ -55,7 +55,7 @@ import Testing
         return relayd
     }
 
-    @Test func itsJSONWebTokenLetsIn() async throws {
+    @Test func signedTokenIsAccepted() async throws {
         let relayd = try await relayd("")
         let phone = WireEndpoint("Phone", at: relayd)
         phone.token = start.token
@@ -67,7 +67,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func aTokenThatItRevokesEndsItsChannel() async throws {
+    @Test func revokedTokenEndsItsChannel() async throws {
         let secret = directory.appending(path: "secret").path
         #expect(FileManager.default.createFile(atPath: secret, contents: Data(start.secret.utf8), attributes: [.posixPermissions: 0o600]))
         let credentials = #""clientID":"\#(start.client)","clientSecretFile":"\#(secret)""#

@@ -11,7 +11,7 @@ import Testing
 
     private func claims() throws -> TokenClaims { try TokenClaims(json: JSONValue(parsing: Array("{}".utf8))) }
 
-    @Test func anAnswerIsUsedForAWhile() throws {
+    @Test func answersExpire() throws {
         var cache = IntrospectionCache()
         cache.insert(.init(claims: try claims(), askedAt: 1_000, life: 50_000), for: digest(1))
         cache.insert(.init(claims: nil, askedAt: 1_000, life: 50_000), for: digest(2))
@@ -26,7 +26,7 @@ import Testing
         #expect(cache.entry(digest(3), now: 1_000) == nil)
     }
 
-    @Test func itIsBounded() throws {
+    @Test func entriesAreBounded() throws {
         var cache = IntrospectionCache(capacity: 3)
         for number in 1...100 { cache.insert(.init(claims: nil, askedAt: 1_000, life: 50_000), for: digest(number)) }
         #expect(cache.count <= 3)

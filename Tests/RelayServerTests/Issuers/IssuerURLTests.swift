@@ -23,7 +23,7 @@ import Testing
             ["http://[::1]/.well-known/oauth-authorization-server/a", "http://[::1]/a/.well-known/openid-configuration"]
         ),
     ])
-    func metadataIsLookedForAtBothAddresses(text: String, addresses: [String]) throws {
+    func metadataAddressesFollowBothSpecifications(text: String, addresses: [String]) throws {
         let url = try #require(IssuerURL(text))
         #expect(url.description == text)
         #expect(url.metadataAddresses.map(\.description) == addresses)
@@ -34,7 +34,7 @@ import Testing
         "https://issuer.example/?a", "https://issuer.example/#a", "https://issuer.example/a b", "https://issuer.example/\u{E4}",
         "https://issuer.example:99999", "HTTPS://issuer.example", "https://issuer.example\\a",
     ])
-    func anotherAddressIsRefused(text: String) {
+    func invalidURLsAreRejected(text: String) {
         #expect(IssuerURL(text) == nil)
     }
 }

@@ -51,7 +51,7 @@ import Testing
         return nil
     }
 
-    @Test func tokensOfEveryAlgorithmAreVerifiedByTheKeysThatTheIssuerPublishes() async throws {
+    @Test func publishedKeysVerifyTokensOfEveryAlgorithm() async throws {
         let signers = try IssuerServer.Signer.all()
         let issuer = try await IssuerServer(signers: signers)
         let relayd = try await relayd(trusting: [(issuer, #""autoProvision":true"#)])
@@ -64,7 +64,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func oneURLLeadsToTheIssuers() async throws {
+    @Test func metadataOfTheRelayNamesItsIssuers() async throws {
         let (one, two) = (try await IssuerServer(), try await IssuerServer())
         for isEmbedded in [true, false] {
             let relayd = try await relayd(trusting: [(one, ""), (two, "")], embedded: isEmbedded)
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test func anIssuersRulesAreItsOwn() async throws {
+    @Test func rulesApplyToOneIssuerOnly() async throws {
         let (open, strict) = (try await IssuerServer(signers: [.es256("a")]), try await IssuerServer(signers: [.es256("a")]))
         let relayd = try await relayd(trusting: [
             (open, #""autoProvision":true,"scopesClaim":"permissions","accountClaim":"user","typeCheck":"relaxed""#),
@@ -116,7 +116,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func anOutageOfTheIssuerStopsOnlyWhatIsNew() async throws {
+    @Test func outageOfAnIssuerKeepsKnownKeysValid() async throws {
         let signer = IssuerServer.Signer.es256("old")
         let issuer = try await IssuerServer(signers: [signer])
         let relayd = try await relayd(trusting: [(issuer, #""autoProvision":true"#)])
@@ -133,7 +133,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func metadataOfAnotherNameIsNotUsed() async throws {
+    @Test func metadataOfAnotherIssuerIsRejected() async throws {
         let issuer = try await IssuerServer(signers: [.es256("a")])
         issuer.setName("https://issuer.example")
         let relayd = try await relayd(trusting: [(issuer, #""autoProvision":true"#)])
@@ -142,7 +142,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func anIssuerIsAskedAboutAnOpaqueTokenWithTheRelaysCredentials() async throws {
+    @Test func opaqueTokenIsIntrospectedWithTheRelaysCredentials() async throws {
         let issuer = try await IssuerServer()
         let relayd = try await relayd(trusting: [(issuer, try introspecting())])
         let (token, other) = ("opaque-\(UUID().uuidString)", "opaque-\(UUID().uuidString)")
@@ -166,7 +166,7 @@ import Testing
     }
 
     /// The relay asks again about the token of a channel that is open.
-    @Test func aTokenThatIsRevokedAtItsIssuerEndsItsChannel() async throws {
+    @Test func tokenRevokedAtItsIssuerEndsItsChannel() async throws {
         let issuer = try await IssuerServer()
         let relayd = try await relayd(trusting: [(issuer, try introspecting(#","recheckSeconds":1"#))])
         let token = "opaque-\(UUID().uuidString)"
@@ -177,7 +177,7 @@ import Testing
         // An issuer that does not answer ends nothing.
         try await issuer.stop()
         try await Task.sleep(for: .seconds(2))
-        _ = try await phone.heard()
+        _ = try await phone.receivedMessages()
         try await issuer.start()
         issuer.setClaims(nil, of: token)
         let invalidated = try await phone.event { if case .authInvalidated(let invalidated) = $0 { invalidated } else { nil } }
@@ -199,14 +199,14 @@ import Testing
         (#"{"issuers":[{"issuer":"https://a.example","audience":"a"},{"issuer":"https://a.example","audience":"b"}]}"#, "twice"),
         (#"{"embedded":false}"#, "at least one"), (#"[]"#, "issuers.json"), (#"{"issuer":[]}"#, "issuer:"),
     ])
-    func whatCannotStandInTheFileIsNamed(text: String, word: String) throws {
+    func invalidIssuersFileIsRejected(text: String, word: String) throws {
         let path = directory.appending(path: "issuers.json").path
         try Data(text.utf8).write(to: URL(filePath: path))
         let error = try #require(throws: ConfigurationError.self) { try IssuersFile(path: path, environment: [:]) }
         #expect(error.description.contains(word), "\(error)")
     }
 
-    @Test func aSecretThatOthersMayReadIsRefused() throws {
+    @Test func secretReadableByOthersIsRejected() throws {
         let path = directory.appending(path: "issuers.json").path
         let secret = try secretFile()
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: secret)

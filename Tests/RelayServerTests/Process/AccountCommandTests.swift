@@ -37,7 +37,7 @@ import Testing
         return code
     }
 
-    @Test func anAccountHasOneNameAndAnIDThatIsNoFlag() async throws {
+    @Test func namesAreUniqueAndIDsAreNoFlags() async throws {
         let relayd = try await RelaydProcess()
         // Before the relay ever ran, and while it does.
         let anna = try await account(relayd, "add", "Anna")
@@ -65,7 +65,7 @@ import Testing
         #expect(try await list(relayd).map(\.name) == ["Anna", "Carl", "Bert"])
     }
 
-    @Test func aDisabledAccountsDevicesAreOutUntilItIsEnabled() async throws {
+    @Test func disabledAccountRejectsItsEndpoints() async throws {
         let relayd = try await RelaydProcess()
         _ = try await relayd.start()
         for name in ["Anna", "Bert"] { _ = try await relayd.run("account", "add", name) }
@@ -90,7 +90,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func aRemovedAccountLeavesNothingBehind() async throws {
+    @Test func removalDeletesAllDataOfTheAccount() async throws {
         let relayd = try await RelaydProcess()
         _ = try await relayd.start()
         for name in ["Anna", "Bert"] { _ = try await relayd.run("account", "add", name) }
@@ -119,7 +119,7 @@ import Testing
             #expect([.accountUnknown, .tokenRevoked].contains(rejected.code))
         }
         await #expect(throws: (any Error).self) { try await phone.refresh() }
-        _ = try await other.heard()
+        _ = try await other.receivedMessages()
         #expect(try await list(relayd).filter { $0.endpoints > 0 || $0.name == "Anna" }.map(\.name) == ["Bert"])
         #expect(try await relayd.stop() == 0)
         _ = try await relayd.start()

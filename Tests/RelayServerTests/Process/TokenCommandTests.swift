@@ -32,7 +32,7 @@ import Testing
         return if case .rejected(let rejected) = answer { rejected.code } else { nil }
     }
 
-    @Test func aTokenOfTheRelaysIssuerGoesWithItsLogin() async throws {
+    @Test func revokingAnEmbeddedTokenRevokesItsLogin() async throws {
         let relayd = try await RelaydProcess()
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Anna")
@@ -49,7 +49,7 @@ import Testing
         #expect(await phone.closeCode() == 1008)
         #expect(try await refusal(phone) == .tokenRevoked)
         await #expect(throws: (any Error).self) { try await phone.refresh() }
-        _ = try await other.heard()
+        _ = try await other.receivedMessages()
         // What is no token, or none any more.
         for token in ["x", phone.token] { #expect(try await Self.revoke(token, at: relayd) == nil) }
         #expect(try await relayd.stop() == 0)
@@ -58,7 +58,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func aTokenOfAnotherIssuerIsRefusedFromThenOn() async throws {
+    @Test func revokedTokenOfAnotherIssuerIsRejected() async throws {
         let issuer = try await IssuerServer(signers: [.es256("a")])
         let file = FileManager.default.temporaryDirectory.appending(path: "issuers-\(UUID().uuidString).json")
         defer { try? FileManager.default.removeItem(at: file) }
@@ -80,7 +80,7 @@ import Testing
     }
 
     /// Two identities, one account: only the operator's word joins them, and removal forgets both.
-    @Test func aLinkedIdentityIsOfTheSameAccount() async throws {
+    @Test func linkedIdentityReachesTheSameAccount() async throws {
         let issuer = try await IssuerServer(signers: [.es256("a")])
         let file = FileManager.default.temporaryDirectory.appending(path: "issuers-\(UUID().uuidString).json")
         defer { try? FileManager.default.removeItem(at: file) }

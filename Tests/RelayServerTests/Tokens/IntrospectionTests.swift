@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func anAnswerIsUsedForFiftySecondsAndARefusalForTen() async throws {
+    @Test func answersAreCached() async throws {
         let verifier = verifier()
         let verified = try await verifier.verify(Secret("good"), key: key)
         #expect(verified.identity == Identity(issuer: "https://issuer.example", subject: "anna"))
@@ -94,7 +94,7 @@ import Testing
         #expect(source.asked == ["good", "gone", "gone", "good"])
     }
 
-    @Test func anIssuerThatDoesNotAnswerIsAskedAgain() async {
+    @Test func failuresAreNotCached() async {
         let verifier = verifier()
         source.setDown(true)
         for _ in 0..<2 { #expect(await refusal("good", verifier) == .issuerUnavailable) }
@@ -103,7 +103,7 @@ import Testing
         #expect(source.asked.count == 3)
     }
 
-    @Test func thoseWhoAskTheSameWaitForOneAnswer() async throws {
+    @Test func concurrentChecksShareOneQuestion() async throws {
         let verifier = verifier()
         source.hold()
         try await withThrowingTaskGroup(of: TokenError?.self) { group in
@@ -130,7 +130,7 @@ import Testing
     }
 
     @Test(arguments: ["", "a b", "a\nb", "\u{E4}", String(repeating: "a", count: 20 << 10)])
-    func whatIsNoTokenIsNotAskedAbout(token: String) async {
+    func malformedTokensAreNotSent(token: String) async {
         #expect(await refusal(token, verifier()) == .malformed)
         #expect(source.asked.isEmpty)
     }

@@ -9,7 +9,7 @@ import Testing
 @testable import RelayServer
 
 /// Every control message with every token that must not count: it is refused with the right code, and nothing changes.
-@Suite(.timeLimit(.minutes(10))) final class RefusedTokenAttackTests {
+@Suite(.timeLimit(.minutes(10))) final class RejectedTokenAttackTests {
     private let file = FileManager.default.temporaryDirectory.appending(path: "issuers-\(UUID().uuidString).json")
 
     deinit { try? FileManager.default.removeItem(at: file) }
@@ -52,7 +52,7 @@ import Testing
             guard case .ok = try await phone.send(command) else { throw WireEndpoint.Unexpected(message: "not accepted") }
             commands.append(command)
         }
-        _ = try await pc.heard()
+        _ = try await pc.receivedMessages()
         return World(relayd: relayd, issuer: issuer, phone: phone, pc: pc, eve: eve, commands: commands)
     }
 
@@ -77,7 +77,7 @@ import Testing
         ]
     }
 
-    @Test func beforeWelcomeNothingIsServedWhateverTheTokenIs() async throws {
+    @Test func rejectedHelloServesNoMessage() async throws {
         let world = try await world()
         let thief = WireEndpoint("Thief", at: world.relayd)
         thief.steal(from: world.phone)
@@ -102,11 +102,11 @@ import Testing
             }
             #expect(try world.dump() == before, "\(kind)")
         }
-        for owner in [world.phone, world.pc] { #expect(try await owner.heard() == []) }
+        for owner in [world.phone, world.pc] { #expect(try await owner.receivedMessages() == []) }
         #expect(try await world.relayd.stop() == 0)
     }
 
-    @Test func onAnOpenChannelEachMessageNeedsItsScope() async throws {
+    @Test func everyMessageNeedsItsScope() async throws {
         let world = try await world()
         for scope in RelayScope.allCases {
             let others = RelayScope.allCases.filter { $0 != scope }.map(\.rawValue).joined(separator: " ")
@@ -119,7 +119,7 @@ import Testing
             for kind in Intrusion.Kind.allCases {
                 for message in try world.messages(kind, as: role) where kind != .hello && message.scope == scope {
                     if message.ref == nil {
-                        try await reader.say(message)
+                        try await reader.send(message)
                     } else {
                         guard case .failure(let failure) = try await reader.ask(message) else {
                             Issue.record("\(kind) was served")
@@ -138,7 +138,7 @@ import Testing
         #expect(try await world.relayd.stop() == 0)
     }
 
-    @Test func onAnOpenChannelATokenThatDoesNotCountChangesNothing() async throws {
+    @Test func rejectedRefreshChangesNothing() async throws {
         let world = try await world()
         let before = try world.dump()
         for (name, token, code) in try await tokens(world) + [("another account's", world.eve.token, .tokenBoundToOtherKey)] {
@@ -150,14 +150,14 @@ import Testing
             // Of an identity without an account, it is only said that it is another one.
             #expect(failure.code == (code == .accountUnknown ? .wrongAccount : code), "\(name)")
         }
-        #expect(try await world.phone.heard() == [])
+        #expect(try await world.phone.receivedMessages() == [])
         // What was remembered is the revoked token.
         #expect(try world.dump().rows.subtracting(before.rows).allSatisfy { $0.hasPrefix("revoked_tokens ") })
         #expect(try await world.relayd.stop() == 0)
     }
 
     /// The one route that needs a token.
-    @Test func noInvitationIsMadeWithATokenThatDoesNotCount() async throws {
+    @Test func rejectedTokenCreatesNoInvitation() async throws {
         let world = try await world()
         #expect(try await world.phone.invite().hasPrefix("HTTP/1.1 20"))
         let thief = WireEndpoint("Thief", at: world.relayd)

@@ -83,8 +83,8 @@ package struct ServingError: Error, Hashable, Sendable, CustomStringConvertible 
 }
 
 extension RelayConfiguration {
-    /// Where a link of `relayd invite` leads, and what has to be said beside it: what the settings say, else where the relay of the data
-    /// directory serves, else where it last did.
+    /// The origin for the links of `relayd invite`, with a note if needed: from the settings, otherwise from the running relay, otherwise
+    /// from its last run.
     package func linkOrigin() throws -> (origin: String, note: String?) {
         let found = Serving.read(in: dataDirectory)
         if let found, found.isRunning, let first = found.serving.origins.first {

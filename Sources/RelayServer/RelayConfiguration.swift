@@ -21,7 +21,7 @@ package struct RelayConfiguration: Sendable {
     package var certificateFile: String?
     /// The certificate's key in PEM.
     package var keyFile: String?
-    /// Plain HTTP on addresses that are not loopback.
+    /// Whether plain HTTP is allowed on addresses other than loopback.
     package var isInsecure = false
     /// The limits for endpoints.
     package var limits = Limits()

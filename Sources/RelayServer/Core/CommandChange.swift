@@ -20,7 +20,7 @@ struct CommandChange: Sendable {
     /// The current state.
     var state: RelayMessage.CommandStatus.State
     var effects: [Effect]
-    /// It was not stored before.
+    /// Whether this input stored the command.
     var isNew = false
 
     var isOffered: Bool { effects.contains { if case .offer = $0 { true } else { false } } }

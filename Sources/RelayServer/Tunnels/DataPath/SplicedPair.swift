@@ -26,7 +26,7 @@ final class SplicedPair {
         let end: DetachedSocket
         /// The bytes from this side to the other.
         var direction: SpliceDirection
-        /// What the loop waits for.
+        /// The events that the loop waits for.
         var interest: UInt32 = 0
         // Bytes not yet added to the metrics.
         var received = 0

@@ -56,8 +56,8 @@ package enum Backup {
 
     /// Restores a backup into a directory. The backup is checked completely before the directory is changed.
     /// - Parameters:
-    /// - replacing: whether the directory may contain files; a relay's files are then moved to a subdirectory.
-    /// - now: the current time.
+    ///   - replacing: whether the directory may contain files; a relay's files are then moved to a subdirectory.
+    ///   - now: the current time.
     /// - Returns: the relay's id, the time of the backup, and the location of the old files.
     package static func restore(
         _ path: String,

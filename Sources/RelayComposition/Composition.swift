@@ -142,8 +142,8 @@ extension TokenVerifier {
 extension Issuer {
     /// Opens the issuer of a data directory.
     /// - Parameters:
-    /// - origins: the relay's addresses, which identify the issuer; empty for commands beside the relay.
-    /// - mayInvite: whether the endpoint with this key thumbprint may invite others.
+    ///   - origins: the relay's addresses, which identify the issuer; empty for commands beside the relay.
+    ///   - mayInvite: whether the endpoint with this key thumbprint may invite others.
     package static func open(
         _ directory: String,
         origins: [Origin],

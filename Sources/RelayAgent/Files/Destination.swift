@@ -24,8 +24,8 @@ struct Destination: Sendable {
 
     /// The destination that the user chose.
     /// - Parameters:
-    /// - output: the path from the user: a file, a folder, or a link to one. Other kinds are never replaced.
-    /// - name: the name of the file if the output is a folder, or `nil`.
+    ///   - output: the path from the user: a file, a folder, or a link to one. Other kinds are never replaced.
+    ///   - name: the name of the file if the output is a folder, or `nil`.
     init(output: String?, name: @autoclosure () throws(AgentError) -> EntryName) throws(AgentError) {
         guard let output else {
             let name = try name()

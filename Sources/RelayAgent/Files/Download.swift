@@ -94,8 +94,8 @@ struct Download {
     // MARK: A folder
 
     /// - Parameters:
-    /// - folder: the destination of the entries.
-    /// - shown: the path to show to the user.
+    ///   - folder: the destination of the entries.
+    ///   - shown: the path to show to the user.
     func folder(_ path: String, to folder: OpenFile, _ shown: String) async throws {
         var entries = 0
         try await self.folder(path, to: folder, shown, depth: 0, &entries)

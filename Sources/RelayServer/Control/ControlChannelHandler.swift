@@ -45,8 +45,8 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     private var timerDeadline: Milliseconds = 0
 
     /// - Parameters:
-    /// - client: the address of the endpoint, which behind a proxy is not the channel's.
-    /// - welcomed: called when the endpoint is authenticated.
+    ///   - client: the address of the endpoint, which behind a proxy is not the channel's.
+    ///   - welcomed: called when the endpoint is authenticated.
     package init(services: ControlServices, channel: any Channel, client: IPAddress?, welcomed: @escaping () -> Void) {
         self.services = services
         self.welcomed = welcomed

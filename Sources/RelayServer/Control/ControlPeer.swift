@@ -19,8 +19,8 @@ package struct ChannelID: Hashable, Sendable {
     package init(_ rawValue: UInt64) { self.rawValue = rawValue }
 }
 
-/// The verified part of a `hello`: the token is valid, and the endpoint has signed the record. The core then checks the record itself,
-/// and decides about the admission.
+/// The verified part of a `hello`: the token is valid, and the endpoint's signature of the hello covers the record. The core then checks
+/// the record itself, and decides about the admission.
 package struct ProvedHello: Hashable, Sendable {
     package var identity: Identity
     /// Whether a new identity creates an account.

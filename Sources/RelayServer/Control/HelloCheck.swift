@@ -12,8 +12,8 @@ package struct HelloCheck: Sendable {
     package init(relay: RelayID) { self.relay = relay }
 
     /// - Parameters:
-    /// - nonce: the channel's challenge.
-    /// - isOwnOrigin: whether an origin is the relay's own.
+    ///   - nonce: the channel's challenge.
+    ///   - isOwnOrigin: whether an origin is the relay's own.
     package func record(
         of hello: EndpointMessage.Hello,
         nonce: [UInt8],

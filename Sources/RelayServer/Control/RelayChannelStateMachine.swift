@@ -118,11 +118,11 @@ package struct RelayChannelStateMachine {
     var pinged: Milliseconds = 0
 
     /// - Parameters:
-    /// - nonce: 32 random bytes.
-    /// - address: the network address of the client.
-    /// - jitter: 0.9 … 1.1, to spread the pings of all channels.
-    /// - isOwnOrigin: whether an origin is this relay's.
-    /// - take: counts a request; `nil` if it is allowed, otherwise the time to wait.
+    ///   - nonce: 32 random bytes.
+    ///   - address: the network address of the client.
+    ///   - jitter: 0.9 … 1.1, to spread the pings of all channels.
+    ///   - isOwnOrigin: whether an origin is this relay's.
+    ///   - take: counts a request; `nil` if it is allowed, otherwise the time to wait.
     package init(
         settings: Settings,
         nonce: [UInt8],

@@ -13,16 +13,16 @@ extension AccountRelay {
         case elsewhere(AccountID)
         case rejected(RelayMessage.Rejected)
         /// - Parameters:
-        /// - joining: set if the endpoint is new.
-        /// - introduction: set if the endpoint is new or has changed.
+        ///   - joining: set if the endpoint is new.
+        ///   - introduction: set if the endpoint is new or has changed.
         case admitted(joining: Joining?, introduction: Introduction?, hasHosted: Bool, registrations: [Digest256])
     }
 
     /// Handles the hello of an endpoint that has proved its identity: accepts, rejects, verifies or redirects it.
     /// - Parameters:
-    /// - id: the id of the channel if the relay accepts it.
-    /// - isVerified: whether the record's signatures were checked. A record that equals the stored one byte for byte was verified before
-    ///   it was stored, and is not verified again: after a restart of the relay all endpoints reconnect at once with unchanged records.
+    ///   - id: the id of the channel if the relay accepts it.
+    ///   - isVerified: whether the record's signatures were checked. A record that equals the stored one byte for byte was verified before
+    ///     it was stored, and is not verified again: after a restart of the relay all endpoints reconnect at once with unchanged records.
     mutating func connect(_ hello: ProvedHello, as id: ChannelID, isVerified: Bool) {
         let (limits, account, time) = (rules.limits, self.id, now.count)
         transact { store, _ in

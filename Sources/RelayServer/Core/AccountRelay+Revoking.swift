@@ -46,8 +46,8 @@ extension AccountRelay {
     /// Revokes an endpoint for the operator, without a signature. Endpoints that are established only through it lose that
     /// classification.
     /// - Parameters:
-    /// - withLetIn: whether to revoke also the endpoints that it let in, and those that these let in.
-    /// - answer: receives `nil` if there was no such endpoint; an endpoint that is already revoked counts.
+    ///   - withLetIn: whether to revoke also the endpoints that it let in, and those that these let in.
+    ///   - answer: receives `nil` if there was no such endpoint; an endpoint that is already revoked counts.
     mutating func revoke(
         _ endpoint: EndpointID,
         withLetIn: Bool,

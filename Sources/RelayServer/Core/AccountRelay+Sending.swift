@@ -108,7 +108,8 @@ extension AccountRelay {
         return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(refusal)])
     }
 
-    /// The part of a target's mailbox that counts for a sender. An established sender counts alone; all others share one part.
+    /// The part of a target's mailbox that counts for a sender. Senders that are new to the target share one part; any other sender counts
+    /// alone.
     private static func mailboxShare(
         of sender: EndpointRow,
         with target: EndpointRow?,

@@ -138,8 +138,8 @@ struct AccountRelay: Sendable {
 
     /// Runs a transaction, then completes it with the state of the account at that time.
     /// - Parameters:
-    /// - channel: the channel that requested it. The relay stops reading from it while too much of its work waits.
-    /// - bytes: the size of the request that is kept until then, if it may be large.
+    ///   - channel: the channel that requested it. The relay stops reading from it while too much of its work waits.
+    ///   - bytes: the size of the request that is kept until then, if it may be large.
     mutating func transact<Value: Sendable>(
         on channel: AccountChannel? = nil,
         bytes: Int = 0,

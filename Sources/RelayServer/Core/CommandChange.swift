@@ -95,8 +95,8 @@ extension CommandFinal {
 extension AccountRelay {
     /// Sends the effects of a committed change to sender and target.
     /// - Parameters:
-    /// - request: the request that caused it, for the answer.
-    /// - target: the host channel for an offer; by default the open one.
+    ///   - request: the request that caused it, for the answer.
+    ///   - target: the host channel for an offer; by default the open one.
     mutating func perform(_ change: CommandChange, request: (channel: ChannelID, ref: RequestRef)? = nil, target: ChannelID? = nil) {
         let (sender, id) = (change.command.lane.sender, change.command.id)
         let host = host(of: change.command.lane.target)?.id

@@ -9,8 +9,8 @@ import Synchronization
 package protocol LoginEnding: Sendable {
     /// Ends the logins that are bound to a key, and one more login. Returns once that is durable. Repeated calls are allowed.
     /// - Parameters:
-    /// - keyThumbprint: the JWK thumbprint of the endpoint's identity key.
-    /// - login: the login of the token in the endpoint's last hello.
+    ///   - keyThumbprint: the JWK thumbprint of the endpoint's identity key.
+    ///   - login: the login of the token in the endpoint's last hello.
     func endLogins(keyThumbprint: String, login: Login?) async throws
 }
 

@@ -29,8 +29,8 @@ package enum UpgradeDecision: Hashable, Sendable {
     package static let tunnelSubprotocol = "device-relay.tunnel.v1"
 
     /// - Parameters:
-    /// - isOwnHost: whether the `Host` is the relay's.
-    /// - isOwnOrigin: whether a page of this origin may connect.
+    ///   - isOwnHost: whether the `Host` is the relay's.
+    ///   - isOwnOrigin: whether a page of this origin may connect.
     package init(head: HTTPRequestHead, isOwnHost: (String) -> Bool, isOwnOrigin: (String) -> Bool) {
         guard head.headers[canonicalForm: "upgrade"].contains(where: { $0.lowercased() == "websocket" }) else {
             self = .ordinary

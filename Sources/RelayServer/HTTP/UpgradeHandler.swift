@@ -61,8 +61,8 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     private var timeout: Scheduled<Void>?
 
     /// - Parameters:
-    /// - patience: how long the head of the first request may take, with the TLS handshake.
-    /// - codec: encoder and decoder, in the order of their removal.
+    ///   - patience: how long the head of the first request may take, with the TLS handshake.
+    ///   - codec: encoder and decoder, in the order of their removal.
     init(
         origins: OwnOrigins,
         patience: TimeAmount,
@@ -110,8 +110,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
             guard case .end = Self.unwrapInboundIn(data) else { return }
             enter(tunnel, token, accept: accept, context: context)
         case .upgraded, .awaitingTunnel:
-            // The decoder must not see an upgrade where this handler sees none, or the reverse: it would read the following bytes as a
-            // request.
+            // The decoder has read bytes after the upgrade request as another request, so it disagrees about the upgrade.
             state = .done
             context.close(promise: nil)
         case .receivingLeftovers:

@@ -66,8 +66,8 @@ struct StoreQueue<Work> {
     var isEmpty: Bool { rotation.isEmpty }
 
     /// - Parameters:
-    /// - account: the account; `nil` for work of the relay itself, which has a queue like an account's.
-    /// - channel: the channel that requested it.
+    ///   - account: the account; `nil` for work of the relay itself, which has a queue like an account's.
+    ///   - channel: the channel that requested it.
     mutating func append(_ work: Work, for account: AccountID?, from channel: ChannelID? = nil, cost: Int = 1) {
         let isNext = lines[account, default: Line()].append(work, from: channel, cost: cost)
         if isNext { rotation.append(account) }

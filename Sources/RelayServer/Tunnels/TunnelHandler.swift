@@ -59,8 +59,8 @@ package final class TunnelHandler: ChannelDuplexHandler {
     private var sentBytes = 0
 
     /// - Parameters:
-    /// - dataPath: carries the bytes if the other side uses the same path.
-    /// - early: bytes of the tunnel that arrived before the pairing.
+    ///   - dataPath: carries the bytes if the other side uses the same path.
+    ///   - early: bytes of the tunnel that arrived before the pairing.
     init(
         tunnel: TunnelID,
         channel: any Channel,

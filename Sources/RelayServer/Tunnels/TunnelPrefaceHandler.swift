@@ -22,9 +22,9 @@ final class TunnelPrefaceHandler: ChannelInboundHandler, RemovableChannelHandler
     private var timeout: Scheduled<Void>?
 
     /// - Parameters:
-    /// - patience: how long the preface may take.
-    /// - dataPath: carries the tunnel's bytes.
-    /// - known: called when the tunnel is paired.
+    ///   - patience: how long the preface may take.
+    ///   - dataPath: carries the tunnel's bytes.
+    ///   - known: called when the tunnel is paired.
     init(
         gate: any TunnelGate,
         patience: TimeAmount,

@@ -9,8 +9,8 @@ struct PongQueue {
     private var isOnItsWay = false
     private var waiting: ByteBuffer?
 
-    /// - Parameter ping: The payload of a ping that came.
-    /// - Returns: The pong to send now.
+    /// - Parameter ping: the payload of a received ping.
+    /// - Returns: the pong to send now.
     mutating func received(_ ping: ByteBuffer) -> ByteBuffer? {
         guard !isOnItsWay else {
             waiting = ping

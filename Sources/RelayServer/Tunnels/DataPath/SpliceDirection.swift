@@ -9,8 +9,8 @@ struct SpliceDirection {
     private(set) var isDone = false
 
     /// - Parameters:
-    /// - rest: bytes that were read before.
-    /// - hasEnded: whether the input ends after those bytes.
+    ///   - rest: bytes that were read before.
+    ///   - hasEnded: whether the input ends after those bytes.
     init(rest: [UInt8] = [], hasEnded: Bool = false) {
         self.rest = rest[...]
         self.hasEnded = hasEnded

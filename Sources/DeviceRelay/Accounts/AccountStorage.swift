@@ -30,7 +30,7 @@ package struct AccountStorage: Sendable {
         self.keyStorage = keys
     }
 
-    /// What is stored about the keys, without the keys.
+    /// The stored metadata of the keys, without the keys themselves.
     struct StoredState: Codable, Hashable {
         struct Agreement: Codable, Hashable {
             var number: Int
@@ -137,7 +137,7 @@ package struct AccountStorage: Sendable {
 
     var factsPath: String { "\(directory)/\(Self.factsName)" }
 
-    /// Creates the endpoint if it does not exist. Keys without facts are left over from an earlier installation and are destroyed.
+    /// Creates the endpoint if it does not exist. Keys without a state file are left over from an earlier installation and are destroyed.
     func prepare(now: Int64) throws(StorageError) {
         if try PrivateFile.contents(of: factsPath) != nil {
             _ = try readFacts()

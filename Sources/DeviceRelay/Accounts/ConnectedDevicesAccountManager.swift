@@ -110,7 +110,7 @@ extension ConnectedDevicesPlatform {
             let stored = try storage.open(scope, now: settings.clock.wall())
             do {
                 if let link {
-                    // Stored before the link is used. After a crash in between, the endpoint must not trust everything that the relay
+                    // Stored before the link is used. After a crash in between, the endpoint must not trust all endpoints that the relay
                     // lists.
                     if link.proof != nil { try await setJoined(by: link.by, in: stored) }
                     let address = try RelayAddress(settings.relay, allowsPlaintext: settings.allowsPlainHTTP)

@@ -135,7 +135,7 @@ struct IssuerClient: Sendable {
     private func failure(_ answer: HTTPAnswer) -> IssuerClientError {
         struct Problem: Decodable {
             var error: String
-            /// Of this project's own issuer.
+            /// A member that only this project's issuer sends.
             var reason: String?
         }
         guard (400...499).contains(answer.status), answer.status != 429,

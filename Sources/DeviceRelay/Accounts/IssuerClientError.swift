@@ -7,7 +7,7 @@ import RelayProtocol
 enum IssuerClientError: Error, Hashable {
     case cancelled
     case unreachable(DialFailure)
-    /// The issuer refused, with a code of RFC 6749 §5.2, RFC 6750 §3.1 or RFC 9449.
+    /// The issuer rejected the request, with a code of RFC 6749 §5.2, RFC 6750 §3.1 or RFC 9449.
     case refused(Code)
     /// The login ended because this endpoint was revoked.
     case endpointRevoked

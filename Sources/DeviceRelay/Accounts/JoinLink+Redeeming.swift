@@ -31,7 +31,7 @@ package func redeem(
         throw AccountError(.linkInvalid, message: "\(JoinLinkError.address)")
     }
     do {
-        // Storage access comes first: a failure to store must not use the link up.
+        // The storage lock is taken first: a storage failure must not use up the link.
         try await endpoint.tokens.withExclusiveAccess { tokens in
             tokens = try await IssuerClient(endpoint, at: address, http: http).redeem(
                 link.invite,

@@ -69,7 +69,7 @@ package struct StorageDirectory: Sendable {
     /// Destroys the account's endpoint and its data. Its journal must not be in use.
     package func remove(_ scope: AccountScope) throws(StorageError) {
         try FileLock.whileHolding(lockPath) { () throws(StorageError) in
-            // The facts go first: after a crash in between, the next start discards the remaining keys.
+            // The state file is deleted first. After a crash in between, the next start discards the remaining keys.
             try PrivateFile.delete(storage(of: scope).factsPath)
             try StorageError.ofKeys(in: path) { try keys.destroyKeys(of: scope.name) }
             let folder = "\(path)/accounts/\(scope.name)"
@@ -84,7 +84,7 @@ package struct StorageDirectory: Sendable {
 
     private var lockPath: String { "\(path)/storage.lock" }
 
-    /// Destroys keys without facts, as after a reinstallation on a system that kept the keys.
+    /// Destroys keys without a state file, as after a reinstallation on a system that kept the keys.
     private func discardStrayKeys() throws(StorageError) {
         try FileLock.whileHolding(lockPath) { () throws(StorageError) in
             for name in try StorageError.ofKeys(in: path, { try keys.endpoints() }) {

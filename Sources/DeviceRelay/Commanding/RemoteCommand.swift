@@ -32,7 +32,8 @@ public struct RemoteCommand: Sendable, Identifiable {
     /// Whether the command has ended. `outcome` then returns at once.
     public var isEnded: Bool { state.value.isEnded }
 
-    /// Who attests the outcome; `nil` before there is one, and if the command ended here before the relay accepted it.
+    /// The party that attests the outcome. `nil` before there is an outcome, and if the command ended on this device before the relay
+    /// accepted it.
     public var attestation: OutcomeAttestation? {
         guard case .final(let final) = state.value else { return nil }
         return OutcomeAttestation(final)
@@ -83,7 +84,7 @@ public struct LaunchReceipt: Hashable, Sendable {
     public let target: RemoteSystemApp.ID
     /// When the target's endpoint signed the receipt, by the relay's clock.
     public let signedAt: Date?
-    /// Whether the fallback URI was launched: no app there accepts the URI itself.
+    /// Whether the fallback URI was launched, because no app on the device accepts the URI itself.
     public internal(set) var isFallback = false
 
     init(commandID: CommandID, target: RemoteSystemApp.ID, signedAt: Date?) {

@@ -20,7 +20,7 @@ public struct RemoteLaunchError: DeviceRelayError {
         public static let unknown = Code(.unknown)
         /// The named app is not published.
         public static let appUnavailable = Code(.appUnavailable)
-        /// No app there accepts such a URI, or the app that received it does not support it.
+        /// No app on the device accepts the URI, or the app that received it does not support it.
         public static let protocolUnavailable = Code(.protocolUnavailable)
         /// The device is unknown.
         public static let remoteSystemUnavailable = Code(.remoteSystemUnavailable)
@@ -30,11 +30,11 @@ public struct RemoteLaunchError: DeviceRelayError {
         public static let deniedByRemoteSystem = Code(.deniedByRemoteSystem)
         /// The text is not a URI that can be launched.
         public static let invalidURI = Code(.invalidURI)
-        /// Several apps there accept such a URI, and none is preferred. Name a preferred app.
+        /// Several apps on the device accept the URI, and none is preferred. Name a preferred app.
         public static let ambiguous = Code(.ambiguous)
-        /// Only an unconfirmed endpoint could accept it.
+        /// Only an unconfirmed endpoint of the device could accept the launch.
         public static let notConfirmed = Code(.notConfirmed)
-        /// The app there failed to open it.
+        /// The app on the device failed to open the URI.
         public static let failed = Code(.failed)
         /// The launch expired. It did not run and will not run.
         public static let expired = Code(.expired)

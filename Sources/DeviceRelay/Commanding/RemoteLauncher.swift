@@ -58,7 +58,7 @@ extension ConnectedDevicesPlatform {
     }
 
     /// Stores a launch, which then proceeds independently, and returns at once. The published schemes decide whether the
-    /// fallback is used; only `launch` also tries it after the app there reported that it does not support the URI.
+    /// fallback is used; only `launch` also tries it after the app on the device reported that it does not support the URI.
     /// - Throws: `RemoteLaunchError` if the launch could not be stored or no app can accept it.
     public func submit(
         _ uri: URL,

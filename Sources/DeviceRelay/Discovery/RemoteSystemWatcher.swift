@@ -4,12 +4,12 @@
 public import RelayProtocol
 import Synchronization
 
-/// Discovery: the person's devices as they come, change and go. Each iteration is independent, and begins with the devices of now. What
-/// changes while nobody reads is told once, as it is then; so nothing piles up and nothing is left out.
+/// Discovery: a sequence of events about the account's devices. Each iteration is independent, and starts with the current devices. Changes
+/// between two reads are merged into one event with the latest values, so events neither pile up nor get lost.
 public struct RemoteSystemWatcher: AsyncSequence, Sendable {
     let directories: CurrentValue<[String: DeviceDirectory]>
     let filters: [RemoteSystemFilter]
-    /// Whether the platform knows its accounts.
+    /// Whether the platform has started, and so knows its accounts.
     let isStarted: @Sendable () -> Bool
 
     /// All devices that pass the filters, by name: first as they are now, then after each change; until the platform is shut down. For lists
@@ -91,11 +91,11 @@ extension ConnectedDevicesPlatform {
         state.withLock { if case .started = $0.phase { true } else { false } }
     }
 
-    /// Discovery over all accounts of the platform.
-    /// - Parameter filters: Filters of different kinds must all let a device pass, of several of one kind one is enough. Without any,
-    ///   all devices of the person are shown, and this app's own entry is not.
-    /// - Returns: Devices as they come. While the platform has no account the watcher says so with the error `authenticationError`, and goes on
-    ///   when there is one.
+    /// Discovers devices in all accounts of the platform.
+    /// - Parameter filters: A device must pass at least one filter of each kind that is given. Without filters, all devices of the account
+    ///   pass, except this app's own entry.
+    /// - Returns: A sequence of events. If the platform has no account, the sequence reports the error `authenticationError`, and continues
+    ///   when an account is added.
     public func remoteSystems(matching filters: [RemoteSystemFilter] = []) -> RemoteSystemWatcher {
         RemoteSystemWatcher(directories: directories, filters: filters) { [weak self] in self?.isStarted ?? false }
     }
@@ -108,32 +108,33 @@ extension ConnectedDevicesPlatform {
         return try directory.system(named: text)
     }
 
-    /// All endpoints of an account, in the order of their ids; also those that publish no app, which make no device.
+    /// All endpoints of an account, sorted by id, including those that publish no app and therefore form no device.
     package func endpoints(for account: ConnectedDevicesAccount) -> [DeviceDirectory.Endpoint] {
         guard let directory = directories.value[account.id] else { return [] }
         return directory.endpointIDs.compactMap { directory[$0] }
     }
 
-    /// The account's other devices that are known from before, in any order; also without the relay.
+    /// The account's other devices that this endpoint has pinned, in any order. It works without a connection.
     package func knownDevices(for account: ConnectedDevicesAccount) async -> [(id: SystemID, name: String)] {
         guard let endpoint = endpoint(of: account.id) else { return [] }
         let records = await endpoint.pinnedRecords
         return Dictionary(records.map { ($0.systemID, $0.name) }) { _, last in last }.map { ($0.key, $0.value) }
     }
 
-    /// A person says that a new or unverified endpoint is what it says it is: it is known and verified from then on, here and, by this endpoint's
-    /// word, on the account's other devices. Returns when the relay has that word, or there is no connection.
-    /// - Returns: Whether there is such an endpoint.
+    /// Confirms a new or unverified endpoint for a person. From then on the endpoint is known and verified here and, by this endpoint's
+    /// voucher, on the account's other devices. Returns when the relay has the voucher, or there is no connection.
+    /// - Returns: Whether the endpoint exists.
     @discardableResult
     public func confirm(_ endpoint: EndpointID, for account: ConnectedDevicesAccount) async -> Bool {
         await self.endpoint(of: account.id)?.confirm(endpoint) ?? false
     }
 
-    /// Revokes an endpoint of the account for ever. This device refuses it from now on, with or without the relay, and its vouchers do not count
-    /// any more. Once the relay has taken the revocation, the endpoint is disconnected, what waits for it ends, and its key is never let in
-    /// again; the account's other devices refuse it too.
+    /// Revokes an endpoint of the account permanently. This device rejects the endpoint from now on, even without a connection to the
+    /// relay, and the endpoint's vouchers no longer count. Once the relay has accepted the revocation, it disconnects the endpoint, ends
+    /// all commands for it, and never admits its key again. The account's other devices reject the endpoint too.
     ///
-    /// When it throws, the relay has not taken it. After `networkNotAvailable` the relay is told again on each new connection, until it answers.
+    /// If this throws, the relay has not accepted the revocation. After `networkNotAvailable` the revocation is sent again on each new
+    /// connection until the relay answers.
     /// - Throws: `AccountError`: `notFound`, `networkNotAvailable`, `serviceFailed`, `unknown`.
     public func revoke(_ endpoint: EndpointID, for account: ConnectedDevicesAccount) async throws(AccountError) {
         guard let local = self.endpoint(of: account.id) else {

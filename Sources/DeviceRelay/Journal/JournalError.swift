@@ -3,13 +3,13 @@
 
 /// Why the journal cannot be used.
 package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The file is no journal, or its content contradicts itself. It is left as it is.
+    /// The file is not a journal, or its content is inconsistent. The file is not changed.
     case damaged(String)
-    /// Another process keeps it locked.
+    /// Another process keeps the journal locked.
     case locked(String)
-    /// A newer version of this software has written it.
+    /// A newer version of this software has written the journal.
     case tooNew(String)
-    /// It belongs to another endpoint.
+    /// The journal belongs to another endpoint.
     case otherEndpoint(String)
     case notWritable(String)
     case full(String)

@@ -187,7 +187,12 @@ import Testing
         let victim = try Member("Victim")
         var book = PeerBook(of: own, pins: [(inviter, .verified), (victim, .verified)])
         for member in [own, inviter, victim, ghost] { _ = book.added(member.added()) }
+        // Known by the victim's word.
+        let friend = try Member("Friend")
+        let introduced = friend.added([try victim.voucher(for: friend)])
+        _ = book.added(introduced)
         _ = book.enumerated()
+        #expect(book.isKnown(friend))
         let revocation: Signed<Revocation>? =
             switch kind {
             case "by a ghost": try ghost.revocation(of: victim.id)
@@ -202,6 +207,9 @@ import Testing
         #expect(book.directory[victim.id] == nil)
         #expect(throws: PeerBook.EndpointRevoked.self) { try book.introduced(victim.introduction(), as: victim.id) }
         #expect(book.errorCodes == [.revokedByRelay])
+        let confirmed = book.confirm(victim.id)
+        #expect(confirmed == nil)
+        #expect(!book.isKnown(friend))
         _ = book.enumerated()
         #expect(book.isRefused(victim.id))
         // A repetition changes nothing.
@@ -209,9 +217,11 @@ import Testing
         // The relay lists it again: its state is the same as before.
         book.beginEnumeration()
         for member in [own, inviter, victim] { _ = book.added(member.added()) }
+        _ = book.added(introduced)
         _ = book.enumerated()
         #expect(book.isKnown(victim))
         #expect(book.isVerified(victim))
+        #expect(book.isKnown(friend))
     }
 
     @Test func revocationIsStoredWhenItsSignerIsKnown() throws {
@@ -251,6 +261,12 @@ import Testing
         for member in [inviter, thief] { _ = book.added(member.added()) }
         _ = book.revoked(thief, try inviter.revocation(of: thief.id))
         #expect(book.revoked(inviter, try thief.revocation(of: inviter.id)) == [.shutOut(inviter.id)])
+        // Nor does one of the same device, while the relay says that it is revoked.
+        let sibling = try Member("Sibling", systemKey: inviter.systemKey)
+        var other = PeerBook(of: own, pins: [(inviter, .verified), (sibling, .verified)])
+        for member in [inviter, sibling] { _ = other.added(member.added()) }
+        _ = other.revoked(sibling, nil)
+        #expect(other.revoked(inviter, try sibling.revocation(of: inviter.id)) == [.shutOut(inviter.id)])
     }
 
     @Test func ownRevocationIsEnforcedWithoutTheRelay() throws {

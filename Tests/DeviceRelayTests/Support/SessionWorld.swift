@@ -76,10 +76,10 @@ struct SessionWorld: Sendable {
     }
 }
 
-extension Service {
+extension AppService {
     /// Answers with the request's message.
-    static func echo(_ name: String = "test") -> Service {
-        Service(name) { connection, _ in try await connection.respond(concurrently: 64) { $0.message } }
+    static func echo(_ name: String = "test") -> AppService {
+        AppService(name) { connection, _ in try await connection.respond(concurrently: 64) { $0.message } }
     }
 }
 

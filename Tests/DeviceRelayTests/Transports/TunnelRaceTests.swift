@@ -38,7 +38,8 @@ import Testing
         // It was only slow, and the other one leads nowhere.
         #expect(machine.failed(2, .closed) == [.close(2), .dial(way: 0, as: 3)])
         #expect(machine.won(2) == nil)
-        #expect(machine.failed(3, .unreachable(.timedOut)) == [.close(3), .fail(.unreachable(.timedOut))])
+        // The candidate that was reached got further than the one that was not.
+        #expect(machine.failed(3, .unreachable(.timedOut)) == [.close(3), .fail(.closed)])
     }
 
     @Test func lateConnectionDoesNotReplaceTheFirst() {
@@ -70,6 +71,28 @@ import Testing
         #expect(machine.failed(2, .unreachable(.timedOut)) == [.close(2), .fail(.refused(.closed))])
         var nothing = Machine(ways: 0)
         #expect(nothing.start() == [.fail(.noCandidate)])
+    }
+
+    @Test func furthestFailureIsReportedInAnyOrder() {
+        let ranks: [[PeerTransportError]] = [
+            [.unreachable(.timedOut), .unreachable(.unreachable("refused"))],
+            [.closed, .unreachable(.notARelay(status: 503, retryAfter: nil)), .unreachable(.protocolError("no tunnel's answer"))],
+            [.refused(.refused), .refused(.timedOut)],
+        ]
+        func outcome(_ first: PeerTransportError, _ second: PeerTransportError) -> Machine.Action? {
+            var machine = Self.begun()
+            _ = machine.failed(1, first)
+            return machine.failed(2, second).last
+        }
+        for (index, rank) in ranks.enumerated() {
+            for further in rank {
+                for less in ranks[..<index].joined() {
+                    #expect(outcome(further, less) == .fail(further), "\(further), \(less)")
+                    #expect(outcome(less, further) == .fail(further), "\(less), \(further)")
+                }
+                for equal in rank { #expect(outcome(further, equal) == .fail(equal), "\(further), \(equal)") }
+            }
+        }
     }
 
     @Test func endedRaceDoesNotDial() {

@@ -102,6 +102,12 @@ import Testing
         let closing = try await TestTunnelRelay(socket: .refuse(3), webSocket: .hangUp)
         // The relay's status wins over the errors of other candidates.
         #expect(await Self.failure(closing.tunnel(([.socket, .webSocket], [])).opener) == .refused(.closed))
+        // A WebSocket that is closed without an answer was reached, and that counts more than a way that was not.
+        let nobody = try await TestTunnelRelay()
+        await nobody.stop()
+        let dead = Way.other("tcp://127.0.0.1:\(nobody.socketPort)")
+        #expect(await Self.failure(closing.tunnel(([.webSocket, dead], [])).opener) == .closed)
+        #expect(await Self.failure(closing.tunnel(([dead, .webSocket], [])).opener) == .closed)
         await closing.stop()
     }
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The Device Relay project authors
 
-"""Validates the output of `relay --json`: `validate-json.py SCHEMA` reads lines with the name of a definition, a tab and an object, and prints
-the errors. Needs jsonschema."""
+"""Validates the output of `relay --json`: `validate-json.py SCHEMA` reads lines with the name of a definition, a tab and an object, and
+prints the errors. Needs jsonschema."""
 
 import json
 import sys

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The Device Relay project authors
-"""Counts the instructions outside the kernel that a sealed launch costs the relay. Unlike time, they hardly depend on other load. Two relays
-run under callgrind, one with more launches: the difference is the cost of these launches."""
+"""Counts the instructions outside the kernel that a sealed launch costs the relay. Unlike time, they hardly depend on other load. Two
+relays run under callgrind, one with more launches: the difference is the cost of these launches."""
 
 import argparse
 import contextlib

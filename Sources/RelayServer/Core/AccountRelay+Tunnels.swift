@@ -91,7 +91,7 @@ extension AccountRelay {
     }
 
     /// Handles a connection that presents a token.
-    /// - Returns: whether the token is valid.
+    /// - Returns: whether the connection is admitted.
     mutating func enter(_ tunnel: TunnelID, token: [UInt8], as entrant: EntrantID) -> Bool {
         guard !isStopping, let actions = tunnels.enter(tunnel, token: token, as: entrant) else { return false }
         perform(actions)

@@ -46,7 +46,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         var serveHTTP: (ChannelHandlerContext) throws -> Void
         /// Adds the control channel's handlers behind this one.
         var serveControlChannel: (ChannelHandlerContext) throws -> Void
-        /// Presents a token; returns whether it is valid.
+        /// Presents a token; returns whether the connection is admitted.
         var enterTunnel: (TunnelID, Secret<[UInt8]>, any Channel, TunnelUpgrade) -> Bool
         /// The connection needs no HTTP server.
         var finished: () -> Void

@@ -11,7 +11,7 @@ package struct EntrantID: Hashable, Sendable {
 
 /// The admission to tunnels, as their connections use it. Calls come from any thread.
 package protocol TunnelGate: Sendable {
-    /// Presents a token. If it is valid, `pair` or `dismiss` is called on the connection later.
+    /// Presents a token. If the connection is admitted, `pair` or `dismiss` is called on it later.
     func enter(_ tunnel: TunnelID, token: [UInt8], _ connection: TunnelConnection) -> EntrantID?
     /// Announces the first bytes. After that neither connection can be replaced.
     /// - Returns: whether the pairing is current; if not, a newer one follows.

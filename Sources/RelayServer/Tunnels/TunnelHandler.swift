@@ -80,7 +80,7 @@ package final class TunnelHandler: ChannelDuplexHandler {
     }
 
     /// Presents the token.
-    /// - Returns: whether it is valid.
+    /// - Returns: whether the connection is admitted.
     func enter(token: [UInt8]) -> Bool {
         guard let entrant = gate.enter(tunnel, token: token, TunnelConnection(handler: self, channel: channel)) else { return false }
         self.entrant = entrant

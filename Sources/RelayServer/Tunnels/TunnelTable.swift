@@ -121,7 +121,7 @@ struct TunnelTable: Sendable {
     }
 
     /// Handles a connection that presents a token.
-    /// - Returns: `nil` if the token is not valid.
+    /// - Returns: `nil` if the connection is not admitted.
     mutating func enter(_ id: TunnelID, token: [UInt8], as entrant: EntrantID) -> [Action]? {
         guard var tunnel = tunnels[id], let side = tunnel.side(of: token) else { return nil }
         switch tunnel.phase {

@@ -13,10 +13,19 @@ extension Issuer {
             return try await body()
         } catch {
             guard (400..<500).contains(error.status), error.status != 429 else { throw error }
-            let now = now()
-            guard let wait = bounds.withLock({ $0.failures.add(address, now: now) }) else { throw error }
-            throw OAuthError(.temporarilyUnavailable, "too many failed requests; wait as Retry-After says", status: 429, retryAfter: wait)
+            guard let wait = countFailure(address) else { throw error }
+            throw Issuer.tooManyFailures(wait)
         }
+    }
+
+    /// - Returns: The time to wait if there were too many failures.
+    func countFailure(_ address: String) -> Milliseconds? {
+        let now = now()
+        return bounds.withLock { $0.failures.add(address, now: now) }
+    }
+
+    static func tooManyFailures(_ wait: Milliseconds) -> OAuthError {
+        OAuthError(.temporarilyUnavailable, "too many failed requests; wait as Retry-After says", status: 429, retryAfter: wait)
     }
 
     /// Looks a grant up by its digest before more expensive checks, such as a proof's signature.

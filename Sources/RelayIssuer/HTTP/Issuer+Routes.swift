@@ -20,6 +20,7 @@ extension Issuer {
         clientAddress: @escaping @Sendable (Request, Context) -> String
     ) {
         let path = Issuer.path
+        addPages(to: router, clientAddress: clientAddress)
         for address in [
             "\(path)/.well-known/openid-configuration",
             "\(path)/.well-known/oauth-authorization-server",
@@ -62,7 +63,7 @@ extension Issuer {
         }
     }
 
-    private static func values(of name: String, in request: Request) -> [String] {
+    static func values(of name: String, in request: Request) -> [String] {
         request.headers.filter { $0.name.canonicalName == name }.map(\.value)
     }
 
@@ -73,7 +74,7 @@ extension Issuer {
         return (origin ?? settings.origins.first ?? "") + Issuer.path
     }
 
-    private static func form(of request: Request) async throws(OAuthError) -> Form {
+    static func form(of request: Request) async throws(OAuthError) -> Form {
         let type = request.headers[.contentType]?.prefix { $0 != ";" && $0 != " " }.lowercased()
         guard type == "application/x-www-form-urlencoded" else {
             throw OAuthError(.invalidRequest, "the request must be application/x-www-form-urlencoded")
@@ -98,7 +99,7 @@ extension Issuer {
             return try await body()
         } catch {
             var response = response(ErrorBody(error), status: .init(code: error.status))
-            if let wait = error.retryAfter { response.headers[.retryAfter] = "\(max(1, (wait.count + 999) / 1_000))" }
+            if let wait = error.retryAfter { response.headers[.retryAfter] = wait.retryAfterSeconds }
             // RFC 6750 §3 and RFC 9449 §7.1.
             if error.status == 401 || error.status == 403 { response.headers[.wwwAuthenticate] = "DPoP error=\"\(error.code.rawValue)\"" }
             return response

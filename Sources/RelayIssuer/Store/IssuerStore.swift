@@ -21,6 +21,37 @@ protocol IssuerTransaction {
     func hasUser(named name: String) throws -> Bool
     func hasUser(_ subject: String) throws -> Bool
 
+    func user(_ subject: String) throws -> IssuerUser?
+    func user(named name: String) throws -> IssuerUser?
+
+    // MARK: How users sign in
+
+    func password(of subject: String) throws -> PasswordHash?
+    func setPassword(_ hash: PasswordHash, of subject: String) throws
+    /// Replaces the user's former token.
+    func setSetUpToken(_ token: Digest256, of subject: String, expires: Milliseconds) throws
+    func subject(ofSetUpToken token: Digest256, now: Milliseconds) throws -> String?
+    func removeSetUpToken(of subject: String) throws
+
+    // MARK: Signed-in browsers
+
+    /// Ends the least recently used session of a user who has too many.
+    func insert(_ session: WebSession) throws
+    func session(_ id: Digest256) throws -> WebSession?
+    /// The most recently used first.
+    func sessions(of subject: String) throws -> [WebSession]
+    func setUsed(_ id: Digest256, at now: Milliseconds) throws
+    /// Whether there was one.
+    func removeSession(_ id: Digest256, of subject: String) throws -> Bool
+    func removeSessions(of subject: String) throws
+
+    // MARK: What happened to an account
+
+    /// Adds an event, and forgets the oldest of too many.
+    func note(_ kind: AccountEvent.Kind, of subject: String, _ detail: String, now: Milliseconds) throws
+    /// The newest first.
+    func events(of subject: String) throws -> [AccountEvent]
+
     // MARK: Invitations
 
     func insert(_ invitation: Invitation) throws

@@ -16,6 +16,9 @@ struct MasterKey: Sendable {
     /// For the codes of refresh tokens.
     var refreshTokenKey: SymmetricKey { derived("device-relay issuer refresh-token") }
 
+    /// For the codes of forms.
+    var formKey: SymmetricKey { derived("device-relay issuer form") }
+
     private var sealingKey: SymmetricKey { derived("device-relay issuer seal") }
 
     private func derived(_ purpose: String) -> SymmetricKey {

@@ -67,7 +67,7 @@ extension SQLiteIssuerStore {
     /// Append only, once there is a release: what was released is never changed.
     private static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
-        migrator.registerMigration("1 users, invitations, logins, keys") { db in
+        migrator.registerMigration("1 users, passwords, browsers, invitations, logins, keys") { db in
             try db.execute(
                 sql: """
                     CREATE TABLE user (
@@ -75,6 +75,33 @@ extension SQLiteIssuerStore {
                         name TEXT NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 64),
                         created INTEGER NOT NULL
                     ) STRICT;
+                    CREATE TABLE password (
+                        subject TEXT NOT NULL PRIMARY KEY REFERENCES user (subject) ON DELETE CASCADE,
+                        hash TEXT NOT NULL CHECK (hash GLOB '$scrypt$*')
+                    ) STRICT;
+                    CREATE TABLE set_up (
+                        token BLOB NOT NULL PRIMARY KEY CHECK (length(token) = 32),
+                        subject TEXT NOT NULL UNIQUE REFERENCES user (subject) ON DELETE CASCADE,
+                        expires INTEGER NOT NULL
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE TABLE web_session (
+                        id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 32),
+                        subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
+                        agent TEXT NOT NULL,
+                        created INTEGER NOT NULL,
+                        used INTEGER NOT NULL
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX web_session_subject ON web_session (subject, used);
+                    CREATE INDEX web_session_used ON web_session (used);
+                    CREATE TABLE event (
+                        id INTEGER PRIMARY KEY,
+                        subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
+                        kind TEXT NOT NULL,
+                        detail TEXT NOT NULL,
+                        time INTEGER NOT NULL,
+                        count INTEGER NOT NULL DEFAULT 1
+                    ) STRICT;
+                    CREATE INDEX event_subject ON event (subject, id);
                     CREATE TABLE login (
                         id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 16),
                         session TEXT NOT NULL UNIQUE CHECK (length(session) = 22),

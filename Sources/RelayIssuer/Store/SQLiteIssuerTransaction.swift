@@ -144,6 +144,11 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
     }
 
     func forget(before now: Milliseconds) throws {
+        try db.execute(sql: "DELETE FROM set_up WHERE expires <= ?", arguments: [now.count])
+        try db.execute(
+            sql: "DELETE FROM web_session WHERE used <= ? OR created <= ?",
+            arguments: [now.count - WebSession.idleLife, now.count - WebSession.wholeLife]
+        )
         try db.execute(sql: "DELETE FROM invitation WHERE expires < ?", arguments: [now.count - Invitation.memory])
         try db.execute(
             sql: "DELETE FROM login WHERE rotated <= ? OR created <= ?",

@@ -29,11 +29,9 @@ struct ReplayCache {
     }
 }
 
-/// Fixed-window rate limits by name. A window lasts one minute and starts with a name's first event. Memory is bounded:
+/// Fixed-window rate limits by name. A window starts with a name's first event. Memory is bounded:
 /// only the names with the latest events are kept, and all other names start with an empty window.
 struct WindowCounts {
-    static let window: Int64 = 60_000
-
     private struct Count {
         var began: Milliseconds
         var events: Int
@@ -41,13 +39,16 @@ struct WindowCounts {
 
     private let perWindow: Int
     private let capacity: Int
+    private let window: Int64
     /// A full generation replaces the older one.
     private var recent: [String: Count] = [:]
     private var older: [String: Count] = [:]
 
-    init(perWindow: Int, capacity: Int) {
+    /// - Parameter window: Its length in milliseconds.
+    init(perWindow: Int, capacity: Int, window: Int64 = 60_000) {
         self.perWindow = perWindow
         self.capacity = capacity
+        self.window = window
     }
 
     /// The number of names in memory.
@@ -57,8 +58,8 @@ struct WindowCounts {
     /// - Returns: `nil` if the event is within the limit; otherwise the time until the window ends.
     mutating func add(_ name: String, now: Milliseconds) -> Milliseconds? {
         var count = recent[name] ?? older[name] ?? Count(began: now, events: 0)
-        if now < count.began || now.count - count.began.count >= Self.window { count = Count(began: now, events: 0) }
-        if count.events >= perWindow { return Milliseconds(clamping: count.began.count + Self.window - now.count) }
+        if now < count.began || now.count - count.began.count >= window { count = Count(began: now, events: 0) }
+        if count.events >= perWindow { return Milliseconds(clamping: count.began.count + window - now.count) }
         count.events += 1
         older[name] = nil
         if recent[name] == nil, recent.count >= max(1, capacity / 2) {

@@ -34,6 +34,7 @@ extension Issuer {
             try await store.read { records -> OAuthError? in
                 switch grant {
                 case .invitation(let code): try records.invitation(code.digest) == nil ? TokenRequest.unknownCode : nil
+                case .code(let code, _, _): try records.authorizationCode(code) == nil ? TokenRequest.unknownAuthorizationCode : nil
                 case .refresh(let token): try records.family(token.family) == nil ? TokenRequest.unknownToken : nil
                 }
             }

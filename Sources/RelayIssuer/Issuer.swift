@@ -38,6 +38,8 @@ package final class Issuer: Sendable {
         package var failedLoginsPerHour = 100
         /// The cost of a new password's hash: scrypt with N = 2 to this power, 128 MiB and a quarter of a second for 17.
         package var passwordCost = 17
+        /// Clients that an address may register in an hour.
+        package var registrationsPerHour = 20
         /// Whether the endpoint with the key of this thumbprint may invite devices into the account of a subject.
         package var mayInvite: @Sendable (_ thumbprint: String, _ subject: String) async -> Bool = { _, _ in true }
 
@@ -71,6 +73,7 @@ package final class Issuer: Sendable {
         var failures: WindowCounts
         var grants: WindowCounts
         var logins: WindowCounts
+        var registrations: WindowCounts
         /// Logins with a password by client address and account name.
         var pairs = BackOff()
         /// Logins with a password by account name. Each costs a hash, so that nobody can fill the table within its window.
@@ -80,6 +83,7 @@ package final class Issuer: Sendable {
             failures = WindowCounts(perWindow: settings.failuresPerMinute, capacity: settings.failureAddresses)
             grants = WindowCounts(perWindow: settings.grantsPerMinute, capacity: 10_000)
             logins = WindowCounts(perWindow: settings.grantsPerLoginAndMinute, capacity: 10_000)
+            registrations = WindowCounts(perWindow: settings.registrationsPerHour, capacity: 10_000, window: 3_600_000)
             accounts = WindowCounts(perWindow: settings.failedLoginsPerHour, capacity: 65_536, window: 3_600_000)
         }
 

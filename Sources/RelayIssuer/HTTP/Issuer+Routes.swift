@@ -52,6 +52,13 @@ extension Issuer {
                 return Response(status: .ok, headers: [.cacheControl: "no-store"])
             }
         }
+        router.post(RouterPath("\(path)/register")) { [self] request, context in
+            let address = clientAddress(request, context)
+            return await answer(address) { () async throws(OAuthError) -> Response in
+                let body = try await Issuer.body(of: request, type: "application/json")
+                return Issuer.response(try await register(body, from: address), status: .created)
+            }
+        }
         router.post(RouterPath("\(path)/invitations")) { [self] request, context in
             await answer(clientAddress(request, context)) { () async throws(OAuthError) -> Response in
                 let presented = try InviteCredentials(
@@ -75,19 +82,21 @@ extension Issuer {
     }
 
     static func form(of request: Request) async throws(OAuthError) -> Form {
+        try Form(parsing: try await body(of: request, type: "application/x-www-form-urlencoded"))
+    }
+
+    private static func body(of request: Request, type expected: String) async throws(OAuthError) -> [UInt8] {
         let type = request.headers[.contentType]?.prefix { $0 != ";" && $0 != " " }.lowercased()
-        guard type == "application/x-www-form-urlencoded" else {
-            throw OAuthError(.invalidRequest, "the request must be application/x-www-form-urlencoded")
-        }
+        guard type == expected else { throw OAuthError(.invalidRequest, "the request must be \(expected)") }
         let body: ByteBuffer
         do {
             body = try await request.body.collect(upTo: Form.maximumBytes)
         } catch is NIOTooManyBytesError {
-            throw OAuthError(.invalidRequest, "the form has more than \(Form.maximumBytes) bytes", status: 413)
+            throw OAuthError(.invalidRequest, "the request has more than \(Form.maximumBytes) bytes", status: 413)
         } catch {
             throw OAuthError(.invalidRequest, "the request broke off")
         }
-        return try Form(parsing: Array(body.readableBytesView))
+        return Array(body.readableBytesView)
     }
 
     private func answer(_ address: String, _ body: () async throws(OAuthError) -> Response) async -> Response {

@@ -61,6 +61,18 @@ protocol IssuerTransaction {
     func removeOpenInvitations(madeBy key: String) throws
     func redeem(_ code: Digest256, _ redemption: Invitation.Redemption) throws
 
+    // MARK: Clients, and what users allowed them
+
+    func insert(_ client: RegisteredClient) throws
+    func client(_ id: String) throws -> RegisteredClient?
+    /// Whether there is room for one more, possibly in the place of the oldest that was never used.
+    func makeRoomForClient(now: Milliseconds) throws -> Bool
+    func setClientUsed(_ id: String, at now: Milliseconds) throws
+    /// Forgets the oldest of too many codes of its user.
+    func insert(_ code: AuthorizationCode) throws
+    func authorizationCode(_ code: Digest256) throws -> AuthorizationCode?
+    func redeem(authorizationCode code: Digest256, _ redemption: Invitation.Redemption) throws
+
     // MARK: Logins
 
     func insert(_ family: RefreshFamily) throws

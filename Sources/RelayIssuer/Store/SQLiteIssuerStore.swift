@@ -136,6 +136,29 @@ extension SQLiteIssuerStore {
                     CREATE INDEX invitation_inviter ON invitation (inviter_key) WHERE inviter_key IS NOT NULL;
                     CREATE INDEX invitation_login ON invitation (login);
                     CREATE INDEX invitation_expires ON invitation (expires);
+                    CREATE TABLE client (
+                        id TEXT NOT NULL PRIMARY KEY CHECK (length(id) BETWEEN 1 AND 255),
+                        name TEXT NOT NULL CHECK (length(name) <= 64),
+                        redirects TEXT NOT NULL CHECK (length(redirects) > 0),
+                        created INTEGER NOT NULL,
+                        used INTEGER
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE TABLE authorization_code (
+                        code BLOB NOT NULL PRIMARY KEY CHECK (length(code) = 32),
+                        subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
+                        client TEXT NOT NULL REFERENCES client (id) ON DELETE CASCADE,
+                        redirect TEXT NOT NULL,
+                        challenge BLOB NOT NULL CHECK (length(challenge) = 32),
+                        scopes TEXT NOT NULL CHECK (length(scopes) > 0),
+                        expires INTEGER NOT NULL,
+                        redeemed INTEGER NOT NULL DEFAULT 0 CHECK (redeemed IN (0, 1)),
+                        key TEXT CHECK (length(key) = 43),
+                        login BLOB REFERENCES login (id) ON DELETE SET NULL,
+                        CHECK (redeemed = 1 OR (key IS NULL AND login IS NULL))
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX authorization_code_subject ON authorization_code (subject);
+                    CREATE INDEX authorization_code_client ON authorization_code (client);
+                    CREATE INDEX authorization_code_login ON authorization_code (login);
                     CREATE TABLE signing_key (
                         id TEXT NOT NULL PRIMARY KEY CHECK (length(id) = 43),
                         sealed BLOB NOT NULL,

@@ -144,6 +144,7 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
     }
 
     func forget(before now: Milliseconds) throws {
+        try forgetClients(before: now)
         try db.execute(sql: "DELETE FROM set_up WHERE expires <= ?", arguments: [now.count])
         try db.execute(
             sql: "DELETE FROM web_session WHERE used <= ? OR created <= ?",

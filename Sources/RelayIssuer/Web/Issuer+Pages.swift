@@ -111,6 +111,7 @@ extension Issuer {
         addSignInPages(to: pages)
         addSetUpPages(to: pages)
         addAccountPages(to: pages)
+        addAuthorizationPages(to: pages)
         router.get(RouterPath("\(Issuer.path)/style.css")) { _, _ in
             Response(
                 status: .ok,

@@ -159,10 +159,14 @@ extension Visit {
     /// A form of this browser.
     /// - Parameter action: Below the issuer's URL, such as `/login`.
     func form(_ action: String, _ fields: HTML = "", button: String) -> HTML {
+        form(action, fields, buttons: "<button type=\"submit\">\(button)</button>")
+    }
+
+    func form(_ action: String, _ fields: HTML = "", buttons: HTML) -> HTML {
         """
         <form method="post" action="\(Issuer.path + action)">
         \(hidden("form_code", formCode))\(fields)
-        <button type="submit">\(button)</button>
+        \(buttons)
         </form>
         """
     }

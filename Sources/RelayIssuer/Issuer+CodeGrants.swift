@@ -39,7 +39,6 @@ extension Issuer {
             subject: stored.subject,
             request,
             scopes: scopes,
-            invitedBy: nil,
             event: .appSignedIn,
             key: key,
             proof: proof,

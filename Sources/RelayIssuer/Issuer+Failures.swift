@@ -12,7 +12,8 @@ extension Issuer {
         do throws(OAuthError) {
             return try await body()
         } catch {
-            guard (400..<500).contains(error.status), error.status != 429 else { throw error }
+            // A device that waits for its user fails as it should.
+            guard (400..<500).contains(error.status), error.status != 429, error.code != .authorizationPending else { throw error }
             guard let wait = countFailure(address) else { throw error }
             throw Issuer.tooManyFailures(wait)
         }
@@ -34,6 +35,7 @@ extension Issuer {
             try await store.read { records -> OAuthError? in
                 switch grant {
                 case .invitation(let code): try records.invitation(code.digest) == nil ? TokenRequest.unknownCode : nil
+                case .device(let code): try records.deviceAuthorization(code) == nil ? TokenRequest.unknownDeviceCode : nil
                 case .code(let code, _, _): try records.authorizationCode(code) == nil ? TokenRequest.unknownAuthorizationCode : nil
                 case .refresh(let token): try records.family(token.family) == nil ? TokenRequest.unknownToken : nil
                 }

@@ -38,6 +38,7 @@ extension Issuer {
             try await store.write { [self] records in
                 switch request.grant {
                 case .invitation(let code): try redeem(code, request, key: key, proof: proof, now: now, in: records)
+                case .device(let code): try redeem(device: code, request, key: key, proof: proof, now: now, in: records)
                 case .code(let code, let redirect, let verifier):
                     try redeem(code, redirect: redirect, verifier: verifier, request, key: key, proof: proof, now: now, in: records)
                 case .refresh(let token): try refresh(token, request, key: key, proof: proof, now: now, in: records)
@@ -155,7 +156,8 @@ extension Issuer {
         subject: String,
         _ request: TokenRequest,
         scopes: Scopes,
-        invitedBy: EndpointID?,
+        device: String = "",
+        invitedBy: EndpointID? = nil,
         event: AccountEvent.Kind,
         key: String?,
         proof: DPoPProof?,
@@ -168,6 +170,7 @@ extension Issuer {
             id: .random(),
             subject: subject,
             client: request.client,
+            device: device,
             scopes: scopes,
             key: key,
             invitedBy: invitedBy,
@@ -175,7 +178,7 @@ extension Issuer {
             rotated: now
         )
         try records.insert(family)
-        try records.note(event, of: subject, request.client, now: now)
+        try records.note(event, of: subject, device.isEmpty ? request.client : "\(request.client), \(device)", now: now)
         var granted = Granted(family: family, scopes: family.scopes)
         if family.scopes.canRefresh {
             granted.refreshToken = RefreshToken(family: family.id, number: family.current, key: master.refreshTokenKey)

@@ -40,6 +40,8 @@ package final class Issuer: Sendable {
         package var passwordCost = 17
         /// Clients that an address may register in an hour.
         package var registrationsPerHour = 20
+        /// Devices that an address may begin to sign in, in ten minutes.
+        package var deviceRequestsPerTenMinutes = 30
         /// Whether the endpoint with the key of this thumbprint may invite devices into the account of a subject.
         package var mayInvite: @Sendable (_ thumbprint: String, _ subject: String) async -> Bool = { _, _ in true }
 
@@ -74,8 +76,15 @@ package final class Issuer: Sendable {
         var grants: WindowCounts
         var logins: WindowCounts
         var registrations: WindowCounts
+        var deviceRequests: WindowCounts
+        /// Requests of a device that waits. The network may shorten its interval a little.
+        var polls = WindowCounts(perWindow: 1, capacity: 2 * DeviceAuthorization.maximum, window: DeviceAuthorization.interval * 4 / 5)
+        /// Codes that users typed.
+        var userCodes = BackOff()
         /// Logins with a password by client address and account name.
         var pairs = BackOff()
+        /// Recovery codes by client address and account name.
+        var recoveries = BackOff()
         /// Logins with a password by account name. Each costs a hash, so that nobody can fill the table within its window.
         var accounts: WindowCounts
 
@@ -84,6 +93,7 @@ package final class Issuer: Sendable {
             grants = WindowCounts(perWindow: settings.grantsPerMinute, capacity: 10_000)
             logins = WindowCounts(perWindow: settings.grantsPerLoginAndMinute, capacity: 10_000)
             registrations = WindowCounts(perWindow: settings.registrationsPerHour, capacity: 10_000, window: 3_600_000)
+            deviceRequests = WindowCounts(perWindow: settings.deviceRequestsPerTenMinutes, capacity: 10_000, window: 600_000)
             accounts = WindowCounts(perWindow: settings.failedLoginsPerHour, capacity: 65_536, window: 3_600_000)
         }
 

@@ -50,9 +50,9 @@ final class TestIssuer: Sendable {
     /// A code for the account of Ada.
     func invite() async throws -> Secret<String> { try await issuer.invite(subject: try await ada()) }
 
-    /// The subject of the only user, who is created at the first call.
+    /// The subject of the user Ada, who is created at the first call.
     func ada() async throws -> String {
-        if let user = try await issuer.users().first { return user.subject }
+        if let user = try await issuer.users().first(where: { $0.name == "Ada" }) { return user.subject }
         return try await issuer.createUser(name: "Ada")
     }
 

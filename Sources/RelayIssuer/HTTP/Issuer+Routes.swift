@@ -52,6 +52,19 @@ extension Issuer {
                 return Response(status: .ok, headers: [.cacheControl: "no-store"])
             }
         }
+        router.post(RouterPath("\(path)/introspect")) { [self] request, context in
+            await answer(clientAddress(request, context)) { () async throws(OAuthError) -> Response in
+                let form = try await Issuer.form(of: request)
+                return Issuer.response(try await introspect(form, authorization: Issuer.values(of: "authorization", in: request)))
+            }
+        }
+        router.post(RouterPath("\(path)/device_authorization")) { [self] request, context in
+            let address = clientAddress(request, context)
+            return await answer(address) { () async throws(OAuthError) -> Response in
+                let form = try await Issuer.form(of: request)
+                return Issuer.response(try await authorizeDevice(form, from: address, at: url(for: request)))
+            }
+        }
         router.post(RouterPath("\(path)/register")) { [self] request, context in
             let address = clientAddress(request, context)
             return await answer(address) { () async throws(OAuthError) -> Response in
@@ -110,7 +123,11 @@ extension Issuer {
             var response = response(ErrorBody(error), status: .init(code: error.status))
             if let wait = error.retryAfter { response.headers[.retryAfter] = wait.retryAfterSeconds }
             // RFC 6750 §3 and RFC 9449 §7.1.
-            if error.status == 401 || error.status == 403 { response.headers[.wwwAuthenticate] = "DPoP error=\"\(error.code.rawValue)\"" }
+            if error.code == .invalidClient, error.status == 401 {
+                response.headers[.wwwAuthenticate] = "Basic realm=\"introspection\", charset=\"UTF-8\""
+            } else if error.status == 401 || error.status == 403 {
+                response.headers[.wwwAuthenticate] = "DPoP error=\"\(error.code.rawValue)\""
+            }
             return response
         }
     }

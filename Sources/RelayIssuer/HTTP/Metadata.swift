@@ -6,10 +6,12 @@ struct Metadata: Encodable {
     var issuer: String
     var authorizationEndpoint: String
     var tokenEndpoint: String
+    var deviceAuthorizationEndpoint: String
+    var introspectionEndpoint: String
     var registrationEndpoint: String
     var revocationEndpoint: String
     var jwksURI: String
-    var grantTypesSupported = ["authorization_code", TokenRequest.preAuthorizedCode, "refresh_token"]
+    var grantTypesSupported = ["authorization_code", TokenRequest.deviceCode, TokenRequest.preAuthorizedCode, "refresh_token"]
     var responseTypesSupported = ["code"]
     var responseModesSupported = ["query"]
     var codeChallengeMethodsSupported = ["S256"]
@@ -19,6 +21,7 @@ struct Metadata: Encodable {
     var subjectTypesSupported = ["public"]
     var tokenEndpointAuthMethodsSupported = ["none"]
     var revocationEndpointAuthMethodsSupported = ["none"]
+    var introspectionEndpointAuthMethodsSupported = ["client_secret_basic"]
     var idTokenSigningAlgValuesSupported = ["ES256"]
     var dpopSigningAlgValuesSupported = ["ES256"]
     var preAuthorizedGrantAnonymousAccessSupported = false
@@ -27,6 +30,8 @@ struct Metadata: Encodable {
         self.issuer = issuer
         self.authorizationEndpoint = issuer + "/authorize"
         self.registrationEndpoint = issuer + "/register"
+        self.deviceAuthorizationEndpoint = issuer + "/device_authorization"
+        self.introspectionEndpoint = issuer + "/introspect"
         self.tokenEndpoint = issuer + "/token"
         self.revocationEndpoint = issuer + "/revoke"
         self.jwksURI = issuer + "/jwks"
@@ -39,6 +44,9 @@ struct Metadata: Encodable {
         case responseModesSupported = "response_modes_supported"
         case codeChallengeMethodsSupported = "code_challenge_methods_supported"
         case authorizationResponseISSParameterSupported = "authorization_response_iss_parameter_supported"
+        case deviceAuthorizationEndpoint = "device_authorization_endpoint"
+        case introspectionEndpoint = "introspection_endpoint"
+        case introspectionEndpointAuthMethodsSupported = "introspection_endpoint_auth_methods_supported"
         case tokenEndpoint = "token_endpoint"
         case revocationEndpoint = "revocation_endpoint"
         case jwksURI = "jwks_uri"

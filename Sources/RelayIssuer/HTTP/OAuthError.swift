@@ -14,6 +14,10 @@ package struct OAuthError: Error, Hashable, Sendable {
         case invalidScope = "invalid_scope"
         /// RFC 6749 §4.1.2.1.
         case unsupportedResponseType = "unsupported_response_type"
+        /// RFC 8628 §3.5.
+        case authorizationPending = "authorization_pending"
+        case slowDown = "slow_down"
+        case expiredToken = "expired_token"
         /// RFC 7591 §3.2.2.
         case invalidRedirectURI = "invalid_redirect_uri"
         case invalidClientMetadata = "invalid_client_metadata"

@@ -10,6 +10,7 @@ struct TokenRequest: Sendable {
     static let deviceCode = "urn:ietf:params:oauth:grant-type:device_code"
 
     enum Grant: Sendable {
+        case device(Digest256)
         case code(Digest256, redirect: String, verifier: Secret<String>)
         case invitation(InvitationCode)
         case refresh(RefreshToken)
@@ -28,6 +29,8 @@ struct TokenRequest: Sendable {
         case "refresh_token":
             guard let token = RefreshToken(parsing: try form.required("refresh_token")) else { throw TokenRequest.unknownToken }
             self.grant = .refresh(token)
+        case TokenRequest.deviceCode:
+            self.grant = .device(Digest256(hashing: Array(try form.required("device_code").utf8)))
         case "authorization_code":
             let code = Digest256(hashing: Array(try form.required("code").utf8))
             let verifier = try form.required("code_verifier")
@@ -39,12 +42,13 @@ struct TokenRequest: Sendable {
             throw OAuthError(.unsupportedGrantType, "grant_type must be one that the issuer's metadata lists")
         }
         self.client = try TokenRequest.client(form)
-        if let text = form["scope"] {
-            guard let scopes = Scopes(parsing: text) else {
-                throw OAuthError(.invalidScope, "scope may hold \(Scopes.all)")
-            }
-            self.scopes = scopes
-        }
+        self.scopes = try TokenRequest.scopes(form)
+    }
+
+    static func scopes(_ form: Form) throws(OAuthError) -> Scopes? {
+        guard let text = form["scope"] else { return nil }
+        guard let scopes = Scopes(parsing: text) else { throw OAuthError(.invalidScope, "scope may hold \(Scopes.all)") }
+        return scopes
     }
 
     /// The id of a public client: the name that its platform gives the app, or the id that the issuer gave at its registration.
@@ -76,6 +80,7 @@ struct TokenRequest: Sendable {
         .invalidGrant,
         "the code is unknown, used or over, or was issued for another client, redirect_uri or code_verifier; begin again"
     )
+    static let unknownDeviceCode = OAuthError(.invalidGrant, "the device code is unknown or used; begin again")
     static let unknownToken = OAuthError(.invalidGrant, "the refresh token is unknown, replaced, revoked or over; join again")
     /// The text for the holder of a token that this issuer signed, as is the next one.
     static let revokedEndpoint = OAuthError(

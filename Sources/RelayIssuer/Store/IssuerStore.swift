@@ -32,6 +32,13 @@ protocol IssuerTransaction {
     func setSetUpToken(_ token: Digest256, of subject: String, expires: Milliseconds) throws
     func subject(ofSetUpToken token: Digest256, now: Milliseconds) throws -> String?
     func removeSetUpToken(of subject: String) throws
+    /// Replaces the user's former codes.
+    func setRecoveryCodes(_ codes: [Digest256], of subject: String) throws
+    /// Removes the code.
+    /// - Returns: Whether there was one.
+    func useRecoveryCode(_ code: Digest256, of subject: String) throws -> Bool
+    /// How many are left.
+    func recoveryCodes(of subject: String) throws -> Int
 
     // MARK: Signed-in browsers
 
@@ -73,6 +80,20 @@ protocol IssuerTransaction {
     func authorizationCode(_ code: Digest256) throws -> AuthorizationCode?
     func redeem(authorizationCode code: Digest256, _ redemption: Invitation.Redemption) throws
 
+    func insert(_ authorization: DeviceAuthorization) throws
+    func deviceAuthorization(_ code: Digest256) throws -> DeviceAuthorization?
+    func deviceAuthorization(userCode: Digest256) throws -> DeviceAuthorization?
+    /// How many there are.
+    func deviceAuthorizations() throws -> Int
+    func decide(_ code: Digest256, _ decision: DeviceAuthorization.Decision) throws
+    func removeDeviceAuthorization(_ code: Digest256) throws
+
+    // MARK: Resource servers
+
+    func setResourceServer(_ name: String, secret: Digest256) throws
+    func removeResourceServer(_ name: String) throws
+    func secret(ofResourceServer name: String) throws -> Digest256?
+
     // MARK: Logins
 
     func insert(_ family: RefreshFamily) throws
@@ -81,6 +102,8 @@ protocol IssuerTransaction {
     func family(session: String) throws -> RefreshFamily?
     /// The logins of a key, and the one of a session, that were not revoked.
     func openLogins(boundTo key: String, session: String?) throws -> [RefreshFamily]
+    /// The logins of a user that were not revoked, the most recently used first.
+    func openLogins(of subject: String) throws -> [RefreshFamily]
     /// Notes of the logins of a key, and of the one of a session, that their endpoint was revoked.
     func endpointRevoked(boundTo key: String, session: String?) throws
     /// The logins that were revoked since.

@@ -84,6 +84,11 @@ extension SQLiteIssuerStore {
                         subject TEXT NOT NULL UNIQUE REFERENCES user (subject) ON DELETE CASCADE,
                         expires INTEGER NOT NULL
                     ) STRICT, WITHOUT ROWID;
+                    CREATE TABLE recovery_code (
+                        code BLOB NOT NULL PRIMARY KEY CHECK (length(code) = 32),
+                        subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX recovery_code_subject ON recovery_code (subject);
                     CREATE TABLE web_session (
                         id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 32),
                         subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
@@ -108,6 +113,7 @@ extension SQLiteIssuerStore {
                         subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
                         client TEXT NOT NULL,
                         scopes TEXT NOT NULL CHECK (length(scopes) > 0),
+                        device TEXT NOT NULL DEFAULT '',
                         key TEXT CHECK (length(key) = 43),
                         invited_by TEXT CHECK (length(invited_by) = 52),
                         created INTEGER NOT NULL,
@@ -159,6 +165,24 @@ extension SQLiteIssuerStore {
                     CREATE INDEX authorization_code_subject ON authorization_code (subject);
                     CREATE INDEX authorization_code_client ON authorization_code (client);
                     CREATE INDEX authorization_code_login ON authorization_code (login);
+                    CREATE TABLE device_authorization (
+                        code BLOB NOT NULL PRIMARY KEY CHECK (length(code) = 32),
+                        user_code BLOB NOT NULL UNIQUE CHECK (length(user_code) = 32),
+                        client TEXT NOT NULL,
+                        scopes TEXT NOT NULL CHECK (length(scopes) > 0),
+                        device TEXT NOT NULL,
+                        platform TEXT NOT NULL,
+                        expires INTEGER NOT NULL,
+                        decided INTEGER NOT NULL DEFAULT 0 CHECK (decided IN (0, 1)),
+                        subject TEXT REFERENCES user (subject) ON DELETE CASCADE,
+                        CHECK (decided = 1 OR subject IS NULL)
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX device_authorization_expires ON device_authorization (expires);
+                    CREATE INDEX device_authorization_subject ON device_authorization (subject);
+                    CREATE TABLE resource_server (
+                        name TEXT NOT NULL PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 64),
+                        secret BLOB NOT NULL CHECK (length(secret) = 32)
+                    ) STRICT, WITHOUT ROWID;
                     CREATE TABLE signing_key (
                         id TEXT NOT NULL PRIMARY KEY CHECK (length(id) = 43),
                         sealed BLOB NOT NULL,

@@ -92,6 +92,77 @@ extension SQLiteIssuerTransaction {
         )
     }
 
+    // MARK: Devices that wait
+
+    func insert(_ authorization: DeviceAuthorization) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO device_authorization (code, user_code, client, scopes, device, platform, expires)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                Data(authorization.code.bytes), Data(authorization.userCode.bytes), authorization.client, authorization.scopes.description,
+                authorization.device, authorization.platform, authorization.expires.count,
+            ]
+        )
+    }
+
+    func deviceAuthorization(_ code: Digest256) throws -> DeviceAuthorization? { try deviceAuthorization("code", code) }
+
+    func deviceAuthorization(userCode: Digest256) throws -> DeviceAuthorization? { try deviceAuthorization("user_code", userCode) }
+
+    private func deviceAuthorization(_ column: String, _ digest: Digest256) throws -> DeviceAuthorization? {
+        guard
+            let row = try Row.fetchOne(
+                db,
+                sql: "SELECT * FROM device_authorization WHERE \(column) = ?",
+                arguments: [Data(digest.bytes)]
+            ), let code = Digest256(bytes: [UInt8](row["code"] as Data)),
+            let userCode = Digest256(bytes: [UInt8](row["user_code"] as Data)),
+            let scopes = Scopes(parsing: row["scopes"])
+        else { return nil }
+        var found = DeviceAuthorization(
+            code: code,
+            userCode: userCode,
+            client: row["client"],
+            scopes: scopes,
+            device: row["device"],
+            platform: row["platform"],
+            expires: Milliseconds(clamping: row["expires"] as Int64)
+        )
+        if row["decided"] { found.decision = (row["subject"] as String?).map { .allowed(subject: $0) } ?? .denied }
+        return found
+    }
+
+    func deviceAuthorizations() throws -> Int { try Int.fetchOne(db, sql: "SELECT count(*) FROM device_authorization") ?? 0 }
+
+    func decide(_ code: Digest256, _ decision: DeviceAuthorization.Decision) throws {
+        let subject: String? = if case .allowed(let subject) = decision { subject } else { nil }
+        try db.execute(
+            sql: "UPDATE device_authorization SET decided = ?, subject = ? WHERE code = ?",
+            arguments: [decision != .pending, subject, Data(code.bytes)]
+        )
+    }
+
+    func removeDeviceAuthorization(_ code: Digest256) throws {
+        try db.execute(sql: "DELETE FROM device_authorization WHERE code = ?", arguments: [Data(code.bytes)])
+    }
+
+    // MARK: Resource servers
+
+    func setResourceServer(_ name: String, secret: Digest256) throws {
+        try db.execute(sql: "INSERT OR REPLACE INTO resource_server (name, secret) VALUES (?, ?)", arguments: [name, Data(secret.bytes)])
+    }
+
+    func removeResourceServer(_ name: String) throws {
+        try db.execute(sql: "DELETE FROM resource_server WHERE name = ?", arguments: [name])
+    }
+
+    func secret(ofResourceServer name: String) throws -> Digest256? {
+        try Data.fetchOne(db, sql: "SELECT secret FROM resource_server WHERE name = ?", arguments: [name])
+            .flatMap { Digest256(bytes: [UInt8]($0)) }
+    }
+
     func forgetClients(before now: Milliseconds) throws {
         try db.execute(sql: "DELETE FROM authorization_code WHERE expires <= ?", arguments: [now.count - AuthorizationCode.memory])
         try db.execute(

@@ -53,6 +53,22 @@ extension SQLiteIssuerTransaction {
         try db.execute(sql: "DELETE FROM set_up WHERE subject = ?", arguments: [subject])
     }
 
+    func setRecoveryCodes(_ codes: [Digest256], of subject: String) throws {
+        try db.execute(sql: "DELETE FROM recovery_code WHERE subject = ?", arguments: [subject])
+        for code in codes {
+            try db.execute(sql: "INSERT INTO recovery_code (code, subject) VALUES (?, ?)", arguments: [Data(code.bytes), subject])
+        }
+    }
+
+    func useRecoveryCode(_ code: Digest256, of subject: String) throws -> Bool {
+        try db.execute(sql: "DELETE FROM recovery_code WHERE code = ? AND subject = ?", arguments: [Data(code.bytes), subject])
+        return db.changesCount > 0
+    }
+
+    func recoveryCodes(of subject: String) throws -> Int {
+        try Int.fetchOne(db, sql: "SELECT count(*) FROM recovery_code WHERE subject = ?", arguments: [subject]) ?? 0
+    }
+
     // MARK: Sessions
 
     func insert(_ session: WebSession) throws {

@@ -111,7 +111,9 @@ extension Issuer {
         addSignInPages(to: pages)
         addSetUpPages(to: pages)
         addAccountPages(to: pages)
+        addRecoveryPages(to: pages)
         addAuthorizationPages(to: pages)
+        addDevicePages(to: pages)
         router.get(RouterPath("\(Issuer.path)/style.css")) { _, _ in
             Response(
                 status: .ok,

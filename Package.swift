@@ -327,6 +327,7 @@ let package = Package(
                 "RelayServer",
                 "RelayStorage",
                 server("Crypto", "swift-crypto"),
+                server("CryptoExtras", "swift-crypto"),
                 server("GRDB", "GRDB.swift"),
                 server("Hummingbird", "hummingbird"),
                 server("HummingbirdTesting", "hummingbird"),

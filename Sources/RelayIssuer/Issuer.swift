@@ -34,8 +34,8 @@ package final class Issuer: Sendable {
         package var grantsPerMinute = 640
         /// Tokens and invitations a minute for each login, within the user's limit. An endpoint refreshes every 15 minutes.
         package var grantsPerLoginAndMinute = 32
-        /// Failed logins with a password an hour for each account name. The owner can still sign in by a recovery code.
-        package var failedLoginsPerHour = 100
+        /// Sign-ins with a password an hour for each account name. The owner can then still use a passkey or a recovery code.
+        package var passwordAttemptsPerHour = 100
         /// The cost of a new password's hash: scrypt with N = 2 to this power, 128 MiB and a quarter of a second for 17.
         package var passwordCost = 17
         /// Clients that an address may register in an hour.
@@ -72,6 +72,8 @@ package final class Issuer: Sendable {
 
     struct Bounds {
         var proofs = ReplayCache()
+        /// The challenges that passkeys answered.
+        var challenges = ReplayCache()
         var failures: WindowCounts
         var grants: WindowCounts
         var logins: WindowCounts
@@ -94,7 +96,7 @@ package final class Issuer: Sendable {
             logins = WindowCounts(perWindow: settings.grantsPerLoginAndMinute, capacity: 10_000)
             registrations = WindowCounts(perWindow: settings.registrationsPerHour, capacity: 10_000, window: 3_600_000)
             deviceRequests = WindowCounts(perWindow: settings.deviceRequestsPerTenMinutes, capacity: 10_000, window: 600_000)
-            accounts = WindowCounts(perWindow: settings.failedLoginsPerHour, capacity: 65_536, window: 3_600_000)
+            accounts = WindowCounts(perWindow: settings.passwordAttemptsPerHour, capacity: 65_536, window: 3_600_000)
         }
 
         /// Counts a login with a password.

@@ -8,13 +8,13 @@ import Testing
 
 @testable import RelayIssuer
 
-/// Attacks on an account by another user, by a stranger, and at a browser that was left alone.
+/// Attacks on an account by another user, by a visitor, and at a browser that was left alone.
 @Suite struct AccountAttackTests {
     let test: TestIssuer
 
     init() throws { self.test = try TestIssuer() }
 
-    @Test func nobodySignsOutAnothersDevicesOrBrowsers() async throws {
+    @Test func loginsAndBrowsersOfAnotherAccountAreProtected() async throws {
         let device = TestDevice()
         var joined = try await device.join(test, code: try await test.invite())
         let bob = try await test.issuer.createUser(name: "Bob")
@@ -41,17 +41,17 @@ import Testing
         #expect(!page.text.contains("com.example.app"))
     }
 
-    @Test func nobodyChangesAnAccountWithoutItsFormOrSession() async throws {
+    @Test func accountFormsNeedTheirCodeAndSession() async throws {
         try await test.browse { client in
-            let (browser, stranger) = (TestBrowser(client), TestBrowser(client))
+            let (browser, visitor) = (TestBrowser(client), TestBrowser(client))
             try await browser.setUp(test)
             _ = try await browser.get("/account")
-            _ = try await stranger.get("/login")
+            _ = try await visitor.get("/login")
             let password = ["password": "another long password", "repeated": "another long password"]
             for place in ["/account/password", "/account/codes", "/account/login", "/account/browser"] {
-                #expect(try await browser.post(place, password.merging(["form_code": stranger.code]) { $1 }).status == 403)
+                #expect(try await browser.post(place, password.merging(["form_code": visitor.code]) { $1 }).status == 403)
                 #expect(try await browser.post(place, password, origin: "https://evil.example").status == 403)
-                #expect(try await stranger.post(place, password).location == "/auth/login")
+                #expect(try await visitor.post(place, password).location == "/auth/login")
             }
             #expect(try await TestBrowser(client).signIn().status == 303)
             #expect(try await browser.get("/account").text.contains("0 unused codes"))
@@ -59,7 +59,7 @@ import Testing
     }
 
     /// Whoever finds a browser signed in cannot take the account over.
-    @Test func aSessionThatIsNotFreshChangesNothingAboutSigningIn() async throws {
+    @Test func staleSessionCannotChangeCredentials() async throws {
         try await test.browse { client in
             let browser = TestBrowser(client)
             try await browser.setUp(test)
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test func guessedRecoveryCodesHaveToWait() async throws {
+    @Test func guessedRecoveryCodesAreDelayed() async throws {
         try await test.browse { client in
             let browser = TestBrowser(client)
             try await browser.setUp(test)

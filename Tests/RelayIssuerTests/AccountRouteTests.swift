@@ -21,7 +21,7 @@ import Testing
         return String(try #require(rest.firstMatch(of: try Regex("name=\"\(name)\" value=\"([^\"]+)\"")))[1].substring ?? "")
     }
 
-    @Test func aUserSeesDevicesAndSignsThemOut() async throws {
+    @Test func userSeesDevicesAndSignsThemOut() async throws {
         let device = TestDevice()
         let joined = try await device.join(test, code: try await test.invite())
         try await test.browse { client in
@@ -39,7 +39,7 @@ import Testing
         #expect(try await test.issuer.events(of: test.ada()).first?.kind == .loginRevoked)
     }
 
-    @Test func aUserSignsAnotherBrowserOut() async throws {
+    @Test func userSignsAnotherBrowserOut() async throws {
         try await test.browse { client in
             let (browser, other) = (TestBrowser(client), TestBrowser(client))
             try await browser.setUp(test)
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func aUserSetsAnotherPassword() async throws {
+    @Test func userSetsAnotherPassword() async throws {
         try await test.browse { client in
             let (browser, other) = (TestBrowser(client), TestBrowser(client))
             try await browser.setUp(test)
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test func aRecoveryCodeReplacesALostPassword() async throws {
+    @Test func recoveryCodeReplacesALostPassword() async throws {
         let codes = try await test.browse { client in
             let browser = TestBrowser(client)
             try await browser.setUp(test)
@@ -104,7 +104,7 @@ import Testing
         #expect(Set(kinds).isSuperset(of: [.recoveryCodesMade, .recoveryCodeUsed, .passwordSet]))
     }
 
-    @Test func thePageSaysWhatHappened() async throws {
+    @Test func accountPageShowsEvents() async throws {
         try await test.browse { client in
             let browser = TestBrowser(client)
             try await browser.setUp(test)
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    @Test func theRecordIsBoundedAndFailuresDisplaceNothing() async throws {
+    @Test func eventsAreBoundedAndFailuresDisplaceNoOthers() async throws {
         let subject = try await test.ada()
         let now = test.now
         try await test.issuer.store.write { records in
@@ -131,7 +131,7 @@ import Testing
         #expect(events.first { $0.kind == .signedIn }?.detail == "598")
     }
 
-    @Test func theSessionsOfAUserAreBounded() async throws {
+    @Test func sessionsPerUserAreBounded() async throws {
         try await test.issuer.setPassword(subject: test.ada(), to: Secret(TestBrowser.password))
         try await test.browse { client in
             let first = TestBrowser(client)

@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func aCodeOfAnotherRequestIsWorthNothing() async throws {
+    @Test func codeOfAnotherRequestIsRejected() async throws {
         try await attack { app, browser in
             let code = try #require(try await app.decide(browser)["code"])
             let other = try await TestApp(registeredAt: app.client)
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test func aReplayedCodeEndsItsLogin() async throws {
+    @Test func replayedCodeRevokesItsLogin() async throws {
         try await attack { app, browser in
             let code = try #require(try await app.decide(browser)["code"])
             let tokens = try await app.redeem(code, test)
@@ -64,7 +64,7 @@ import Testing
         #expect(try await test.issuer.events(of: test.ada()).contains { $0.kind == .codeReplayed })
     }
 
-    @Test func noAnswerGoesToAnAddressThatIsNotTheAppsOwn() async throws {
+    @Test func redirectToAnUnregisteredURIIsRejected() async throws {
         try await attack { app, browser in
             for redirect in [
                 "", "https://evil.example/done", "http://127.0.0.1:80@evil.example/done", "http://evil@127.0.0.1/done",
@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    @Test func nobodyAllowsInTheUsersName() async throws {
+    @Test func consentNeedsTheUsersForm() async throws {
         try await attack { app, browser in
             _ = try await browser.get("/authorize?" + app.query())
             let fields = ["request": app.query(), "decision": "allow"]
@@ -96,14 +96,14 @@ import Testing
             // A form for another address.
             let changed = app.query(["redirect_uri": "https://evil.example/"])
             #expect(try await browser.post("/authorize", ["request": changed, "decision": "allow"]).status == 400)
-            let stranger = TestBrowser(app.client)
-            _ = try await stranger.get("/login")
-            #expect(try await stranger.post("/authorize", fields).location == "/auth/login")
+            let visitor = TestBrowser(app.client)
+            _ = try await visitor.get("/login")
+            #expect(try await visitor.post("/authorize", fields).location == "/auth/login")
         }
         #expect(try await test.contents().contains("authorization_code: []"))
     }
 
-    @Test func aPersonsCodesAreFew() async throws {
+    @Test func codesPerUserAreBounded() async throws {
         try await attack { app, browser in
             for _ in 0..<(AuthorizationCode.maximum + 3) { _ = try await app.decide(browser) }
         }

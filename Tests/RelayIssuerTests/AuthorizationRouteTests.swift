@@ -14,7 +14,7 @@ import Testing
 
     init() throws { self.test = try TestIssuer() }
 
-    @Test func anAppSignsItsUserIn() async throws {
+    @Test func appSignsItsUserIn() async throws {
         let subject = try await test.ada()
         try await test.browse { client in
             let browser = TestBrowser(client)
@@ -39,7 +39,7 @@ import Testing
         #expect(try await test.issuer.events(of: subject).contains { $0.kind == .appSignedIn })
     }
 
-    @Test func aBrowserSignsInFirst() async throws {
+    @Test func browserSignsInFirst() async throws {
         try await test.issuer.setPassword(subject: test.ada(), to: Secret(TestBrowser.password))
         try await test.browse { client in
             let (browser, app) = (TestBrowser(client), try await TestApp(registeredAt: client))
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test func aUserMayRefuse() async throws {
+    @Test func userDeniesConsent() async throws {
         try await test.browse { client in
             let (browser, app) = (TestBrowser(client), try await TestApp(registeredAt: client))
             try await browser.setUp(test)
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test func aCodeWorksForAMinute() async throws {
+    @Test func codeExpiresAfterAMinute() async throws {
         try await test.browse { client in
             let (browser, app) = (TestBrowser(client), try await TestApp(registeredAt: client))
             try await browser.setUp(test)
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func whatAnAppMustSayIsSaidAtItsRedirectURI() async throws {
+    @Test func invalidRequestIsReportedAtTheRedirectURI() async throws {
         try await test.browse { client in
             let (browser, app) = (TestBrowser(client), try await TestApp(registeredAt: client))
             let cases = [
@@ -95,7 +95,7 @@ import Testing
         }
     }
 
-    @Test func redirectURIsAreOfNativeApps() {
+    @Test func redirectURIsOfNativeAppsOnlyAreAccepted() {
         for text in [
             "http://127.0.0.1/", "http://127.0.0.1:1234/done?x=1", "http://[::1]/done", "http://localhost:80/done", "com.example.app:/done",
             "com.example-2.app:/", "http://127.0.0.1",
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    @Test func registrationsOfAnAddressAndAllTogetherAreFew() async throws {
+    @Test func registrationsAreLimited() async throws {
         try await test.browse { client in
             let json = #"{"redirect_uris": ["http://127.0.0.1/done"]}"#
             for number in 0..<21 {

@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test func guessedCodesHaveToWait() async throws {
+    @Test func guessedUserCodesAreDelayed() async throws {
         try await attack { app, browser in
             let begun = try await app.post("/device_authorization", DeviceGrantRouteTests.fields)
             for _ in 0..<BackOff.free { #expect(try await browser.post("/device", ["user_code": UserCode().text]).status == 400) }
@@ -41,16 +41,16 @@ import Testing
         }
     }
 
-    @Test func onlyASignedInUserDecidesAndOnlyOnce() async throws {
+    @Test func onlyASignedInUserDecidesOnce() async throws {
         try await attack { app, browser in
             let begun = try await app.post("/device_authorization", DeviceGrantRouteTests.fields)
             let page = try await browser.post("/device", ["user_code": begun.userCode ?? ""])
             let request = String(try #require(page.text.firstMatch(of: /name="request" value="([^"]+)"/)).1)
             let fields = ["request": request, "decision": "allow"]
-            let stranger = TestBrowser(app.client)
-            _ = try await stranger.get("/login")
-            #expect(try await stranger.post("/device/decision", fields).location == "/auth/login")
-            #expect(try await browser.post("/device/decision", fields.merging(["form_code": stranger.code]) { $1 }).status == 403)
+            let visitor = TestBrowser(app.client)
+            _ = try await visitor.get("/login")
+            #expect(try await visitor.post("/device/decision", fields).location == "/auth/login")
+            #expect(try await browser.post("/device/decision", fields.merging(["form_code": visitor.code]) { $1 }).status == 403)
             #expect(try await browser.post("/device/decision", fields, origin: "https://evil.example").status == 403)
             for wrong in ["", "x", begun.deviceCode ?? "", begun.userCode ?? ""] {
                 #expect(try await browser.post("/device/decision", ["request": wrong, "decision": "allow"]).status == 400)
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    @Test func anotherClientsOrGuessedDeviceCodeIsWorthNothing() async throws {
+    @Test func deviceCodeOfAnotherClientIsRejected() async throws {
         try await attack { app, browser in
             let begun = try await app.post("/device_authorization", DeviceGrantRouteTests.fields)
             #expect(try await routes.decide(browser, begun.userCode, "allow").status == 200)
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func requestsOfAnAddressAreFewAndNamesAreShort() async throws {
+    @Test func deviceRequestsAndNamesAreLimited() async throws {
         try await attack { app, browser in
             for changes in [
                 ["device_name": String(repeating: "a", count: 65)], ["device_name": "a\u{202E}b"], ["device_platform": "a\nb"],
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test func waitingCostsNoFailures() async throws {
+    @Test func pendingPollsAreNotFailures() async throws {
         let issuer = try test.make(failuresPerMinute: 2)
         try await test.browse(issuer) { client in
             let app = TestApp(client)

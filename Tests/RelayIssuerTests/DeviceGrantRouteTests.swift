@@ -32,7 +32,7 @@ import Testing
         return try await browser.post("/device/decision", ["request": request, "decision": decision])
     }
 
-    @Test func aDeviceSignsInByAnotherOnesBrowser() async throws {
+    @Test func deviceSignsInWithAnotherDevicesBrowser() async throws {
         let subject = try await test.ada()
         try await test.browse { client in
             let (app, browser) = (TestApp(client), TestBrowser(client))
@@ -62,7 +62,7 @@ import Testing
         #expect(event?.detail == "com.example.television, TV <living room>")
     }
 
-    @Test func aUserSignsInFirst() async throws {
+    @Test func userSignsInFirst() async throws {
         try await test.issuer.setPassword(subject: test.ada(), to: Secret(TestBrowser.password))
         try await test.browse { client in
             let (app, browser) = (TestApp(client), TestBrowser(client))
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func aDeviceThatIsNotAllowedGetsNothing() async throws {
+    @Test func deniedDeviceGetsNoToken() async throws {
         try await test.browse { client in
             let (app, browser) = (TestApp(client), TestBrowser(client))
             try await browser.setUp(test)
@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    @Test func aDeviceThatAsksTooOftenOrTooLateIsTold() async throws {
+    @Test func earlyAndLatePollsAreRejected() async throws {
         try await test.browse { client in
             let (app, browser) = (TestApp(client), TestBrowser(client))
             try await browser.setUp(test)
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    @Test func theCodeIsOfLettersThatSpellNoWord() {
+    @Test func userCodeHasEightConsonants() {
         for _ in 0..<100 {
             let code = UserCode()
             #expect(code.text.wholeMatch(of: /[BCDFGHJKLMNPQRSTVWXZ]{4}-[BCDFGHJKLMNPQRSTVWXZ]{4}/) != nil)

@@ -20,7 +20,7 @@ import Testing
         "Basic " + Data("\(name):\(secret.exposed)".utf8).base64EncodedString()
     }
 
-    @Test func aResourceServerLearnsWhatATokenIs() async throws {
+    @Test func resourceServerIntrospectsTokens() async throws {
         let secret = try await test.issuer.addResourceServer("photos")
         let joined = try await device.join(test, code: try await test.invite())
         let subject = try await test.ada()
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func nobodyElseAsks() async throws {
+    @Test func introspectionNeedsACurrentSecret() async throws {
         let secret = try await test.issuer.addResourceServer("photos")
         let token = try await device.join(test, code: try await test.invite()).accessToken.exposed
         try await test.browse { client in
@@ -74,7 +74,7 @@ import Testing
         await #expect(throws: IssuerError.nameInvalid) { try await test.issuer.addResourceServer("a:b") }
     }
 
-    @Test func metadataNamesEveryAddress() async throws {
+    @Test func metadataNamesEveryEndpoint() async throws {
         let names = [
             "authorization_endpoint": "/authorize", "token_endpoint": "/token", "device_authorization_endpoint": "/device_authorization",
             "registration_endpoint": "/register", "revocation_endpoint": "/revoke", "introspection_endpoint": "/introspect",

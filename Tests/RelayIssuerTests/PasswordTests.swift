@@ -10,7 +10,7 @@ import Testing
 @Suite struct PasswordTests {
     let cost = PasswordHash.Cost(logRounds: 4)
 
-    @Test func aHashIsOfItsPasswordAlone() throws {
+    @Test func hashMatchesItsPasswordOnly() throws {
         let hash = PasswordHash(Secret("correct horse battery"), cost: cost)
         #expect(hash.matches(Secret("correct horse battery")))
         for other in ["correct horse batterz", "correct horse battery ", "", "c"] { #expect(!hash.matches(Secret(other)), "\(other)") }
@@ -21,7 +21,7 @@ import Testing
         #expect(PasswordHash.Cost().text == "ln=17,r=8,p=1")
     }
 
-    @Test func damagedTextIsNoHash() {
+    @Test func damagedHashTextIsRejected() {
         let text = PasswordHash(Secret("correct horse battery"), cost: cost).text
         let damaged = [
             "", "$", "scrypt", text + "$", String(text.dropLast()), text.replacing("scrypt", with: "bcrypt"),
@@ -31,7 +31,7 @@ import Testing
         for text in damaged { #expect(PasswordHash(parsing: text) == nil, "\(text)") }
     }
 
-    @Test func easyPasswordsAreRefused() {
+    @Test func easyPasswordsAreRejected() {
         for text in ["", "short", "aaaaaaaaaaaa", "Ada Lovelace", "abababababab", String(repeating: "longer", count: 60)] {
             #expect(PasswordRule.objection(to: Secret(text), name: "ada lovelace") != nil, "\(text)")
         }
@@ -39,7 +39,7 @@ import Testing
         #expect(PasswordRule.objection(to: Secret("pässwörter und ß"), name: "Ada") == nil)
     }
 
-    @Test func fewHashesRunAndFewWait() {
+    @Test func runningAndWaitingHashesAreBounded() {
         var queue = PasswordHasher.Queue<Int>(running: 2, places: 4, placesPerClient: 3)
         #expect(queue.enter("a") == .start)
         #expect(queue.enter("a") == .start)
@@ -56,7 +56,7 @@ import Testing
         #expect(queue.enter("c") == .start)
     }
 
-    @Test func passwordsAreHashedTwoAtATime() async throws {
+    @Test func twoPasswordsAreHashedAtATime() async throws {
         let hasher = PasswordHasher(cost: cost, queue: .init(running: 2, places: 100, placesPerClient: 100))
         let counts = Counts()
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -88,7 +88,7 @@ import Testing
         func leave() { counts.withLock { $0.now -= 1 } }
     }
 
-    @Test func failuresDoubleTheWait() {
+    @Test func failuresDoubleTheDelay() {
         var backOff = BackOff()
         for _ in 0..<BackOff.free { #expect(backOff.attempt("a", now: 1_000_000) == nil) }
         #expect(backOff.attempt("a", now: 1_000_000) == 1_000)
@@ -109,7 +109,7 @@ import Testing
         #expect(backOff.count == 1)
     }
 
-    @Test func moreNamesThanTheTableHoldsTakeNoMoreMemory() {
+    @Test func namesInMemoryAreBounded() {
         var backOff = BackOff(capacity: 100)
         for number in 0..<1_000 {
             #expect(backOff.attempt("\(number)", now: 1_000_000) == nil)
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    @Test func whatIsInterpolatedIsEscaped() {
+    @Test func interpolatedTextIsEscaped() {
         let name = "<script>alert('&\"')</script>\u{202E}"
         let html: HTML = "<p title=\"\(name)\">\(3) \(HTML("<b>x</b>"))</p>"
         #expect(html.text == "<p title=\"&lt;script&gt;alert(&#39;&amp;&quot;&#39;)&lt;/script&gt;\u{FFFD}\">3 <b>x</b></p>")

@@ -14,7 +14,7 @@ import Testing
 
     init() throws { self.test = try TestIssuer() }
 
-    @Test func aLinkLeadsToAPasswordAndThePasswordIn() async throws {
+    @Test func linkSetsAPasswordThatSignsIn() async throws {
         try await test.browse { client in
             let browser = TestBrowser(client)
             try await browser.setUp(test)
@@ -31,7 +31,7 @@ import Testing
         #expect(kinds == [.signedIn, .signedOut, .signedIn, .passwordSet, .setUpLinkMade])
     }
 
-    @Test func theOperatorSetsAPassword() async throws {
+    @Test func operatorSetsAPassword() async throws {
         let subject = try await test.ada()
         await #expect(throws: IssuerError.self) { try await test.issuer.setPassword(subject: subject, to: Secret("short")) }
         await #expect(throws: IssuerError.unknownUser) { try await test.issuer.setPassword(subject: "x", to: Secret("correct horse")) }
@@ -41,7 +41,7 @@ import Testing
     }
 
     /// Programs that preview links open them, too.
-    @Test func aLinkIsUsedUpByThePasswordAndNotByOpeningIt() async throws {
+    @Test func linkIsUsedUpByThePasswordNotByOpeningIt() async throws {
         let link = try await test.issuer.setUpLink(subject: test.ada(), origin: TestIssuer.origin).exposed
         let place = String(link.dropFirst(TestIssuer.url.count))
         try await test.browse { client in
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test func aLinkEndsAfterADayOrByTheNextLink() async throws {
+    @Test func linkExpiresAfterADayOrWithTheNextLink() async throws {
         let subject = try await test.ada()
         func place() async throws -> String {
             String(try await test.issuer.setUpLink(subject: subject, origin: TestIssuer.origin).exposed.dropFirst(TestIssuer.url.count))
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func aNewPasswordEndsAllSessions() async throws {
+    @Test func newPasswordEndsAllSessions() async throws {
         try await test.browse { client in
             let (browser, other) = (TestBrowser(client), TestBrowser(client))
             try await browser.setUp(test)
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func aSessionEndsWhenItIsIdleOrOld() async throws {
+    @Test func sessionEndsWhenIdleOrOld() async throws {
         try await test.browse { client in
             let browser = TestBrowser(client)
             try await browser.setUp(test)
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test func thePasswordIsHashedAnewWhenTheCostChanges() async throws {
+    @Test func passwordIsRehashedWhenTheCostChanges() async throws {
         try await test.issuer.setPassword(subject: test.ada(), to: Secret(TestBrowser.password))
         let old = PasswordHash(Secret(TestBrowser.password), cost: .init(logRounds: 5))
         let subject = try await test.ada()

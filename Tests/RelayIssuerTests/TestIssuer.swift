@@ -59,14 +59,14 @@ final class TestIssuer: Sendable {
     func make(
         failuresPerMinute: Int = 100_000,
         grantsPerMinute: Int = 100_000,
-        failedLoginsPerHour: Int = 100,
+        passwordAttemptsPerHour: Int = 100,
         mayInvite: @escaping @Sendable (String) async -> Bool = { _ in true }
     ) throws(IssuerError) -> Issuer {
         var settings = Issuer.Settings(directory: directory, origins: [Self.origin, "http://127.0.0.1:8080"], audience: "the-relay")
         settings.failuresPerMinute = failuresPerMinute
         settings.grantsPerMinute = grantsPerMinute
         settings.grantsPerLoginAndMinute = grantsPerMinute
-        settings.failedLoginsPerHour = failedLoginsPerHour
+        settings.passwordAttemptsPerHour = passwordAttemptsPerHour
         settings.passwordCost = 4
         settings.mayInvite = { key, _ in await mayInvite(key) }
         return try Issuer(

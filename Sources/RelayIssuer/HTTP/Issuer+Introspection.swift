@@ -9,7 +9,8 @@ extension Issuer {
     /// Registers a resource server, or gives it a new secret.
     /// - Returns: Its secret, with which it asks by HTTP Basic authentication.
     package func addResourceServer(_ name: String) async throws(IssuerError) -> Secret<String> {
-        guard ProgramText.isValid(name), name.utf8.count <= 64, !name.utf8.contains(UInt8(ascii: ":")) else { throw .nameInvalid }
+        // Characters that HTTP Basic of OAuth (RFC 6749 §2.3.1) leaves as they are.
+        guard (1...64).contains(name.utf8.count), FormCoding.encode(name).utf8.elementsEqual(name.utf8) else { throw .nameInvalid }
         let secret = Secret(Base64.url.encode(randomBytes(32)))
         let digest = Digest256(hashing: Array(secret.exposed.utf8))
         try await store.write { try $0.setResourceServer(name, secret: digest) }

@@ -28,6 +28,13 @@ protocol IssuerTransaction {
 
     func password(of subject: String) throws -> PasswordHash?
     func setPassword(_ hash: PasswordHash, of subject: String) throws
+    func removePassword(of subject: String) throws
+    func insert(_ passkey: Passkey) throws
+    func passkey(_ id: [UInt8]) throws -> Passkey?
+    func passkeys(of subject: String) throws -> [Passkey]
+    /// Writes its counter.
+    func update(_ passkey: Passkey) throws
+    func removePasskey(_ id: [UInt8]) throws
     /// Replaces the user's former token.
     func setSetUpToken(_ token: Digest256, of subject: String, expires: Milliseconds) throws
     func subject(ofSetUpToken token: Digest256, now: Milliseconds) throws -> String?

@@ -89,6 +89,16 @@ extension SQLiteIssuerStore {
                         subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE
                     ) STRICT, WITHOUT ROWID;
                     CREATE INDEX recovery_code_subject ON recovery_code (subject);
+                    CREATE TABLE passkey (
+                        id BLOB NOT NULL PRIMARY KEY CHECK (length(id) BETWEEN 1 AND 1023),
+                        subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
+                        algorithm INTEGER NOT NULL,
+                        key BLOB NOT NULL,
+                        name TEXT NOT NULL,
+                        created INTEGER NOT NULL,
+                        counter INTEGER NOT NULL CHECK (counter BETWEEN 0 AND 4294967295)
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX passkey_subject ON passkey (subject);
                     CREATE TABLE web_session (
                         id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 32),
                         subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,

@@ -69,6 +69,46 @@ extension SQLiteIssuerTransaction {
         try Int.fetchOne(db, sql: "SELECT count(*) FROM recovery_code WHERE subject = ?", arguments: [subject]) ?? 0
     }
 
+    func removePassword(of subject: String) throws {
+        try db.execute(sql: "DELETE FROM password WHERE subject = ?", arguments: [subject])
+    }
+
+    // MARK: Passkeys
+
+    func insert(_ passkey: Passkey) throws {
+        try db.execute(
+            sql: "INSERT INTO passkey (id, subject, algorithm, key, name, created, counter) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            arguments: [
+                Data(passkey.id), passkey.subject, passkey.key.algorithm.rawValue, Data(passkey.key.spki), passkey.name,
+                passkey.created.count, Int64(passkey.counter),
+            ]
+        )
+    }
+
+    func passkey(_ id: [UInt8]) throws -> Passkey? { try passkeys("id = ?", [Data(id)]).first }
+
+    func passkeys(of subject: String) throws -> [Passkey] { try passkeys("subject = ?", [subject]) }
+
+    private func passkeys(_ condition: String, _ arguments: StatementArguments) throws -> [Passkey] {
+        try Row.fetchAll(db, sql: "SELECT * FROM passkey WHERE \(condition) ORDER BY created, id", arguments: arguments).compactMap { row in
+            guard let key = PasskeyKey(algorithm: row["algorithm"], spki: [UInt8](row["key"] as Data)) else { return nil }
+            return Passkey(
+                id: [UInt8](row["id"] as Data),
+                subject: row["subject"],
+                key: key,
+                name: row["name"],
+                created: Milliseconds(clamping: row["created"] as Int64),
+                counter: UInt32(clamping: row["counter"] as Int64)
+            )
+        }
+    }
+
+    func update(_ passkey: Passkey) throws {
+        try db.execute(sql: "UPDATE passkey SET counter = ? WHERE id = ?", arguments: [Int64(passkey.counter), Data(passkey.id)])
+    }
+
+    func removePasskey(_ id: [UInt8]) throws { try db.execute(sql: "DELETE FROM passkey WHERE id = ?", arguments: [Data(id)]) }
+
     // MARK: Sessions
 
     func insert(_ session: WebSession) throws {

@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// The used proofs that are still valid. It is bounded: a full cache rejects new proofs and drops no valid one.
+/// The used proofs and challenges that are still valid. It is bounded: a full cache rejects new proofs and drops no valid one.
 struct ReplayCache {
     enum Outcome: Hashable {
         case fresh
@@ -18,13 +18,16 @@ struct ReplayCache {
 
     var count: Int { ends.count }
 
-    mutating func use(_ proof: DPoPProof, now: Milliseconds) -> Outcome {
-        if let end = ends[proof.id], now < end { return .replayed }
+    mutating func use(_ proof: DPoPProof, now: Milliseconds) -> Outcome { use(proof.id, until: proof.ends, now: now) }
+
+    /// - Parameter time: When it is no longer valid.
+    mutating func use(_ id: Digest256, until time: Milliseconds, now: Milliseconds) -> Outcome {
+        if let end = ends[id], now < end { return .replayed }
         if ends.count >= capacity {
             ends = ends.filter { now < $0.value }
             if ends.count >= capacity { return .full }
         }
-        ends[proof.id] = proof.ends
+        ends[id] = time
         return .fresh
     }
 }

@@ -81,6 +81,7 @@ extension Issuer {
         var logins: [RefreshFamily]
         var browsers: [WebSession]
         var codes: Int
+        var passkeys: [Passkey]
         var events: [AccountEvent]
     }
 
@@ -98,6 +99,7 @@ extension Issuer {
                     logins: try records.openLogins(of: session.subject).filter { !$0.isOver(at: visit.now) },
                     browsers: try records.sessions(of: session.subject).filter { !$0.isOver(at: visit.now) },
                     codes: try records.recoveryCodes(of: session.subject),
+                    passkeys: try records.passkeys(of: session.subject),
                     events: try records.events(of: session.subject)
                 )
             }
@@ -143,6 +145,9 @@ extension Issuer {
         <h2>Password</h2>
         <p>A new password signs all other browsers out. Apps and devices stay signed in.</p>
         \(visit.form("/account/password", HTML.newPassword, button: "Set the password"))
+        <h2>Passkeys</h2>
+        <ul>\(account.passkeys.map { passkeyItem(visit, $0) })</ul>
+        \(newPasskeyForm(visit, "/account/passkey", account.user))
         <h2>Recovery codes</h2>
         <p>\(account.codes) unused codes.</p>
         \(visit.form("/account/codes", button: "Make new codes"))

@@ -98,13 +98,13 @@ extension Issuer {
         return nil
     }
 
-    private static let unknownLink = OAuthError(
+    static let unknownLink = OAuthError(
         .accessDenied,
         "This link was used, or it is over. Ask the operator of the relay for a new one.",
         status: 403
     )
 
-    private func user(setUp token: SetUpToken, now: Milliseconds) async throws(OAuthError) -> IssuerUser? {
+    func user(setUp token: SetUpToken, now: Milliseconds) async throws(OAuthError) -> IssuerUser? {
         try await answering { () async throws(IssuerError) in
             try await store.read { records in try records.subject(ofSetUpToken: token.digest, now: now).flatMap { try records.user($0) } }
         }
@@ -117,6 +117,7 @@ extension Issuer {
             \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
             <p>Choose how you sign in to this relay. Your name here is <strong>\(user.name)</strong>.</p>
             \(visit.form("/setup", HTML.newPassword, button: "Set the password"))
+            \(newPasskeyForm(visit, "/setup/passkey", user))
             """,
             status: status
         )

@@ -67,6 +67,7 @@ extension Issuer {
                 """,
                 button: "Sign in"
             ))
+            \(passkeyForm(visit, next: next))
             <p><a href="\(Issuer.path)/recover">I have lost my password</a></p>
             """,
             status: status

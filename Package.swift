@@ -37,8 +37,8 @@ let package = Package(
     platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
         .library(name: "DeviceRelay", targets: ["DeviceRelay"]),
+        .library(name: "DeviceRelayLifecycle", targets: ["DeviceRelayLifecycle"]),
         .library(name: "DeviceRelayTesting", targets: ["DeviceRelayTesting"]),
-        .library(name: "RelayProtocol", targets: ["RelayProtocol"]),
         .executable(name: "relay", targets: ["relay"]),
         .executable(name: "relayd", targets: ["relayd"]),
     ],
@@ -97,6 +97,12 @@ let package = Package(
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ],
+            swiftSettings: settings
+        ),
+        // The platform as a service of swift-service-lifecycle, which apps do not need.
+        .target(
+            name: "DeviceRelayLifecycle",
+            dependencies: ["DeviceRelay", server("ServiceLifecycle", "swift-service-lifecycle")],
             swiftSettings: settings
         ),
         .target(
@@ -245,6 +251,7 @@ let package = Package(
             name: "IntegrationTests",
             dependencies: [
                 "DeviceRelay",
+                "DeviceRelayLifecycle",
                 "RelayProtocol",
                 "RelayTesting",
                 "TestHost",
@@ -255,12 +262,19 @@ let package = Package(
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "Logging", package: "swift-log"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
         .target(
             name: "DocumentationSnippets",
-            dependencies: ["DeviceRelay"],
+            dependencies: [
+                "DeviceRelay",
+                "DeviceRelayLifecycle",
+                .product(name: "Logging", package: "swift-log"),
+                server("ServiceLifecycle", "swift-service-lifecycle"),
+                server("UnixSignals", "swift-service-lifecycle"),
+            ],
             path: "DocumentationSnippets",
             swiftSettings: settings
         ),

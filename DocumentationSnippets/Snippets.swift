@@ -2,7 +2,11 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import DeviceRelay
+import DeviceRelayLifecycle
 import Foundation
+import Logging
+import ServiceLifecycle
+import UnixSignals
 
 // The code of the documentation, compiled here. The documentation shows the lines between `snippet:` and `end`.
 
@@ -13,7 +17,7 @@ func open(_ link: JoinLink, relay: URL, directory: URL, player: RemoteSystemAppR
         settings: .init(relay: relay, relayID: link.relay, storageDirectory: directory),
         accessTokens: JoinLinkAccessTokenProvider(clientID: "com.example.player")
     )
-    platform.host(player, for: account)  // before start: what waits for this device finds its handlers
+    try platform.host(player, for: account)  // before start: what waits for this device finds its handlers
     try await platform.start()  // opens the storage; never waits for the network
     try await platform.accounts.add(account, joining: link)  // once; later launches find the account
     // end
@@ -30,7 +34,7 @@ func launch(_ film: URL, _ platform: ConnectedDevicesPlatform, on livingRoom: Re
     // snippet: launch
     do {
         let options = RemoteLauncherOptions(preferredAppIDs: ["com.example.player"])
-        let receipt = try await RemoteLauncher(platform).launch(film, on: .init(livingRoom), options: options)
+        let receipt = try await platform.launch(film, on: .init(livingRoom), options: options)
         print("taken by \(receipt.target.appID)")
     } catch {
         print("\(error.code): \(error.message)")
@@ -40,7 +44,7 @@ func launch(_ film: URL, _ platform: ConnectedDevicesPlatform, on livingRoom: Re
 
 func submit(_ platform: ConnectedDevicesPlatform, _ film: URL, on livingRoom: RemoteSystem) async throws {
     // snippet: submit
-    let command = try await RemoteLauncher(platform).submit(film, on: .init(livingRoom), options: .init(timeToLive: .seconds(86_400)))
+    let command = try await platform.submit(film, on: .init(livingRoom), options: .init(timeToLive: .seconds(86_400)))
     for await status in command.statuses { print(status) }  // accepted, waking, delivered, final
     let receipt = try await command.outcome()
     // end
@@ -58,9 +62,9 @@ func host(
         appID: "com.example.player",
         displayName: "Player",
         attributes: ["version": "3"],
-        launching: Launching(schemes: ["https"]) { request in await play(request.uri) ? .launched : .unsupported },
+        launchHandler: LaunchHandler(schemes: ["https"]) { request in await play(request.uri) ? .launched : .unsupported },
         services: [
-            Service("remote-control") { connection, caller in
+            AppService("remote-control") { connection, caller in
                 try await connection.respond { request in ["Volume": .int(try await setVolume(request.message))] }
             }
         ]
@@ -76,7 +80,7 @@ func call(_ platform: ConnectedDevicesPlatform, on pc: RemoteSystem, yesterday: 
         static let type = "list-album"
         var name: String
     }
-    let service = AppServiceInfo(name: "photos", packageID: "com.example.photoshare")
+    let service = AppServiceInfo(name: "photos", appID: "com.example.photoshare")
     try await platform.withAppService(service, on: .init(pc)) { photos in
         let answer = try await photos.send(["Type": "list", "Since": .date(yesterday)])
         let album = try await photos.call(ListAlbum(name: "Rome"))
@@ -97,4 +101,16 @@ func register(deviceToken: Data, _ send: (String) -> Void) {
     let token = deviceToken.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     // end
     send(token)
+}
+
+func serve(
+    _ player: RemoteSystemAppRegistration,
+    _ platform: ConnectedDevicesPlatform,
+    for account: ConnectedDevicesAccount,
+    logger: Logger
+) async throws {
+    // snippet: service-group
+    try platform.host(player, for: account)
+    try await ServiceGroup(services: [platform], gracefulShutdownSignals: [.sigterm], logger: logger).run()
+    // end
 }

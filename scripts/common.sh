@@ -30,6 +30,9 @@ need_tools() {
     [ -f /usr/include/sqlite3.h ] || [ "$(uname)" = Darwin ] || need no-such-command libsqlite3-dev
 }
 
+# The debug build, which demo and tests share. Other flags would compile everything again.
+build=(swift build --explicit-target-dependency-import-check error)
+
 # The release build, as it is installed: Swift's own libraries are in the programs. On a Mac they belong to the system.
 release_build=(swift build -c release)
 [ "$(uname)" = Darwin ] || release_build+=(--static-swift-stdlib)

@@ -90,7 +90,7 @@ extension Setting {
         let app = RemoteSystemAppRegistration(
             appID: benchmarkApp,
             services: [
-                Service("echo") { connection, _ in
+                AppService("echo") { connection, _ in
                     try await connection.respond { request in
                         guard let count = request.message["Count"]?.int else { return request.message }
                         return ["Body": .data(Array(large.prefix(Int(clamping: count))))]
@@ -104,7 +104,7 @@ extension Setting {
         await caller.know(host)
         // The caller publishes nothing. The host knows it because it was listed when the host joined.
         let connection = try await caller.openAppService(
-            AppServiceInfo(name: "echo", packageID: benchmarkApp),
+            AppServiceInfo(name: "echo", appID: benchmarkApp),
             on: .init(endpoint: host.endpointID, appID: benchmarkApp)
         )
         hosts.append(host)

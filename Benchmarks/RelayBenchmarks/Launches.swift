@@ -16,7 +16,7 @@ struct Launches: AsyncParsableCommand {
 
     func run() async throws {
         try await setting.withDirectory { directory in
-            let app = RemoteSystemAppRegistration(appID: benchmarkApp, launching: Launching(schemes: ["https"]) { _ in .launched })
+            let app = RemoteSystemAppRegistration(appID: benchmarkApp, launchHandler: LaunchHandler(schemes: ["https"]) { _ in .launched })
             var (sending, hosting): ([ConnectedDevicesPlatform], [ConnectedDevicesPlatform]) = ([], [])
             for number in 0..<senders { sending.append(try await setting.device("Sender \(number)", in: directory)) }
             for number in 0..<targets {

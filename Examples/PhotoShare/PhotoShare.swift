@@ -7,14 +7,14 @@ import Foundation
 
 // Shares a folder of albums on one device; another device fetches an album.
 
-let service = AppServiceInfo(name: "photos", packageID: "org.example.photoshare")
+let service = AppServiceInfo(name: "photos", appID: "org.example.photoshare")
 
 func app(sharing library: Library) -> RemoteSystemAppRegistration {
     RemoteSystemAppRegistration(
-        appID: service.packageID,
+        appID: service.appID,
         displayName: "Photo share",
         services: [
-            Service(service.name) { connection, caller in
+            AppService(service.name) { connection, caller in
                 say("connected: \(caller.deviceName)")
                 try await connection.respond { request in
                     let (decoder, encoder) = (ValueSetDecoder(), ValueSetEncoder())
@@ -34,8 +34,8 @@ func app(sharing library: Library) -> RemoteSystemAppRegistration {
 }
 
 func fetch(_ album: String, from name: String, to target: String, in directory: String) async throws {
-    try await ExampleDevice.with(directory, app: service.packageID) { device in
-        let system = try await device.system(named: name, with: [service.packageID])
+    try await ExampleDevice.with(directory, app: service.appID) { device in
+        let system = try await device.system(named: name, with: [service.appID])
         try FileManager.default.createDirectory(atPath: target, withIntermediateDirectories: true)
         try await device.platform.withAppService(service, on: .init(system)) { connection in
             for photo in try await connection.call(ListAlbum(album: album)).photos {
@@ -68,7 +68,7 @@ enum Program {
         await run(usage: "PhotoShare DIRECTORY (join LINK NAME | host FOLDER | fetch DEVICE ALBUM TARGET)") { arguments in
             switch arguments.count {
             case 4 where arguments[1] == "join":
-                try await ExampleDevice.join(arguments[2], as: arguments[3], in: arguments[0], app: service.packageID)
+                try await ExampleDevice.join(arguments[2], as: arguments[3], in: arguments[0], app: service.appID)
             case 3 where arguments[1] == "host":
                 try await ExampleDevice.host(app(sharing: Library(folder: URL(filePath: arguments[2]))), in: arguments[0])
             case 5 where arguments[1] == "fetch":

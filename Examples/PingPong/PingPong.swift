@@ -8,7 +8,7 @@ import Foundation
 // The original's test service: it answers a ping with a pong that has the same date and target.
 
 let appID = "org.example.pingpong"
-let service = AppServiceInfo(name: "org.example.pingpongservice", packageID: appID)
+let service = AppServiceInfo(name: "org.example.pingpongservice", appID: appID)
 
 struct Ping: AppServiceCall {
     struct Response: Codable, Sendable {
@@ -37,7 +37,7 @@ let app = RemoteSystemAppRegistration(
     appID: appID,
     displayName: "Ping pong",
     services: [
-        Service(service.name) { connection, caller in
+        AppService(service.name) { connection, caller in
             say("connected: \(caller.deviceName)")
             try await connection.respond { request in
                 guard request.message["Type"]?.string == "ping" else { throw AppServiceError(.invalidMessage) }

@@ -42,7 +42,7 @@ struct Position {
 let playerApp = RemoteSystemAppRegistration(
     appID: player,
     displayName: "Player",
-    launching: Launching(schemes: ["film"], defaultFor: ["film"]) { request in
+    launchHandler: LaunchHandler(schemes: ["film"], defaultFor: ["film"]) { request in
         // The URI comes from another device and may be invalid.
         guard let position = Position(request.uri.text) else { return .unsupported }
         say("playing film \(position.film) from \(position.seconds) s, sent by \(request.caller.deviceName)")
@@ -53,7 +53,7 @@ let playerApp = RemoteSystemAppRegistration(
 let browserApp = RemoteSystemAppRegistration(
     appID: browser,
     displayName: "Browser",
-    launching: Launching(schemes: ["https"]) { request in
+    launchHandler: LaunchHandler(schemes: ["https"]) { request in
         say("opening \(request.uri.text)")
         return .launched
     }
@@ -64,7 +64,7 @@ func send(_ position: Position, to name: String, in directory: String) async thr
         let system = try await device.system(named: name, with: [player, browser])
         let options = RemoteLauncherOptions(fallbackURI: try position.onWebPage, preferredAppIDs: [player])
         do {
-            let receipt = try await RemoteLauncher(device.platform).launch(try position.inPlayer, on: .init(system), options: options)
+            let receipt = try await device.platform.launch(try position.inPlayer, on: .init(system), options: options)
             say("it goes on \(receipt.isFallback ? "on a web page" : "in the player") of \(system.displayName)")
         } catch let error as RemoteLaunchError where error.code == .pending {
             say("\(system.displayName) is not there; it goes on as soon as it is")

@@ -44,7 +44,7 @@ public struct ExampleDevice: Sendable {
         guard let data = try? Data(contentsOf: file(in: directory)) else { throw Problem("join first: there is no device in \(directory)") }
         let membership = try JSONDecoder().decode(Membership.self, from: data)
         let platform = ConnectedDevicesPlatform(settings: settings(membership, directory), accessTokens: tokens(app))
-        if let hosted { platform.host(hosted, for: account) }
+        if let hosted { try platform.host(hosted, for: account) }
         try await platform.start()
         do {
             try await body(ExampleDevice(platform: platform, account: account))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-// Devices, messages and outcomes are values of `RelayProtocol`; whoever uses the SDK has them too.
+// The values of the SDK's API that the service uses too: devices, messages, outcomes, links, limits. `RelayProtocol` is no product; its
+// public declarations are exactly these, and everything about the wire is `package`.
 @_exported public import RelayProtocol

@@ -58,7 +58,7 @@ public actor TestRelay {
 
     /// Creates a connected device that knows the person's other devices, and that the connected ones know.
     ///
-    /// It is an ordinary platform; shut it down to take the device away.
+    /// It is an ordinary platform. Shut it down to disconnect the device.
     /// - Parameters:
     ///   - name: The name that other devices show.
     ///   - kind: The kind of device.
@@ -107,7 +107,7 @@ public actor TestRelay {
         return settings
     }
 
-    /// A link that admits one device to a person's account, for an app that joins by itself. A new name creates an account.
+    /// A link that admits one device to a person's account, for an app that creates its own platform. A new name creates an account.
     /// The relay must be running.
     public func joinLink(for person: String = TestRelay.person) async throws -> JoinLink {
         try await node.invite(person)

@@ -20,12 +20,12 @@ package struct AgentContext: Sendable {
     func withPlatform<Result>(
         _ membership: Membership,
         connects: Bool = true,
-        prepare: (ConnectedDevicesPlatform) -> Void = { _ in },
+        prepare: (ConnectedDevicesPlatform) throws -> Void = { _ in },
         _ body: (LocalDevice) async throws -> Result
     ) async throws -> Result {
         let platform = try membership.platform(in: home)
         if !connects { await platform.suspend() }
-        prepare(platform)
+        try prepare(platform)
         do {
             try await platform.start()
             let result = try await body(LocalDevice(platform: platform, membership: membership, console: console))
@@ -40,7 +40,7 @@ package struct AgentContext: Sendable {
     /// Runs a closure with the account that this device has joined.
     func withAccount<Result>(
         connects: Bool = true,
-        prepare: (ConnectedDevicesPlatform) -> Void = { _ in },
+        prepare: (ConnectedDevicesPlatform) throws -> Void = { _ in },
         _ body: (LocalDevice) async throws -> Result
     ) async throws -> Result {
         try await withPlatform(try home.membership(), connects: connects, prepare: prepare) { local in

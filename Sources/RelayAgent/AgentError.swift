@@ -75,6 +75,6 @@ extension AgentError {
     }
 
     static func ambiguous(_ what: String, _ candidates: [String]) -> AgentError {
-        AgentError("ambiguous", "\(what); say which by its id: \(candidates.joined(separator: ", "))", .usage)
+        AgentError("ambiguous", "\(what); give the id of one of them: \(candidates.joined(separator: ", "))", .usage)
     }
 }

@@ -24,7 +24,6 @@ extension ExitStatus {
         (.protocolUnavailable, .notFound),
         (.remoteSystemUnavailable, .notFound),
         (.valueSetTooLarge, .usage),
-        (.deniedByLocalSystem, .declined),
         (.deniedByRemoteSystem, .declined),
         (.invalidURI, .usage),
         (.ambiguous, .usage),

@@ -89,12 +89,12 @@ extension Issuer {
 
     private func check(_ presented: InviteCredentials, now: Milliseconds) async throws(OAuthError) -> Caller {
         guard let claims = try await verifiedClaims(presented.token) else {
-            throw Issuer.unauthorized("the token is no access token of this issuer")
+            throw Issuer.unauthorized("the token is not an access token of this issuer")
         }
         guard now.count < claims.exp.time.count, claims.iat.time.count <= now.count + DPoPProof.leeway else {
-            throw Issuer.unauthorized("the token is over; refresh it")
+            throw Issuer.unauthorized("the token has expired; refresh it")
         }
-        guard let session = claims.sid else { throw Issuer.unauthorized("the token is of no login") }
+        guard let session = claims.sid else { throw Issuer.unauthorized("the token does not belong to a login") }
         let proof = try checkBinding(of: claims, presented, now: now)
         guard let scopes = Scopes(parsing: claims.scope), scopes.names.contains("relay.device.register") else {
             throw OAuthError(.insufficientScope, "the token needs the scope relay.device.register", status: 403)

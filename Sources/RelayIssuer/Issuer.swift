@@ -87,7 +87,7 @@ package final class Issuer: Sendable {
         var pairs = BackOff()
         /// Recovery codes by client address and account name.
         var recoveries = BackOff()
-        /// Logins with a password by account name. Each costs a hash, so that nobody can fill the table within its window.
+        /// Logins with a password by account name. Each costs a hash, so that attackers cannot fill the table within its window.
         var accounts: WindowCounts
 
         init(_ settings: Settings) {

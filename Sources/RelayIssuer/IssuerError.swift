@@ -35,14 +35,14 @@ package enum IssuerError: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .masterKeyMissing(let path):
-            "the issuer's key file \(path) is missing; restore it, or remove issuer.sqlite to begin anew (all must join again)"
+            "the issuer's key file \(path) is missing; restore it, or remove issuer.sqlite to start again (all devices must join again)"
         case .masterKeyUnusable(let error): "the issuer's key: \(error)"
         case .masterKeyExposed(let path): "others may read the issuer's key file \(path); run: chmod 600 \(path)"
         case .masterKeyDamaged(let path): "the issuer's key file \(path) does not hold \(MasterKey.byteCount) bytes; restore it"
         case .wrongMasterKey: "the issuer's key file is not the one that its database was sealed with; restore it"
         case .database(let code): "the issuer's database cannot be used (SQLite result \(code)): \(Self.advice(code))"
         case .databaseTooNew: "the issuer's database was written by a newer version; update this one, or restore an older backup"
-        case .notDurable: "the issuer's database does not take synchronous=FULL and WAL; its directory's file system does not serve"
+        case .notDurable: "the issuer's database does not take synchronous=FULL and WAL; the file system of its directory is not suitable"
         case .unknownUser: "there is no such user"
         case .unknownLogin: "the login was revoked, or is not known here"
         case .tooManyInvitations: "there are already \(Invitation.maximumOpen) open invitations; let some be used or run out"

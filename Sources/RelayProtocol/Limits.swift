@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Everything that is bounded, in one place. The name is the one in settings, errors and the relay's `welcome`.
+/// The names and defaults of all limits. Settings, errors and the relay's `welcome` use the same names.
 public enum Limit: String, CaseIterable, Hashable, Sendable {
     /// One control message.
     case controlFrameBytes
-    /// One control message before the relay has said `welcome`.
+    /// One control message before the relay has sent `welcome`.
     case controlFrameBytesBeforeWelcome
     /// A sealed command.
     case commandBytes
@@ -13,19 +13,19 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
     case replyBytes
     /// A message to or from an app service, encoded.
     case messageBytes
-    /// Commands in one endpoint's mailbox, the replies that wait for it included.
+    /// The commands in one endpoint's mailbox, including the replies that wait for it.
     case mailboxCommands
-    /// Bytes of the same.
+    /// Their bytes.
     case mailboxBytes
     /// Commands of one sender in one endpoint's mailbox. All senders that are not established count as one.
     case mailboxCommandsPerSender
-    /// Bytes of the same. One command always fits.
+    /// Their bytes. One command always fits.
     case mailboxBytesPerSender
-    /// Bytes of all mailboxes, replies that wait and app registrations of one account together.
+    /// The bytes of all mailboxes, waiting replies and app registrations of one account together.
     case accountBytes
     /// Endpoints of one account.
     case endpointsPerAccount
-    /// Endpoints of one account and its revocations, which are kept for ever.
+    /// The endpoints of one account and its revocations together. Revocations are kept forever.
     case endpointsEverPerAccount
     /// A signed app registration.
     case appRegistrationBytes
@@ -45,49 +45,50 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
     case uriBytes
     /// Sessions of one endpoint.
     case sessionsPerEndpoint
-    /// Tunnels that one endpoint has open to another one.
+    /// Open tunnels from one endpoint to another.
     case tunnelsPerPair
-    /// The same of an opener that is not established.
+    /// Open tunnels to another endpoint from one opener that is not established.
     case tunnelsPerNewcomer
-    /// Tunnels to one endpoint of all openers that are not established.
+    /// Open tunnels to one endpoint from all openers that are not established.
     case tunnelsOfNewcomers
-    /// App service connections of one session, both directions together.
+    /// App service connections of one session, in both directions together.
     case connectionsPerSession
-    /// Bytes that all sessions of one peer may hold of large messages that arrive, of decoded requests, and of answers that have not left: so
-    /// many of each.
+    /// The bytes that all sessions with one peer may hold. Large incoming messages, decoded requests and unsent answers each have a budget
+    /// of this size.
     case assemblyBytesPerSession
-    /// The same over all peers of an endpoint. A peer gets at most a quarter of what the others leave.
+    /// The same over all peers of an endpoint. A peer gets at most a quarter of what the other peers leave.
     case assemblyBytesPerEndpoint
-    /// Requests of one connection and direction that wait for their answer.
+    /// Unanswered requests of one connection and direction.
     case requestsPerConnection
-    /// Requests of one session and direction that wait for their answer, over all its connections.
+    /// Unanswered requests of one session and direction, over all its connections.
     case requestsPerSession
-    /// Commands an endpoint may send in a second; ten times that in a burst.
+    /// Commands that an endpoint may send per second, with bursts of ten times that.
     case commandsPerSecond
-    /// App registrations an endpoint may publish in a second; ten times that in a burst.
+    /// App registrations that an endpoint may publish per second, with bursts of ten times that.
     case publishesPerSecond
-    /// How often an endpoint may begin discovery in a second; ten times that in a burst. Each command of a command line does once.
+    /// How often an endpoint may start discovery per second, with bursts of ten times that. Each run of a command-line command starts
+    /// discovery once.
     case watchesPerSecond
-    /// Tunnels an endpoint may open in a second; ten times that in a burst.
+    /// Tunnels that an endpoint may open per second, with bursts of ten times that.
     case tunnelOpensPerSecond
-    /// How long a connection may stay without saying hello.
+    /// How long a connection may stay open without a `hello`.
     case helloSeconds
 
-    /// What a limit counts.
+    /// The unit of a limit's value.
     public enum Unit: String, Sendable {
         /// Bytes.
         case bytes
-        /// Things.
+        /// Items.
         case count
         /// Characters.
         case characters
-        /// Things per second.
+        /// Items per second.
         case perSecond
         /// Seconds.
         case seconds
     }
 
-    /// The value unless set otherwise.
+    /// The default value.
     public var defaultValue: Int {
         switch self {
         case .controlFrameBytes: 512 << 10
@@ -122,7 +123,7 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
         }
     }
 
-    /// What the value counts.
+    /// The unit of the value.
     public var unit: Unit {
         switch self {
         case .mailboxCommands, .mailboxCommandsPerSender, .endpointsPerAccount, .endpointsEverPerAccount, .schemesPerApp,
@@ -137,15 +138,15 @@ public enum Limit: String, CaseIterable, Hashable, Sendable {
     }
 }
 
-/// The limits in force: the defaults, with those that were set otherwise.
+/// The limits in force: the defaults, with overrides.
 public struct Limits: Hashable, Sendable {
     private struct Override: Hashable, Sendable {
         let limit: Limit
         let value: Int
     }
 
-    /// In the order of their names. They are few, and asked for several times for each message: looked through, they are found sooner than
-    /// by a hash of the name.
+    /// Sorted by name. There are few overrides, and each message looks up several limits. So a linear search is faster than hashing the
+    /// name.
     private var overrides: [Override]
 
     /// The defaults.
@@ -153,39 +154,39 @@ public struct Limits: Hashable, Sendable {
         self.overrides = []
     }
 
-    /// The highest value a limit can have. Some come from a relay: sums and multiples of them must not overflow.
+    /// The highest value of a limit. A relay can set limits, so sums and multiples of them must not overflow.
     package static let ceiling = 1 << 30
 
-    /// A limit's value, from 1 to 2^30; what is set beyond is taken as the nearest.
+    /// A limit's value, from 1 to 2^30. A value outside this range is replaced by the nearest one.
     public subscript(limit: Limit) -> Int {
         get { overrides.first { $0.limit == limit }?.value ?? limit.defaultValue }
         set {
             let value = min(max(1, newValue), Self.ceiling)
             overrides.removeAll { $0.limit == limit }
-            // Only what differs is kept, so that equal limits are equal values.
+            // Only values that differ from the default are kept, so that equal limits are equal values.
             guard value != limit.defaultValue else { return }
             let place = overrides.firstIndex { $0.limit.rawValue > limit.rawValue } ?? overrides.endIndex
             overrides.insert(Override(limit: limit, value: value), at: place)
         }
     }
 
-    /// Passes if no more than the limit was asked for.
+    /// Throws if the requested value exceeds the limit.
     package func check(_ limit: Limit, _ requested: Int) throws(LimitExceeded) {
         let allowed = self[limit]
         guard requested <= allowed else { throw LimitExceeded(limit: limit, allowed: allowed, requested: requested) }
     }
 
-    /// The most that a peer's sessions can hold of one of an endpoint's budgets: a quarter, if other peers hold nothing.
+    /// The maximum that one peer's sessions can hold of one of the endpoint's budgets: a quarter of it, if other peers hold nothing.
     package var assemblyBytesPerPeer: Int { min(self[.assemblyBytesPerSession], self[.assemblyBytesPerEndpoint] / 4) }
 }
 
-/// More was asked for than a limit allows.
+/// A requested value exceeds a limit.
 public struct LimitExceeded: Error, Hashable, Sendable, CustomStringConvertible {
     /// The limit.
     public let limit: Limit
-    /// Its value.
+    /// The limit's value.
     public let allowed: Int
-    /// What was asked for.
+    /// The requested value.
     public let requested: Int
 
     package init(limit: Limit, allowed: Int, requested: Int) {
@@ -194,14 +195,14 @@ public struct LimitExceeded: Error, Hashable, Sendable, CustomStringConvertible 
         self.requested = requested
     }
 
-    /// Names all three.
+    /// The name, the limit's value and the requested value.
     public var description: String {
         "\(limit.rawValue) is limited to \(allowed)\(limit.unit == .count ? "" : " \(limit.unit.rawValue)"), \(requested) was asked for"
     }
 }
 
 extension Limits {
-    /// Passes if no more than the limit was asked for; else the error that an area has for this.
+    /// Throws the given error if the requested value exceeds the limit.
     package func check<Failure: Error>(_ limit: Limit, _ requested: Int, as failure: (LimitExceeded) -> Failure) throws(Failure) {
         let allowed = self[limit]
         guard requested <= allowed else { throw failure(LimitExceeded(limit: limit, allowed: allowed, requested: requested)) }
@@ -209,7 +210,7 @@ extension Limits {
 }
 
 extension Limits: JSONObjectCodable {
-    /// An object from limit name to value; unknown names are ignored, so that a newer peer may have more.
+    /// Reads an object from limit name to value. Unknown names are ignored, so that a newer peer can add limits.
     package init(json: JSONValue) throws(JSONError) {
         self.init()
         for (name, value) in try json.object() {
@@ -218,7 +219,7 @@ extension Limits: JSONObjectCodable {
         }
     }
 
-    /// All limits, the defaults too.
+    /// Writes all limits, including defaults.
     package func writeMembers(to json: inout JSONWriter) {
         for limit in Limit.allCases { json.member(limit.rawValue, self[limit]) }
     }

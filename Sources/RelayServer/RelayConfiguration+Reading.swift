@@ -89,7 +89,7 @@ extension RelayConfiguration {
         if let text = try values.text(.logLevel) {
             guard let level = Logger.Level(rawValue: text) else {
                 let levels = Logger.Level.allCases.map(\.rawValue).joined(separator: ", ")
-                throw ConfigurationError("logLevel: '\(text)' is none of \(levels)")
+                throw ConfigurationError("logLevel: '\(text)' is not one of \(levels)")
             }
             logLevel = level
         }

@@ -3,17 +3,17 @@
 
 package import Foundation
 
-/// Processes are started one at a time. Foundation's `Process` closes, in the child, the descriptors that were open when it looked:
-/// one that another thread opened since (a pipe, or the socket by which a process's end is noticed) lives on in the foreign child,
-/// and whoever reads to its end waits for as long as that child lives. For tests only.
+/// Starts processes one at a time. In the child, Foundation's `Process` closes only the descriptors that were open when it looked. If
+/// another thread opens a descriptor after that (a pipe, or the socket that reports the end of a process), an unrelated child inherits it.
+/// A reader of that pipe then waits until that child ends. For tests only.
 package enum ProcessStart {
     private static let turn = NSLock()
 
-    /// - Parameter body: makes a process's pipes, and runs it.
+    /// - Parameter body: Makes a process's pipes and runs the process.
     package static func alone<Result>(_ body: () throws -> Result) rethrows -> Result { try turn.withLock(body) }
 
     /// Runs a process.
-    /// - Returns: what it prints.
+    /// - Returns: The process's standard output.
     package static func reading(_ process: Process) throws -> FileHandle {
         try alone {
             let output = Pipe()

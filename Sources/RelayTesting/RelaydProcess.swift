@@ -5,47 +5,47 @@ package import Foundation
 import NIOCore
 import NIOPosix
 
-/// A real `relayd` on a directory of its own, started, killed and started again. For tests only.
+/// A real `relayd` process with its own directory. It can be started, killed and started again. For tests only.
 package final class RelaydProcess {
     package struct Failed: Error {
         package var message: String
     }
 
     package enum Security: Sendable {
-        /// HTTP, on loopback alone.
+        /// HTTP on loopback only.
         case plain
-        /// TLS with a certificate over the relay's own key.
+        /// TLS with a certificate for the relay's own key.
         case ownCertificate
     }
 
     package let directory: URL
-    /// 0 until the first start if any port will do; the same from then on.
+    /// 0 until the first start if the relay chooses the port; constant from then on.
     package private(set) var port: Int
-    /// Where it takes tunnels over plain TCP; 0 if any port will do.
+    /// The port for tunnels over plain TCP; 0 if the relay chooses it.
     package let tunnelPort: Int
     package let security: Security
-    /// Where it says what goes wrong; without, where the tests do.
+    /// The relay's standard error; `nil` for that of the tests.
     package var standardError: FileHandle?
-    /// How many files the service may have open; as many as the tests, if not set.
+    /// The maximum number of open files of the service; `nil` for that of the tests.
     package var openFiles: Int?
     private let arguments: [String]
     private var process: Process?
 
     package var origin: String { "\(security == .plain ? "http" : "https")://\(host)" }
     package var host: String { "127.0.0.1:\(port)" }
-    /// While it runs.
+    /// The process id, while the service runs.
     package var processIdentifier: Int32? { process?.processIdentifier }
 
-    /// Stands beside the tests, unless the environment names another one, such as a release build.
+    /// The executable beside the tests, unless the environment names another one, such as a release build.
     private static let executable =
         ProcessInfo.processInfo.environment["DEVICE_RELAY_RELAYD"].map { URL(filePath: $0) }
         ?? URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "relayd")
 
     /// - Parameters:
-    ///   - port: where it listens; 0 leaves that to the relay, `nil` takes one that was just free.
-    ///   - networks: other addresses of this machine that lead to it, by its port and by `tunnelPort`, which then stays the same.
-    ///   - directory: its data directory, if that matters.
-    ///   - arguments: flags for all of its commands.
+    ///   - port: The port to listen on; 0 lets the relay choose, `nil` selects a free one.
+    ///   - networks: Other addresses of this machine under which the relay is reachable. Then `tunnelPort` is also fixed.
+    ///   - directory: Its data directory; `nil` for a temporary one.
+    ///   - arguments: Flags for all of its commands.
     package init(
         _ security: Security = .plain,
         port: Int? = nil,
@@ -62,8 +62,8 @@ package final class RelaydProcess {
         self.arguments = arguments + urls
     }
 
-    /// A port that was just free, and that no outgoing connection takes before the relay does or while it is down: systems take
-    /// those from 32768 (Linux) or 49152 up.
+    /// A free port below the range that systems use for outgoing connections, from 32768 (Linux) or 49152. So no outgoing connection takes
+    /// the port before the relay starts, or while it is down.
     private static func freePort() async throws -> Int {
         for _ in 0..<1_000 {
             let port = Int.random(in: 10_000..<32_768)
@@ -86,11 +86,11 @@ package final class RelaydProcess {
         process.arguments = arguments + ["--data-directory", directory.path, "--log-level", "warning"]
         switch security {
         case .plain: process.arguments?.append(contentsOf: ["--listen", host])
-        // Loopback alone would be plain.
+        // On loopback only, the relay would use plain HTTP.
         case .ownCertificate: process.arguments?.append(contentsOf: ["--listen", "0.0.0.0:\(port)", "--url", origin])
         }
         process.arguments?.append(contentsOf: self.arguments)
-        // The next port may be somebody's.
+        // The default is the next port, which may be in use.
         if !self.arguments.contains("--tunnel-listen") {
             process.arguments?.append(contentsOf: ["--tunnel-listen", "127.0.0.1:\(tunnelPort)"])
         }
@@ -103,7 +103,7 @@ package final class RelaydProcess {
         return (process, try ProcessStart.reading(process))
     }
 
-    /// Waits on a thread of its own: whoever waits for a process must not keep tasks from running.
+    /// Waits on a separate thread, so that the wait does not block the threads that run tasks.
     nonisolated(nonsending) private static func waiting<Result: Sendable>(_ wait: @escaping @Sendable () throws -> Result) async throws
         -> Result
     {
@@ -123,14 +123,14 @@ package final class RelaydProcess {
         return text.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// How a command ended, and what it said.
+    /// The exit status and the output of a command.
     package struct Ended: Sendable {
         package var status: Int32
         package var output: String
         package var error: String
     }
 
-    /// A command with these arguments and no others.
+    /// A process with exactly these arguments.
     package static func process(_ arguments: [String]) -> Process {
         let process = Process()
         process.executableURL = executable
@@ -138,14 +138,14 @@ package final class RelaydProcess {
         return process
     }
 
-    /// Runs a command with these arguments and no others.
+    /// Runs a command with exactly these arguments.
     nonisolated(nonsending) package static func run(_ arguments: [String]) async throws -> Ended {
         let process = process(arguments)
         let errors = ProcessStart.alone { Pipe() }
         process.standardError = errors
         let output = try ProcessStart.reading(process)
         return try await waiting {
-            // Neither fills a pipe.
+            // Neither output is large enough to fill its pipe, so they can be read one after the other.
             let text = try output.readToEnd() ?? Data()
             let error = try errors.fileHandleForReading.readToEnd() ?? Data()
             process.waitUntilExit()
@@ -157,7 +157,7 @@ package final class RelaydProcess {
         }
     }
 
-    /// The next lines that a process prints.
+    /// Reads the next lines that a process prints.
     nonisolated(nonsending) package static func lines(of output: FileHandle, _ count: Int) async throws -> [String] {
         try await waiting {
             var text = Data()
@@ -181,7 +181,7 @@ package final class RelaydProcess {
         return text
     }
 
-    /// Asks it to stop, and does not wait.
+    /// Asks the service to stop, without waiting.
     package func terminate() { process?.terminate() }
 
     package func kill() {
@@ -192,7 +192,7 @@ package final class RelaydProcess {
     }
 
     /// Stops it as a service manager does.
-    /// - Returns: the exit code.
+    /// - Returns: The exit code.
     nonisolated(nonsending) package func stop() async throws -> Int32? {
         guard let process else { return nil }
         process.terminate()

@@ -47,7 +47,7 @@ struct RestoreCommand: AsyncParsableCommand {
         let now = RelayClock.system.now().time
         let (relay, made, replaced) = try await Backup.restore(file, to: directory, replacing: force, now: now)
         print("restored relay \(relay) as it was \(Self.age(now.count - made.count)) ago")
-        if let replaced { print("what was there is in \(replaced)") }
+        if let replaced { print("the old files are in \(replaced)") }
     }
 
     private static func age(_ milliseconds: Int64) -> String {

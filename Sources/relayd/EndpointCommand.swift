@@ -47,7 +47,7 @@ struct EndpointCommand: AsyncParsableCommand {
         @OptionGroup var settings: ConfigurationOptions
         @Argument(help: "The endpoint's id, as `relayd endpoint list` prints it.") var endpoint: String
 
-        @Flag(help: "Revoke with it the endpoints that it let in, and those that these let in.") var withInvited = false
+        @Flag(help: "Also revoke all endpoints that it invited or approved, directly or indirectly.") var withInvited = false
         @Flag(help: "Print a JSON object.") var json = false
 
         func run() async throws {
@@ -57,7 +57,7 @@ struct EndpointCommand: AsyncParsableCommand {
             if json { return try printJSON(revocation) }
             for endpoint in revocation.revoked { print("revoked \(endpoint.line)") }
             guard !revocation.letIn.isEmpty else { return }
-            print("It let in these, which stay. Revoke those that are not their owner's, or all of them with --with-invited:")
+            print("It invited or approved these endpoints, which stay. Revoke the unwanted ones, or all of them with --with-invited:")
             for endpoint in revocation.letIn { print(endpoint.line) }
         }
     }

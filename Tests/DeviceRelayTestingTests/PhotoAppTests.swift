@@ -9,7 +9,7 @@ import Testing
 /// An app that shares photos, as its author would write it.
 struct PhotoApp {
     static let id = "com.example.photos"
-    static let photos = AppServiceInfo(name: "photos", packageID: id)
+    static let photos = AppServiceInfo(name: "photos", appID: id)
 
     struct ListAlbum: AppServiceCall {
         struct Response: Codable, Sendable { var names: [String] }
@@ -24,13 +24,13 @@ struct PhotoApp {
         RemoteSystemAppRegistration(
             appID: Self.id,
             displayName: "Photos",
-            launching: Launching(schemes: ["photos"]) { request in
+            launchHandler: LaunchHandler(schemes: ["photos"]) { request in
                 guard let album = URL(string: request.uri.text)?.host() else { return .unsupported }
                 shown.yield(album)
                 return .launched
             },
             services: [
-                Service("photos") { connection, _ in
+                AppService("photos") { connection, _ in
                     try await connection.respond { request in
                         let call = try ValueSetDecoder().decode(ListAlbum.self, from: request.message)
                         guard let names = albums[call.album] else { throw AppServiceError(.failure, message: "there is no such album") }
@@ -59,7 +59,7 @@ struct Remote {
 
     func show(_ album: String, on pc: RemoteSystem) async throws {
         guard let uri = URL(string: "photos://\(album)") else { return }
-        _ = try await RemoteLauncher(platform).launch(uri, on: .init(pc))
+        _ = try await platform.launch(uri, on: .init(pc))
     }
 }
 
@@ -69,7 +69,7 @@ struct Remote {
         return (PhotoApp(albums: ["rome": ["forum.jpg", "pantheon.jpg"]], shown: shown), stream)
     }
 
-    @Test func anAlbumIsListedAndShown() async throws {
+    @Test func albumIsListedAndShown() async throws {
         let (app, shown) = app()
         // snippet: testing
         try await withTestRelay { relay in
@@ -83,7 +83,7 @@ struct Remote {
         // end
     }
 
-    @Test func whatIsLaunchedWhileTheRelayIsAwayComesLater() async throws {
+    @Test func launchDuringARelayRestartIsDelivered() async throws {
         let (app, shown) = app()
         try await withTestRelay { relay in
             _ = try await relay.platform(named: "PC", kind: .desktop, publishing: app.registration)
@@ -93,7 +93,7 @@ struct Remote {
             await relay.stop()
             for await state in phone.platform.connectionStates(for: relay.account) where !state.isConnected { break }
             let uri = try #require(URL(string: "photos://rome"))
-            let launch = try await RemoteLauncher(phone.platform).submit(uri, on: .init(pc))  // kept on the phone
+            let launch = try await phone.platform.submit(uri, on: .init(pc))  // kept on the phone
             try await relay.start()
             _ = try await launch.outcome()
             #expect(await shown.first { _ in true } == "rome")
@@ -104,7 +104,7 @@ struct Remote {
         }
     }
 
-    @Test func aDeviceThatIsNewMayNotAskForPhotos() async throws {
+    @Test func newDeviceMayNotRequestPhotos() async throws {
         let (app, _) = app()
         try await withTestRelay { relay in
             let pc = try await relay.platform(named: "PC", kind: .desktop, publishing: app.registration)

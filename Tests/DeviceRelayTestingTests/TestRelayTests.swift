@@ -9,7 +9,7 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct TestRelayTests {
     struct Stop: Error {}
 
-    @Test func nothingIsLeftWhenTheBodyThrows() async throws {
+    @Test func storageIsRemovedWhenTheBodyThrows() async throws {
         var settings: ConnectedDevicesPlatformSettings?
         var platform: ConnectedDevicesPlatform?
         let account = ConnectedDevicesAccount(id: "test")
@@ -25,7 +25,7 @@ import Testing
         #expect(platform?.accounts.all.contains(account) == false)
     }
 
-    @Test func nothingIsLeftWhenTheTaskIsCancelled() async throws {
+    @Test func storageIsRemovedWhenTheTaskIsCancelled() async throws {
         let (directories, made) = AsyncStream.makeStream(of: URL.self)
         let task = Task {
             try await withTestRelay { relay in
@@ -41,7 +41,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: directory.path))
     }
 
-    @Test func relaysAndPeopleAreApart() async throws {
+    @Test func relaysAndAccountsAreIsolated() async throws {
         let app = RemoteSystemAppRegistration(appID: "com.example.app", displayName: "App")
         try await withTestRelay { first in
             try await withTestRelay { second in
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func anAppMayMakeItsPlatformItself() async throws {
+    @Test func appMayCreateItsOwnPlatform() async throws {
         try await withTestRelay { relay in
             let platform = ConnectedDevicesPlatform(
                 settings: await relay.settings(named: "TV", kind: .hub),
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func aRelayThatIsStoppedLetsNobodyIn() async throws {
+    @Test func stoppedRelayAdmitsNoDevice() async throws {
         try await withTestRelay { relay in
             let link = try await relay.joinLink()
             await relay.stop()

@@ -25,22 +25,22 @@ import Testing
         }
     }
 
-    @Test func oneSessionCarriesManyAndNobodyHoldsUpTheOthers() async throws {
+    @Test func oneSessionCarriesManyConcurrentConnections() async throws {
         let home = try await TestHome(networks: ["127.0.0.11"])
         let network = try await TestNetwork("127.0.0.11", to: home.relayd)
         let phone = try await home.guests(in: [network])[0]
         let pc = try await home.device("PC")
         let gate = Gate(1_000)
-        var app = Talk.app()
+        var app = SessionTestApp.app()
         app.services += [
-            Service("gate") { connection, _ in
+            AppService("gate") { connection, _ in
                 try await connection.respond(concurrently: 1_000) { request in
                     await gate.pass()
                     return request.message
                 }
             },
             // Accepts the connection and never reads a request.
-            Service("deaf") { connection, _ in _ = try await connection.closed },
+            AppService("deaf") { connection, _ in _ = try await connection.closed },
         ]
         try await pc.platform.publish(app, for: pc.account)
         try await phone.sees("PC") { !$0.apps.isEmpty }
@@ -63,18 +63,18 @@ import Testing
         // assembly budget.
         let stuck = try await platform.open("never", on: target)
         let deaf = try await platform.open("deaf", on: target)
-        let (small, large) = (try Talk.message(encodedBytes: 30 << 10), try Talk.message(encodedBytes: 12 << 20))
+        let (small, large) = (try SessionTestApp.message(encodedBytes: 30 << 10), try SessionTestApp.message(encodedBytes: 12 << 20))
         let unanswered = Log<String>()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for index in 0..<30 {
                 group.addTask {
-                    let outcome = await Talk.outcome { () async throws(AppServiceError) in
+                    let outcome = await SessionTestApp.outcome { () async throws(AppServiceError) in
                         try await (index < 10 ? stuck : deaf).send(index == 10 ? large : small, timeout: .seconds(600))
                     }
                     await unanswered.add(outcome)
                 }
             }
-            try await Talk.hasAsked(10, on: stuck)
+            try await SessionTestApp.hasAsked(10, on: stuck)
             // Sixty-four other connections work at the same time.
             try await withThrowingTaskGroup(of: Void.self) { others in
                 for number in 0..<64 {
@@ -102,11 +102,11 @@ import Testing
         try await network.stop()
     }
 
-    @Test func aCallIsCancelledBeforeDuringAndAfter() async throws {
+    @Test func callIsCancelledBeforeDuringAndAfterItRuns() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let says = Log<String>()
-        let service = Service("watched") { connection, _ in
+        let service = AppService("watched") { connection, _ in
             try await connection.respond { request in
                 let left = request.deadline.map { ContinuousClock.now.duration(to: $0) }
                 guard request.message["Wait"] != nil else {
@@ -120,15 +120,17 @@ import Testing
                 return [:]
             }
         }
-        try await pc.platform.publish(RemoteSystemAppRegistration(appID: Talk.appID, services: [service]), for: pc.account)
+        try await pc.platform.publish(RemoteSystemAppRegistration(appID: SessionTestApp.appID, services: [service]), for: pc.account)
         try await phone.sees("PC") { !$0.apps.isEmpty }
         let connection = try await phone.platform.open("watched", on: try pc.id)
         func call(_ message: ValueSet, timeout: Duration = .seconds(900)) -> Task<String, Never> {
-            Task { await Talk.outcome { () async throws(AppServiceError) in try await connection.send(message, timeout: timeout) } }
+            Task {
+                await SessionTestApp.outcome { () async throws(AppServiceError) in try await connection.send(message, timeout: timeout) }
+            }
         }
         let before = Task {
             withUnsafeCurrentTask { $0?.cancel() }
-            return await Talk.outcome { () async throws(AppServiceError) in try await connection.send(["Wait": true]) }
+            return await SessionTestApp.outcome { () async throws(AppServiceError) in try await connection.send(["Wait": true]) }
         }
         #expect(await before.value == "cancelled")
         let during = call(["Wait": true])

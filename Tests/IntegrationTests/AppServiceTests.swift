@@ -9,17 +9,17 @@ import Testing
 
 /// App services between real devices, over sessions through tunnels of a real relay.
 @Suite(.timeLimit(.minutes(10))) struct AppServiceTests {
-    private let echo = AppServiceInfo(name: "echo", packageID: "org.example.echo")
+    private let echo = AppServiceInfo(name: "echo", appID: "org.example.echo")
 
     private func app(_ log: Log<String>) -> RemoteSystemAppRegistration {
         RemoteSystemAppRegistration(
-            appID: echo.packageID,
+            appID: echo.appID,
             services: [
-                Service("echo") { connection, caller in
+                AppService("echo") { connection, caller in
                     await log.add(caller.deviceName)
                     try await connection.respond { $0.message }
                 },
-                Service("back") { connection, _ in
+                AppService("back") { connection, _ in
                     // The host sends requests, and the caller answers.
                     for await request in connection.requests {
                         let answer = try await connection.send(["Question": .valueSet(request.message)])
@@ -39,18 +39,18 @@ import Testing
     }
 
     @Test(arguments: [RelaydProcess.Security.plain, .ownCertificate])
-    func messagesOfAllSizesGoBothWays(_ security: RelaydProcess.Security) async throws {
+    func messagesOfAllSizesWorkInBothDirections(_ security: RelaydProcess.Security) async throws {
         let (phone, pc, log) = try await pair(security)
         let request = RemoteSystemConnectionRequest(try await phone.sees("PC"))
         try await phone.platform.withAppService(echo, on: request) { connection in
             let empty = try await connection.send([:])
             #expect(empty == [:])
             for size in [8, (32 << 10) - 1, 32 << 10, (32 << 10) + 1, 16 << 20] {
-                let message = try Talk.message(encodedBytes: size)
+                let message = try SessionTestApp.message(encodedBytes: size)
                 let answer = try await connection.send(message, timeout: .seconds(300))
                 #expect(answer == message, "\(size)")
             }
-            let tooLarge = try Talk.message(encodedBytes: (16 << 20) + 1)
+            let tooLarge = try SessionTestApp.message(encodedBytes: (16 << 20) + 1)
             await #expect {
                 _ = try await connection.send(tooLarge)
             } throws: {
@@ -62,7 +62,7 @@ import Testing
         }
         #expect(await log.entries == ["Phone"])
         // Over the same session.
-        let back = AppServiceInfo(name: "back", packageID: echo.packageID)
+        let back = AppServiceInfo(name: "back", appID: echo.appID)
         try await phone.platform.withAppService(back, on: request) { connection in
             async let answered: Void = connection.respond { ["Answer": .valueSet($0.message)] }
             let answer = try await connection.send(["Hello": 1])
@@ -74,7 +74,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func whoIsNotThereOrMayNotIsTold() async throws {
+    @Test func unavailableOrForbiddenServiceGivesItsError() async throws {
         let (phone, pc, log) = try await pair()
         let request = RemoteSystemConnectionRequest(try await phone.sees("PC"))
         func fails(_ code: AppServiceError.Code, _ service: AppServiceInfo, timeout: Duration = .seconds(30)) async {
@@ -85,12 +85,12 @@ import Testing
                 #expect(error.code == code, "\(error)")
             }
         }
-        await fails(.appServiceUnavailable, AppServiceInfo(name: "none", packageID: echo.packageID))
-        await fails(.appNotInstalled, AppServiceInfo(name: "echo", packageID: "org.example.none"))
+        await fails(.appServiceUnavailable, AppServiceInfo(name: "none", appID: echo.appID))
+        await fails(.appNotInstalled, AppServiceInfo(name: "echo", appID: "org.example.none"))
         // A new device is not served before it is confirmed: here the phone, because the tablet joined later.
         try await phone.platform.publish(app(log), for: phone.account)
         try await pc.sees("Phone") { !$0.apps.isEmpty }
-        let phoneRequest = RemoteSystemConnectionRequest(endpoint: try phone.id, appID: echo.packageID)
+        let phoneRequest = RemoteSystemConnectionRequest(endpoint: try phone.id, appID: echo.appID)
         await #expect {
             _ = try await pc.platform.openAppService(echo, on: phoneRequest)
         } throws: {
@@ -107,38 +107,38 @@ import Testing
         await phone.platform.shutdown()
     }
 
-    @Test func theServiceLearnsWhichAppCalls() async throws {
+    @Test func serviceGetsTheCallingApp() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let callers = Log<String>()
-        let friends = Service("friends", allowedApps: ["org.example.friend"]) { connection, caller in
+        let friends = AppService("friends", allowedApps: ["org.example.friend"]) { connection, caller in
             await callers.add(caller.appID ?? "nobody")
             try await connection.respond { $0.message }
         }
-        let open = Service("open") { connection, caller in
+        let open = AppService("open") { connection, caller in
             await callers.add(caller.appID ?? "nobody")
             try await connection.respond { $0.message }
         }
-        try await pc.platform.publish(RemoteSystemAppRegistration(appID: Talk.appID, services: [friends, open]), for: pc.account)
+        try await pc.platform.publish(RemoteSystemAppRegistration(appID: SessionTestApp.appID, services: [friends, open]), for: pc.account)
         try await phone.sees("PC") { !$0.apps.isEmpty }
         let (platform, target) = (phone.platform, try pc.id)
-        let request = RemoteSystemConnectionRequest(endpoint: target, appID: Talk.appID)
+        let request = RemoteSystemConnectionRequest(endpoint: target, appID: SessionTestApp.appID)
         func call(_ name: String, from appID: String? = nil) async -> String {
-            await Talk.outcome { () async throws(AppServiceError) in
-                let connection = try await platform.openAppService(Talk.service(name), on: request, from: appID)
+            await SessionTestApp.outcome { () async throws(AppServiceError) in
+                let connection = try await platform.openAppService(SessionTestApp.service(name), on: request, from: appID)
                 _ = try await connection.send([:])
                 connection.close()
-                _ = try await platform.sendStatelessMessage([:], to: Talk.service(name), on: request, from: appID)
+                _ = try await platform.sendStatelessMessage([:], to: SessionTestApp.service(name), on: request, from: appID)
             }
         }
         #expect(await call("friends") == "remoteSystemNotSupportedByApp")
         #expect(await call("open") == "success")
         #expect(await call("friends", from: "org.example.friend") == "success")
         // The only app of the platform is the calling app; with two apps, the caller must name one.
-        platform.host(RemoteSystemAppRegistration(appID: "org.example.friend"), for: phone.account)
+        try platform.host(RemoteSystemAppRegistration(appID: "org.example.friend"), for: phone.account)
         try await phone.connected()
         #expect(await call("friends") == "success")
-        platform.host(RemoteSystemAppRegistration(appID: "org.example.other"), for: phone.account)
+        try platform.host(RemoteSystemAppRegistration(appID: "org.example.other"), for: phone.account)
         #expect(await call("friends") == "remoteSystemNotSupportedByApp")
         #expect(await call("friends", from: "org.example.friend") == "success")
         let friend = "org.example.friend"
@@ -147,7 +147,23 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func aConnectionEndsWithItsPeerAndWithTheRelay() async throws {
+    @Test func aDeviceSetsItsOwnLimits() async throws {
+        let home = try await TestHome()
+        let pc = try await home.device("PC") { $0.limits[.messageBytes] = 1_000 }
+        let phone = try await home.device("Phone")
+        try await pc.platform.publish(Talk.app(), for: pc.account)
+        try await pc.connected()
+        await pc.platform.confirm(try phone.id, for: pc.account)
+        try await phone.sees("PC")
+        let connection = try await phone.platform.open("echo", on: try pc.id)
+        let (fits, tooLarge) = (try Talk.message(encodedBytes: 1_000), try Talk.message(encodedBytes: 1_001))
+        #expect(try await connection.send(fits) == fits)
+        #expect(await Talk.outcome { () async throws(AppServiceError) in try await connection.send(tooLarge) } == "messageTooLarge")
+        await pc.platform.shutdown()
+        await phone.platform.shutdown()
+    }
+
+    @Test func connectionEndsWithItsPeerAndWithTheRelay() async throws {
         let (phone, pc, _) = try await pair()
         let request = RemoteSystemConnectionRequest(try await phone.sees("PC"))
         let connection = try await phone.platform.openAppService(echo, on: request)

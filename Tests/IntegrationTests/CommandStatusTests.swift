@@ -8,7 +8,7 @@ import Testing
 
 /// What another process of the same installation learns about commands and endpoints.
 @Suite(.timeLimit(.minutes(10))) struct CommandStatusTests {
-    @Test func whatTheRelaySaidBeforeTheDirectoryCounts() async throws {
+    @Test func statusBeforeTheDirectoryIsKept() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         try await pc.platform.publish(player(log: Log<String>()), for: pc.account)
@@ -22,7 +22,7 @@ import Testing
         // The command ends while no process of the sender is connected.
         let log = Log<String>()
         let again = pc.sibling()
-        again.host(player(log: log), for: pc.account)
+        try again.host(player(log: log), for: pc.account)
         try await again.start()
         _ = await log.wait(for: 1)
         let later = phone.sibling()
@@ -39,7 +39,7 @@ import Testing
         await again.shutdown()
     }
 
-    @Test func endpointsWithoutAnAppAreKnownToo() async throws {
+    @Test func endpointsWithoutAnAppAreListed() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         for await event in pc.platform.remoteSystems() where event == .enumerationCompleted { break }

@@ -12,7 +12,7 @@ import Testing
     /// The sender commits the command before it is sent and the outcome before it is reported. The target commits the start
     /// of the handler before it runs. All other writes join these commits if they come quickly; on a slow machine a launch
     /// may take one more.
-    @Test func aLaunchTakesTwoCommitsOfTheSenderAndOneOfTheTarget() async throws {
+    @Test func launchTakesTwoCommitsOfTheSenderAndOneOfTheTarget() async throws {
         let home = try await TestHome()
         let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
         try await pc.platform.publish(player(log: log), for: pc.account)
@@ -33,7 +33,7 @@ import Testing
     }
 
     /// The stopped relay is silent, and the target cannot tell it from a slow one.
-    @Test func aResultThatTheRelayDoesNotSettleIsStored() async throws {
+    @Test func unsettledResultIsStored() async throws {
         let home = try await TestHome()
         let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
         let relay = try #require(home.relayd.processIdentifier)

@@ -9,7 +9,7 @@ import Testing
 
 /// Confirming and revoking endpoints from short-lived processes.
 @Suite(.timeLimit(.minutes(10))) struct ConfirmingTests {
-    @Test func aDeviceThatConfirmsAndEndsHasToldTheOthers() async throws {
+    @Test func confirmationReachesOthersBeforeTheProcessEnds() async throws {
         let home = try await TestHome()
         let pc = try await home.device("PC")
         let tablet = try await home.device("Tablet")
@@ -27,7 +27,7 @@ import Testing
         await phone.platform.shutdown()
     }
 
-    @Test(arguments: [false, true]) func whoConfirmsWithoutTheRelayTellsTheOthersLater(_ restarts: Bool) async throws {
+    @Test(arguments: [false, true]) func offlineConfirmationReachesOthersLater(_ restarts: Bool) async throws {
         let home = try await TestHome()
         let (pc, tablet) = (try await home.device("PC"), try await home.device("Tablet"))
         for device in [pc, tablet] {
@@ -46,7 +46,7 @@ import Testing
         for device in [phone, pc, tablet] { await device.platform.shutdown() }
     }
 
-    @Test func askingMoreThanTheRelayTakesAtOnceOnlyTakesLonger() async throws {
+    @Test func requestsBeyondTheRateOnlyTakeLonger() async throws {
         let home = try await TestHome()
         let (pc, phone) = (try await home.device("PC"), try await home.device("Phone"))
         let (id, platform, account) = (try phone.id, pc.platform, pc.account)

@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test(arguments: [RelaydProcess.Security.plain, .ownCertificate])
-    func anotherRelayIsNotTakenForTheOneThatIsMeant(_ security: RelaydProcess.Security) async throws {
+    func otherRelayIsNotAccepted(_ security: RelaydProcess.Security) async throws {
         let home = try await TestHome(security)
         let good = try await home.link(for: "Anna")
         let other = RelayID(P256SigningKey().publicKey)
@@ -50,7 +50,7 @@ import Testing
         await device.platform.shutdown()
     }
 
-    @Test func aTokenThatIsNoneIsNotTaken() async throws {
+    @Test func invalidTokenIsNotAccepted() async throws {
         let home = try await TestHome()
         let phone = try await home.device("Phone")
         let stolen = try #require(try phone.platform.storedToken(phone.account))
@@ -66,7 +66,7 @@ import Testing
         await phone.platform.shutdown()
     }
 
-    @Test func aLinkWorksOnceAndNothingIsLeftOfAJoinThatFailed() async throws {
+    @Test func linkWorksOnceAndAFailedJoinLeavesNothing() async throws {
         let home = try await TestHome()
         let link = try await home.link(for: "Anna")
         let (first, second) = (try TestDevice("First", at: link, in: home), try TestDevice("Second", at: link, in: home))
@@ -84,7 +84,7 @@ import Testing
         await second.platform.shutdown()
     }
 
-    @Test func oneProcessHostsAndEightMoreAreClients() async throws {
+    @Test func oneProcessHostsAndEightOthersAreClients() async throws {
         let home = try await TestHome()
         let (pc, phone) = (try await home.device("PC"), try await home.device("Phone"))
         let log = Log<String>()
@@ -93,6 +93,11 @@ import Testing
         let second = pc.sibling()
         try await second.start()
         await #expect { try await second.publish(player(log: log), for: pc.account) } throws: {
+            ($0 as? PublishError)?.code == .endpointInUse
+        }
+        #expect { try second.host(player(log: log), for: pc.account) } throws: { ($0 as? PublishError)?.code == .endpointInUse }
+        // Nor can it host for an account that is added later.
+        #expect { try second.host(player(log: log), for: ConnectedDevicesAccount(id: "later")) } throws: {
             ($0 as? PublishError)?.code == .endpointInUse
         }
         // It can do everything else, and so can seven more processes, but not a ninth.
@@ -132,7 +137,7 @@ import Testing
         await phone.platform.shutdown()
     }
 
-    @Test func aHostOnACopyOfTheStorageTakesOver() async throws {
+    @Test func hostOnACopyOfTheStorageReplacesTheFirst() async throws {
         let home = try await TestHome()
         let pc = try await home.device("PC")
         let log = Log<String>()
@@ -149,7 +154,7 @@ import Testing
     }
 
     @Test(arguments: [-3_600_000, 3_600_000] as [Int64], [-3_600_000, 0, 3_600_000] as [Int64])
-    func clocksThatAreOffByAnHourChangeNothing(_ sender: Int64, _ target: Int64) async throws {
+    func launchWorksWithClocksOffByAnHour(_ sender: Int64, _ target: Int64) async throws {
         let home = try await TestHome()
         func shift(_ offset: Int64) -> (inout ConnectedDevicesPlatformSettings) -> Void {
             { settings in
@@ -176,7 +181,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func whoIsShutOutIsToldAndStaysOut() async throws {
+    @Test func revokedDeviceIsNotifiedAndStaysRevoked() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         try await phone.platform.revoke(try pc.id, for: phone.account)
@@ -194,7 +199,7 @@ import Testing
 
 extension ConnectionTests {
     /// It learns of it from the issuer, which gives it no new token.
-    @Test func aDeviceThatWasRevokedWhileItWasAwayIsToldSo() async throws {
+    @Test func deviceRevokedWhileAwayIsNotified() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let id = try pc.id

@@ -28,7 +28,7 @@ import Testing
     // MARK: The relay
 
     @Test(.enabled(if: SmallDisk.isPossible, "needs to mount a small disk, which root alone may"))
-    func aRelayWithoutRoomAcceptsNothing() async throws {
+    func relayWithAFullDiskAcceptsNothing() async throws {
         let (disk, errors) = (try SmallDisk(megabytes: 4), try ErrorLog())
         let home = try await TestHome(relayDirectory: disk.directory.appending(path: "relay"), relayErrors: errors.handle)
         let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
@@ -53,7 +53,7 @@ import Testing
 
         try disk.makeRoom()
         try await home.relayIs(ready: true)
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         for command in commands { _ = try await command.outcome() }
         #expect(await log.entries == pages(1...6))
         await phone.platform.shutdown()
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test(.enabled(if: SmallDisk.isPossible, "needs to mount a small disk, which root alone may"))
-    func aRelayThatMayNotWriteSaysSoAndLosesNothing() async throws {
+    func relayThatCannotWriteReportsItAndLosesNothing() async throws {
         let (disk, errors) = (try SmallDisk(megabytes: 4), try ErrorLog())
         let home = try await TestHome(relayDirectory: disk.directory.appending(path: "relay"), relayErrors: errors.handle)
         let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
@@ -76,14 +76,14 @@ import Testing
         try await errors.contains("cannot be written")
         try disk.setReadOnly(false)
         _ = try await home.relayd.start()
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         _ = try await command.outcome()
         #expect(await log.entries == pages(1...1))
         await phone.platform.shutdown()
         await pc.platform.shutdown()
     }
 
-    @Test func aRelayWhoseDatabaseIsLockedGoesOnWhenItIsFree() async throws {
+    @Test func relayContinuesWhenItsDatabaseIsUnlocked() async throws {
         let errors = try ErrorLog()
         let home = try await TestHome(relayErrors: errors.handle)
         let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
@@ -102,7 +102,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test(arguments: ["relay.sqlite", "issuer.sqlite"]) func aRelayWhoseDatabaseIsCutOffLeavesItAlone(_ name: String) async throws {
+    @Test(arguments: ["relay.sqlite", "issuer.sqlite"]) func relayDoesNotChangeATruncatedDatabase(_ name: String) async throws {
         let errors = try ErrorLog()
         let home = try await TestHome(relayErrors: errors.handle)
         let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
@@ -119,7 +119,7 @@ import Testing
         #expect(try Data(contentsOf: file) == cut)
         try whole.write(to: file)
         _ = try await home.relayd.start()
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         _ = try await command.outcome()
         #expect(await log.entries == pages(1...1))
         await phone.platform.shutdown()
@@ -143,7 +143,7 @@ import Testing
     }
 
     @Test(.enabled(if: SmallDisk.isPossible, "needs to mount a small disk, which root alone may"))
-    func aTargetWithoutRoomKeepsWhatItsHandlerSaid() async throws {
+    func targetWithAFullDiskKeepsItsResult() async throws {
         let (home, disk) = (try await TestHome(), try SmallDisk(megabytes: 4))
         let (phone, pc) = (try await home.device("Phone"), try await device("PC", of: home, on: disk))
         let (log, gate) = (Log<String>(), Log<Void>())
@@ -160,7 +160,7 @@ import Testing
         _ = await log.wait(for: 1)
         try disk.fill()
         await gate.add(())
-        try await pc.isInStorageTrouble()
+        try await pc.waitForStorageError()
         #expect(try await phone.sees("PC") { $0.status == .unavailable }.presence.reason == .suspended)
         let second = try await launcher.submit(try page(2), on: .init(system))
         #expect(await second.statuses.first { _ in true } != nil)
@@ -174,7 +174,7 @@ import Testing
     }
 
     @Test(.enabled(if: SmallDisk.isPossible, "needs to mount a small disk, which root alone may"))
-    func aSenderWithoutRoomPromisesNothingAndLearnsLater() async throws {
+    func senderWithAFullDiskAcceptsNothingAndGetsOutcomesLater() async throws {
         let (home, disk) = (try await TestHome(), try SmallDisk(megabytes: 4))
         let (phone, pc) = (try await device("Phone", of: home, on: disk), try await home.device("PC"))
         let log = Log<String>()
@@ -187,9 +187,9 @@ import Testing
         try disk.fill()
         await launchFails(.storageFailed) { try await launcher.submit(try page(2), on: .init(system)) }
         await launchFails(.storageFailed) { try await first.cancel() }
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         _ = await log.wait(for: 1)
-        try await phone.isInStorageTrouble()
+        try await phone.waitForStorageError()
         #expect(!first.isEnded)
         try disk.makeRoom()
         _ = try await first.outcome()
@@ -199,14 +199,14 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func anEndpointWhoseJournalIsLockedGoesOnWhenItIsFree() async throws {
+    @Test func endpointContinuesWhenItsJournalIsUnlocked() async throws {
         let home = try await TestHome()
         let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
         try await pc.platform.publish(player(log: log), for: pc.account)
         let system = try await phone.sees("PC")
         let other = try lock(try pc.journal().path)
         let command = try await RemoteLauncher(phone.platform).submit(try page(1), on: .init(system))
-        try await pc.isInStorageTrouble()
+        try await pc.waitForStorageError()
         #expect(await log.entries.isEmpty)
         try other.close()
         _ = try await command.outcome()
@@ -216,7 +216,7 @@ import Testing
     }
 
     /// A command that is stored as running is never run again, so its result is sent before it is stored.
-    @Test func aTargetTellsItsResultAlsoIfItDiesBeforeThatIsStored() async throws {
+    @Test func resultIsSentBeforeItIsStored() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         await pc.platform.shutdown()
@@ -241,7 +241,7 @@ import Testing
         await phone.platform.shutdown()
     }
 
-    @Test func anEndpointWhoseJournalIsCutOffLeavesItAlone() async throws {
+    @Test func endpointDoesNotChangeATruncatedJournal() async throws {
         let home = try await TestHome()
         let (phone, pc, log) = (try await home.device("Phone"), try await home.device("PC"), Log<String>())
         try await pc.platform.publish(player(log: log), for: pc.account)
@@ -272,7 +272,7 @@ import Testing
     }
 
     @Test(.enabled(if: SmallDisk.isPossible, "needs to mount a small disk, which root alone may"))
-    func anEndpointThatMayNotWriteSaysSoAndLosesNothing() async throws {
+    func endpointThatCannotWriteReportsItAndLosesNothing() async throws {
         let (home, disk) = (try await TestHome(), try SmallDisk(megabytes: 4))
         let (phone, pc, log) = (try await device("Phone", of: home, on: disk), try await home.device("PC"), Log<String>())
         try await pc.platform.publish(player(log: log), for: pc.account)
@@ -293,7 +293,7 @@ import Testing
         try await phone.restart()
         let found = try await phone.platform.commands(for: phone.account)
         #expect(found.map(\.id) == [command.id])
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         _ = try await found.first?.outcome()
         #expect(await log.entries == pages(1...1))
         await phone.platform.shutdown()

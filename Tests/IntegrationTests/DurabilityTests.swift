@@ -19,7 +19,7 @@ import Testing
 
     // MARK: The relay
 
-    @Test func aLaunchWaitsForItsDeviceThroughTheDeathOfTheRelay() async throws {
+    @Test func waitingLaunchSurvivesAKilledRelay() async throws {
         let (home, phone, pc) = try await pair()
         let log = Log<String>()
         try await pc.platform.publish(player(log: log), for: pc.account)
@@ -31,14 +31,14 @@ import Testing
         #expect(await command.statuses.first { _ in true } != nil)
         home.relayd.kill()
         _ = try await home.relayd.start()
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         _ = try await command.outcome()
         #expect(await log.entries == ["https://films.example/1"])
         await phone.platform.shutdown()
         await pc.platform.shutdown()
     }
 
-    @Test func theRelayDiesWhileTheHandlerIsAtWork() async throws {
+    @Test func relayIsKilledWhileTheHandlerRuns() async throws {
         let (home, phone, pc) = try await pair()
         let (log, gate) = (Log<String>(), Log<Void>())
         try await pc.platform.publish(
@@ -59,7 +59,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func aLaunchIsAcceptedWhenTheRelayComesBack() async throws {
+    @Test func launchIsAcceptedWhenTheRelayReturns() async throws {
         let (home, phone, pc) = try await pair()
         let log = Log<String>()
         try await pc.platform.publish(player(log: log), for: pc.account)
@@ -77,7 +77,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func theRelayIsKilledAgainAndAgain() async throws {
+    @Test func launchesSurviveRepeatedKillsOfTheRelay() async throws {
         let (home, phone, pc) = try await pair()
         let log = Log<String>()
         try await pc.platform.publish(player(log: log), for: pc.account)
@@ -98,7 +98,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func aRelayThatLostItsDatabaseIsToldEverythingAnew() async throws {
+    @Test func endpointsPublishAgainToARelayWithoutItsDatabase() async throws {
         let (home, phone, pc) = try await pair()
         let log = Log<String>()
         try await pc.platform.publish(player(log: log), for: pc.account)
@@ -114,7 +114,7 @@ import Testing
             try FileManager.default.removeItem(at: home.relayd.directory.appending(path: name))
         }
         _ = try await home.relayd.start()
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         try await pc.platform.publish(player(log: log), for: pc.account)
         await phone.platform.resume()
         _ = try await command.outcome()
@@ -127,7 +127,7 @@ import Testing
 
     // MARK: The target
 
-    @Test func theTargetDiesBeforeItHandles() async throws {
+    @Test func targetIsKilledBeforeItHandlesALaunch() async throws {
         let (_, phone, pc) = try await pair()
         await pc.platform.shutdown()
         let host = try HostProcess(pc)
@@ -153,7 +153,7 @@ import Testing
         await phone.platform.shutdown()
     }
 
-    @Test func theTargetDiesAfterItHandled() async throws {
+    @Test func targetIsKilledAfterItHandledALaunch() async throws {
         let (home, phone, pc) = try await pair()
         await pc.platform.shutdown()
         let host = try HostProcess(pc)
@@ -181,7 +181,7 @@ import Testing
 
     // MARK: Expiry and cancellation
 
-    @Test func cancellingAndExpiringRaceTheHandlerAndNobodyLies() async throws {
+    @Test func outcomesAreTrueWhenCancelAndExpiryRaceTheHandler() async throws {
         let (_, phone, pc) = try await pair()
         let log = Log<String>()
         try await pc.platform.publish(player(log: log), for: pc.account)
@@ -224,7 +224,7 @@ import Testing
         await launchFails(.pending) {
             try await launcher.launch(try page(3), on: .init(system), options: .init(timeout: .milliseconds(200)))
         }
-        try await pc.restart { $0.host(player(log: log), for: pc.account) }
+        try await pc.restart { try $0.host(player(log: log), for: pc.account) }
         #expect(await log.wait(for: 1) == ["https://films.example/3"])
         await phone.platform.shutdown()
         await pc.platform.shutdown()

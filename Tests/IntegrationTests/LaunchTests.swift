@@ -10,7 +10,7 @@ import Testing
 /// Launches between real devices over a real relay.
 @Suite(.timeLimit(.minutes(10))) struct LaunchTests {
     @Test(arguments: [RelaydProcess.Security.plain, .ownCertificate])
-    func aLaunchReachesItsHandlerOnceAndComesBackWithAReceipt(_ security: RelaydProcess.Security) async throws {
+    func launchReachesItsHandlerOnceAndReturnsAReceipt(_ security: RelaydProcess.Security) async throws {
         let home = try await TestHome(security)
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let log = Log<String>()
@@ -68,7 +68,7 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func theAppThatIsMeantTakesTheLaunch() async throws {
+    @Test func launchReachesTheSelectedApp() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let (first, second, web) = (Log<String>(), Log<String>(), Log<String>())
@@ -108,22 +108,22 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func whatCannotBeLaunchedIsRefusedAtOnce() async throws {
+    @Test func invalidLaunchIsRejectedAtOnce() async throws {
         let home = try await TestHome()
         let phone = try await home.device("Phone")
         let launcher = RemoteLauncher(phone.platform)
-        let nobody = RemoteSystemConnectionRequest(systemID: SystemID(P256SigningKey().publicKey))
-        await launchFails(.remoteSystemUnavailable) { try await launcher.launch(try url("https://films.example/"), on: nobody) }
+        let unknown = RemoteSystemConnectionRequest(systemID: SystemID(P256SigningKey().publicKey))
+        await launchFails(.remoteSystemUnavailable) { try await launcher.launch(try url("https://films.example/"), on: unknown) }
         let long = "https://films.example/" + String(repeating: "x", count: 9_000)
-        await launchFails(.invalidURI) { try await launcher.launch(try url(long), on: nobody) }
-        await launchFails(.invalidURI) { try await launcher.launch(try url("no-scheme"), on: nobody) }
+        await launchFails(.invalidURI) { try await launcher.launch(try url(long), on: unknown) }
+        await launchFails(.invalidURI) { try await launcher.launch(try url("no-scheme"), on: unknown) }
         let elsewhere = RemoteSystemConnectionRequest(systemID: SystemID(P256SigningKey().publicKey), accountID: "other")
         await launchFails(.notSignedIn) { try await launcher.launch(try url("https://films.example/"), on: elsewhere) }
         await phone.platform.shutdown()
-        await launchFails(.notSignedIn) { try await launcher.launch(try url("https://films.example/"), on: nobody) }
+        await launchFails(.notSignedIn) { try await launcher.launch(try url("https://films.example/"), on: unknown) }
     }
 
-    @Test func tenDevicesLaunchOnEachOther() async throws {
+    @Test func tenDevicesLaunchURIsOnEachOther() async throws {
         let home = try await TestHome()
         var devices: [TestDevice] = []
         var logs: [Log<String>] = []

@@ -34,13 +34,13 @@ import Testing
         #expect(endpoints.allSatisfy { $0.isGone })
     }
 
-    @Test func fiveHundredComingsAndGoingsLeaveNothingBehind() async throws {
+    @Test func fiveHundredRestartsLeaveNoResources() async throws {
         let home = try await TestHome()
         let device = try await home.device("Phone")
         let log = Log<String>()
         var endpoints: [WeakEndpoint] = []
         for round in 0..<500 {
-            try await device.restart { if round % 2 == 0 { $0.host(player(log: log), for: device.account) } }
+            try await device.restart { if round % 2 == 0 { try $0.host(player(log: log), for: device.account) } }
             // Every fifth round shuts down while it connects.
             if round % 5 != 0 { try await device.connected() }
             endpoints.append(WeakEndpoint(device.platform, device.account))
@@ -58,7 +58,7 @@ import Testing
         func accessTokenInvalidated(_ request: AccessTokenRequest) async {}
     }
 
-    @Test func fiveHundredJoinsAndLeavesLeaveNothingBehind() async throws {
+    @Test func fiveHundredJoinsAndLeavesLeaveNoFiles() async throws {
         let home = try await TestHome()
         let token = BearerToken()
         var settings = ConnectedDevicesPlatformSettings(
@@ -86,16 +86,16 @@ import Testing
         try expectNothingLeft(of: home, endpoints)
     }
 
-    @Test func fiveHundredConnectionsAndSessionsLeaveNothingBehind() async throws {
+    @Test func fiveHundredConnectionsAndSessionsLeaveNoResources() async throws {
         let home = try await TestHome(networks: ["127.0.0.11"], arguments: ["--limit", "tunnelOpensPerSecond=10000"])
         let network = try await TestNetwork("127.0.0.11", to: home.relayd)
         // A session ends with its last connection.
         let phone = try await home.guests(in: [network]) { $0.sessionTiming.idleInterval = .zero }[0]
         let pc = try await home.device("PC")
-        try await pc.platform.publish(Talk.app(), for: pc.account)
+        try await pc.platform.publish(SessionTestApp.app(), for: pc.account)
         try await phone.sees("PC") { !$0.apps.isEmpty }
         let (platform, target) = (phone.platform, try pc.id)
-        func talk(_ number: Int) async throws {
+        func exchange(_ number: Int) async throws {
             let connection = try await platform.open("echo", on: target)
             let message: ValueSet = ["Number": .int(Int64(number))]
             #expect(try await connection.send(message) == message)
@@ -104,12 +104,12 @@ import Testing
         // One connection stays open while many others open and close one after the other.
         let staying = try await platform.open("echo", on: target)
         let files = try openFiles(below: home.directory).count
-        for number in 0..<500 { try await talk(number) }
+        for number in 0..<500 { try await exchange(number) }
         #expect(try await network.tunnels == 1)
         #expect(try openFiles(below: home.directory).count == files)
         staying.close()
         // From here on nearly every connection has its own session.
-        while try await network.tunnels < 500 { try await talk(0) }
+        while try await network.tunnels < 500 { try await exchange(0) }
         while try connections(to: home.relayd.tunnelPort) > 0 { await Task.yield() }
         #expect(try openFiles(below: home.directory).count == files)
         let endpoints = [phone, pc].map { WeakEndpoint($0.platform, $0.account) }
@@ -119,7 +119,7 @@ import Testing
         try expectNothingLeft(of: home, endpoints)
     }
 
-    @Test func cancellingWhateverWaitsEndsTheWaiting() async throws {
+    @Test func cancellationEndsEveryWait() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         try await pc.platform.publish(player(log: Log()), for: pc.account)

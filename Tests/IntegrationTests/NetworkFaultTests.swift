@@ -43,7 +43,7 @@ import Testing
             }
             phones = try await home.guests(in: networks, change: NetworkFaultTests.impatient)
             pc = try await home.device("PC", change: NetworkFaultTests.impatient)
-            try await pc.platform.publish(Talk.app(says: says), for: pc.account)
+            try await pc.platform.publish(SessionTestApp.app(events: says), for: pc.account)
             for phone in phones { try await phone.sees("PC") { !$0.apps.isEmpty } }
             (self.home, self.networks) = (home, networks)
         }
@@ -66,7 +66,7 @@ import Testing
     ) async throws -> String {
         let counted: TestNetwork.Direction = cut == [.fromRelay] ? .fromRelay : .toRelay
         func call(_ connection: AppServiceConnection, _ message: ValueSet) async -> String {
-            await Talk.outcome { () async throws(AppServiceError) in try await connection.send(message, timeout: .seconds(600)) }
+            await SessionTestApp.outcome { () async throws(AppServiceError) in try await connection.send(message, timeout: .seconds(600)) }
         }
         switch stage {
         case .unconnected, .handshake:
@@ -76,7 +76,9 @@ import Testing
                 // After the preface, or after the relay's answer to it.
                 try await network.cut(cut, after: counted == .fromRelay ? 1 : TunnelPreface.byteCount, counted)
             }
-            return await Talk.outcome { () async throws(AppServiceError) in try await phone.open("echo", on: pc, timeout: .seconds(1)) }
+            return await SessionTestApp.outcome { () async throws(AppServiceError) in
+                try await phone.open("echo", on: pc, timeout: .seconds(1))
+            }
         case .idle:
             let connection = try await phone.open("never", on: pc)
             try await network.cut(cut)
@@ -84,17 +86,17 @@ import Testing
         case .waiting:
             let connection = try await phone.open("never", on: pc)
             async let outcome = call(connection, [:])
-            try await Talk.hasAsked(1, on: connection)
+            try await SessionTestApp.hasAsked(1, on: connection)
             try await network.cut(cut)
             return await outcome
         case .body:
             let connection = try await phone.open("echo", on: pc)
             try await network.cut(cut, after: 1 << 20, counted)
-            return await call(connection, try Talk.message(encodedBytes: 4 << 20))
+            return await call(connection, try SessionTestApp.message(encodedBytes: 4 << 20))
         }
     }
 
-    @Test func whoeverWaitsIsToldWhenTheNetworkStops() async throws {
+    @Test func waitingCallsFailWhenTheNetworkStops() async throws {
         let cases = Stage.allCases.flatMap { stage in Self.cuts.map { (stage, $0) } }
         let world = try await World(cases.map { _ in .open })
         let pc = try world.pc.id
@@ -120,14 +122,14 @@ import Testing
         try await world.stop()
     }
 
-    @Test func withoutTheTunnelPortThereIsTheWebSocket() async throws {
+    @Test func withoutTheTunnelPortTheWebSocketIsUsed() async throws {
         let world = try await World([.refused, .blackHole, .silent], watches: true)
         let pc = try world.pc.id
         let attempts = try await withThrowingTaskGroup(of: (Int, Int).self) { group in
             for (index, phone) in world.phones.enumerated() {
                 group.addTask { [platform = phone.platform] in
                     let (connection, attempts) = try await platform.openUntilInTime("echo", on: pc)
-                    let message = try Talk.message(encodedBytes: 100_000)
+                    let message = try SessionTestApp.message(encodedBytes: 100_000)
                     #expect(try await connection.send(message) == message)
                     return (index, attempts)
                 }
@@ -141,10 +143,10 @@ import Testing
     }
 
     /// A network that modifies bytes can only break the connection.
-    @Test func nobodyBelievesWhatIsNotAsItWasSent() async throws {
+    @Test func modifiedBytesAreNeverAccepted() async throws {
         let world = try await World([.open])
         let (phone, network, pc) = (world.phones[0].platform, world.networks[0], try world.pc.id)
-        let message = try Talk.message(encodedBytes: 100_000)
+        let message = try SessionTestApp.message(encodedBytes: 100_000)
         for damage in TestNetwork.Damage.allCases {
             for direction in TestNetwork.Direction.allCases {
                 // In the first flight of the handshake (after the preface or its answer), and in the middle of a message. Bytes are not
@@ -152,7 +154,7 @@ import Testing
                 let early = direction == .toRelay ? TunnelPreface.byteCount + 20 : 21
                 for place in damage == .drop ? [60_000] : [early, 60_000] {
                     try await network.damage(damage, after: place, direction)
-                    let outcome = await Talk.outcome { () async throws(AppServiceError) in
+                    let outcome = await SessionTestApp.outcome { () async throws(AppServiceError) in
                         let connection = try await phone.open("echo", on: pc)
                         let answer = try await connection.send(message)
                         #expect(answer == message)

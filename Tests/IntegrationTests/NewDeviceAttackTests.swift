@@ -9,13 +9,13 @@ import Testing
 
 /// An unapproved device tries to make another device unreachable.
 @Suite(.timeLimit(.minutes(10))) struct NewDeviceAttackTests {
-    @Test func itHoldsFewSessionsAndKnownDevicesAreServed() async throws {
+    @Test func newDeviceHasFewSessionsAndKnownDevicesAreServed() async throws {
         // The relay's limits are high, so the device's own limits apply.
         let home = try await TestHome(arguments: ["--limit", "tunnelsPerNewcomer=64", "--limit", "tunnelsOfNewcomers=64"])
         let tablet = try await home.device("Tablet")
         let pc = try await home.device("PC")
         for await event in pc.platform.remoteSystems() where event == .enumerationCompleted { break }
-        try await pc.platform.publish(Talk.app(), for: pc.account)
+        try await pc.platform.publish(SessionTestApp.app(), for: pc.account)
         let phone = try await home.device("Phone")
         try await phone.sees("PC") { !$0.apps.isEmpty }
         try await tablet.sees("PC") { !$0.apps.isEmpty }
@@ -23,7 +23,7 @@ import Testing
 
         // Each of its processes has its own session.
         func open(_ platform: ConnectedDevicesPlatform) async -> String {
-            await Talk.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }
+            await SessionTestApp.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }
         }
         var processes = [phone.platform]
         for _ in 0..<2 {

@@ -19,20 +19,20 @@ import Testing
         async throws -> [Task<String, Never>]
     {
         func open(_ name: String) async throws(AppServiceError) -> AppServiceConnection {
-            try await platform.openAppService(AppServiceInfo(name: name, packageID: appID), on: request, timeout: .seconds(600))
+            try await platform.openAppService(AppServiceInfo(name: name, appID: appID), on: request, timeout: .seconds(600))
         }
         let idle = try await open("echo")
         let asking = try await open("never")
         let sending = try await open("echo")
-        let body = try Talk.message(encodedBytes: 16 << 20)
+        let body = try SessionTestApp.message(encodedBytes: 16 << 20)
         func outcome<Value>(_ operation: @escaping @Sendable () async throws(AppServiceError) -> Value) -> Task<String, Never> {
-            Task { await Talk.outcome(operation) }
+            Task { await SessionTestApp.outcome(operation) }
         }
         let tasks = [
             Task { "\((try? await idle.closed)?.status.description ?? "nothing")" },
             outcome { () async throws(AppServiceError) in try await asking.send([:], timeout: .seconds(600)) },
             outcome { () async throws(AppServiceError) in
-                try await platform.openAppService(AppServiceInfo(name: "mute", packageID: appID), on: request, timeout: .seconds(600))
+                try await platform.openAppService(AppServiceInfo(name: "mute", appID: appID), on: request, timeout: .seconds(600))
             },
         ]
         try await isReady()
@@ -44,7 +44,7 @@ import Testing
         return tasks + [large]
     }
 
-    @Test func theTargetIsKilled() async throws {
+    @Test func callsFailWhenTheTargetIsKilled() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let request = RemoteSystemConnectionRequest(endpoint: try pc.id, appID: "org.example.player")
@@ -67,14 +67,14 @@ import Testing
         await phone.platform.shutdown()
     }
 
-    @Test func theRelayIsKilled() async throws {
+    @Test func callsFailWhenTheRelayIsKilled() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let says = Log<String>()
-        try await pc.platform.publish(Talk.app(says: says), for: pc.account)
+        try await pc.platform.publish(SessionTestApp.app(events: says), for: pc.account)
         try await phone.sees("PC") { !$0.apps.isEmpty }
-        let request = RemoteSystemConnectionRequest(endpoint: try pc.id, appID: Talk.appID)
-        let tasks = try await waiting(phone.platform, request, Talk.appID) { _ = await says.wait(for: 1) }
+        let request = RemoteSystemConnectionRequest(endpoint: try pc.id, appID: SessionTestApp.appID)
+        let tasks = try await waiting(phone.platform, request, SessionTestApp.appID) { _ = await says.wait(for: 1) }
         home.relayd.kill()
         for task in tasks {
             let outcome = await task.value
@@ -84,7 +84,7 @@ import Testing
         _ = await says.wait(for: 2)
         #expect(await says.entries.contains("remoteSystemUnavailable"))
         let target = try pc.id
-        let none = await Talk.outcome { () async throws(AppServiceError) in try await phone.platform.open("echo", on: target) }
+        let none = await SessionTestApp.outcome { () async throws(AppServiceError) in try await phone.platform.open("echo", on: target) }
         #expect(none == "networkNotAvailable")
         _ = try await home.relayd.start()
         await phone.platform.networkChanged()
@@ -96,10 +96,10 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func bothSidesOpenAtOnce() async throws {
+    @Test func bothSidesCanOpenAtOnce() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
-        for device in [phone, pc] { try await device.platform.publish(Talk.app(), for: device.account) }
+        for device in [phone, pc] { try await device.platform.publish(SessionTestApp.app(), for: device.account) }
         try await phone.sees("PC") { !$0.apps.isEmpty }
         try await pc.sees("Phone") { !$0.apps.isEmpty }
         let ids = (phone: try phone.id, pc: try pc.id)
@@ -129,23 +129,25 @@ import Testing
         await pc.platform.shutdown()
     }
 
-    @Test func whoIsSuspendedClosesItsConnections() async throws {
+    @Test func suspensionClosesConnections() async throws {
         let home = try await TestHome()
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
         let says = Log<String>()
-        for device in [phone, pc] { try await device.platform.publish(Talk.app(says: says), for: device.account) }
+        for device in [phone, pc] { try await device.platform.publish(SessionTestApp.app(events: says), for: device.account) }
         try await phone.sees("PC") { !$0.apps.isEmpty }
         let target = try pc.id
         for sleeper in [phone, pc] {
             let connection = try await phone.platform.open("never", on: target)
-            async let call = Talk.outcome { () async throws(AppServiceError) in try await connection.send([:], timeout: .seconds(600)) }
-            try await Talk.hasAsked(1, on: connection)
+            async let call = SessionTestApp.outcome { () async throws(AppServiceError) in
+                try await connection.send([:], timeout: .seconds(600))
+            }
+            try await SessionTestApp.hasAsked(1, on: connection)
             await sleeper.platform.suspend()
             #expect(await call == "appServiceConnectionClosed")
             #expect(try await connection.closed.status == .cancelled)
             if sleeper === phone {
                 #expect(
-                    await Talk.outcome { () async throws(AppServiceError) in try await phone.platform.open("echo", on: target) }
+                    await SessionTestApp.outcome { () async throws(AppServiceError) in try await phone.platform.open("echo", on: target) }
                         == "networkNotAvailable"
                 )
             }

@@ -8,7 +8,7 @@ import RelayTesting
 import Testing
 
 @Suite(.timeLimit(.minutes(10))) struct SigningOutTests {
-    @Test func whoRemovesItsAccountMakesRoomForAnother() async throws {
+    @Test func removedAccountMakesRoomForAnotherEndpoint() async throws {
         let home = try await TestHome(arguments: ["--limit", "endpointsPerAccount=1"])
         func device(_ name: String) async throws -> (TestDevice, JoinLink) {
             let link = try await home.link(for: "Anna")
@@ -31,7 +31,7 @@ import Testing
     }
 
     /// A thief copied the storage before the account was removed.
-    @Test func whoRemovesItsAccountEndsItsLogin() async throws {
+    @Test func removedAccountEndsItsLogin() async throws {
         let home = try await TestHome()
         func isSignedIn(_ device: TestDevice, _ copy: URL) async throws -> Bool {
             let storage = try StorageDirectory(path: copy.path, systemKey: device.settings.systemKey)

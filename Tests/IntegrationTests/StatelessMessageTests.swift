@@ -9,13 +9,13 @@ import Testing
 
 /// Messages that are stored for their device, and the answer to each.
 @Suite(.timeLimit(.minutes(10))) struct StatelessMessageTests {
-    private let photos = AppServiceInfo(name: "photos", packageID: "org.example.photos")
+    private let photos = AppServiceInfo(name: "photos", appID: "org.example.photos")
 
     private func app(_ log: Log<ValueSet>) -> RemoteSystemAppRegistration {
         RemoteSystemAppRegistration(
-            appID: photos.packageID,
+            appID: photos.appID,
             services: [
-                Service("photos") { connection, caller in
+                AppService("photos") { connection, caller in
                     guard caller.deviceName == "Phone" else { throw AppServiceError(.notAuthorized) }
                     try await connection.respond { request in
                         await log.add(request.message)
@@ -26,8 +26,8 @@ import Testing
                         }
                     }
                 },
-                Service("silent") { _, _ in },
-                Service("closed", allowedApps: ["org.example.friend"]) { _, _ in },
+                AppService("silent") { _, _ in },
+                AppService("closed", allowedApps: ["org.example.friend"]) { _, _ in },
             ]
         )
     }
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func aMessageGetsItsAnswerAlsoWhenTheDeviceWasAway() async throws {
+    @Test func messageGetsItsAnswerFromADeviceThatWasAway() async throws {
         let home = try await TestHome()
         // The phone joins first, so that the PC knows it.
         let (phone, pc) = (try await home.device("Phone"), try await home.device("PC"))
@@ -64,22 +64,22 @@ import Testing
         for (name, code) in [
             ("silent", AppServiceError.Code.failure), ("closed", .notAuthorized), ("other", .appServiceUnavailable),
         ] {
-            let service = AppServiceInfo(name: name, packageID: photos.packageID)
+            let service = AppServiceInfo(name: name, appID: photos.appID)
             await fails(code) { try await phone.platform.sendStatelessMessage(message, to: service, on: request) }
         }
-        let elsewhere = AppServiceInfo(name: "photos", packageID: "org.example.none")
+        let elsewhere = AppServiceInfo(name: "photos", appID: "org.example.none")
         await fails(.appNotInstalled) { try await phone.platform.sendStatelessMessage(message, to: elsewhere, on: request) }
         await pc.platform.shutdown()
         let (platform, service) = (phone.platform, photos)
         async let answer = platform.sendStatelessMessage(["Type": "later"], to: service, on: request)
-        try await pc.restart { $0.host(app(log), for: pc.account) }
+        try await pc.restart { try $0.host(app(log), for: pc.account) }
         #expect(try await answer["Echo"]?.valueSet == ["Type": "later"])
         #expect(await log.entries.count == 4)
         await phone.platform.shutdown()
         await pc.platform.shutdown()
     }
 
-    @Test func onlyWhoIsKnownMaySendMessages() async throws {
+    @Test func onlyKnownDevicesMaySendMessages() async throws {
         let home = try await TestHome()
         let (pc, phone) = (try await home.device("PC"), try await home.device("Phone"))
         let log = Log<ValueSet>()

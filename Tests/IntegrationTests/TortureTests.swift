@@ -9,7 +9,7 @@ import Testing
 
 /// A short run of `scripts/torture`, and tests of its ledger.
 @Suite(.timeLimit(.minutes(10))) struct TortureTests {
-    @Test func nothingIsLostWhoeverIsKilledWhen() async throws {
+    @Test func nothingIsLostWhenProcessesAreKilled() async throws {
         let process = Process()
         process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "Torture")
         process.arguments = ["--commands", "60", "--senders", "2", "--targets", "2", "--kills", "6", "--seed", "7"]
@@ -46,7 +46,7 @@ import Testing
 
     private func learned(_ ending: Ending, byTarget: Bool = true) -> Learned { Learned(ending: ending, byTarget: byTarget) }
 
-    @Test func whatWasPromisedIsNoViolation() {
+    @Test func correctHistoryHasNoViolations() {
         var ledger = ledger()
         ledger.started(0, at: 1)
         ledger.handled(0, .succeeded)
@@ -56,7 +56,7 @@ import Testing
         #expect(ledger.violations.isEmpty)
     }
 
-    @Test func everyBrokenPromiseIsSeen() {
+    @Test func everyViolationIsDetected() {
         func broken(_ body: (inout Ledger) -> Void, sourceLocation: SourceLocation = #_sourceLocation) {
             var ledger = ledger()
             body(&ledger)
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test func whoIsHandledBehindALaterOneIsSeen() {
+    @Test func wrongOrderIsDetected() {
         let issues = (0..<2).map { Errand(number: $0, sender: 0, target: 0, isMessage: false, life: 3_600_000) }
         for order in [[0, 1], [1, 0]] {
             var ledger = ledger(issues)
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    @Test func aPlanFollowsFromItsSeed() {
+    @Test func planIsDeterminedByItsSeed() {
         let plans = [1, 1, 2].map { Plan(seed: $0, commands: 50, senders: 2, targets: 3, kills: 9) }
         #expect(plans[0].issues == plans[1].issues)
         #expect(plans[0].strikes.map(\.progress) == plans[1].strikes.map(\.progress))

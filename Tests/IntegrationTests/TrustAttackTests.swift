@@ -16,11 +16,11 @@ import Testing
         try await device.start()
         try await device.platform.accounts.add(device.account, joining: link)
         for await event in device.platform.remoteSystems() where event == .enumerationCompleted { break }
-        try await device.platform.publish(Talk.app(), for: device.account)
+        try await device.platform.publish(SessionTestApp.app(), for: device.account)
         return device
     }
 
-    @Test func aDeviceThatWasNeverApprovedIsNotBelievedByOneThatIsInvitedLater() async throws {
+    @Test func unapprovedDeviceStaysNewForALaterInvitedDevice() async throws {
         let home = try await TestHome()
         let alpha = try await home.device("Alpha")
         try await alpha.platform.publish(player(log: Log()), for: alpha.account)
@@ -41,13 +41,13 @@ import Testing
         for device in [alpha, evil, gamma] { await device.platform.shutdown() }
     }
 
-    @Test func whatTheInviterKnowsIsKnownToTheInvited() async throws {
+    @Test func devicesKnownToTheInviterAreKnownToTheInvited() async throws {
         let home = try await TestHome()
         let alpha = try await home.device("Alpha")
         let beta = try await home.device("Beta")
-        for device in [alpha, beta] { try await device.platform.publish(Talk.app(), for: device.account) }
+        for device in [alpha, beta] { try await device.platform.publish(SessionTestApp.app(), for: device.account) }
         try await alpha.sees("Beta") { $0.isNew }
-        // Beta joined without an inviter: it knows Alpha, but nobody has verified that.
+        // Beta joined without an inviter: it knows Alpha, but unverified.
         #expect(try await !beta.sees("Alpha") { !$0.isNew }.isVerified)
         #expect(await alpha.platform.confirm(try beta.id, for: alpha.account))
         let gamma = try await join("Gamma", by: try await alpha.platform.accounts.invite(to: alpha.account), in: home)
@@ -63,18 +63,18 @@ import Testing
         // The chain also holds for a waiting message that Beta gets before the vouchers.
         let betaID = try beta.id
         for _ in 0..<3 {
-            try await beta.restart { $0.host(Talk.app(), for: beta.account) }
-            let target = RemoteSystemConnectionRequest(endpoint: betaID, appID: Talk.appID)
-            let answer = try await delta.platform.sendStatelessMessage(["N": 1], to: Talk.service("echo"), on: target)
+            try await beta.restart { $0.host(SessionTestApp.app(), for: beta.account) }
+            let target = RemoteSystemConnectionRequest(endpoint: betaID, appID: SessionTestApp.appID)
+            let answer = try await delta.platform.sendStatelessMessage(["N": 1], to: SessionTestApp.service("echo"), on: target)
             #expect(answer == ["N": 1])
         }
         for device in [alpha, beta, gamma, delta] { await device.platform.shutdown() }
     }
 
-    @Test func aRevokedDeviceHasNoSessionLeft() async throws {
+    @Test func revocationEndsTheSessionsOfADevice() async throws {
         let home = try await TestHome()
         let (alpha, beta) = (try await home.device("Alpha"), try await home.device("Beta"))
-        try await alpha.platform.publish(Talk.app(), for: alpha.account)
+        try await alpha.platform.publish(SessionTestApp.app(), for: alpha.account)
         try await beta.platform.publish(player(log: Log()), for: beta.account)
         try await alpha.sees("Beta")
         #expect(await alpha.platform.confirm(try beta.id, for: alpha.account))
@@ -98,7 +98,7 @@ import Testing
     }
 
     /// Changes the relay's database, as a hostile relay could.
-    @Test func anEndpointThatTheRelayMakesUpIsNotBelievedByOneThatIsInvited() async throws {
+    @Test func endpointForgedByTheRelayIsNewToAnInvitedDevice() async throws {
         let home = try await TestHome()
         let alpha = try await home.device("Alpha")
         try await alpha.platform.publish(player(log: Log()), for: alpha.account)

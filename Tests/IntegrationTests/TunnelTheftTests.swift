@@ -10,7 +10,7 @@ import Testing
 /// An eavesdropper that steals a tunnel's tokens gains only a failing handshake. (The relay's own tests cover which tokens it accepts.)
 @Suite(.timeLimit(.minutes(10))) struct TunnelTheftTests {
     /// A connector with a key that is not in the account.
-    private static func stranger() throws -> SessionConnector {
+    private static func otherConnector() throws -> SessionConnector {
         SessionConnector(certificate: try EndpointCertificate(P256SigningKey()), memory: SessionMemory()) { _, _ in
             .refuse(AppServiceError(.notAuthorized))
         }
@@ -43,25 +43,26 @@ import Testing
         ]
         let phone = try await home.guests(in: [networks[0]])[0]
         let pc = try await home.device("PC") { settings in if let url = URL(string: networks[1].origin) { settings.relay = url } }
-        try await pc.platform.publish(Talk.app(), for: pc.account)
+        try await pc.platform.publish(SessionTestApp.app(), for: pc.account)
         try await phone.sees("PC") { !$0.apps.isEmpty }
         return (home, networks, phone, pc)
     }
 
-    @Test func aThiefInTheOpenersPlaceIsNotLetIn() async throws {
+    @Test func thiefInPlaceOfTheOpenerIsRejected() async throws {
         // The opener cannot reach the tunnel for a while.
         let (home, networks, phone, pc) = try await Self.pair(.silent, .open)
         let (platform, target) = (phone.platform, try pc.id)
-        async let opening = Talk.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }
+        async let opening = SessionTestApp.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }
         let (opener, other) = (try await Self.stolen(networks[0], home), try await Self.stolen(networks[1], home))
-        let thief = try Self.stranger()
+        let thief = try Self.otherConnector()
         #expect(
-            await Talk.outcome { () async throws(AppServiceError) in try await thief.open(to: target, over: opener) }
+            await SessionTestApp.outcome { () async throws(AppServiceError) in try await thief.open(to: target, over: opener) }
                 == "authenticationError"
         )
         // A used token is worthless on both sides.
         for transport in [opener, other] {
-            let again = await Talk.outcome { () async throws(AppServiceError) in try await thief.open(to: target, over: transport) }
+            let again = await SessionTestApp.outcome { () async throws(AppServiceError) in try await thief.open(to: target, over: transport)
+            }
             #expect(again == "remoteSystemUnavailable")
         }
         #expect(await opening == "remoteSystemUnavailable")
@@ -70,13 +71,14 @@ import Testing
         for network in networks { try await network.stop() }
     }
 
-    @Test func aThiefInTheTargetsPlaceIsNotBelieved() async throws {
+    @Test func thiefInPlaceOfTheTargetIsRejected() async throws {
         let (home, networks, phone, pc) = try await Self.pair(.open, .silent)
         let (platform, target) = (phone.platform, try pc.id)
-        async let opening = Talk.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }
+        async let opening = SessionTestApp.outcome { () async throws(AppServiceError) in try await platform.open("echo", on: target) }
         let other = try await Self.stolen(networks[1], home)
-        let thief = try Self.stranger()
-        let accepted = await Talk.outcome { () async throws(AppServiceError) in try await thief.accept(over: other) { _ in true } }
+        let thief = try Self.otherConnector()
+        let accepted = await SessionTestApp.outcome { () async throws(AppServiceError) in try await thief.accept(over: other) { _ in true }
+        }
         #expect(accepted == "authenticationError")
         #expect(await opening == "authenticationError")
         await phone.platform.shutdown()

@@ -18,7 +18,7 @@ final class DeviceList {
     func player() -> RemoteSystemAppRegistration {
         RemoteSystemAppRegistration(
             appID: "com.example.player",
-            launching: Launching(schemes: ["https"]) { request in
+            launchHandler: LaunchHandler(schemes: ["https"]) { request in
                 await self.play(request.uri.text)
                 return .launched
             }
@@ -28,7 +28,7 @@ final class DeviceList {
     func play(_ uri: String) { nowPlaying = uri }
 
     func askForPhotos(_ platform: ConnectedDevicesPlatform, on pc: RemoteSystem) async throws -> Int {
-        let service = AppServiceInfo(name: "photos", packageID: "com.example.photoshare")
+        let service = AppServiceInfo(name: "photos", appID: "com.example.photoshare")
         return try await platform.withAppService(service, on: .init(pc)) { photos in
             try await photos.send(["Type": "list"]).count
         }

@@ -58,11 +58,11 @@ import Testing
         #expect(said.count == 21 && said.last?.contains("left out") == true)
     }
 
-    @Test func whatGoesWrongWithAProgramIsToldAndHarmsNobody() async throws {
+    @Test func failuresOfAProgramAreReportedAndDoNotAffectOthers() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let pids = tv.directory.path + "/pids"
-        let troubles: [(name: String, script: String, code: String, says: String)] = [
+        let faults: [(name: String, script: String, code: String, says: String)] = [
             // Only programs that never answer get the short time limit of 2 s; the others must not time out on a slow machine.
             ("fails", "exit 3", "failure", "exit code 3"), ("crashes", "kill -SEGV $$", "failure", "signal 11"),
             ("hangs", "echo $$ >> '\(pids)'; sleep 600", "timedOut", "2 s"),
@@ -72,18 +72,18 @@ import Testing
         ]
         for mode in ["once", "lines"] {
             var settings = "services:\n  none: {command: [/no/such], mode: \(mode)}\n  cat: {command: [cat], mode: \(mode)}\n"
-            for trouble in troubles {
-                let timeout = trouble.code == "timedOut" ? 2 : 300
-                settings += "  \(trouble.name): {command: \(try Settings.shell(trouble.script)), timeout: \(timeout), mode: \(mode)}\n"
+            for fault in faults {
+                let timeout = fault.code == "timedOut" ? 2 : 300
+                settings += "  \(fault.name): {command: \(try Settings.shell(fault.script)), timeout: \(timeout), mode: \(mode)}\n"
             }
             let agent = try await tv.agent(settings)
-            for trouble in troubles {
-                let output = try await desk.relay("call", Self.app, trouble.name, "--json", "--timeout", "300")
-                let error = try #require(try output.json["error"] as? [String: Any], "\(mode) \(trouble.name)")
+            for fault in faults {
+                let output = try await desk.relay("call", Self.app, fault.name, "--json", "--timeout", "300")
+                let error = try #require(try output.json["error"] as? [String: Any], "\(mode) \(fault.name)")
                 // With one program for each connection, a closed output counts as the end of the program.
-                let hasEnded = mode == "lines" && ["hides", "says"].contains(trouble.name)
-                #expect(error["code"] as? String == (hasEnded ? "failure" : trouble.code), "\(mode) \(trouble.name): \(error)")
-                #expect(hasEnded || (error["message"] as? String)?.contains(trouble.says) == true, "\(mode) \(trouble.name): \(error)")
+                let hasEnded = mode == "lines" && ["hides", "says"].contains(fault.name)
+                #expect(error["code"] as? String == (hasEnded ? "failure" : fault.code), "\(mode) \(fault.name): \(error)")
+                #expect(hasEnded || (error["message"] as? String)?.contains(fault.says) == true, "\(mode) \(fault.name): \(error)")
             }
             let none = try await desk.relay("call", Self.app, "none", "--json")
             #expect(try code(none) == "appUnavailable")
@@ -98,7 +98,7 @@ import Testing
         for pid in lines(of: pids).compactMap({ pid_t($0) }) { try await wait { kill(pid, 0) != 0 } }
     }
 
-    @Test func aProgramEndsWithItsCallerAndWithTheAgent() async throws {
+    @Test func programEndsWithItsCallerOrTheAgent() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let pids = tv.directory.path + "/pids"

@@ -13,7 +13,7 @@ import Testing
         try Settings.shell(#"out=$1; shift; printf '%s\n' "$#" "$@" >> "$out""#, file)
     }
 
-    @Test func launchesAreOpenedByAProgramThatNoShellReads() async throws {
+    @Test func launchesAreOpenedWithoutAShell() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let opened = tv.directory.path + "/opened"
@@ -40,7 +40,7 @@ import Testing
         #expect(await agent.finish().status == 0)
     }
 
-    @Test func whatNobodyAllowedIsAskedAboutOrDeclined() async throws {
+    @Test func schemesThatNeedAnAnswerAreAskedAboutOrDeclined() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let opened = tv.directory.path + "/opened"
@@ -56,7 +56,7 @@ import Testing
             let declined = try await desk.relay("launch", target, "file:///etc/passwd", "--json")
             #expect(declined.status == 6)
             #expect(try code(declined) == "deniedByRemoteSystem")
-            #expect(declined.text.contains("nobody can be asked"))
+            #expect(declined.text.contains("no person can be asked"))
         }
         // The prompt program approves everything except mail.
         let prompt = try Settings.shell(
@@ -77,7 +77,7 @@ import Testing
         #expect(lines(of: opened).count == 4)
     }
 
-    @Test func whatCannotBeOpenedIsSaidAndWhatGoesOnIsLeftAlone() async throws {
+    @Test func failedOpeningIsReportedAndRunningProgramsContinue() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         // There is no display.
@@ -111,7 +111,7 @@ import Testing
         kill(pid, SIGKILL)
     }
 
-    @Test func settingsAreReadAgainAndBadOnesChangeNothing() async throws {
+    @Test func settingsAreReloadedAndInvalidOnesChangeNothing() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let agent = try await tv.agent("services:\n  one: {command: [cat]}")
@@ -141,18 +141,18 @@ import Testing
             ("open:\n  schemes: ['no scheme']", "line 2"), ("open:\n  schemes: [javascript]", "never opened"),
             ("open:\n  ask: [http]", "'schemes' has too"), ("open: {ask: [data]}", "never opened"),
             ("open: {programs: 0}", "1 to 1000"), ("open: {newLaunchesPerMinute: -1}", "0 to 6000"),
-            ("environment: [A=B]", "no name of a variable"),
-            ("open:\n  command: []", "begins with a program"), ("open:\n  command: [sh, -c, 'x {uri}']", "{uri}"),
-            ("files:\n  folder: /no/such", "line 2: 'files.folder' is no folder"), ("files: {folder: here}", "absolute"),
+            ("environment: [A=B]", "not the name of a variable"),
+            ("open:\n  command: []", "must begin with a program"), ("open:\n  command: [sh, -c, 'x {uri}']", "{uri}"),
+            ("files:\n  folder: /no/such", "line 2: 'files.folder' is not an existing folder"), ("files: {folder: here}", "absolute"),
             ("files: {}", "needs 'folder'"), ("services:\n  a: {}", "line 2: 'services.a' needs 'command'"),
-            ("services: {ping: {command: [cat]}}", "by itself"), ("services: {a b: {command: [cat]}}", "no name for a service"),
+            ("services: {ping: {command: [cat]}}", "built-in"), ("services: {a b: {command: [cat]}}", "not a valid service name"),
             ("services: {a: {command: [cat], mode: often}}", "one of once, lines"),
             ("services: {a: {command: [cat], timeout: 0}}", "0.1 to 3600"),
-            ("services: {a: {command: [cat], timeout: long}}", "another kind"),
-            ("services: {a: {command: [cat], devices: [Anna]}}", "no device's id"), ("name: \"\\e[31m\"", "no name to show"),
+            ("services: {a: {command: [cat], timeout: long}}", "wrong type"),
+            ("services: {a: {command: [cat], devices: [Anna]}}", "not a device's id"), ("name: \"\\e[31m\"", "not a valid display name"),
         ]
     )
-    func wrongSettingsAreSaidWithTheirPlace(settings: String, says: String) async throws {
+    func invalidSettingsAreReportedWithTheirPlace(settings: String, says: String) async throws {
         let device = try TestDevice()
         let file = device.directory.path + "/settings.yaml"
         try Data(settings.utf8).write(to: URL(filePath: file))
@@ -163,7 +163,7 @@ import Testing
         #expect(try code(json) == "configurationInvalid")
     }
 
-    @Test func settingsThatOthersCanWriteAreRefused() async throws {
+    @Test func settingsWritableByOthersAreRejected() async throws {
         let device = try TestDevice()
         let file = device.directory.path + "/settings.yaml"
         #expect(try await device.relay("agent", "--config", file).status == 2)
@@ -211,7 +211,7 @@ import Testing
 
     #if os(Linux)
     @Test(arguments: [("y\n", 0), ("n\n", 6), ("\n", 6)])
-    func whoSitsAtTheTerminalIsAsked(answer: String, status: Int32) async throws {
+    func personAtTheTerminalIsAsked(answer: String, status: Int32) async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         try tv.setAgent("open:\n  ask: [mailto]\n  command: [\"true\"]")

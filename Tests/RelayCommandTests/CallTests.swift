@@ -15,22 +15,22 @@ import Testing
         appID: appID,
         displayName: "Photos",
         services: [
-            Service("echo") { connection, _ in try await connection.respond { $0.message } },
-            Service("fail") { connection, _ in
+            AppService("echo") { connection, _ in try await connection.respond { $0.message } },
+            AppService("fail") { connection, _ in
                 try await connection.respond { request in
                     guard let name = request.message["Code"]?.string, let code = codes[name] else { throw AppServiceError(.invalidMessage) }
                     throw AppServiceError(code, message: "as \(name)\u{1B}[31m")
                 }
             },
-            Service("refuse") { _, _ in throw AppServiceError(.notAuthorized, message: "not on Sundays") },
-            Service("other", allowedApps: ["com.example.other"]) { connection, _ in try await connection.respond { $0.message } },
-            Service("silent") { connection, _ in
+            AppService("refuse") { _, _ in throw AppServiceError(.notAuthorized, message: "not on Sundays") },
+            AppService("other", allowedApps: ["com.example.other"]) { connection, _ in try await connection.respond { $0.message } },
+            AppService("silent") { connection, _ in
                 try await connection.respond { _ in
                     try await Task.sleep(for: .seconds(600))
                     return [:]
                 }
             },
-            Service("once") { connection, _ in
+            AppService("once") { connection, _ in
                 for await request in connection.requests {
                     try await request.respond(["Last": true])
                     return
@@ -99,7 +99,7 @@ import Testing
         await tv.platform.shutdown()
     }
 
-    @Test func inputWithoutEndIsTooLarge() async throws {
+    @Test func endlessInputIsTooLarge() async throws {
         let (_, desk, tv) = try await world()
         for how in ["-", "--stream"] {
             let call = #"exec "$0" call TV/\#(Self.appID) echo \#(how) --json --home "$1" < /dev/zero"#
@@ -132,7 +132,7 @@ import Testing
     }
 
     /// One case for each exit status. Another test compares the complete table with the documentation.
-    @Test func whatTheServiceAnswersIsTheExitStatus() async throws {
+    @Test func errorOfTheServiceDeterminesTheExitStatus() async throws {
         let (_, desk, tv) = try await world()
         let codes: [AppServiceError.Code] = [
             .failure, .invalidMessage, .authenticationError, .webServiceUnavailable, .disabledByPolicy, .timedOut,
@@ -157,7 +157,7 @@ import Testing
             ("TV", "echo", 2, "appMissing", "com.example.photos"), ("TV/com.example.photos", "silent", 8, "timedOut", ""),
         ]
     )
-    func whyThereIsNoAnswerIsTold(target: String, service: String, status: Int32, code: String, message: String) async throws {
+    func reasonForAFailedCallIsReported(target: String, service: String, status: Int32, code: String, message: String) async throws {
         let (_, desk, tv) = try await world()
         let output = try await desk.relay("call", target, service, "--json", "--timeout", status == 8 ? "3" : "30")
         #expect(output.status == status)
@@ -167,7 +167,7 @@ import Testing
         await tv.platform.shutdown()
     }
 
-    @Test func whoIsNewOrAwayIsTold() async throws {
+    @Test func newOrUnreachableCallerGetsTheReason() async throws {
         let (account, desk, tv) = try await world()
         let late = try await account.device(named: "Late")
         let refused = try await late.relay("call", "TV/\(Self.appID)", "echo", "--json")
@@ -190,7 +190,7 @@ import Testing
             ("{} {}", "follows", "column 4"), ("{\"é\": 1, \"é\": 2}", "twice", "column 10"),
         ]
     )
-    func whatIsNoMessageIsToldWithItsPlace(json: String, what: String, place: String) async throws {
+    func invalidMessageIsReportedWithItsPlace(json: String, what: String, place: String) async throws {
         // The input is checked before the network and the home are used.
         let output = try await TestDevice().relay("call", "TV/x", "echo", json)
         #expect(output.status == 2)

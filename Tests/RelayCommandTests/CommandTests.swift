@@ -6,7 +6,7 @@ import RelayTesting
 import Testing
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct CommandTests {
-    @Test func aRelayThatIsNotThereIsSaid() async throws {
+    @Test func unreachableRelayIsReported() async throws {
         let account = try await TestAccount()
         let desk = try await account.device(named: "Desk")
         _ = try await account.relay.stop()
@@ -18,7 +18,7 @@ import Testing
         #expect(try commands.json["current"] as? Bool == false)
     }
 
-    @Test func whatADeviceDoesNotTakeInTimeGoesOnAndCanBeCancelled() async throws {
+    @Test func pendingLaunchContinuesAndCanBeCancelled() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let host = try await tv.host()
@@ -60,7 +60,7 @@ import Testing
         #expect(try (late.json["error"] as? [String: Any])?["code"] as? String == "ended")
     }
 
-    @Test func whoInterruptsALaunchIsToldThatItGoesOn() async throws {
+    @Test func interruptedLaunchIsReportedAsPending() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let host = try await tv.host()
@@ -87,14 +87,14 @@ import Testing
         (["launch", "TV", "https://films.example/1", "--wait", "-1"], "--wait must be 0 to"),
         (["ping", "TV", "--interval", "-1"], "--interval must be 0 to"),
     ])
-    func whatIsMeantIsSaid(words: [String], says: String) async throws {
+    func usageErrorSuggestsACorrection(words: [String], says: String) async throws {
         let output = try await TestDevice().run(words, withHome: false)
         #expect(output.status == 2)
         #expect(output.errorText.contains(says), "\(output.errorText)")
     }
 
     #if os(Linux)
-    @Test func aFullDiskIsSaidAndAReaderThatHasGoneIsNot() async throws {
+    @Test func fullDiskIsReportedAndAClosedPipeIsNot() async throws {
         for (redirection, says) in [("> /dev/full", "relay: cannot write the output: No space left on device"), ("| head -n 0", "")] {
             let relay = Project.products.appending(path: "relay").path
             let shell = try RelayProcess(
@@ -109,7 +109,7 @@ import Testing
     }
     #endif
 
-    @Test func whatIsOverBeforeADeviceTakesItHasExpired() async throws {
+    @Test func launchThatIsNotHandledInTimeHasExpired() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let host = try await tv.host()

@@ -8,7 +8,7 @@ import Testing
 @testable import RelayAgent
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct CompletionTests {
-    @Test func aShellIsOfferedDevicesWithoutAskingTheRelay() async throws {
+    @Test func completionOffersDevices() async throws {
         let account = try await TestAccount()
         let devices = [
             try await account.device(named: "Living room"), try await account.device(named: "$(touch evil)"),
@@ -44,9 +44,9 @@ import Testing
     @Test(arguments: [
         ("TV", true), ("Anna's", false), ("a`b", false), ("a;b", false), ("-rf", false), (" a", false), ("", false), ("客厅 2", true),
     ])
-    func onlyPlainNamesAreOffered(name: String, isPlain: Bool) { #expect(Completion.isPlain(name) == isPlain) }
+    func completionOffersOnlyPlainNames(name: String, isPlain: Bool) { #expect(Completion.isPlain(name) == isPlain) }
 
-    @Test(arguments: ["bash", "zsh", "fish"]) func everyShellHasItsScript(shell: String) async throws {
+    @Test(arguments: ["bash", "zsh", "fish"]) func everyShellHasACompletionScript(shell: String) async throws {
         let output = try await TestDevice().run(["completions", shell], withHome: false)
         #expect(output.status == 0 && output.text.contains("doctor"))
     }

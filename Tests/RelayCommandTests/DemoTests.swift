@@ -9,27 +9,27 @@ import Testing
 @Suite(.timeLimit(.minutes(10))) struct DemoTests {
     private static let relayd = Project.products.appending(path: "relayd")
 
-    @Test func theDemoShowsTheMainJobAndLeavesNothing() async throws {
+    @Test func demoShowsTheMainFeaturesAndLeavesNoFiles() async throws {
         let device = try TestDevice()
         let environment = ["PATH": "/usr/bin:/bin", "HOME": device.directory.path, "TMPDIR": device.directory.path]
         let output = try await RelayProcess(["demo"], executable: Self.relayd, environment: environment).finish()
         #expect(output.status == 0, "\(output.errorText)")
         for line in [
             "Living room PC is available (connected)", "opens https://films.example/42?t=1200", "5 sent, 5 received, 0 lost",
-            "12 photos, 96 MiB: every byte the same", "Living room PC is unavailable (lost)", "opens https://films.example/43",
+            "12 photos, 96 MiB: all bytes equal", "Living room PC is unavailable (lost)", "opens https://films.example/43",
         ] {
             #expect(output.text.contains(line), "\(line)")
         }
         #expect(try FileManager.default.contentsOfDirectory(atPath: device.directory.path).isEmpty)
     }
 
-    @Test func theDemoSaysWhatIsMissing() async throws {
+    @Test func demoReportsAMissingProgram() async throws {
         let output = try await RelayProcess(["demo", "--relay", "/nowhere/relay"], executable: Self.relayd, environment: [:]).finish()
         #expect(output.status == 1)
         #expect(output.errorText.contains("there is no `relay` at /nowhere/relay"))
     }
 
-    @Test func aRelayWithoutAnAccountMakesOneOnce() async throws {
+    @Test func relayWithoutAnAccountCreatesOneOnce() async throws {
         let relayd = try await RelaydProcess()
         for _ in 0..<2 {
             _ = try await relayd.start()

@@ -15,7 +15,7 @@ import Testing
         return Dictionary(uniqueKeysWithValues: checks.map { ($0["name"] as? String ?? "", $0["status"] as? String ?? "") })
     }
 
-    @Test func allIsWell() async throws {
+    @Test func allChecksPass() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let agents = [try await desk.agent(), try await tv.agent()]
@@ -28,7 +28,7 @@ import Testing
         _ = agents
     }
 
-    @Test func whatIsInTheWayIsNamed() async throws {
+    @Test func failedChecksNameTheCause() async throws {
         let account = try await TestAccount()
         #expect(try await TestDevice().relay("doctor").status == 3)
         let tv = try await account.device(named: "TV")
@@ -60,7 +60,7 @@ import Testing
         #expect(try statuses(away) == ["account": "ok", "relay": "failed"])
     }
 
-    @Test func aRelayThatIsAnotherIsNotTrusted() async throws {
+    @Test func otherRelayAtTheAddressIsNotTrusted() async throws {
         let (account, other) = (try await TestAccount(), try await TestAccount())
         let desk = try await account.device(named: "Desk")
         let file = desk.home + "/relay.json"
@@ -71,7 +71,7 @@ import Testing
         #expect(try statuses(output)["identity"] == "failed")
     }
 
-    @Test func aBlockedTunnelPortIsSaidWithItsFallback() async throws {
+    @Test func blockedTunnelPortIsAWarning() async throws {
         // The tunnel port is closed at the dialled address.
         let account = try await TestAccount(arguments: ["--tunnel-listen", "127.0.0.2:0"])
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
@@ -84,7 +84,7 @@ import Testing
         _ = agent
     }
 
-    @Test func noWayForTunnelsIsSaid() async throws {
+    @Test func failureOfAllTunnelTransportsIsReported() async throws {
         let account = try await TestAccount(networks: ["127.0.0.2"])
         let network = try await TunnelRefusal("127.0.0.2", to: account.relay)
         let desk = try await account.device(named: "Desk")
@@ -108,7 +108,7 @@ import Testing
         .enabled(if: faketime != nil, "another clock needs faketime, which scripts/test installs"),
         arguments: [("+10m", "10 min ahead of", Int32(0), "warning"), ("+30h", "30 h ahead of", 1, "failed")]
     )
-    func aClockThatIsWrongIsSaid(shift: String, size: String, status: Int32, what: String) async throws {
+    func wrongClockIsReported(shift: String, size: String, status: Int32, what: String) async throws {
         let account = try await TestAccount()
         let desk = try await account.device(named: "Desk")
         let output = try await RelayProcess(
@@ -129,7 +129,7 @@ import Testing
             (-1e300, "failed"),
         ]
     )
-    func theClockIsComparedWithTheRelays(seconds: Double, status: String) {
+    func clockIsComparedWithTheRelays(seconds: Double, status: String) {
         let relay: Int64 = 1_800_000_000_000
         let check = RelayChecks.clock(own: Date(timeIntervalSince1970: 1_800_000_000 + seconds), relay: relay)
         #expect(check.status.rawValue == status)

@@ -19,7 +19,7 @@ import Testing
         #expect(commands == document.commands)
     }
 
-    @Test func theExitCodesAreTheDocumentedOnes() {
+    @Test func exitCodesMatchTheDocumentation() {
         func check<Code: CustomStringConvertible>(_ table: [(code: Code, status: RelayAgent.ExitStatus)], _ area: String) {
             var codes: [String: Int32] = [:]
             for (code, status) in table where status != .failed { codes["\(code)"] = status.rawValue }
@@ -46,7 +46,7 @@ import Testing
         name.filter { $0 != "`" && $0 != "*" }.replacing(" ", with: "-")
     }
 
-    @Test func theSchemaHasTheDocumentedFields() throws {
+    @Test func schemaHasTheDocumentedFields() throws {
         let definitions = try JSONSchema.definitions()
         #expect(Set(definitions.keys) == Set(document.objects.map(Self.definition)))
         for name in document.objects {
@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test(.enabled(if: Project.python != nil, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has jsonschema"))
-    func theSchemaRefusesWhatIsNotSo() async throws {
+    func schemaRejectsInvalidObjects() async throws {
         let wrong = [
             ("whoami", #"{"schema":1}"#), ("invite", #"{"schema":2,"link":"x","expiresIn":1}"#),
             ("error", #"{"schema":1,"error":{"code":"x","message":"y","exit":0}}"#),
@@ -186,7 +186,7 @@ import Testing
             ["ping"], ["ping", "TV", "--count", "0"], ["ping", "TV", "--interval=-1"], ["ping", "TV", "--timeout", "0"],
         ]
     )
-    func wrongUsageEndsWithTwo(arguments: [String]) async throws {
+    func wrongUsageExitsWithTwo(arguments: [String]) async throws {
         let device = try TestDevice()
         let words = try await device.run(arguments)
         #expect(words.status == 2)
@@ -197,7 +197,7 @@ import Testing
         try check(try json.json, "error")
     }
 
-    @Test func helpIsNoError() async throws {
+    @Test func helpExitsWithZero() async throws {
         let device = try TestDevice()
         for arguments in [["--help"], ["help", "launch"], ["launch", "--help"], ["completions", "zsh"], ["agent", "install", "--help"]] {
             let output = try await device.run(arguments, withHome: false)

@@ -16,16 +16,16 @@ import Testing
         "/\u{200D}x", "/\u{301}tmp", "\u{0D4E}\\x", "\\\u{301}", ".x.relay-part", ".x.relay-mark", ".RELAY-PART", ".x.Relay-Mark",
         String(repeating: "x", count: 256), String(repeating: "é", count: 128),
     ])
-    func namesThatLeadElsewhereAreNone(text: String) { #expect(EntryName(text) == nil, "\(text.debugDescription)") }
+    func unsafeNamesAreRejected(text: String) { #expect(EntryName(text) == nil, "\(text.debugDescription)") }
 
     @Test(arguments: [
         "a", "...", "..a", ".hidden", "Rome è bella", "e\u{301}", "\u{301}x", "\u{0D4E}", "👩\u{200D}👧", "x.relay-part", "..relay-parts",
         "CON", " ",
         String(repeating: "x", count: 255),
     ])
-    func othersAreNames(text: String) throws { #expect(try #require(EntryName(text)).text.utf8.elementsEqual(text.utf8)) }
+    func safeNamesAreAccepted(text: String) throws { #expect(try #require(EntryName(text)).text.utf8.elementsEqual(text.utf8)) }
 
-    @Test func nothingAroundASeparatorHidesIt() {
+    @Test func separatorIsFoundBesideAnyCharacter() {
         for separator in ["/", "\\", "\0"] {
             for before in Self.joining + ["", "a", ".", ".."] {
                 for after in Self.joining + ["", "a", ".", ".."] {
@@ -40,7 +40,7 @@ import Testing
 
     /// A random text is a name only if no byte in it ends a name, and no two different texts make equal names.
     @Test(arguments: [UInt64(1), 2, 3, 4])
-    func aNameIsOneForTheSystem(seed: UInt64) throws {
+    func namesAreComparedByBytes(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let parts = Self.joining + ["a", ".", "..", "/", "\\", "\0", "é", "e", "\n", "\u{202E}", " ", "relay-part", "👩"]
         var names: [EntryName: [UInt8]] = [:]
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    @Test func namesOfOneTextAndOtherBytesAreTwo() throws {
+    @Test func canonicallyEquivalentNamesAreDifferent() throws {
         let (one, two) = (try #require(EntryName("e\u{301}")), try #require(EntryName("\u{E9}")))
         #expect(one.text == two.text)
         #expect(one != two && Set([one, two]).count == 2 && one < two)
@@ -67,7 +67,7 @@ import Testing
     @Test(arguments: [
         "a", String(repeating: "x", count: 200), String(repeating: "x", count: 201), String(repeating: "😀", count: 63) + "abc",
     ])
-    func unfinishedTransfersHaveNamesThatFit(text: String) throws {
+    func namesOfUnfinishedTransfersFit(text: String) throws {
         let name = try #require(EntryName(text))
         for (own, ending) in [(name.part, ".relay-part"), (name.mark, ".relay-mark")] {
             #expect(own.text.utf8.count <= 255 && own.text.hasPrefix(".") && own.text.hasSuffix(ending))
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func longNamesThatDifferAtTheirEndHaveTwoParts() throws {
+    @Test func longNamesThatDifferAtTheEndHaveDifferentPartFiles() throws {
         let long = String(repeating: "x", count: 250)
         #expect(try #require(EntryName(long + "a")).part != (try #require(EntryName(long + "b")).part))
     }

@@ -14,7 +14,7 @@ import Testing
         }
     }
 
-    @Test func theREADMEWorksWordForWord() async throws {
+    @Test func commandsOfTheREADMEWork() async throws {
         let relay = try await RelaydProcess()
         _ = try await relay.start()
         let directory = FileManager.default.temporaryDirectory.appending(path: "examples-\(UUID().uuidString)").path

@@ -29,7 +29,7 @@ import Testing
 
     private func content(_ path: String) -> [UInt8]? { FileManager.default.contents(atPath: path).map { [UInt8]($0) } }
 
-    @Test func filesAndFoldersComeAsTheyAre() async throws {
+    @Test func filesAndFoldersAreFetchedUnchanged() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let folders = try Folders(tv)
@@ -76,7 +76,7 @@ import Testing
         _ = agent
     }
 
-    @Test func nothingLeadsOutOfTheFolder() async throws {
+    @Test func pathsAndLinksDoNotLeaveTheSharedFolder() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let folders = try Folders(tv)
@@ -123,7 +123,7 @@ import Testing
         _ = agent
     }
 
-    @Test func aTransferGoesOnWhereTheAgentWasKilled() async throws {
+    @Test func transferResumesAfterTheAgentWasKilled() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let folders = try Folders(tv)
@@ -148,7 +148,7 @@ import Testing
             agent.send(SIGKILL)
             let output = await fetch.finish()
             #expect(output.status == 5)
-            #expect(output.text.contains("where it was"))
+            #expect(output.text.contains("continue the transfer"))
             #expect(arrived() > before && arrived() < size)
             _ = await agent.finish()
             agent = try await tv.agent(folders.settings)
@@ -161,7 +161,7 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: folders.own) == ["large"])
     }
 
-    @Test func aFileGoesToStandardOutput() async throws {
+    @Test func fileIsWrittenToStandardOutput() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let folders = try Folders(tv)
@@ -193,11 +193,11 @@ import Testing
         _ = agent
     }
 
-    @Test func namesThatTheOtherDeviceSaysLeadNowhere() async throws {
+    @Test func namesFromTheOtherDeviceCannotLeaveTheDestination() async throws {
         let account = try await TestAccount()
         let desk = try await account.device(named: "Desk")
         let names = Names()
-        let files = Service("files") { connection, _ in
+        let files = AppService("files") { connection, _ in
             try await connection.respond { request in
                 let file = FileServiceMessages.Entry(name: names.current, kind: .file, size: 4, modified: .now, etag: "1")
                 let folder = FileServiceMessages.Entry(name: names.current, kind: .folder, size: 0, modified: .now, etag: "1")
@@ -240,7 +240,7 @@ import Testing
         }
     }
 
-    @Test func progressIsALineOfATerminal() {
+    @Test func progressFitsInALineOfATerminal() {
         let progress = TransferProgress()
         #expect(progress.line() == "waiting for the other device")
         let now = ContinuousClock.now
@@ -254,5 +254,5 @@ import Testing
     @Test(arguments: [
         (Int64(0), "0 B"), (999, "999 B"), (1_000, "1.0 kB"), (999_949, "999.9 kB"), (999_950, "1.0 MB"), (.max, "9223.4 PB"),
     ])
-    func bytesAreCountedForPeople(count: Int64, text: String) { #expect(ByteCount.text(count) == text) }
+    func bytesAreFormattedForPeople(count: Int64, text: String) { #expect(ByteCount.text(count) == text) }
 }

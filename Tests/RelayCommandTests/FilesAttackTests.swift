@@ -46,7 +46,7 @@ import Testing
         (try JSON.object(output.output.last ?? "{}")["error"] as? [String: Any])?["code"] as? String
     }
 
-    @Test func aListingWritesNoFileBesideTheDestination() async throws {
+    @Test func listingWritesNoFileOutsideTheDestination() async throws {
         let world = try await World()
         let home = try world.folder("person")
         // With these marks the separator is part of a larger Character, but it is still a separator for the file system.
@@ -72,7 +72,7 @@ import Testing
         #expect(try FileManager.default.subpathsOfDirectory(atPath: home).sorted() == ["Downloads", "Downloads/x"])
     }
 
-    @Test func aTransferDestroysNothingThatIsThere() async throws {
+    @Test func transferReplacesNoExistingFile() async throws {
         let world = try await World()
         let own = try world.folder("own")
         // Names that other programs use for unfinished downloads.
@@ -102,7 +102,7 @@ import Testing
         #expect(try Self.names(own).filter { !$0.hasPrefix(".late.") } == ["a", "a.part", "b", "b.part.etag", "late", "link"])
     }
 
-    @Test func aFolderIsNotWrittenThroughALink() async throws {
+    @Test func folderIsNotWrittenThroughASymbolicLink() async throws {
         let world = try await World()
         let (own, elsewhere) = (try world.folder("own"), try world.folder("elsewhere"))
         try FileManager.default.createSymbolicLink(atPath: own + "/Films", withDestinationPath: elsewhere)
@@ -115,7 +115,7 @@ import Testing
         #expect(Self.type(own + "/Films") == .typeSymbolicLink)
     }
 
-    @Test func whatIsNoFileIsNeverReplaced() async throws {
+    @Test func onlyRegularFilesAreReplaced() async throws {
         let world = try await World()
         let (own, elsewhere) = (try world.folder("own"), try world.folder("elsewhere"))
         world.hostile.answer(folders: [("", [HostileFolder.file("a")])])
@@ -159,7 +159,7 @@ import Testing
         #expect(Self.type(own + "/pipe") == .typeUnknown)
     }
 
-    @Test func aListingTakesNoMemoryWithoutBound() async throws {
+    @Test func sizeOfAListingIsLimited() async throws {
         let world = try await World()
         let large = String(repeating: "x", count: 6 << 20)
         let endless = 8
@@ -221,7 +221,7 @@ import Testing
         #expect(try code(output) == "listingInvalid")
     }
 
-    @Test func noQuestionLeavesTheSharedFolder() async throws {
+    @Test func requestsCannotLeaveTheSharedFolder() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let shared = tv.directory.path + "/shared"

@@ -7,7 +7,7 @@ import Testing
 
 /// The responses of the service `files` as other programs see them: the fields of docs/agent.md and their types.
 @Suite(.timeLimit(.minutes(10))) struct FilesFormTests {
-    @Test func entriesHaveTheTypesOfThePage() async throws {
+    @Test func answersHaveTheDocumentedTypes() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let shared = tv.directory.path + "/shared"

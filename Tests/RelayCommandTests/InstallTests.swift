@@ -16,7 +16,7 @@ import Testing
         isGraphical: true
     )
 
-    @Test func systemdReadsThePathsAsTheyAre() {
+    @Test func pathsAreQuotedForSystemd() {
         let unit = ServiceManager.systemd.description(of: settings).split(separator: "\n")
         #expect(
             unit.contains(
@@ -31,7 +31,7 @@ import Testing
         #expect(!ServiceManager.systemd.description(of: other).contains("graphical"))
     }
 
-    @Test func launchdReadsThePathsAsTheyAre() throws {
+    @Test func pathsAreQuotedForLaunchd() throws {
         let text = ServiceManager.launchd.description(of: settings)
         let list = try PropertyListSerialization.propertyList(from: Data(text.utf8), format: nil) as? [String: Any]
         #expect(
@@ -42,7 +42,7 @@ import Testing
         #expect(list?["Label"] as? String == "org.device-relay.agent")
     }
 
-    @Test func bothProgramsSayWhichBuildTheyAre() async throws {
+    @Test func bothProgramsPrintTheirVersion() async throws {
         let version = #/(relayd?) [0-9]+\.[0-9]+\.[0-9]+ \(commit [0-9a-z-]+, protocol [0-9]+\)/#
         let relay = try await TestDevice().run(["--version"], withHome: false)
         #expect(relay.status == 0)
@@ -51,7 +51,7 @@ import Testing
     }
 
     #if os(Linux)
-    @Test func whatWouldBeWrittenIsPrintedAndTheRestIsSaid() async throws {
+    @Test func serviceDescriptionIsPrintedInstalledAndRemoved() async throws {
         let account = try await TestAccount()
         let desk = try await account.device(named: "Desk")
         let printed = try await desk.relay("agent", "install", "--print")

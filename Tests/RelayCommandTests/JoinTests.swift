@@ -46,7 +46,7 @@ import Testing
         #expect(try await first.relay("devices").status == 0)
     }
 
-    @Test func joiningTwiceIsRefusedAndKeepsTheLink() async throws {
+    @Test func joiningTwiceIsRejectedAndKeepsTheLink() async throws {
         let account = try await TestAccount()
         let device = try await account.device(named: "Desk")
         let link = try await account.link()
@@ -57,7 +57,7 @@ import Testing
         #expect(try await other.relay("join", link, "--name", "Other").status == 0)
     }
 
-    @Test func aRelayThatMovedIsFoundByANewLink() async throws {
+    @Test func movedRelayIsFoundByANewLink() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let before = try await desk.relay("whoami", "--json").json
@@ -82,7 +82,7 @@ import Testing
         #expect(try await moved.stop() == 0)
     }
 
-    @Test func aRelayThatMovesToAnAddressItHasToldIsFoundWithoutALink() async throws {
+    @Test func relayThatMovesToAnAnnouncedAddressIsFoundWithoutALink() async throws {
         let ports = (try await RelaydProcess().port, try await RelaydProcess().port)
         let urls = [ports.0, ports.1].flatMap { ["--url", "http://127.0.0.1:\($0)"] }
         let old = try await RelaydProcess(port: ports.0, arguments: urls)
@@ -97,7 +97,7 @@ import Testing
         #expect(try await new.stop() == 0)
     }
 
-    @Test func aFileOfAuthoritiesThatHoldsNoneIsSaidBeforeTheLinkIsUsed() async throws {
+    @Test func invalidCAFileIsReportedBeforeTheLinkIsUsed() async throws {
         let account = try await TestAccount()
         let device = try TestDevice()
         let link = try await account.link()
@@ -111,7 +111,7 @@ import Testing
         #expect(try await device.relay("join", link, "--name", "Desk").status == 0)
     }
 
-    @Test func joiningAnotherRelayIsRefused() async throws {
+    @Test func joiningAnotherRelayIsRejected() async throws {
         let (account, elsewhere) = (try await TestAccount(), try await TestAccount())
         let device = try await account.device(named: "Desk")
         let refused = try await device.relay("join", try await elsewhere.link())
@@ -145,7 +145,7 @@ import Testing
         #expect(try await device.relay("whoami").status == 3)
     }
 
-    @Test func aDamagedHomeIsSaidAndNeverOpenToOthers() async throws {
+    @Test func damagedOrReadableHomeIsReported() async throws {
         let account = try await TestAccount()
         let device = try await account.device(named: "Desk")
         let file = device.home + "/relay.json"
@@ -161,14 +161,14 @@ import Testing
     }
 
     @Test(arguments: ["garbage", "https://relay.example/", "https://relay.example/#relay=x,invite=y", ""])
-    func whatIsNoLinkIsWrongUsage(link: String) async throws {
+    func malformedLinkIsWrongUsage(link: String) async throws {
         let output = try await TestDevice().relay("join", link)
         #expect(output.status == 2)
         #expect(output.output.isEmpty)
         #expect(!output.error.isEmpty)
     }
 
-    @Test func aNameThatCannotBeShownIsRefusedBeforeTheLinkIsUsed() async throws {
+    @Test func invalidNameIsRejectedBeforeTheLinkIsUsed() async throws {
         let account = try await TestAccount()
         let link = try await account.link()
         let device = try TestDevice()
@@ -180,7 +180,7 @@ import Testing
         #expect(try await device.relay("join", link, "--name", "Desk").status == 0)
     }
 
-    @Test func plainHTTPToAnotherMachineNeedsAWord() async throws {
+    @Test func plainHTTPToAnotherMachineNeedsInsecure() async throws {
         let account = try await TestAccount()
         // An address without a host (RFC 5737).
         let link = try await account.link().replacing(account.relay.host, with: "192.0.2.1:9")

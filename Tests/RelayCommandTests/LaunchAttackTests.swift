@@ -6,7 +6,7 @@ import Testing
 
 /// Launches that an unapproved device must not get. It joins by a link of the operator when the other devices are already there.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct LaunchAttackTests {
-    @Test func aNewDeviceOpensNoPageOfTheLocalNetwork() async throws {
+    @Test func newDeviceCannotOpenAPageOfTheLocalNetwork() async throws {
         let account = try await TestAccount()
         let tv = try await account.device(named: "TV")
         let evil = try await account.device(named: "Evil")
@@ -26,7 +26,7 @@ import Testing
     }
 
     #if os(Linux)
-    @Test func aNewDeviceKeepsNeitherProgramsNorDescriptorsOfTheAgent() async throws {
+    @Test func newDeviceCannotExhaustProgramsOrDescriptors() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let evil = try await account.device(named: "Evil")
@@ -58,7 +58,7 @@ import Testing
         try await wait { try descriptors() <= before }
     }
 
-    @Test func aNameCannotReadAsAQuestion() async throws {
+    @Test func nameCannotImitateTheQuestion() async throws {
         let account = try await TestAccount()
         let name = #"PC" wants https://a.example. Open it? [y/N]"#
         let (desk, tv) = (try await account.device(named: name), try await account.device(named: "TV"))
@@ -72,10 +72,10 @@ import Testing
         #expect(try await agent.line().contains("Open it? [y/N]"))
         try agent.write("n\n")
         let output = await launch.finish()
-        #expect(output.status == 6 && output.errorText.contains("the person there said no"), "\(output.errorText)")
+        #expect(output.status == 6 && output.errorText.contains("the person there declined"), "\(output.errorText)")
     }
 
-    @Test func aQuestionThatNobodyAnswersEndsAndHoldsUpNothingElse() async throws {
+    @Test func unansweredQuestionTimesOutAndBlocksNothing() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let phone = try await account.device(named: "Phone")
@@ -89,10 +89,10 @@ import Testing
         let next = try await desk.relay("launch", "TV", "https://films.example/2", "--wait", "60")
         #expect(next.status == 0, "\(next.errorText)")
         let output = await asked.finish()
-        #expect(output.status == 6 && output.errorText.contains("nobody answered"), "\(output.errorText)")
+        #expect(output.status == 6 && output.errorText.contains("was not answered"), "\(output.errorText)")
     }
 
-    @Test func aNewDeviceIsAskedAboutOneLocalPageAtATime() async throws {
+    @Test func newDevicesShareOneQuestionAboutLocalPages() async throws {
         let account = try await TestAccount()
         let tv = try await account.device(named: "TV")
         let (first, second) = (try await account.device(named: "First"), try await account.device(named: "Second"))
@@ -100,7 +100,7 @@ import Testing
         let agent = try tv.startAtTerminal("agent")
         _ = try await agent.line { $0.contains("ready") }
         let asked = try first.start("launch", "TV", "http://router.local/")
-        _ = try await agent.line { $0.contains("a NEW device that nobody has approved") }
+        _ = try await agent.line { $0.contains("a NEW device that is not approved") }
         _ = try await agent.line { $0.contains("Open it? [y/N]") }
         let other = try await second.relay("launch", "TV", "http://router.local/")
         #expect(other.status == 6 && other.errorText.contains("another new device"), "\(other.errorText)")

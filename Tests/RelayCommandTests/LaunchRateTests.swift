@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test func aDeviceHasItsLaunchesAndThenSomeEachMinute() throws {
+    @Test func launchesOfADeviceAreLimitedPerMinute() throws {
         let rate = Rate()
         let (one, two, start) = (try device(1), try device(2), ContinuousClock.now)
         for _ in 1...6 { #expect(rate.admit(one, isNew: false, perMinute: 6, at: start)) }
@@ -33,7 +33,7 @@ import Testing
         #expect(!rate.admit(one, isNew: false, perMinute: 6, at: start + .seconds(12)))
     }
 
-    @Test func newDevicesShareTheirs() throws {
+    @Test func newDevicesShareOneLimit() throws {
         let rate = Rate()
         let now = ContinuousClock.now
         let admitted = try (1...200).filter { rate.admit(try device($0), isNew: true, perMinute: 6, at: now) }
@@ -42,13 +42,13 @@ import Testing
         #expect(rate.admit(try device(1), isNew: false, perMinute: 60, at: now))
     }
 
-    @Test func noneMeansNone() throws {
+    @Test func limitOfZeroAdmitsNothing() throws {
         let rate = Rate()
         #expect(!rate.admit(try device(1), isNew: true, perMinute: 0, at: .now))
         #expect(!rate.admit(try device(1), isNew: true, perMinute: 0, at: .now + .seconds(600)))
     }
 
-    @Test func whatIsFullAgainIsForgotten() throws {
+    @Test func fullBucketsAreForgotten() throws {
         let rate = Rate()
         let now = ContinuousClock.now
         for number in UInt8(1)...100 { _ = rate.admit(try device(number), isNew: false, perMinute: 60, at: now) }

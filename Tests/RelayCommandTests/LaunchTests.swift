@@ -5,7 +5,7 @@ import Foundation
 import Testing
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct LaunchTests {
-    @Test func aLaunchReturnsWithTheReceipt() async throws {
+    @Test func launchReturnsTheReceipt() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let host = try await tv.host("--app", "com.example.player", "--name", "Player", "--scheme", "https", "--scheme", "x-film")
@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test(arguments: [("declined", 6, "deniedByRemoteSystem"), ("unsupported", 4, "protocolUnavailable")])
-    func whatTheHostAnswersIsTold(answer: String, status: Int32, code: String) async throws {
+    func answerOfTheHostIsReported(answer: String, status: Int32, code: String) async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let host = try await tv.host("--answer", answer)
@@ -50,7 +50,7 @@ import Testing
         #expect(try JSON.object(try await host.line())["answer"] as? String == answer)
     }
 
-    @Test func theFallbackIsLaunchedWhereNothingTakesTheURI() async throws {
+    @Test func fallbackIsLaunchedIfNoAppTakesTheURI() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let host = try await tv.host("--scheme", "https")
@@ -61,12 +61,12 @@ import Testing
         #expect(try await desk.relay("launch", "TV", "x-film:42").status == 4)
     }
 
-    @Test func aURIThatIsNoneIsSaidToBeSo() async throws {
+    @Test func invalidURIIsReported() async throws {
         let account = try await TestAccount()
         let desk = try await account.device(named: "Desk")
         for (words, text) in [
             (["TV", "films.example/42"], "begins with a scheme"), (["TV", "https://films.example/ 42"], "position 23"),
-            (["https://films.example/42", "TV"], "the device comes first"),
+            (["https://films.example/42", "TV"], "write the device first"),
         ] {
             let output = try await desk.run(["launch"] + words)
             #expect(output.status == 2)
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test func whatIsNotThereIsNotFound() async throws {
+    @Test func missingDeviceOrAppIsNotFound() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let without = try await desk.relay("launch", "TV", "https://films.example/42")
@@ -88,7 +88,7 @@ import Testing
         _ = host
     }
 
-    @Test func twoDevicesOfOneNameAreNeverGuessedBetween() async throws {
+    @Test func ambiguousNameIsRejected() async throws {
         let account = try await TestAccount()
         let (desk, first, second) = (
             try await account.device(named: "Desk"), try await account.device(named: "TV"), try await account.device(named: "tv")
@@ -123,7 +123,7 @@ import Testing
         #expect(try (twice.json["error"] as? [String: Any])?["code"] as? String == "endpointInUse")
     }
 
-    @Test func textsOfOthersAreMadeHarmless() async throws {
+    @Test func textOfOtherDevicesIsSanitized() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let host = try await tv.host()

@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test func pagesComeInOrder() throws {
+    @Test func pagesAreAddedInOrder() throws {
         var listing = Listing("Films", .whole)
         #expect(try listing.add([entry("a", size: .max), entry("b")], more: true, waited: .zero).map(\.name.text) == ["a", "b"])
         #expect(listing.after?.text == "b" && !listing.isAtEnd)
@@ -28,7 +28,7 @@ import Testing
         #expect(listing.isAtEnd)
     }
 
-    @Test func whatIsNotValidIsAnError() {
+    @Test func invalidPageIsAnError() {
         let wrong: [[FileServiceMessages.Entry]] = [
             [entry("b"), entry("a")], [entry("a"), entry("a")], [entry("a", size: -1)], [entry("a", size: .min)],
             [entry("a", etag: String(repeating: "e", count: 257))], [entry(String(repeating: "x", count: 256))], [],
@@ -46,7 +46,7 @@ import Testing
     }
 
     /// However few come at a time.
-    @Test(arguments: [(Listing.Use.whole, 1), (.whole, 999), (.pages, 1_000)]) func aListingHasSoManyEntries(use: Listing.Use, page: Int)
+    @Test(arguments: [(Listing.Use.whole, 1), (.whole, 999), (.pages, 1_000)]) func entriesOfAListingAreLimited(use: Listing.Use, page: Int)
         throws
     {
         var listing = Listing("Films", use)
@@ -63,7 +63,7 @@ import Testing
         #expect(error.message.contains("-r") == (use == .whole))
     }
 
-    @Test func aListingHasAnEnd() {
+    @Test func bytesAndTimeOfAListingAreLimited() {
         var bytes = Listing("", .pages)
         let name = String(repeating: "😀", count: 60)
         #expect(

@@ -13,7 +13,7 @@ import Testing
         func lines(_ style: Style) -> [String] { [text] }
     }
 
-    @Test func columnsAreAlignedByWhatIsSeen() {
+    @Test func columnsAreAlignedByDisplayWidth() {
         var table = Table("NAME", "KIND")
         table.add(.init("Fernseher"), .init("desktop"))
         table.add(.init("客厅"), .init("tablet", .good))
@@ -22,7 +22,7 @@ import Testing
         #expect(table.lines(Style(hasColours: true))[2] == "客厅       \u{1B}[32mtablet\u{1B}[0m")
     }
 
-    @Test func jsonHoldsNothingThatControlsATerminal() throws {
+    @Test func jsonEscapesControlCharacters() throws {
         let text = "a\u{1B}[31m\u{7F}\u{9B}\u{202E}\u{E0001}é\n"
         let line = try JSONText.line(Text(text: text))
         #expect(line == #"{"schema":1,"text":"a\u001b[31m\u007f\u009b\u202e\udb40\udc01é\n"}"#)
@@ -30,12 +30,12 @@ import Testing
         #expect(object?["text"] as? String == text)
     }
 
-    @Test func errorsOfAnyOriginAreMadeHarmless() {
+    @Test func errorMessagesAreSanitized() {
         #expect(AgentError("x", "bad\u{1B}[31m", .failed).message == "bad\u{FFFD}[31m")
     }
 
     @Test(arguments: [(0, "0 s"), (59, "59 s"), (60, "1 min"), (7_199, "1 h"), (200_000, "2 d"), (-5, "0 s")])
-    func agesAreInTheirLargestUnit(seconds: Int, text: String) {
+    func agesUseTheirLargestUnit(seconds: Int, text: String) {
         let now = Date(timeIntervalSince1970: 1_000_000)
         #expect(Age.text(since: now.addingTimeInterval(-Double(seconds)), now: now) == text)
     }
@@ -47,7 +47,7 @@ import Testing
             (["XDG_STATE_HOME": "s", "HOME": "/h"], "/h/.local/state/device-relay"), (["HOME": "/h"], "/h/.local/state/device-relay"),
         ]
     )
-    func theHomeIsWhereTheEnvironmentSays(environment: [String: String], path: String) {
+    func homeFollowsTheEnvironment(environment: [String: String], path: String) {
         #expect(Home(environment: environment).path == path)
     }
     #endif

@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func itGoesOnWithTheSameFileOnly() throws {
+    @Test func transferResumesWithTheSameFileOnly() throws {
         let folder = try Folder()
         func begin(_ body: () throws -> PartFile, expect start: Int64) throws {
             let part = try body()
@@ -68,7 +68,7 @@ import Testing
         #expect(try folder.names() == ["film"])
     }
 
-    @Test func oneProcessAtATime() throws {
+    @Test func secondProcessIsRejectedAsBusy() throws {
         let folder = try Folder()
         let part = try folder.part()
         do {
@@ -78,7 +78,7 @@ import Testing
         withExtendedLifetime(part) {}
     }
 
-    @Test func anEarlierTransferMayHaveEndedAnywhere() throws {
+    @Test func transferStartsAgainAfterAnyInterruption() throws {
         let folder = try Folder()
         // An earlier transfer ended after creating the mark; after creating the part; and with the part deleted later.
         try folder.put("", ".film.relay-mark")
@@ -94,7 +94,7 @@ import Testing
         #expect(folder.text(".film.relay-part") == "")
     }
 
-    @Test func whatIsNotOfATransferIsNotTouched() throws {
+    @Test func filesOfOtherProgramsAreNotTouched() throws {
         for (mark, part) in [(nil, "mine"), ("", "mine"), ("mine", nil), ("mine", ""), ("mine", "mine")] as [(String?, String?)] {
             let folder = try Folder()
             if let mark { try folder.put(mark, ".film.relay-mark") }
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    @Test func linksAndPipesAreNoParts() throws {
+    @Test func linksPipesAndFoldersAreNotUsedAsPartFiles() throws {
         for name in [".film.relay-part", ".film.relay-mark"] {
             for hasBegun in [false, true] {
                 for kind in ["link", "dangling", "second name", "pipe", "folder"] {
@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    @Test func onlyAFileIsReplaced() throws {
+    @Test func onlyARegularFileIsReplaced() throws {
         for kind in ["file", "link", "dangling", "pipe", "folder"] {
             for replaces in [false, true] {
                 let folder = try Folder()
@@ -161,8 +161,9 @@ import Testing
         }
     }
 
-    /// What is not whole is for nobody else; what replaces a file is for those whom that was for.
-    @Test(arguments: [nil, 0o600, 0o640, 0o444, 0o755, 0o4755, 0o1666] as [Int?]) func aFileIsForThoseWhomTheOldOneWasFor(mode: Int?) throws
+    /// An unfinished file is readable by its owner only. A file that replaces another one gets its permissions.
+    @Test(arguments: [nil, 0o600, 0o640, 0o444, 0o755, 0o4755, 0o1666] as [Int?]) func newFileKeepsThePermissionsOfTheOldOne(mode: Int?)
+        throws
     {
         let folder = try Folder()
         func permissions(_ name: String) throws -> Int? {
@@ -180,7 +181,7 @@ import Testing
         #expect(try permissions("film") == mode.map { $0 & 0o777 } ?? new)
     }
 
-    @Test func aNameIsTakenOnceAlsoWhereFilesHaveOneNameOnly() throws {
+    @Test func renameDoesNotReplaceAnExistingFile() throws {
         let (name, other) = (try #require(EntryName("new")), try #require(EntryName("there")))
         for rename in [OpenFile.rename, OpenFile.renameOverReservation] {
             let folder = try Folder()
@@ -196,7 +197,7 @@ import Testing
     }
 
     /// A folder is replaced by a link again and again, while files are written into it by its name.
-    @Test func aLinkThatTakesAFoldersPlaceIsNotFollowed() async throws {
+    @Test func symbolicLinkThatReplacesAFolderIsNotFollowed() async throws {
         let folder = try Folder()
         let (inner, outer, aside) = (folder.path + "/inner", folder.path + "/outer", folder.path + "/aside")
         try FileManager.default.createDirectory(atPath: outer, withIntermediateDirectories: false)
@@ -221,7 +222,7 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: outer) == [])
     }
 
-    @Test func aDateThatIsNoTimeOfAFileIsLeftOut() throws {
+    @Test func invalidModificationDateIsIgnored() throws {
         let folder = try Folder()
         for seconds in [Double.nan, .infinity, -.infinity, 1e300, -1e300, 9.3e18, -1.5, 1e10] {
             let part = try folder.part()

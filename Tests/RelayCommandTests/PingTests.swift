@@ -9,7 +9,7 @@ import Testing
 @testable import RelayAgent
 
 @Suite(.serialized, .timeLimit(.minutes(10))) struct PingTests {
-    @Test func aHostAnswers() async throws {
+    @Test func hostAnswersPings() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let host = try await tv.host()
@@ -26,7 +26,7 @@ import Testing
         _ = host
     }
 
-    @Test func anAppThatIsNamedAnswers() async throws {
+    @Test func namedAppAnswersPings() async throws {
         let account = try await TestAccount()
         let desk = try await account.device(named: "Desk")
         let app = RemoteSystemAppRegistration(appID: "com.example.other", services: [PingService.service])
@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test(arguments: [SIGINT, SIGTERM])
-    func aSignalEndsItWithTheSum(signal: Int32) async throws {
+    func signalEndsPingWithASummary(signal: Int32) async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let host = try await tv.host()
@@ -60,7 +60,7 @@ import Testing
         _ = host
     }
 
-    @Test func whatIsLostIsCountedAndComesBack() async throws {
+    @Test func lostPingsAreCountedAndPingRecovers() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let first = try await tv.host()
@@ -81,7 +81,7 @@ import Testing
         _ = second
     }
 
-    @Test func whyNothingAnsweredIsTheStatus() async throws {
+    @Test func exitStatusTellsWhyNothingAnswered() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         #expect(try await desk.relay("ping", "Radio").status == 4)
@@ -105,7 +105,7 @@ import Testing
         #expect(try await desk.relay("ping", "TV", "--count", "1").status == 5)
     }
 
-    @Test func timesAreSummedUp() {
+    @Test func timesAreSummarized() {
         var times = TransitTimes()
         for time in [2.0, 4, 4, 4, 5, 5, 7, 9] { times.add(time) }
         times.addLost()

@@ -34,7 +34,7 @@ import Testing
     }
 
     #if os(Linux)
-    @Test(arguments: ["once", "lines"]) func aProgramThatLeavesItsSessionEndsWithTheAnswerThatIsLate(mode: String) async throws {
+    @Test(arguments: ["once", "lines"]) func programInAnotherSessionEndsAtTheTimeout(mode: String) async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let pids = tv.directory.path + "/pids"

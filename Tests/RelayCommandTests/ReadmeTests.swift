@@ -18,7 +18,7 @@ import Testing
         block.split(separator: "\n").map { $0.prefix { $0 != "#" }.trimmingCharacters(in: .whitespaces) }
     }
 
-    @Test func whatItNamesIsThere() throws {
+    @Test func namedScriptsAndFilesExist() throws {
         try #require(blocks.count == 5)
         #expect(commands(blocks[0]) == ["scripts/demo"])
         #expect(commands(blocks[4]) == ["scripts/test"])
@@ -41,8 +41,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["scripts/demo", "scripts/install", "scripts/test"]) func withoutSwiftItIsSaidWhereToGetIt(script: String) async throws
-    {
+    @Test(arguments: ["scripts/demo", "scripts/install", "scripts/test"]) func missingSwiftIsReported(script: String) async throws {
         let device = try TestDevice()
         // `PATH` contains only the programs that locate the project.
         for program in ["dirname", "id"] {
@@ -60,16 +59,15 @@ import Testing
         #expect(output.errorText.contains("Swift 6.3 or later is missing; see https://www.swift.org/install"), "\(output.errorText)")
     }
 
-    @Test func twoDevicesByHand() async throws {
+    @Test func manualSetupOfTwoDevicesWorks() async throws {
         try #require(blocks.count == 5)
         let device = try TestDevice()
         let directory = device.directory
-        // The debug build replaces the release build.
-        let release = directory.appending(path: ".build/release")
-        try FileManager.default.createDirectory(at: release, withIntermediateDirectories: true)
+        let build = directory.appending(path: ".build/debug")
+        try FileManager.default.createDirectory(at: build, withIntermediateDirectories: true)
         for product in ["relay", "relayd"] {
             try FileManager.default.createSymbolicLink(
-                at: release.appending(path: product),
+                at: build.appending(path: product),
                 withDestinationURL: Project.products.appending(path: product)
             )
         }
@@ -100,7 +98,7 @@ import Testing
         #expect(output.output.last?.contains(#""Hello":"PC""#) == true, "\(output.text)")
     }
 
-    @Test func theLimitsAreThoseOfTheRelay() async throws {
+    @Test func limitsMatchTheRelay() async throws {
         let output = try await RelayProcess(
             ["limits", "--json"],
             executable: Project.products.appending(path: "relayd"),

@@ -18,19 +18,19 @@ import Testing
     private func app(_ id: String, _ log: Log, _ device: String) -> RemoteSystemAppRegistration {
         RemoteSystemAppRegistration(
             appID: id,
-            launching: Launching(schemes: ["https"]) { request in
+            launchHandler: LaunchHandler(schemes: ["https"]) { request in
                 log.add("\(device): \(request.uri.text)")
                 return .launched
             },
             services: [
-                Service("whoami") { connection, _ in
+                AppService("whoami") { connection, _ in
                     try await connection.respond { _ in ["device": .string(device)] }
                 }
             ]
         )
     }
 
-    @Test func aDeviceNamedLikeAnAppOfAnotherGetsNothing() async throws {
+    @Test func deviceNamedLikeAnotherDevicesAppGetsNothing() async throws {
         let account = try await TestAccount()
         let log = Log()
         let desk = try await account.device(named: "Desk")
@@ -51,7 +51,7 @@ import Testing
         _ = (good, evil)
     }
 
-    @Test func aDeviceNamedLikeAKnownOneWithoutAnAppGetsNothing() async throws {
+    @Test func newDeviceNamedLikeAKnownOneWithoutAppsGetsNothing() async throws {
         let account = try await TestAccount()
         let log = Log()
         let phone = try await account.device(named: "Phone")
@@ -66,7 +66,7 @@ import Testing
         _ = (phone, evil)
     }
 
-    @Test func aDeviceOfTheSameNameGetsNothing() async throws {
+    @Test func newDeviceOfTheSameNameGetsNothing() async throws {
         let account = try await TestAccount()
         let log = Log()
         let good = try await account.app(app("org.example.good", log, "TV"), on: "TV")
@@ -80,7 +80,7 @@ import Testing
         _ = (good, evil)
     }
 
-    @Test func aNameIsNotEnoughForAScriptToApproveOrRevoke() async throws {
+    @Test func approveAndRevokeInAScriptNeedTheCompleteID() async throws {
         let account = try await TestAccount()
         let desk = try await account.device(named: "Desk")
         let evil = try await account.device(named: "Phone")

@@ -6,7 +6,7 @@ import Testing
 @testable import RelayAgent
 
 @Suite struct TargetParseTests {
-    @Test func everySlashCanBeTheOne() {
+    @Test func everySlashMaySeparateDeviceAndApp() {
         #expect(TargetParse.all(of: "TV") == [TargetParse(device: "TV", app: nil)])
         #expect(
             TargetParse.all(of: "a/b/c") == [
@@ -16,7 +16,7 @@ import Testing
         #expect(TargetParse.all(of: "TV/").last == TargetParse(device: "TV", app: ""))
     }
 
-    @Test func aSlashThatACharacterHidesIsOne() {
+    @Test func slashInsideACharacterIsFound() {
         for text in ["TV/\u{301}app", "TV\u{0D4E}/app", "TV/\u{200D}app"] {
             #expect(TargetParse.all(of: text).count == 2, "\(text.unicodeScalars.map { $0.value })")
         }

@@ -19,7 +19,7 @@ import Testing
         return suites
     }
 
-    @Test func everyTestThatIsNamedIsThere() throws {
+    @Test func everyNamedTestExists() throws {
         let suites = try suites()
         let named = try Project.text("docs/threat-model.md").matches(of: /`(\w+Tests)(?:\/(\w+))?`/)
         #expect(named.count > 40)
@@ -34,7 +34,7 @@ import Testing
     }
 
     /// `scripts/attack` selects suites by this suffix.
-    @Test func everySuiteOfAttacksIsNamed() throws {
+    @Test func everyAttackSuiteIsNamed() throws {
         let text = try Project.text("docs/threat-model.md")
         for suite in try suites().keys where suite.hasSuffix("AttackTests") && suite != "UnderAttackTests" {
             #expect(text.contains("`\(suite)"), "\(suite) is not in the table")

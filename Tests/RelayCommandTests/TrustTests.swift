@@ -22,7 +22,7 @@ import Testing
         #expect(new == ["Stranger"])
     }
 
-    @Test func whoIsInvitedBesideAHostIsKnownToIt() async throws {
+    @Test func deviceInvitedBesideAHostIsKnownToTheHost() async throws {
         let account = try await TestAccount()
         let tv = try await account.device(named: "TV")
         let host = try await tv.host("--scheme", "x-film")
@@ -34,7 +34,7 @@ import Testing
         #expect((launch["from"] as? [String: Any])?["new"] as? Bool == false)
     }
 
-    @Test func whatNoPersonHasCheckedIsMarked() async throws {
+    @Test func unverifiedDeviceIsMarked() async throws {
         let account = try await TestAccount()
         let tv = try await account.device(named: "TV")
         // The phone joined by a link of the relay, so no device could vouch for the TV.
@@ -58,7 +58,7 @@ import Testing
         #expect(try await phone.relay("devices", "--all").text.contains("TV (unverified)") == false)
     }
 
-    @Test func aNewDeviceIsApprovedFirst() async throws {
+    @Test func newDeviceNeedsApproval() async throws {
         let account = try await TestAccount()
         let tv = try await account.device(named: "TV")
         // A device knows the devices that were listed when it joined; devices that join later are new to it.
@@ -88,7 +88,7 @@ import Testing
 
     #if os(Linux)
     @Test(arguments: [("y\n", true), ("n\n", false), ("\n", false)])
-    func atATerminalAPersonSeesWhatIsApprovedAndRevoked(answer: String, isDone: Bool) async throws {
+    func personConfirmsApprovalAndRevocationAtATerminal(answer: String, isDone: Bool) async throws {
         let account = try await TestAccount()
         let (tv, phone) = (try await account.device(named: "TV"), try await account.device(named: "Phone"))
         let id = try #require(try await phone.relay("whoami", "--json").json["endpoint"] as? String)

@@ -22,7 +22,7 @@ struct TwoMachinesTests {
         String(try #require(text.firstMatch(of: /https:\/\/[^ ']+#relay=[^ ']+/)).0)
     }
 
-    @Test(arguments: [false, true]) func fiveLinesDoIt(isTunnelPortBlocked: Bool) async throws {
+    @Test(arguments: [false, true]) func fiveCommandsConnectTwoMachines(isTunnelPortBlocked: Bool) async throws {
         let (a, b) = try TestMachine.network()
         if isTunnelPortBlocked { try a.drop(port: 8_081) }
         let lines = try Self.lines()

@@ -39,7 +39,7 @@ import Testing
         _ = host
     }
 
-    @Test func aDeviceComesAndGoes() async throws {
+    @Test func watchReportsAddedAndRemovedDevices() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let (watch, words) = (try desk.start("watch", "--json"), try desk.start("watch"))
@@ -62,7 +62,7 @@ import Testing
         #expect(await words.finish().status == 0)
     }
 
-    @Test func aHostWaitsForItsRelayAndEndsWhenItIsShutOut() async throws {
+    @Test func hostWaitsForItsRelayAndEndsWhenItIsRevoked() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         _ = try await account.relay.stop()
@@ -77,7 +77,7 @@ import Testing
         #expect(try (ended.json["error"] as? [String: Any])?["code"] as? String == "endpointRevoked")
     }
 
-    @Test func aHostThatNobodyHearsEnds() async throws {
+    @Test func hostEndsWhenItsOutputIsClosed() async throws {
         let account = try await TestAccount()
         let (desk, tv) = (try await account.device(named: "Desk"), try await account.device(named: "TV"))
         let host = try tv.startForOneLine("host", "--json")
@@ -87,7 +87,7 @@ import Testing
         #expect(await host.finish().error == ["1"])
     }
 
-    @Test func aHostThatIsNotConnectedCanBeStopped() async throws {
+    @Test func disconnectedHostCanBeStopped() async throws {
         let account = try await TestAccount()
         let tv = try await account.device(named: "TV")
         _ = try await account.relay.stop()

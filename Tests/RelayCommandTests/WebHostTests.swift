@@ -16,7 +16,7 @@ import Testing
         "223.255.255.255", "198.17.255.255", "198.20.0.1", "[2606:4700:4700::1111]", "[2a00:1450:4001:81b::200e]:443", "[2001:4860::8888]",
         "[2001:200::1]", "[3ffe::1]",
     ])
-    func whatIsOnTheInternet(host: String) throws {
+    func publicHostsAreOnTheInternet(host: String) throws {
         for text in [
             "http://\(host)", "https://\(host)/", "HTTP://\(host)/a/b@127.0.0.1", "https://\(host)?q=//localhost/", "http://\(host)#@x",
         ] {
@@ -49,7 +49,7 @@ import Testing
         "films.example$",
         "films.-", "films.-x", "films._x",
     ])
-    func whatIsNotCertainlyOnTheInternet(host: String) throws {
+    func otherHostsAreNotOnTheInternet(host: String) throws {
         for text in [
             "http://\(host)", "https://\(host)/", "HTTP://\(host)/films.example", "https://\(host)?films.example",
             "http://\(host)#films.example",

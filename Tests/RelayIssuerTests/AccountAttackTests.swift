@@ -8,7 +8,7 @@ import Testing
 
 @testable import RelayIssuer
 
-/// Attacks on an account by another user, by a visitor, and at a browser that was left alone.
+/// Attacks on an account by another user, by a visitor, and at an unattended browser.
 @Suite struct AccountAttackTests {
     let test: TestIssuer
 
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    /// Whoever finds a browser signed in cannot take the account over.
+    /// A person who finds a signed-in browser cannot take the account over.
     @Test func staleSessionCannotChangeCredentials() async throws {
         try await test.browse { client in
             let browser = TestBrowser(client)

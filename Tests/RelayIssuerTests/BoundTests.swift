@@ -17,7 +17,7 @@ import Testing
         try DPoPProof.make(method: "POST", url: "u", jti: [name], now: time, with: key)
     }
 
-    @Test func aProofWorksOnceAsLongAsItCould() throws {
+    @Test func proofIsRejectedAsReplayedUntilItExpires() throws {
         var cache = ReplayCache()
         let first = try proof(1)
         #expect(cache.use(first, now: 1_000_000) == .fresh)
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test func aFullCacheForgetsNothingThatCounts() throws {
+    @Test func fullCacheKeepsUnexpiredProofs() throws {
         var cache = ReplayCache(capacity: 2)
         #expect(cache.use(try proof(1), now: 1_000_000) == .fresh)
         #expect(cache.use(try proof(2), now: 1_000_000) == .fresh)
@@ -39,7 +39,7 @@ import Testing
         #expect(cache.count == 1)
     }
 
-    @Test func aNameWaitsForItsNextMinute() {
+    @Test func countIsResetEachMinute() {
         var counts = WindowCounts(perWindow: 2, capacity: 10)
         #expect(counts.add("a", now: 1_000_000) == nil)
         #expect(counts.add("a", now: 1_000_001) == nil)
@@ -48,7 +48,7 @@ import Testing
         #expect(counts.add("a", now: 1_060_000) == nil)
     }
 
-    @Test func moreNamesThanTheTableHoldsShutNoFreshOneOut() {
+    @Test func fullTableDoesNotBlockNewNames() {
         var counts = WindowCounts(perWindow: 1, capacity: 10_000)
         for number in 0..<50_000 {
             #expect(counts.add("\(number)", now: 1_000_000) == nil)
@@ -60,7 +60,7 @@ import Testing
         #expect(counts.add("49999", now: 1_000_000) != nil)
     }
 
-    @Test func aNameThatIsCountedAgainAndAgainIsNotForgotten() {
+    @Test func frequentNameStaysInTheTable() {
         var counts = WindowCounts(perWindow: 3, capacity: 10)
         for round in 0..<3 {
             #expect(counts.add("a", now: 1_000_000) == nil)
@@ -69,7 +69,7 @@ import Testing
         #expect(counts.add("a", now: 1_000_000) != nil)
     }
 
-    @Test func aClockThatWasSetBackLocksNobodyOut() {
+    @Test func clockSetBackResetsTheCount() {
         var counts = WindowCounts(perWindow: 1, capacity: 10)
         #expect(counts.add("a", now: 2_000_000) == nil)
         #expect(counts.add("a", now: 1_000_000) == nil)

@@ -73,7 +73,7 @@ import Testing
 
     func ask(_ token: String, _ proof: String) async throws -> Answer { try await ask(["DPoP \(token)"], [proof]) }
 
-    @Test func aTokenWithItsKeyGivesACodeThatServesOnce() async throws {
+    @Test func tokenWithItsKeyGivesACodeThatWorksOnce() async throws {
         let token = try await joined().accessToken.exposed
         let answer = try await ask(token, proof(token))
         #expect(answer.status == 200)
@@ -84,7 +84,7 @@ import Testing
         await #expect(throws: OAuthError.self) { try await newcomer.join(test, code: code) }
     }
 
-    @Test func aStolenTokenIsOfNoUse() async throws {
+    @Test func stolenTokenIsRejectedWithoutItsKey() async throws {
         let token = try await joined().accessToken.exposed
         let foreign = P256SigningKey()
         let used = try proof(token)
@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    @Test func onlyATokenOfThisIssuerInForceCounts() async throws {
+    @Test func onlyAValidTokenOfThisIssuerIsAccepted() async throws {
         let token = try await joined().accessToken.exposed
         let (id, key) = try await test.issuer.keyRing.signer(at: test.now)
         let thumbprint = device.key.publicKey.jwkThumbprint
@@ -173,7 +173,7 @@ import Testing
         #expect(try await ask(token, proof(token)).error == "invalid_token")
     }
 
-    @Test func aWithdrawnLoginInvitesNobody() async throws {
+    @Test func revokedLoginCannotInvite() async throws {
         let login = try await joined()
         try await test.issuer.revoke(try #require(login.refreshToken).exposed, client: device.client)
         let token = login.accessToken.exposed
@@ -191,7 +191,7 @@ import Testing
         #expect(answer.retryAfter == "600")
     }
 
-    @Test func anAccountThatAsksTooOftenHasToWait() async throws {
+    @Test func invitationsPerMinuteAreLimited() async throws {
         let token = try await joined().accessToken.exposed
         let issuer = try test.make(grantsPerMinute: 1)
         #expect(try await ask(["DPoP \(token)"], [proof(token)], issuer: issuer).status == 200)
@@ -199,7 +199,7 @@ import Testing
         try issuer.close()
     }
 
-    @Test func nothingReachesTheLog() async throws {
+    @Test func noSecretReachesTheLog() async throws {
         let token = try await joined().accessToken.exposed
         let made = try proof(token)
         let code = try #require(try await ask(token, made).code)

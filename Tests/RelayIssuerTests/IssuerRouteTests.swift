@@ -77,7 +77,7 @@ import Testing
 
     func invite() async throws -> Secret<String> { try await test.invite() }
 
-    @Test func anEndpointJoinsAndTheRelayTakesItsToken() async throws {
+    @Test func endpointJoinsAndTheRelayAcceptsItsToken() async throws {
         let code = try await invite()
         let answer = try await live { client in
             let (status, answer, headers) = try await post(client, form: joinFields(code), proof: device.proof(at: test.now))
@@ -125,7 +125,7 @@ import Testing
         #expect(test.revoked.count == 1)
     }
 
-    @Test func metadataStandsAtTheStandardsAddresses() async throws {
+    @Test func metadataIsAtTheStandardAddresses() async throws {
         struct Found: Decodable {
             var issuer: String
             var tokenEndpoint: String
@@ -156,7 +156,7 @@ import Testing
         }
     }
 
-    @Test func theIssuerIsNamedAsItWasAddressedIfThatIsOneOfItsNames() async throws {
+    @Test func issuerURLFollowsTheRequestsHostIfItIsAnOrigin() async throws {
         var settings = Issuer.Settings(directory: test.directory, origins: [], audience: "relay")
         settings.origins = ["https://main.example", "https://other.example:8443"]
         let issuer = try Issuer(settings: settings, now: { 0 }, logger: test.logger)
@@ -181,7 +181,7 @@ import Testing
         try issuer.close()
     }
 
-    @Test func everyRefusalIsAnOAuthError() async throws {
+    @Test func everyRejectionIsAnOAuthError() async throws {
         let code = try await invite()
         let good = joinFields(code)
         func without(_ name: String) -> [String: String] { good.filter { $0.key != name } }
@@ -223,7 +223,7 @@ import Testing
         }
     }
 
-    @Test func hostileFormsCostNothing() async throws {
+    @Test func malformedFormsDoNotUseUpTheCode() async throws {
         let code = try await invite()
         let good = TestDevice.encoded(joinFields(code))
         let bodies: [[UInt8]] = [
@@ -246,7 +246,7 @@ import Testing
         #expect(status == 200)
     }
 
-    @Test func tooManyFailuresHaveToWait() async throws {
+    @Test func failuresPerMinuteAreLimited() async throws {
         let limited = try test.make(failuresPerMinute: 3)
         let code = try await invite()
         try await live(limited) { client in

@@ -29,18 +29,18 @@ import Testing
         #expect(try Data(contentsOf: URL(fileURLWithPath: keyPath)).count == 32)
     }
 
-    @Test func aKeyFileOthersMayReadIsRefused() throws {
+    @Test func keyFileReadableByOthersIsRejected() throws {
         try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: keyPath)
         #expect(throws: IssuerError.masterKeyExposed(path: keyPath)) { try test.make() }
     }
 
-    @Test func aMissingKeyIsNotMadeAnewBesideADatabase() throws {
+    @Test func missingKeyIsNotReplacedIfADatabaseExists() throws {
         try FileManager.default.removeItem(atPath: keyPath)
         #expect(throws: IssuerError.masterKeyMissing(path: keyPath)) { try test.make() }
         #expect(!FileManager.default.fileExists(atPath: keyPath))
     }
 
-    @Test func aDamagedOrForeignKeyIsRefused() throws {
+    @Test func damagedOrForeignKeyIsRejected() throws {
         for count in [0, 31, 33] {
             try Data(repeating: 1, count: count).write(to: URL(fileURLWithPath: keyPath))
             #expect(throws: IssuerError.masterKeyDamaged(path: keyPath)) { try test.make() }
@@ -49,13 +49,13 @@ import Testing
         #expect(throws: IssuerError.wrongMasterKey) { try test.make() }
     }
 
-    @Test func aKeyFileThatIsALinkIsRefused() throws {
+    @Test func symbolicLinkAsKeyFileIsRejected() throws {
         try FileManager.default.moveItem(atPath: keyPath, toPath: keyPath + ".old")
         try FileManager.default.createSymbolicLink(atPath: keyPath, withDestinationPath: keyPath + ".old")
         #expect(throws: IssuerError.masterKeyUnusable(StorageError(.notReadable, path: keyPath))) { try test.make() }
     }
 
-    @Test func aDirectoryThatIsNotThereIsAnError() {
+    @Test func missingDirectoryIsAnError() {
         let settings = Issuer.Settings(directory: test.directory + "/none", origins: [TestIssuer.origin], audience: "relay")
         #expect(throws: IssuerError.masterKeyUnusable(StorageError(.notWritable, path: test.directory + "/none/issuer.key"))) {
             try Issuer(settings: settings, now: { 0 }, logger: test.logger)
@@ -71,7 +71,7 @@ import Testing
         #expect(try await test.issuer.users().isEmpty)
     }
 
-    @Test func nothingIsWrittenByReading() async throws {
+    @Test func readTransactionCannotWrite() async throws {
         await #expect(throws: IssuerError.self) {
             try await test.issuer.store.read {
                 try $0.db.execute(sql: "INSERT INTO user (subject, name, created) VALUES ('0123456789abcdef', 'Ada', 0)")
@@ -81,7 +81,7 @@ import Testing
         _ = try await test.issuer.createUser(name: "Ada")
     }
 
-    @Test func whatWasCommittedSurvivesALossOfPower() async throws {
+    @Test func commitsAreFlushedToDisk() async throws {
         let (level, mode) = try await test.issuer.store.read { records in
             (try Int.fetchOne(records.db, sql: "PRAGMA synchronous"), try String.fetchOne(records.db, sql: "PRAGMA journal_mode"))
         }
@@ -89,7 +89,7 @@ import Testing
         #expect(mode == "wal")
     }
 
-    @Test func theSchemaRefusesWhatMustNotBe() async throws {
+    @Test func schemaRejectsInvalidRows() async throws {
         let statements = [
             "INSERT INTO invitation (code, subject, expires) VALUES (zeroblob(32), 'nobody', 0)",
             "INSERT INTO invitation (code, subject, expires) VALUES (zeroblob(31), (SELECT subject FROM user), 0)",
@@ -126,7 +126,7 @@ import Testing
         }
     }
 
-    @Test func whatIsOverIsForgotten() async throws {
+    @Test func expiredLoginsAndInvitationsAreDeleted() async throws {
         let device = TestDevice()
         let subject = try await test.issuer.createUser(name: "Ada")
         _ = try await device.join(test, code: test.issuer.invite(subject: subject))

@@ -48,7 +48,7 @@ import Testing
         #expect(try await test.issuer.publishedKeys().keys.map(\.kid) == [header.kid])
     }
 
-    @Test func withoutAProofTheTokenIsBoundToNothing() async throws {
+    @Test func tokenWithoutAProofIsUnbound() async throws {
         let response = try await device.join(test, code: invite(), isBound: false)
         #expect(try claims(response).cnf == nil)
         #expect(!response.isBound)
@@ -63,7 +63,7 @@ import Testing
         _ = try await device.refresh(test, first.refreshToken)
     }
 
-    @Test func aCodeThatTwoPartiesHadLetsNeitherIn() async throws {
+    @Test func secondUseOfACodeByAnotherKeyEndsTheLogin() async throws {
         let code = try await invite()
         let first = try await device.join(test, code: code)
         #expect(await refused { try await TestDevice().join(test, code: code) } == .invalidGrant)
@@ -71,7 +71,7 @@ import Testing
         #expect(await refused { try await device.refresh(test, first.refreshToken) } == .invalidGrant)
     }
 
-    @Test func codesUsedAtTheSameTimeLetOneIn() async throws {
+    @Test func concurrentUsesOfACodeSucceedOnce() async throws {
         let code = try await invite()
         let outcomes = await withTaskGroup(of: Bool.self) { group in
             for _ in 0..<8 { group.addTask { await refused { try await TestDevice().join(test, code: code) } == nil } }
@@ -80,7 +80,7 @@ import Testing
         #expect(outcomes.count { $0 } == 1)
     }
 
-    @Test func anOldCodeIsRefused() async throws {
+    @Test func expiredCodeIsRejected() async throws {
         let code = try await invite()
         test.pass(600_000)
         #expect(await refused { try await device.join(test, code: code) } == .invalidGrant)
@@ -92,14 +92,14 @@ import Testing
         _ = try await device.join(test, code: code)
     }
 
-    @Test func anInventedCodeIsRefused() async throws {
+    @Test func unknownCodeIsRejected() async throws {
         for code in ["", "a", String(repeating: "A", count: 22), String(repeating: "A", count: 5_000), "' OR 1=1 --"] {
             let error = await refused { try await device.join(test, code: Secret(code)) }
             #expect(error == (code.isEmpty ? .invalidRequest : .invalidGrant))
         }
     }
 
-    @Test func invitationsAreBounded() async throws {
+    @Test func openInvitationsAreLimited() async throws {
         let subject = try await test.issuer.createUser(name: "Ada")
         for _ in 0..<Invitation.maximumOpen { _ = try await test.issuer.invite(subject: subject) }
         await #expect(throws: IssuerError.tooManyInvitations) { try await test.issuer.invite(subject: subject) }
@@ -108,7 +108,7 @@ import Testing
         await #expect(throws: IssuerError.unknownUser) { try await test.issuer.invite(subject: "nobody") }
     }
 
-    @Test func usersAreListedInOrder() async throws {
+    @Test func usersAreListedInOrderAndNamesAreChecked() async throws {
         for name in ["Ada", "Bob", "Cy"] {
             _ = try await test.issuer.createUser(name: name)
             test.pass(1)
@@ -120,14 +120,14 @@ import Testing
         await #expect(throws: IssuerError.nameTaken) { try await test.issuer.createUser(name: "Bob") }
     }
 
-    @Test func noIdOfAnAccountLooksLikeAFlag() async throws {
+    @Test func accountIDNeverBeginsWithAHyphen() async throws {
         // Without the check, one in 64 would begin with a hyphen.
         for _ in 0..<2_000 { #expect(!IssuerUser(name: "Ada").subject.hasPrefix("-")) }
     }
 
     // MARK: Refresh
 
-    @Test func whoseAnswerWasLostGetsTheSameSuccessorAlsoAfterARestart() async throws {
+    @Test func repeatedRefreshReturnsTheSameSuccessorAfterARestart() async throws {
         let joined = try await device.join(test, code: invite())
         let first = try await device.refresh(test, joined.refreshToken)
         test.pass(7 * 86_400_000)
@@ -139,7 +139,7 @@ import Testing
         #expect(test.revoked.isEmpty)
     }
 
-    @Test func whoeverUsesATokenThatWasReplacedTwiceRevokesTheLogin() async throws {
+    @Test func useOfATokenReplacedTwiceRevokesTheLogin() async throws {
         let joined = try await device.join(test, code: invite())
         let first = try await device.refresh(test, joined.refreshToken)
         _ = try await device.refresh(test, first.refreshToken)
@@ -154,7 +154,7 @@ import Testing
         #expect(await refused { try await device.refresh(test, first.refreshToken) } == .invalidGrant)
     }
 
-    @Test func oneLoginsRevocationLeavesOthersAlone() async throws {
+    @Test func revocationOfALoginDoesNotAffectOthers() async throws {
         let subject = try await test.issuer.createUser(name: "Ada")
         let joined = try await device.join(test, code: test.issuer.invite(subject: subject))
         let other = TestDevice()
@@ -165,7 +165,7 @@ import Testing
         _ = try await other.refresh(test, otherJoined.refreshToken)
     }
 
-    @Test func refreshesAtTheSameTimeGetTheSameSuccessor() async throws {
+    @Test func concurrentRefreshesGetTheSameSuccessor() async throws {
         let joined = try await device.join(test, code: invite())
         let successors = try await withThrowingTaskGroup(of: Secret<String>?.self) { group in
             for _ in 0..<16 { group.addTask { try await device.refresh(test, joined.refreshToken).refreshToken } }
@@ -185,7 +185,7 @@ import Testing
         }
     }
 
-    @Test func aStolenRefreshTokenIsOfNoUseWithoutTheKey() async throws {
+    @Test func stolenRefreshTokenIsRejectedWithoutTheKey() async throws {
         let joined = try await device.join(test, code: invite())
         #expect(await refused { try await TestDevice().refresh(test, joined.refreshToken) } == .invalidGrant)
         #expect(await refused { try await device.refresh(test, joined.refreshToken, isBound: false) } == .invalidGrant)
@@ -196,13 +196,13 @@ import Testing
         _ = try await device.refresh(test, joined.refreshToken)
     }
 
-    @Test func anIdleLoginEnds() async throws {
+    @Test func idleLoginExpires() async throws {
         let joined = try await device.join(test, code: invite())
         test.pass(RefreshFamily.idleLife)
         #expect(await refused { try await device.refresh(test, joined.refreshToken) } == .invalidGrant)
     }
 
-    @Test func revokedLoginsAreForgottenOnceTheirTokensEnded() async throws {
+    @Test func revokedLoginsAreForgottenWhenTheirTokensHaveExpired() async throws {
         let joined = try await device.join(test, code: invite())
         try await test.issuer.revoke(try #require(joined.refreshToken).exposed, client: device.client)
         test.pass(AccessTokenClaims.life + 119_999)
@@ -214,7 +214,7 @@ import Testing
 
     // MARK: Scopes
 
-    @Test func scopesMayShrinkAndNotGrow() async throws {
+    @Test func refreshMayReduceScopesButNotExtendThem() async throws {
         let joined = try await device.join(test, code: invite(), scope: "offline_access relay.command")
         #expect(try claims(joined).scope == "offline_access relay.command")
         let less = try await device.refresh(test, joined.refreshToken, scope: "relay.command")
@@ -232,7 +232,7 @@ import Testing
         #expect(test.revoked.map(\.session) == [try #require(try claims(joined).sid)])
     }
 
-    @Test func unknownScopesAreRefused() async throws {
+    @Test func unknownScopesAreRejected() async throws {
         let code = try await invite()
         #expect(await refused { try await device.join(test, code: code, scope: "relay.command admin") } == .invalidScope)
         _ = try await device.join(test, code: code)
@@ -248,7 +248,7 @@ import Testing
         #expect(await refused { try await test.issuer.exchange(form, proof: proof, at: TestIssuer.url) } == .invalidDPoPProof)
     }
 
-    @Test func aRefusedProofUsesNothingUp() async throws {
+    @Test func rejectedProofDoesNotUseUpTheCode() async throws {
         let code = try await invite()
         let form = try device.form(["grant_type": TokenRequest.preAuthorizedCode, "pre-authorized_code": code.exposed])
         for proof in [
@@ -260,7 +260,7 @@ import Testing
         _ = try await device.join(test, code: code)
     }
 
-    @Test func aProofForAnyOfTheAddressesWorks() async throws {
+    @Test func proofForAnyAddressOfTheIssuerWorks() async throws {
         let code = try await invite()
         let form = try device.form(["grant_type": TokenRequest.preAuthorizedCode, "pre-authorized_code": code.exposed])
         let proof = try device.proof(at: test.now, url: "http://127.0.0.1:8080/auth/token")
@@ -269,7 +269,7 @@ import Testing
 
     // MARK: Revocation
 
-    @Test func aRevokedTokenWorksNoLonger() async throws {
+    @Test func revokedTokenIsRejected() async throws {
         let joined = try await device.join(test, code: invite())
         let token = try #require(joined.refreshToken)
         await #expect(throws: OAuthError.self) { try await test.issuer.revoke(token.exposed, client: "com.example.other") }
@@ -279,7 +279,7 @@ import Testing
         #expect(await refused { try await device.refresh(test, token) } == .invalidGrant)
     }
 
-    @Test func revokingWhatIsNoneDoesNothing() async throws {
+    @Test func revokingAnInvalidTokenDoesNothing() async throws {
         let joined = try await device.join(test, code: invite())
         let token = try #require(joined.refreshToken).exposed
         try await test.issuer.revoke("nonsense", client: device.client)
@@ -292,7 +292,7 @@ import Testing
 
     // MARK: Keys
 
-    @Test func keysChangeAndOldTokensStayCheckable() async throws {
+    @Test func keysRotateAndOldTokensStayVerifiable() async throws {
         var seen: Set<String> = []
         for _ in 0..<40 {
             let published = Set(try await test.issuer.publishedKeys().keys.compactMap(\.kid))
@@ -308,7 +308,7 @@ import Testing
         #expect(seen.count == 3)
     }
 
-    @Test func twoProcessesShareOneRing() async throws {
+    @Test func twoProcessesShareOneKeyRing() async throws {
         let other = try test.make()
         async let first = test.issuer.publishedKeys()
         async let second = other.publishedKeys()

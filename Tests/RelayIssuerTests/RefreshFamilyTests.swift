@@ -40,7 +40,7 @@ import Testing
         #expect(present(family(), 1, at: 1) == .rotate)
     }
 
-    @Test func thePreviousOneGetsTheSameAnswerUntilTheCurrentOneIsUsed() {
+    @Test func previousTokenGetsTheSameAnswerUntilTheCurrentOneIsUsed() {
         var family = family()
         family.rotate(from: 1, now: after(1_000))
         #expect(family.current == 2)
@@ -51,19 +51,19 @@ import Testing
         #expect(present(family, 1, at: 2_000) == .revoke)
     }
 
-    @Test func withoutAKeyItDoesSoForAMinute() {
+    @Test func unboundPreviousTokenIsAcceptedForOneMinute() {
         var family = family(key: nil)
         family.rotate(from: 1, now: after(1_000))
         #expect(present(family, 1, key: nil, at: 61_000) == .reissueSuccessor)
         #expect(present(family, 1, key: nil, at: 61_001) == .revoke)
     }
 
-    @Test func anOlderOneRevokesAtOnce() {
+    @Test func olderTokenRevokesAtOnce() {
         #expect(present(family(current: 3), 1, at: 0) == .revoke)
         #expect(present(family(current: 3), 2, at: 0) == .reissueSuccessor)
     }
 
-    @Test(arguments: ["key", nil]) func oneThatTheStoreHasNotSeenIsTakenAndTheStoreFollows(key: String?) {
+    @Test(arguments: ["key", nil]) func newerTokenThanTheStoreKnowsIsAcceptedAfterARestore(key: String?) {
         var family = family(current: 3, key: key)
         #expect(present(family, 9, key: key, at: 1) == .rotateAfterRestore)
         family.rotate(from: 9, now: after(1))
@@ -72,7 +72,7 @@ import Testing
         #expect(present(family, 8, key: key, at: 2) == .revoke)
     }
 
-    @Test func nothingWorksOnceRevoked() {
+    @Test func noTokenWorksAfterRevocation() {
         var family = family(current: 2)
         family.revoked = after(1_000)
         for number in [1, 2, 3, 9] as [Int64] {
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func anotherKeyOrClientIsRefusedAndRevokesNothing() {
+    @Test func otherKeyOrClientIsRejectedAndRevokesNothing() {
         let family = family(current: 3)
         for number in [1, 2, 3, 9] as [Int64] {
             #expect(present(family, number, key: "other", at: 1) == .refuse(.otherKey))
@@ -90,12 +90,12 @@ import Testing
         }
     }
 
-    @Test func anUnboundLoginAsksForNoKey() {
+    @Test func unboundLoginNeedsNoKey() {
         #expect(present(family(key: nil), 1, key: nil, at: 1) == .rotate)
         #expect(present(family(key: nil), 1, key: "any", at: 1) == .rotate)
     }
 
-    @Test func aLoginEndsWhenIdleAndWhenOld() {
+    @Test func loginExpiresWhenIdleAndWhenOld() {
         #expect(present(family(), 1, at: RefreshFamily.idleLife - 1) == .rotate)
         #expect(present(family(), 1, at: RefreshFamily.idleLife) == .refuse(.expired))
         #expect(present(family(), 9, at: RefreshFamily.idleLife) == .refuse(.expired))
@@ -110,7 +110,7 @@ import Testing
         #expect(present(family, 1, at: RefreshFamily.wholeLife) == .refuse(.expired))
     }
 
-    @Test func aClockThatWasSetBackRevokesNothing() {
+    @Test func clockSetBackRevokesNothing() {
         var family = family()
         family.rotate(from: 1, now: after(3_600_000))
         #expect(present(family, 1, at: 0) == .reissueSuccessor)
@@ -169,7 +169,7 @@ import Testing
     }
 
     /// A device holds the token of the last response that arrived. Neither lost responses nor a restored disk end its login.
-    @Test mutating func aDeviceWithAKeyIsNeverPutOut() {
+    @Test mutating func boundLoginSurvivesLostResponsesAndRestores() {
         for _ in 0..<300 {
             var family = family(key: "key")
             var backups = [family]
@@ -192,7 +192,7 @@ import Testing
     }
 
     /// A thief copied a token, and both continue with their tokens. The first use of a replaced token ends the login.
-    @Test(arguments: ["key", nil]) mutating func twoWhoShareALoginAreBothPutOut(key: String?) {
+    @Test(arguments: ["key", nil]) mutating func sharedLoginIsRevoked(key: String?) {
         for _ in 0..<300 {
             var family = family(key: key)
             var held: [Int64] = [1, 1]
@@ -234,7 +234,7 @@ import Testing
         #expect(invitation().present(key: nil, now: 600_000) == .expired)
     }
 
-    @Test func aSecondKeyEndsTheLoginWhileTheLinkHolds() {
+    @Test func useByASecondKeyRevokesTheLoginUntilTheLinkExpires() {
         let family = FamilyID.random()
         for key in ["key", nil] {
             let used = invitation(.init(key: key, family: family))
@@ -250,7 +250,7 @@ import Testing
 @Suite struct RefreshTokenTests {
     let key = MasterKey(Array(repeating: 1, count: 32)).refreshTokenKey
 
-    @Test(arguments: [1, 2, 255, 256, Int64.max - 1]) func theTextComesBack(number: Int64) throws {
+    @Test(arguments: [1, 2, 255, 256, Int64.max - 1]) func textOfATokenIsParsedBack(number: Int64) throws {
         let token = RefreshToken(family: .random(), number: number, key: key)
         #expect(token.text.exposed.utf8.count == RefreshToken.characters)
         let read = try #require(RefreshToken(parsing: token.text.exposed))
@@ -260,7 +260,7 @@ import Testing
         #expect(read.text == token.text)
     }
 
-    @Test func noOtherKeyMakesIt() throws {
+    @Test func tokenOfAnotherKeyIsNotAuthentic() throws {
         let family = FamilyID.random()
         let other = MasterKey(Array(repeating: 2, count: 32)).refreshTokenKey
         #expect(!RefreshToken(family: family, number: 1, key: other).isAuthentic(by: key))
@@ -268,7 +268,7 @@ import Testing
         #expect(RefreshToken(family: family, number: 1, key: key).text != RefreshToken(family: family, number: 2, key: key).text)
     }
 
-    @Test func noChangedByteIsTaken() throws {
+    @Test func changedTokenIsNotAuthentic() throws {
         let bytes = try #require(Base64.url.decode(RefreshToken(family: .random(), number: 3, key: key).text.exposed))
         for index in bytes.indices {
             for bit in 0..<8 {
@@ -280,7 +280,7 @@ import Testing
         }
     }
 
-    @Test func textsOfAnotherFormAreNone() {
+    @Test func malformedTokenIsNotParsed() {
         for number in [0, UInt64(Int64.max), UInt64(Int64.max) + 1, UInt64.max] {
             let bytes = [UInt8](repeating: 1, count: 16) + (0..<8).reversed().map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) }
             #expect(RefreshToken(parsing: Base64.url.encode(bytes + [UInt8](repeating: 2, count: 32))) == nil)
@@ -290,7 +290,7 @@ import Testing
         }
     }
 
-    @Test func nothingPrintsAToken() {
+    @Test func descriptionsDoNotContainTheToken() {
         let token = RefreshToken(family: .random(), number: 1, key: key)
         var dumped = ""
         dump(token, to: &dumped)

@@ -35,7 +35,7 @@ import Testing
         #expect(error.code == .invalidGrant)
     }
 
-    @Test(arguments: [true, false]) func devicesGoOnAfterARestore(isBound: Bool) async throws {
+    @Test(arguments: [true, false]) func loginsContinueAfterARestore(isBound: Bool) async throws {
         let joined = try await join(isBound: isBound)
         let backup = try test.backup()
         let tokens = try await live(joined.refreshToken, isBound: isBound)
@@ -44,7 +44,7 @@ import Testing
         #expect(test.revoked.isEmpty)
     }
 
-    @Test func aDeviceWhoseAnswerWasLostGoesOnAfterARestore() async throws {
+    @Test func loginContinuesAfterALostResponseAndARestore() async throws {
         let joined = try await join()
         let backup = try test.backup()
         let tokens = try await live(joined.refreshToken)
@@ -54,7 +54,7 @@ import Testing
         #expect(test.revoked.isEmpty)
     }
 
-    @Test func aTokenThatWasStolenBeforeTheBackupRevokes() async throws {
+    @Test func tokenStolenBeforeTheBackupRevokesTheLogin() async throws {
         let joined = try await join()
         let tokens = try await live(joined.refreshToken)
         let backup = try test.backup()
@@ -66,7 +66,7 @@ import Testing
         for token in later { try await refused(token, by: device) }
     }
 
-    @Test func aStolenTokenIsOfNoUseWithoutTheKeyAfterARestore() async throws {
+    @Test func stolenTokenIsRejectedWithoutTheKeyAfterARestore() async throws {
         let joined = try await join()
         let backup = try test.backup()
         let tokens = try await live(joined.refreshToken)
@@ -80,7 +80,7 @@ import Testing
     }
 
     /// Without a key, the thief and the owner cannot be told apart until the second of them uses a token.
-    @Test func aThiefOfAnUnboundLoginIsFoundOutAfterARestore() async throws {
+    @Test func theftOfAnUnboundLoginIsDetectedAfterARestore() async throws {
         let joined = try await join(isBound: false)
         let backup = try test.backup()
         let tokens = try await live(joined.refreshToken, isBound: false)
@@ -91,7 +91,7 @@ import Testing
         #expect(test.revoked.count == 1)
     }
 
-    @Test func aThiefWhoMakesUpNumbersGetsNothing() async throws {
+    @Test func forgedTokenNumberIsRejected() async throws {
         let joined = try await join()
         let text = try #require(joined.refreshToken).exposed
         let bytes = try #require(Base64.url.decode(text))
@@ -104,7 +104,7 @@ import Testing
         _ = try await live(joined.refreshToken)
     }
 
-    @Test func aLoginThatBeganAfterTheBackupIsToldToJoinAgain() async throws {
+    @Test func loginLostByARestoreIsToldToJoinAgain() async throws {
         let subject = try await test.issuer.createUser(name: "Ada")
         let backup = try test.backup()
         let joined = try await device.join(test, code: try await test.issuer.invite(subject: subject))

@@ -26,7 +26,7 @@ import Testing
         #expect(error.code == .invalidGrant)
     }
 
-    @Test func aRevokedDeviceDoesNotRefresh() async throws {
+    @Test func revokedDeviceCannotRefresh() async throws {
         let joined = try await routes.joined()
         let next = try await device.refresh(test, joined.refreshToken)
         try await revoke(joined)
@@ -38,8 +38,8 @@ import Testing
         #expect(try await test.issuer.revokedLogins().map(\.session) == [claims.sid])
     }
 
-    /// Its holder is told, and another one is not, whose login is over for another reason.
-    @Test func aRevokedDeviceIsToldThatItWasRevoked() async throws {
+    /// The revoked device gets the reason. A login that ended otherwise does not.
+    @Test func revokedDeviceGetsTheReason() async throws {
         let joined = try await routes.joined()
         let next = try await device.refresh(test, joined.refreshToken)
         let subject = try #require(try await test.issuer.users().first?.subject)
@@ -55,7 +55,7 @@ import Testing
         for response in [joined, next, over] { #expect(try await reason(response) == .endpointRevoked) }
     }
 
-    @Test func aRevokedDeviceInvitesNobody() async throws {
+    @Test func revokedDeviceCannotInvite() async throws {
         let joined = try await routes.joined()
         try await revoke(joined)
         let token = joined.accessToken.exposed
@@ -65,7 +65,7 @@ import Testing
         #expect(answer.code == nil)
     }
 
-    @Test func anInvitationItKeptForLaterLetsNobodyIn() async throws {
+    @Test func unusedInvitationsOfARevokedDeviceAreRejected() async throws {
         let joined = try await routes.joined()
         let token = joined.accessToken.exposed
         var codes: [String] = []
@@ -75,7 +75,7 @@ import Testing
     }
 
     /// The device's other logins end, too: one by another link, and one that is not bound to a key.
-    @Test func allLoginsOfTheDeviceEnd() async throws {
+    @Test func revocationEndsAllLoginsOfTheDevice() async throws {
         let joined = try await routes.joined()
         let subject = try #require(try await test.issuer.users().first?.subject)
         let second = try await device.join(test, code: try await test.issuer.invite(subject: subject))
@@ -89,7 +89,7 @@ import Testing
         _ = try await other.refresh(test, others.refreshToken)
     }
 
-    @Test func endingItTwiceIsAsGoodAsOnce() async throws {
+    @Test func endingLoginsTwiceReportsThemOnce() async throws {
         let joined = try await routes.joined()
         try await revoke(joined)
         try await revoke(joined)
@@ -98,7 +98,7 @@ import Testing
     }
 
     /// A token that is not bound to a key belongs to no device that could be revoked.
-    @Test func aTokenWithoutAKeyInvitesNobody() async throws {
+    @Test func unboundTokenCannotInvite() async throws {
         let token = try await routes.joined(isBound: false).accessToken.exposed
         for authorization in ["Bearer \(token)", "DPoP \(token)"] {
             let answer = try await routes.ask([authorization], [routes.proof(token)])
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test func aDeviceThatNobodyHasApprovedInvitesNobody() async throws {
+    @Test func unapprovedDeviceCannotInvite() async throws {
         let thumbprint = device.key.publicKey.jwkThumbprint
         let issuer = try test.make { $0 != thumbprint }
         let token = try await routes.joined().accessToken.exposed
@@ -119,7 +119,7 @@ import Testing
         try issuer.close()
     }
 
-    @Test func whomItInvitedIsKnownByThatForGood() async throws {
+    @Test func tokensOfAnInvitedDeviceNameTheInviter() async throws {
         let joined = try await routes.joined()
         let inviter = EndpointID(device.key.publicKey)
         func claims(_ response: TokenResponse) throws -> AccessTokenClaims {
@@ -139,7 +139,7 @@ import Testing
     }
 
     /// The owner used the stolen link later, which ends the thief's login and the thief's invitations.
-    @Test func aThiefOfALinkWhoIsPutOutHasNoInvitationsLeft() async throws {
+    @Test func revokedThiefOfALinkHasNoInvitationsLeft() async throws {
         let subject = try await test.issuer.createUser(name: "Ada")
         let stolen = try await test.issuer.invite(subject: subject)
         let token = try await device.join(test, code: stolen).accessToken.exposed

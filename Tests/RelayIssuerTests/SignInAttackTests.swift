@@ -8,7 +8,7 @@ import Testing
 
 @testable import RelayIssuer
 
-/// Attacks on signing in, and on the pages of somebody who has.
+/// Attacks on signing in, and on the pages of a signed-in user.
 @Suite struct SignInAttackTests {
     let test: TestIssuer
 
@@ -123,7 +123,7 @@ import Testing
         try issuer.close()
     }
 
-    /// A browser's secret that somebody else set is worth nothing after signing in.
+    /// A secret that an attacker put into the browser is not signed in afterwards.
     @Test func cookieFromBeforeSigningInIsNotSignedIn() async throws {
         try await setUp()
         try await test.browse { client in

@@ -11,19 +11,19 @@ import Testing
 
     func time(_ days: Int64) -> Milliseconds { Milliseconds(clamping: days * Self.day) }
 
-    @Test func theFirstKeySignsAtOnce() {
+    @Test func firstKeySignsAtOnce() {
         #expect(SigningKeyRing([]).changes(at: 5) == [.create(activates: 5)])
         #expect(SigningKeyRing([]).nextChange == 0)
     }
 
-    @Test func theNextKeyIsPublishedAWeekAhead() {
+    @Test func nextKeyIsPublishedAWeekAhead() {
         let ring = SigningKeyRing([.init(id: "a", activates: 0)])
         #expect(ring.nextChange == time(83))
         #expect(ring.changes(at: Milliseconds(clamping: time(83).count - 1)) == [])
         #expect(ring.changes(at: time(83)) == [.create(activates: time(90))])
     }
 
-    @Test func afterALongPauseTheOldKeySignsUntilTheNewOneIsKnown() {
+    @Test func oldKeySignsUntilTheNewOneHasBeenPublishedForADay() {
         let ring = SigningKeyRing([.init(id: "a", activates: 0)])
         #expect(ring.changes(at: time(400)) == [.create(activates: time(401))])
         let both = SigningKeyRing([.init(id: "a", activates: 0), .init(id: "b", activates: time(401))])
@@ -31,7 +31,7 @@ import Testing
         #expect(both.signer(at: time(401))?.id == "b")
     }
 
-    @Test func anOldKeyStaysUntilItsTokensHaveEnded() {
+    @Test func oldKeyStaysUntilItsTokensHaveExpired() {
         let ring = SigningKeyRing([.init(id: "a", activates: 0), .init(id: "b", activates: time(90))])
         let end = time(90).count + SigningKeyRing.trail
         #expect(SigningKeyRing.trail > AccessTokenClaims.life + 60_000)
@@ -40,12 +40,12 @@ import Testing
         #expect(ring.changes(at: Milliseconds(clamping: end)) == [.remove(id: "a")])
     }
 
-    @Test func aClockThatWasSetBackLeavesASigner() {
+    @Test func clockSetBackLeavesASigner() {
         #expect(SigningKeyRing([.init(id: "a", activates: 100), .init(id: "b", activates: 200)]).signer(at: 50)?.id == "a")
     }
 
     /// Ten years of calls at random times.
-    @Test(arguments: 0..<50) func everyKeyIsPublishedFromBeforeItsFirstUseUntilItsLastTokenEnds(seed: UInt64) {
+    @Test(arguments: 0..<50) func keysArePublishedBeforeFirstUseAndUntilTheirTokensExpire(seed: UInt64) {
         var state = seed &* 0x9E37_79B9_7F4A_7C15 | 1
         func random(_ bound: Int64) -> Int64 {
             state ^= state << 13
@@ -75,7 +75,7 @@ import Testing
             }
             #expect((1...3).contains(entries.count), "seed \(seed)")
             guard let signer = SigningKeyRing(entries).signer(at: Milliseconds(clamping: now)) else {
-                Issue.record("nobody signs, seed \(seed)")
+                Issue.record("no key signs, seed \(seed)")
                 return
             }
             if lastSigned[signer.id] == nil, signer.id != "1" {

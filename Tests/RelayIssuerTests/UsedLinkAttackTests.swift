@@ -25,7 +25,7 @@ import Testing
         #expect(error.code == .invalidGrant)
     }
 
-    @Test func aFinderWithoutAKeyDoesNotLogTheDeviceOut() async throws {
+    @Test func useOfAUsedLinkWithoutAKeyRevokesNothing() async throws {
         let code = try await invite()
         let joined = try await device.join(test, code: code)
         try await present(code, by: finder, isBound: false)
@@ -33,7 +33,7 @@ import Testing
         _ = try await device.refresh(test, joined.refreshToken)
     }
 
-    @Test(arguments: [true, false]) func aFinderOfAnOldLinkDoesNotLogTheDeviceOut(isBound: Bool) async throws {
+    @Test(arguments: [true, false]) func useOfAnExpiredLinkRevokesNothing(isBound: Bool) async throws {
         let code = try await invite()
         let joined = try await device.join(test, code: code)
         test.pass(600_000)
@@ -44,7 +44,7 @@ import Testing
         #expect(!test.logged.contains(code.exposed))
     }
 
-    @Test(arguments: [true, false]) func aThiefWhoWasFasterIsPutOutWhenTheOwnerComes(isBound: Bool) async throws {
+    @Test(arguments: [true, false]) func ownersUseOfAStolenLinkRevokesTheThief(isBound: Bool) async throws {
         let code = try await invite()
         let stolen = try await finder.join(test, code: code, isBound: isBound)
         test.pass(599_000)
@@ -55,7 +55,7 @@ import Testing
     }
 
     /// Even without a refresh token, the relay would accept the access token for a quarter of an hour.
-    @Test func aThiefDoesNotEscapeByAskingForNoRefreshToken() async throws {
+    @Test func thiefWithoutARefreshTokenIsRevokedToo() async throws {
         let code = try await invite()
         let stolen = try await finder.join(test, code: code, scope: "relay.device.register", isBound: false)
         #expect(stolen.refreshToken == nil)

@@ -23,7 +23,7 @@ import Testing
 
     private func open() throws(DatabaseFileError) -> DatabaseQueue { try DatabaseFile.open(path, migrator: migrator, patience: 0.1) }
 
-    @Test func commitsAreOnDiskAndForTheOwnerAlone() throws {
+    @Test func commitsAreDurableAndPrivate() throws {
         let database = try open()
         try database.write { try $0.execute(sql: "INSERT INTO sample (value) VALUES (1)") }
         for name in try PrivateDirectory.names(in: directory) {
@@ -37,13 +37,13 @@ import Testing
         }
         #expect(settings == (2, "wal", 1))
         try database.close()
-        // What a mode gave others is taken back.
+        // Opening removes the permissions of others.
         try FileManager.default.setAttributes([.posixPermissions: 0o666], ofItemAtPath: path)
         #expect(try open().read { try Int.fetchOne($0, sql: "SELECT value FROM sample") } == 1)
         #expect(try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int == 0o600)
     }
 
-    @Test func whatIsNoDatabaseOrDamagedIsLeftAsItIs() throws {
+    @Test func invalidOrDamagedDatabaseIsNotChanged() throws {
         try Data(repeating: 0x41, count: 4_096).write(to: URL(filePath: path))
         #expect(throws: DatabaseFileError.sqlite(.SQLITE_NOTADB)) { try open() }
         #expect(try Data(contentsOf: URL(filePath: path)) == Data(repeating: 0x41, count: 4_096))
@@ -62,14 +62,14 @@ import Testing
         #expect(try Data(contentsOf: URL(filePath: path)) == bytes)
     }
 
-    @Test func aNewerOneIsLeftAsItIs() throws {
+    @Test func newerDatabaseIsRejected() throws {
         let database = try open()
         try database.write { try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('2')") }
         try database.close()
         #expect(throws: DatabaseFileError.tooNew) { try open() }
     }
 
-    @Test func aDirectoryThatIsNotThereIsNamed() {
+    @Test func missingDirectoryIsNamed() {
         #expect(throws: DatabaseFileError.file(StorageError(.notWritable, path: directory + "/none/x"))) {
             try DatabaseFile.open(directory + "/none/x", migrator: migrator)
         }
@@ -77,14 +77,14 @@ import Testing
 
     // MARK: Columns
 
-    @Test func numbersKeepTheirOrder() {
+    @Test func encodedNumbersKeepTheirOrder() {
         let numbers: [UInt64] = [0, 1, 1 << 62, 1 << 63 - 1, 1 << 63, 1 << 63 + 1, .max]
         let columns = numbers.map(NumberColumn.encode)
         #expect(columns == columns.sorted())
         #expect(columns.map(NumberColumn.decode) == numbers)
     }
 
-    @Test func idsComeBackFromTheirColumns() throws {
+    @Test func idsRoundTripThroughColumns() throws {
         let endpoint = EndpointID(digest: Digest256(hashing: [1]))
         let command = try #require(CommandID("018f0000-0000-7000-8000-000000000001"))
         let read = try open().write { database in

@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func aFileIsOldOrNewAndItsOwnersAlone() throws {
+    @Test func fileIsCreatedOnceReplacedAndPrivate() throws {
         #expect(try PrivateFile.contents(of: path) == nil)
         #expect(try PrivateFile.create(path, with: [1]))
         #expect(try PrivateFile.create(path, with: [2]) == false)
@@ -42,7 +42,7 @@ import Testing
         #expect(try PrivateDirectory.names(in: directory + "/none").isEmpty)
     }
 
-    @Test func ofSeveralThatMakeItOneDoes() async throws {
+    @Test func onlyOneConcurrentCreateSucceeds() async throws {
         let path = path
         let made = try await withThrowingTaskGroup(of: UInt8?.self) { group in
             for number in 0..<16 as Range<UInt8> { group.addTask { try PrivateFile.create(path, with: [number]) ? number : nil } }
@@ -53,7 +53,7 @@ import Testing
         #expect(try PrivateDirectory.names(in: directory) == ["file"])
     }
 
-    @Test func whatIsNotSuchAFileIsNotRead() throws {
+    @Test func onlyPrivateRegularFilesAreRead() throws {
         #expect(try PrivateFile.create(path, with: [1, 2, 3]))
         #expect(try PrivateFile.contents(of: path, upTo: 3) == [1, 2, 3])
         #expect(problem { _ = try PrivateFile.contents(of: path, upTo: 2) } == .damaged)
@@ -66,7 +66,7 @@ import Testing
         let (link, pipe, folder) = (directory + "/link", directory + "/pipe", directory + "/folder")
         try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: path)
         #expect(problem { _ = try PrivateFile.contents(of: link) } == .notReadable)
-        // A pipe that nobody writes to is not waited for.
+        // Reading does not wait for a pipe without a writer.
         #expect(mkfifo(pipe, 0o600) == 0)
         try PrivateDirectory.make(folder)
         for other in [pipe, folder] { #expect(problem { _ = try PrivateFile.contents(of: other) } == .damaged) }
@@ -74,7 +74,7 @@ import Testing
         #expect(try PrivateDirectory.names(in: directory) == ["file", "folder", "link", "pipe"])
     }
 
-    @Test func aDirectoryThatOthersMayWriteToIsRefused() throws {
+    @Test func directoryWritableByOthersIsRejected() throws {
         try PrivateDirectory.check(directory)
         try FileManager.default.setAttributes([.posixPermissions: 0o770], ofItemAtPath: directory)
         #expect(problem { try PrivateDirectory.check(directory) } == .openToOthers)
@@ -85,7 +85,7 @@ import Testing
         #expect(try mode(directory + "/a/b") == 0o700)
     }
 
-    @Test func aLockHasOneHolder() throws {
+    @Test func lockHasOneHolder() throws {
         let first = try #require(try FileLock(tryLocking: path))
         #expect(try FileLock(tryLocking: path) == nil)
         first.sign("the first")
@@ -97,7 +97,7 @@ import Testing
         #expect(try mode(path) == 0o600)
     }
 
-    @Test func aLockGoesWithItsHolder() throws {
+    @Test func lockIsReleasedWithItsHolder() throws {
         do {
             let lock = try FileLock(tryLocking: path)
             #expect(lock != nil)

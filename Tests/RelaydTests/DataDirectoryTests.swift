@@ -12,7 +12,7 @@ import Testing
     deinit { try? FileManager.default.removeItem(atPath: path) }
 
     /// It was interrupted after the directory was looked at, and before the lock was taken.
-    @Test func aRestoreThatWasInterruptedIsSeenUnderTheLock() throws {
+    @Test func interruptedRestoreIsDetectedUnderTheLock() throws {
         let directory = try DataDirectory(path, .made)
         let lock = try directory.lock()
         #expect(throws: StoreError.inUse(path)) { try directory.lock() }

@@ -20,7 +20,7 @@ import Testing
     }
 
     @Test(arguments: RelaySetting.allCases)
-    func everySettingIsReadFromAllItsSources(setting: RelaySetting) throws {
+    func everySettingIsReadFromAllSources(setting: RelaySetting) throws {
         // These two settings are only valid together.
         let partner: RelaySetting? =
             switch setting {
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(arguments: Limit.allCases)
-    func everyLimitIsReadFromAllItsSources(limit: Limit) throws {
+    func everyLimitIsReadFromAllSources(limit: Limit) throws {
         let sample = SettingSample(of: limit)
         #expect(!sample.isVisible(try Self.read()))
         #expect(sample.isVisible(try Self.read(sample.flags)))
@@ -47,7 +47,7 @@ import Testing
         #expect(sample.isVisible(try Self.read(file: "{\"limits\": {\"\(limit.rawValue)\": \(sample.json)}}")))
     }
 
-    @Test func whatTheHelpNamesIsWhatThereIs() throws {
+    @Test func helpNamesExactlyTheSettings() throws {
         let help = Relayd.helpMessage(for: ServeCommand.self, columns: 1_000)
         let lines = help.split(separator: "\n").map { $0.drop { $0 == " " } }
         let named = Set(lines.filter { $0.hasPrefix("-") }.compactMap { line in line.split(separator: " ").first { $0.hasPrefix("--") } })
@@ -59,7 +59,7 @@ import Testing
     }
 
     /// Flags override the environment, and the environment overrides the file.
-    @Test func aFlagGoesBeforeTheEnvironmentAndTheEnvironmentBeforeTheFile() throws {
+    @Test func flagOverridesEnvironmentAndEnvironmentOverridesFile() throws {
         let configuration = try Self.read(
             ["--idle-seconds", "3"],
             environment: ["RELAYD_IDLE_SECONDS": "2", "RELAYD_DRAIN_SECONDS": "2"],
@@ -70,7 +70,7 @@ import Testing
         #expect(configuration.unauthenticatedPerAddress == 1)
     }
 
-    @Test func theFileIsFoundByTheEnvironmentToo() throws {
+    @Test func environmentCanNameTheFile() throws {
         #expect(throws: ConfigurationError("/nowhere.json cannot be read")) {
             try Self.read(environment: ["RELAYD_CONFIG": "/nowhere.json"])
         }
@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test(arguments: ["RELAYD_", "RELAYD_LISTN", "RELAYD_LIMITS", "RELAYD_LIMITS_COMMANDBYTES", "RELAYD_listen", "RELAYD_INSECURE_"])
-    func anUnknownVariableIsNamed(variable: String) throws {
+    func errorNamesAnUnknownVariable(variable: String) throws {
         let error = try #require(throws: ConfigurationError.self) { try Self.read(environment: [variable: "1"]) }
         #expect(error.description.hasPrefix("\(variable):"))
         // Variables with other prefixes are ignored.
@@ -93,13 +93,13 @@ import Testing
         (#"{"limits": {"commandBytes": 1073741825}}"#, "limits.commandBytes:"), (#"{"dataDirectory": ""}"#, "dataDirectory:"),
         (#"{"listen": []}"#, "listen:"), (#"{"tunnelListen": []}"#, "tunnelListen:"), (#"{"urls": []}"#, "urls:"),
     ])
-    func whatCannotStandInTheFileIsNamed(file: String, name: String) throws {
+    func errorNamesTheInvalidMemberOfTheFile(file: String, name: String) throws {
         let error = try #require(throws: ConfigurationError.self) { try Self.read(file: file) }
         #expect(error.description.hasPrefix(name))
     }
 
     @Test(arguments: RelaySetting.allCases)
-    func aValueOfAnotherKindIsNamed(setting: RelaySetting) throws {
+    func errorNamesTheMemberOfTheWrongType(setting: RelaySetting) throws {
         let own = SettingSample(of: setting).json
         for json in ["{}", "null", "1.5", "[1]", "[[]]", "true", "7", "\"-\""] where json != own {
             // Every text is a valid path.
@@ -114,20 +114,20 @@ import Testing
     }
 
     @Test(arguments: RelaySetting.allCases)
-    func anEmptyVariableIsNamed(setting: RelaySetting) throws {
+    func errorNamesAnEmptyVariable(setting: RelaySetting) throws {
         let error = try #require(throws: ConfigurationError.self) { try Self.read(environment: [setting.variable: ""]) }
         #expect(error.description.hasPrefix("\(setting.rawValue):"))
     }
 
     @Test(arguments: ["", "[]", "{", "\"listen\"", "7"])
-    func aFileThatIsNoObjectSaysSo(file: String) {
+    func fileThatIsNotAnObjectIsAnError(file: String) {
         #expect(throws: ConfigurationError.self) { try Self.read(file: file) }
     }
 
     @Test(arguments: [
         ["--limit", "nothing=1"], ["--limit", "uriBytes"], ["--limit", "uriBytes=x"], ["--metrics-listen", "127.0.0.1:0"],
     ])
-    func aFlagThatCannotBeSaysSo(flags: [String]) {
+    func invalidFlagIsAnError(flags: [String]) {
         #expect(throws: ConfigurationError.self) { try Self.read(flags) }
     }
 }

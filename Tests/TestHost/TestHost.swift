@@ -25,27 +25,27 @@ import RelayProtocol
         let lines = Lines()
         let app = RemoteSystemAppRegistration(
             appID: "org.example.player",
-            launching: Launching(schemes: ["https", "film"]) { request in
+            launchHandler: LaunchHandler(schemes: ["https", "film"]) { request in
                 say("got \(request.uri.text)")
                 await lines.next()
                 return .launched
             },
             services: [
-                Service("echo") { connection, _ in try await connection.respond { $0.message } },
-                Service("never") { connection, _ in
+                AppService("echo") { connection, _ in try await connection.respond { $0.message } },
+                AppService("never") { connection, _ in
                     for await request in connection.requests {
                         say("asked")
                         await withCheckedContinuation { (_: CheckedContinuation<Void, Never>) in _ = request }
                     }
                 },
-                Service("mute") { _, _ in
+                AppService("mute") { _, _ in
                     say("opened")
                     await withCheckedContinuation { (_: CheckedContinuation<Void, Never>) in }
                 },
             ]
         )
         let account = ConnectedDevicesAccount(id: "me")
-        platform.host(app, for: account)
+        try platform.host(app, for: account)
         try await platform.start()
         try await platform.publish(app, for: account)
         say("ready")

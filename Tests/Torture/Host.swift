@@ -19,7 +19,7 @@ struct Host: AsyncParsableCommand {
         let app = RemoteSystemAppRegistration(
             appID: Member.app,
             displayName: "Player",
-            launching: Launching(schemes: ["film"]) { request in
+            launchHandler: LaunchHandler(schemes: ["film"]) { request in
                 let number = try Int(request.uri.text.dropFirst("film:".count)).unwrapped
                 switch await Self.handle(number, isMessage: false, driver) {
                 case .succeeded: return .launched
@@ -29,7 +29,7 @@ struct Host: AsyncParsableCommand {
                 }
             },
             services: [
-                Service(Member.service.name) { connection, _ in
+                AppService(Member.service.name) { connection, _ in
                     try await connection.respond { request in
                         let number = Int(try request.message["Issue"]?.int.unwrapped ?? 0)
                         switch await Self.handle(number, isMessage: true, driver) {
@@ -41,7 +41,7 @@ struct Host: AsyncParsableCommand {
                 }
             ]
         )
-        platform.host(app, for: member.account)
+        try platform.host(app, for: member.account)
         let endpoint = try await member.start(platform)
         // At the first start the others must find the app, so publishing is awaited. Later starts may happen while the relay is away.
         if member.join != nil { try await platform.publish(app, for: member.account) }

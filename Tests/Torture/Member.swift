@@ -9,7 +9,7 @@ import RelayProtocol
 /// The options of a process that is a device.
 struct Member: ParsableArguments {
     static let app = "org.example.player"
-    static let service = AppServiceInfo(name: "echo", packageID: app)
+    static let service = AppServiceInfo(name: "echo", appID: app)
 
     @Option var relay: String
     @Option var relayID: String

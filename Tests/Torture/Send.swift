@@ -65,7 +65,7 @@ struct Send: AsyncParsableCommand {
     private static func watch(_ command: RemoteCommand, _ driver: Driver) async {
         var isAccepted = false
         for await status in command.statuses {
-            if case .final = status { break }
+            if status.outcome != nil { break }
             if !isAccepted { await driver.tell(.accepted(command: "\(command.id)")) }
             isAccepted = true
         }
@@ -81,7 +81,7 @@ extension RemoteCommand {
 
 extension Learned {
     fileprivate init(_ command: RemoteCommand) async {
-        if case .final(let outcome, let witness) = command.status {
+        if let outcome = command.status?.outcome, let witness = command.status?.attestedBy {
             self.init(ending: Ending(outcome), byTarget: witness == .target)
             answer = (try? await command.answer())?["Issue"]?.int.map { Int($0) }
         } else {

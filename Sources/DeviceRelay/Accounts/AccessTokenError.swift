@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// Why there is no access token.
-public struct AccessTokenError: Error, Sendable, CustomStringConvertible {
+public struct AccessTokenError: DeviceRelayError {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Name: String {
@@ -33,11 +33,11 @@ public struct AccessTokenError: Error, Sendable, CustomStringConvertible {
     }
 
     /// The kind of failure.
-    public var code: Code
+    public let code: Code
     /// What happened and what to do about it, for users. It must not contain a token.
-    public var message: String
+    public let message: String
     /// The underlying error, if known.
-    public var cause: (any Error)?
+    public let cause: (any Error)?
 
     /// Creates an error.
     public init(_ code: Code, message: String, cause: (any Error)? = nil) {
@@ -45,9 +45,6 @@ public struct AccessTokenError: Error, Sendable, CustomStringConvertible {
         self.message = message
         self.cause = cause
     }
-
-    /// The code and the message. The cause is left out, because it may contain secrets of the provider.
-    public var description: String { "\(code): \(message)" }
 
     /// Whether a retry may succeed without an action of the user.
     package var isTransient: Bool { code == .networkNotAvailable || code == .serviceFailed }

@@ -4,7 +4,7 @@
 package import RelayStorage
 
 /// Why an account was not added, changed or removed.
-public struct AccountError: Error, Sendable, CustomStringConvertible {
+public struct AccountError: DeviceRelayError {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Name: String {
@@ -42,11 +42,11 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
     }
 
     /// The kind of failure.
-    public var code: Code
+    public let code: Code
     /// What happened and what to do about it, for users. It contains no secret.
-    public var message: String
+    public let message: String
     /// The underlying error, if known.
-    public var cause: (any Error)?
+    public let cause: (any Error)?
 
     /// Creates an error.
     public init(_ code: Code, message: String, cause: (any Error)? = nil) {
@@ -54,9 +54,6 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         self.message = message
         self.cause = cause
     }
-
-    /// The code and the message. The cause is left out, because it may contain secrets of the provider.
-    public var description: String { "\(code): \(message)" }
 
     /// Keeps the text of the storage error, which contains the advice.
     package init(_ error: StorageError) { self.init(.storageFailed, message: "\(error)", cause: error) }

@@ -21,16 +21,16 @@ package struct AccountStorage: Sendable {
     package let scope: AccountScope
     private let directory: String
     private let lock: String
-    private let keys: any KeyStorage
+    private let keyStorage: any KeyStorage
 
     init(scope: AccountScope, directory: String, lock: String, keys: any KeyStorage) {
         self.scope = scope
         self.directory = directory
         self.lock = lock
-        self.keys = keys
+        self.keyStorage = keys
     }
 
-    /// What is stored about the keys, without the keys.
+    /// The stored metadata of the keys, without the keys themselves.
     struct StoredState: Codable, Hashable {
         struct Agreement: Codable, Hashable {
             var number: Int
@@ -47,13 +47,17 @@ package struct AccountStorage: Sendable {
         var agreementKeys: [Agreement]
     }
 
+    private func keys<Result>(_ body: (any KeyStorage) throws -> Result) throws(StorageError) -> Result {
+        try StorageError.ofKeys(in: directory) { try body(keyStorage) }
+    }
+
     package var journalPath: String { "\(directory)/journal.sqlite" }
 
     package var tokens: FileTokenStorage { FileTokenStorage(directory: directory) }
 
     /// The key of this endpoint.
     package func identityKey() throws(StorageError) -> any IdentityKey {
-        guard let key = try keys.identityKey(of: scope) else { throw StorageError(.damaged, path: directory) }
+        guard let key = try keys({ try $0.identityKey(of: scope.name) }) else { throw StorageError(.damaged, path: directory) }
         return key
     }
 
@@ -99,7 +103,7 @@ package struct AccountStorage: Sendable {
             if let newest = facts.agreementKeys.last, Self.isOver(newest.made, Self.agreementKeyLife, now) {
                 let number = newest.number &+ 1
                 // The key is stored before the facts that refer to it.
-                _ = try keys.makeAgreementKey(number, of: scope)
+                _ = try keys { try $0.makeAgreementKey(number, of: scope.name) }
                 facts.agreementKeys[facts.agreementKeys.count - 1].replaced = now
                 facts.agreementKeys.append(StoredState.Agreement(number: number, made: now))
                 isNew = true
@@ -107,7 +111,7 @@ package struct AccountStorage: Sendable {
             let over = facts.agreementKeys.filter { $0.replaced.map { Self.isOver($0, Self.agreementKeyRetention, now) } ?? false }
             facts.agreementKeys.removeAll { over.contains($0) }
             if facts != before { try write(facts) }
-            for key in over { try keys.destroy(.agreement(key.number), of: scope) }
+            for key in over { try keys { try $0.destroyAgreementKey(key.number, of: scope.name) } }
             return (try load(facts), isNew)
         }
     }
@@ -120,7 +124,8 @@ package struct AccountStorage: Sendable {
     private func load(_ facts: StoredState) throws(StorageError) -> [any AgreementKey] {
         var loaded: [any AgreementKey] = []
         for key in facts.agreementKeys.reversed() {
-            guard let key = try keys.agreementKey(key.number, of: scope) else { throw StorageError(.damaged, path: directory) }
+            let key = try keys { try $0.agreementKey(key.number, of: scope.name) }
+            guard let key else { throw StorageError(.damaged, path: directory) }
             loaded.append(key)
         }
         return loaded
@@ -132,16 +137,16 @@ package struct AccountStorage: Sendable {
 
     var factsPath: String { "\(directory)/\(Self.factsName)" }
 
-    /// Creates the endpoint if it does not exist. Keys without facts are left over from an earlier installation and are destroyed.
+    /// Creates the endpoint if it does not exist. Keys without a state file are left over from an earlier installation and are destroyed.
     func prepare(now: Int64) throws(StorageError) {
         if try PrivateFile.contents(of: factsPath) != nil {
             _ = try readFacts()
             return
         }
         try PrivateDirectory.make(directory)
-        try keys.destroyAll(ofScopeNamed: scope.name)
-        _ = try keys.makeIdentityKey(of: scope)
-        _ = try keys.makeAgreementKey(1, of: scope)
+        try keys { try $0.destroyKeys(of: scope.name) }
+        _ = try keys { try $0.makeIdentityKey(of: scope.name) }
+        _ = try keys { try $0.makeAgreementKey(1, of: scope.name) }
         try write(StoredState(scope: scope, version: 0, agreementKeys: [StoredState.Agreement(number: 1, made: now)]))
     }
 

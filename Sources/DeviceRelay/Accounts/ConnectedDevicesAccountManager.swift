@@ -86,7 +86,7 @@ extension ConnectedDevicesPlatform {
     /// The relay's id: pinned by the link or the settings, or else that of the server at the URL, authenticated by its web certificate.
     private func relayID(_ link: JoinLink?) async throws(AccountError) -> RelayID {
         if let link, let pinned = settings.relayID, link.relay != pinned {
-            throw AccountError(.otherRelay, message: "the link leads to another relay than the platform's settings name")
+            throw AccountError(.otherRelay, message: "the link leads to another relay than the one in the platform's settings")
         }
         if let known = link?.relay ?? settings.relayID { return known }
         let trust = RelayTrust(relay: nil, authorities: settings.authorities)
@@ -110,7 +110,7 @@ extension ConnectedDevicesPlatform {
             let stored = try storage.open(scope, now: settings.clock.wall())
             do {
                 if let link {
-                    // Stored before the link is used. After a crash in between, the endpoint must not trust everything that the relay
+                    // Stored before the link is used. After a crash in between, the endpoint must not trust all endpoints that the relay
                     // lists.
                     if link.proof != nil { try await setJoined(by: link.by, in: stored) }
                     let address = try RelayAddress(settings.relay, allowsPlaintext: settings.allowsPlainHTTP)

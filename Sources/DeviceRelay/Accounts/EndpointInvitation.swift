@@ -52,7 +52,7 @@ package func makeInvitation(
                 by: EndpointID(endpoint.identityKey.publicKey),
                 plainHTTP: .allowed
             )
-        else { throw .malformed("its code is none") }
+        else { throw .malformed("its code is not valid") }
         return EndpointInvitation(link: link, secret: Secret(secret), ends: endpoint.now() + life)
     } catch {
         switch error {

@@ -27,58 +27,51 @@ package struct FileKeyStorage: KeyStorage {
         self.directory = directory
     }
 
-    package func identityKey(of scope: AccountScope) throws(StorageError) -> (any IdentityKey)? {
-        try read(.identity, of: scope) { try P256SigningKey(rawRepresentation: $0) }
+    package func identityKey(of endpoint: String) throws(StorageError) -> (any IdentityKey)? {
+        try read("identity", of: endpoint) { try P256SigningKey(rawRepresentation: $0) }
     }
 
-    package func makeIdentityKey(of scope: AccountScope) throws(StorageError) -> any IdentityKey {
+    package func makeIdentityKey(of endpoint: String) throws(StorageError) -> any IdentityKey {
         let key = P256SigningKey()
-        try write(key.rawRepresentation, as: .identity, of: scope)
+        try write(key.rawRepresentation, as: "identity", of: endpoint)
         return key
     }
 
-    package func agreementKey(_ number: Int, of scope: AccountScope) throws(StorageError) -> (any AgreementKey)? {
-        try read(.agreement(number), of: scope) { try P256AgreementKey(rawRepresentation: $0) }
+    package func agreementKey(_ number: Int, of endpoint: String) throws(StorageError) -> (any AgreementKey)? {
+        try read("agreement-\(number)", of: endpoint) { try P256AgreementKey(rawRepresentation: $0) }
     }
 
-    package func makeAgreementKey(_ number: Int, of scope: AccountScope) throws(StorageError) -> any AgreementKey {
+    package func makeAgreementKey(_ number: Int, of endpoint: String) throws(StorageError) -> any AgreementKey {
         let key = P256AgreementKey()
-        try write(key.rawRepresentation, as: .agreement(number), of: scope)
+        try write(key.rawRepresentation, as: "agreement-\(number)", of: endpoint)
         return key
     }
 
-    package func destroy(_ name: EndpointKeyName, of scope: AccountScope) throws(StorageError) {
-        try PrivateFile.delete(path(of: name, scope))
+    package func destroyAgreementKey(_ number: Int, of endpoint: String) throws(StorageError) {
+        try PrivateFile.delete("\(directory)/\(endpoint)/agreement-\(number)")
     }
 
-    package func destroyAll(ofScopeNamed name: String) throws(StorageError) {
-        let folder = "\(directory)/\(name)"
+    package func destroyKeys(of endpoint: String) throws(StorageError) {
+        let folder = "\(directory)/\(endpoint)"
         for file in try PrivateDirectory.names(in: folder) { try PrivateFile.delete("\(folder)/\(file)") }
         guard rmdir(folder) == 0 || errno == ENOENT else { throw StorageError(system: errno, path: folder) }
     }
 
-    package func scopeNames() throws(StorageError) -> [String] { try PrivateDirectory.names(in: directory) }
-
-    private func path(of name: EndpointKeyName, _ scope: AccountScope) -> String {
-        switch name {
-        case .identity: "\(directory)/\(scope.name)/identity"
-        case .agreement(let number): "\(directory)/\(scope.name)/agreement-\(number)"
-        }
-    }
+    package func endpoints() throws(StorageError) -> [String] { try PrivateDirectory.names(in: directory) }
 
     private func read<Key>(
-        _ name: EndpointKeyName,
-        of scope: AccountScope,
+        _ name: String,
+        of endpoint: String,
         _ make: ([UInt8]) throws -> Key
     ) throws(StorageError) -> Key? {
-        let path = path(of: name, scope)
+        let path = "\(directory)/\(endpoint)/\(name)"
         guard let bytes = try PrivateFile.contents(of: path) else { return nil }
         guard let key = try? make(bytes) else { throw StorageError(.damaged, path: path) }
         return key
     }
 
-    private func write(_ bytes: [UInt8], as name: EndpointKeyName, of scope: AccountScope) throws(StorageError) {
-        try PrivateDirectory.make("\(directory)/\(scope.name)")
-        try PrivateFile.replace(path(of: name, scope), with: bytes)
+    private func write(_ bytes: [UInt8], as name: String, of endpoint: String) throws(StorageError) {
+        try PrivateDirectory.make("\(directory)/\(endpoint)")
+        try PrivateFile.replace("\(directory)/\(endpoint)/\(name)", with: bytes)
     }
 }

@@ -57,7 +57,7 @@ extension IssuerClient {
         )
         guard ["dpop", "bearer"].contains(answer.tokenType.lowercased()) else { throw .malformed("the kind of its token is not known") }
         guard Self.isToken(answer.accessToken.exposed), answer.refreshToken.map({ Self.isToken($0.exposed) }) ?? true else {
-            throw .malformed("its tokens are empty, too long or no text")
+            throw .malformed("its tokens are empty, too long or not text")
         }
         // The default life is short, and the maximum is one day.
         let life = min(max(answer.expiresIn ?? 300, 0), 86_400)

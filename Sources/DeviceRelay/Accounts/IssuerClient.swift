@@ -66,7 +66,7 @@ struct IssuerClient: Sendable {
         }
         let suffix = issuer.path == "/" ? "" : issuer.path
         let metadata = try await get("/.well-known/oauth-authorization-server\(suffix)", Metadata.self)
-        guard metadata.issuer == issuer.text else { throw .malformed("its name is another than the relay says") }
+        guard metadata.issuer == issuer.text else { throw .malformed("its name differs from the one that the relay sent") }
         guard let token = RelayURL(metadata.tokenEndpoint, at: address),
             let invitations = RelayURL(issuer.text + "/invitations", at: address)
         else { throw .malformed("its token endpoint is elsewhere") }
@@ -127,7 +127,7 @@ struct IssuerClient: Sendable {
 
     func content<Content: Decodable>(_ answer: HTTPAnswer) throws(IssuerClientError) -> Content {
         guard let content = try? JSONDecoder().decode(Content.self, from: Data(answer.body)) else {
-            throw .malformed("its answer has not the members it must have")
+            throw .malformed("its answer lacks required members")
         }
         return content
     }
@@ -135,7 +135,7 @@ struct IssuerClient: Sendable {
     private func failure(_ answer: HTTPAnswer) -> IssuerClientError {
         struct Problem: Decodable {
             var error: String
-            /// Of this project's own issuer.
+            /// A member that only this project's issuer sends.
             var reason: String?
         }
         guard (400...499).contains(answer.status), answer.status != 429,

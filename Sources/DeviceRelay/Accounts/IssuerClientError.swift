@@ -7,7 +7,7 @@ import RelayProtocol
 enum IssuerClientError: Error, Hashable {
     case cancelled
     case unreachable(DialFailure)
-    /// The issuer refused, with a code of RFC 6749 §5.2, RFC 6750 §3.1 or RFC 9449.
+    /// The issuer rejected the request, with a code of RFC 6749 §5.2, RFC 6750 §3.1 or RFC 9449.
     case refused(Code)
     /// The login ended because this endpoint was revoked.
     case endpointRevoked
@@ -43,13 +43,13 @@ extension DialFailure {
         case .unreachable(let why): "the relay cannot be reached (\(why)); check the network and whether the relay runs"
         case .timedOut: "the relay did not answer in time; check the network and whether the relay runs"
         case .untrusted(.otherKey(let relay)):
-            "whoever answers at the relay's address has another key (\(relay.label)…); check the address, and ask for a new link if the relay was set up anew"
+            "the server at the relay's address has another key (\(relay.label)…); check the address, or ask for a new link if the relay has a new key"
         case .untrusted(.authoritiesUnreadable):
             "the file of certificate authorities cannot be read, or holds no certificate in PEM form"
         case .untrusted:
             "the certificate at the relay's address is not trusted: its authority is unknown, it has expired, or it is for another name"
-        case .notARelay(let status, _): "what answers at the relay's address is no relay (HTTP status \(status)); check the address"
-        case .protocolError(let what): "what answers at the relay's address is no relay (\(what)); check the address"
+        case .notARelay(let status, _): "the server at the relay's address is not a relay (HTTP status \(status)); check the address"
+        case .protocolError(let what): "the server at the relay's address is not a relay (\(what)); check the address"
         }
     }
 }
@@ -67,8 +67,8 @@ extension IssuerClientError {
         case .refused(let code): "the issuer refused (\(code.rawValue)); update the relay and this app, and join again"
         case .endpointRevoked: "this device was revoked; remove the account and join again"
         case .unavailable(let status): "the relay's issuer cannot answer now (HTTP status \(status)); try again later"
-        case .malformed(let what): "the relay's issuer answers what is not understood (\(what)); update the relay"
-        case .noIssuer: "the relay has no issuer of its own; sign in with the provider that its operator names"
+        case .malformed(let what): "the relay's issuer sent an invalid answer (\(what)); update the relay"
+        case .noIssuer: "the relay has no built-in issuer; sign in with the provider that its operator names"
         case .keyUnusable: "this device's key cannot be used; unlock the device and try again, or remove the account and join again"
         }
     }

@@ -23,7 +23,7 @@ package func redeem(
     guard link.relay == endpoint.relay else {
         throw AccountError(
             .otherRelay,
-            message: "the link leads to another relay than this account is at; add an account of its own for it"
+            message: "the link leads to another relay than this account's relay; add a separate account for it"
         )
     }
     // Parsing the link has already decided on plain HTTP.
@@ -31,7 +31,7 @@ package func redeem(
         throw AccountError(.linkInvalid, message: "\(JoinLinkError.address)")
     }
     do {
-        // Storage access comes first: a failure to store must not use the link up.
+        // The storage lock is taken first: a storage failure must not use up the link.
         try await endpoint.tokens.withExclusiveAccess { tokens in
             tokens = try await IssuerClient(endpoint, at: address, http: http).redeem(
                 link.invite,
@@ -48,7 +48,7 @@ extension AccountError {
     fileprivate init(ofJoining error: any Error) {
         switch error {
         case IssuerClientError.refused(.invalidGrant):
-            self.init(.linkInvalid, message: "the join link was used or is over; ask for a new one")
+            self.init(.linkInvalid, message: "the join link was already used or has expired; ask for a new one")
         case IssuerClientError.refused(.invalidClient):
             self.init(.accessTokenRequestFailed, message: "the client id must be a name in reverse DNS form, such as com.example.app")
         default: self.init(ofIssuing: error)
@@ -60,7 +60,7 @@ extension AccountError {
         case let error as IssuerClientError: self.init(error)
         case let error as StorageError: self.init(error)
         case is CancellationError: self.init(.cancelled, message: "the task was cancelled")
-        default: self.init(.unknown, message: "the account's tokens cannot be got", cause: error)
+        default: self.init(.unknown, message: "the account's tokens cannot be obtained", cause: error)
         }
     }
 }

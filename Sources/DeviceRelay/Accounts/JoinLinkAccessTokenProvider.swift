@@ -55,9 +55,9 @@ public final class JoinLinkAccessTokenProvider: AccessTokenProvider {
                 }
                 if Self.isValid(stored, endpoint) { return stored }
                 guard let refreshToken = stored.refreshToken else {
-                    throw AccessTokenError(.signInRequired, message: "the login is over; ask for a new join link and join again")
+                    throw AccessTokenError(.signInRequired, message: "the login has ended; ask for a new join link and join again")
                 }
-                // Tokens are stored after the response. If it is lost, the issuer answers the same refresh token again.
+                // Tokens are stored after the response. If the response is lost, the issuer accepts the same refresh token again.
                 let successor = try await IssuerClient(endpoint, http: self.http).refresh(stored, refreshToken)
                 tokens = successor
                 return successor

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-package import RelayProtocol
-package import RelayStorage
+public import RelayProtocol
+import RelayStorage
 
 /// An account at a relay. Each scope has one endpoint, and all stored data belongs to one scope.
 package struct AccountScope: Codable, Hashable, Sendable {
@@ -19,27 +19,41 @@ package struct AccountScope: Codable, Hashable, Sendable {
     package var name: String { Digest256(hashing: Array("\(relay) \(accountID)".utf8)).description }
 }
 
-/// Identifies a key of an endpoint.
-package enum EndpointKeyName: Hashable, Sendable {
-    case identity
-    /// Agreement keys are numbered from 1.
-    case agreement(Int)
+/// The storage of the private keys of a platform. Each account at a relay has an endpoint with an identity key and with agreement keys, which
+/// are numbered from 1. Keys are created here and need not leave it, so that a Secure Enclave can hold them.
+///
+/// A storage belongs to one storage directory: at `start` the platform destroys the keys of endpoints that are not in the directory, as after
+/// a reinstallation on a system that kept the keys. Several processes may read keys at the same time; one at a time changes them.
+///
+/// An error ends the call of the platform with the code `storageFailed`. Its description is shown to people, so it must contain no secret.
+public protocol KeyStorage: Sendable {
+    /// The identity key of an endpoint; `nil` if it does not exist.
+    /// - Parameter endpoint: A name of the endpoint in storages: 52 lower-case letters and digits. It is not the `EndpointID`, which follows
+    ///   from the key.
+    func identityKey(of endpoint: String) throws -> (any IdentityKey)?
+    /// Creates the identity key of an endpoint, and replaces an existing one.
+    func makeIdentityKey(of endpoint: String) throws -> any IdentityKey
+    /// An agreement key of an endpoint; `nil` if it does not exist.
+    func agreementKey(_ number: Int, of endpoint: String) throws -> (any AgreementKey)?
+    /// Creates an agreement key of an endpoint, and replaces an existing one.
+    func makeAgreementKey(_ number: Int, of endpoint: String) throws -> any AgreementKey
+    /// Destroys an agreement key of an endpoint, if it exists.
+    func destroyAgreementKey(_ number: Int, of endpoint: String) throws
+    /// Destroys all keys of an endpoint.
+    func destroyKeys(of endpoint: String) throws
+    /// The names of the endpoints that have keys.
+    func endpoints() throws -> [String]
 }
 
-/// The storage of private keys. Keys are created here by name and need not leave it, so a Secure Enclave can implement it.
-package protocol KeyStorage: Sendable {
-    /// `nil` if the key does not exist.
-    func identityKey(of scope: AccountScope) throws(StorageError) -> (any IdentityKey)?
-    /// Creates a key, and replaces an existing one.
-    func makeIdentityKey(of scope: AccountScope) throws(StorageError) -> any IdentityKey
-    /// `nil` if the key does not exist.
-    func agreementKey(_ number: Int, of scope: AccountScope) throws(StorageError) -> (any AgreementKey)?
-    /// Creates a key, and replaces an existing one.
-    func makeAgreementKey(_ number: Int, of scope: AccountScope) throws(StorageError) -> any AgreementKey
-    /// Destroys a key.
-    func destroy(_ name: EndpointKeyName, of scope: AccountScope) throws(StorageError)
-    /// Destroys all keys of the scope with this file name.
-    func destroyAll(ofScopeNamed name: String) throws(StorageError)
-    /// The names of all scopes with keys.
-    func scopeNames() throws(StorageError) -> [String]
+extension StorageError {
+    /// Calls a key storage, which may throw anything.
+    static func ofKeys<Result>(in path: String, _ body: () throws -> Result) throws(StorageError) -> Result {
+        do {
+            return try body()
+        } catch let error as StorageError {
+            throw error
+        } catch {
+            throw StorageError(.keyStorage("\(error)"), path: path)
+        }
+    }
 }

@@ -16,7 +16,7 @@ public final class StaticAccessTokenProvider: AccessTokenProvider {
     /// - Throws: `signInRequired` once all tokens are invalidated.
     public func accessToken(for request: AccessTokenRequest) async throws(AccessTokenError) -> AccessToken {
         guard let token = tokens.withLock({ $0.first }) else {
-            throw AccessTokenError(.signInRequired, message: "the relay took none of the tokens that were given; get a new one")
+            throw AccessTokenError(.signInRequired, message: "the relay accepted none of the given tokens; get a new one")
         }
         return token
     }

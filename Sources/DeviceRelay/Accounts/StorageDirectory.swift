@@ -69,9 +69,9 @@ package struct StorageDirectory: Sendable {
     /// Destroys the account's endpoint and its data. Its journal must not be in use.
     package func remove(_ scope: AccountScope) throws(StorageError) {
         try FileLock.whileHolding(lockPath) { () throws(StorageError) in
-            // The facts go first: after a crash in between, the next start discards the remaining keys.
+            // The state file is deleted first. After a crash in between, the next start discards the remaining keys.
             try PrivateFile.delete(storage(of: scope).factsPath)
-            try keys.destroyAll(ofScopeNamed: scope.name)
+            try StorageError.ofKeys(in: path) { try keys.destroyKeys(of: scope.name) }
             let folder = "\(path)/accounts/\(scope.name)"
             for name in try PrivateDirectory.names(in: folder) { try PrivateFile.delete("\(folder)/\(name)") }
             guard rmdir(folder) == 0 || errno == ENOENT else { throw StorageError(system: errno, path: folder) }
@@ -84,12 +84,12 @@ package struct StorageDirectory: Sendable {
 
     private var lockPath: String { "\(path)/storage.lock" }
 
-    /// Destroys keys without facts, as after a reinstallation on a system that kept the keys.
+    /// Destroys keys without a state file, as after a reinstallation on a system that kept the keys.
     private func discardStrayKeys() throws(StorageError) {
         try FileLock.whileHolding(lockPath) { () throws(StorageError) in
-            for name in try keys.scopeNames() {
+            for name in try StorageError.ofKeys(in: path, { try keys.endpoints() }) {
                 guard try PrivateFile.contents(of: "\(path)/accounts/\(name)/\(AccountStorage.factsName)") == nil else { continue }
-                try keys.destroyAll(ofScopeNamed: name)
+                try StorageError.ofKeys(in: path) { try keys.destroyKeys(of: name) }
             }
         }
     }

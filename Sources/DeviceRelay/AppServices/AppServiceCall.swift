@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// A request to an app service as a type of one's own. It travels as a `ValueSet` of its coded fields, beside `Type` with the call's name.
+/// A request to an app service as a Swift type. It is sent as a `ValueSet` with the type's coded fields, and with the call's name under the
+/// key `Type`.
 public protocol AppServiceCall: Codable, Sendable {
-    /// What the service answers.
+    /// The type of the service's response.
     associatedtype Response: Codable & Sendable
-    /// The call's name among those of the service, sent under the key `Type`.
+    /// The call's name, sent under the key `Type`. It is unique within the service.
     static var type: String { get }
 }

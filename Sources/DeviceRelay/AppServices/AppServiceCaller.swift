@@ -3,19 +3,19 @@
 
 public import RelayProtocol
 
-/// Who opened an app service connection, as the caller's key proved and its signed record says.
+/// The endpoint that opened an app service connection. Its key proves the endpoint; its signed record states the rest.
 public struct AppServiceCaller: Hashable, Sendable {
-    /// The account that both devices belong to, by the app's id for it.
+    /// The app's id of the account that both devices belong to.
     public let accountID: String
     /// The name of the caller's device.
     public let deviceName: String
-    /// The caller's device.
+    /// The id of the caller's device.
     public let systemID: SystemID
-    /// The installation on it that calls.
+    /// The caller's endpoint on that device.
     public let endpoint: EndpointID
-    /// The app that calls, as it calls itself: a hint, no proof. `nil` if it does not say.
+    /// The calling app's id, as the caller states it. It is not proved. `nil` if the caller does not state one.
     public let appID: String?
-    /// Nobody has confirmed the caller's endpoint yet.
+    /// Whether the caller's endpoint is new: it is not confirmed yet.
     public let isNew: Bool
 
     package init(accountID: String, deviceName: String, systemID: SystemID, endpoint: EndpointID, appID: String?, isNew: Bool) {

@@ -3,12 +3,13 @@
 
 package import RelayProtocol
 
-/// What an app service connection stands on: a session, or one stateless message.
+/// The transport of an app service connection: a session, or one stateless message.
 package protocol AppServiceCarrier: AnyObject, Sendable {
-    /// The app has begun to use the connection. May be called again.
+    /// Accepts the connection, because the app has begun to use it. Repeated calls have no effect.
     func accept()
-    /// Sends a request and waits for the answer.
+    /// Sends a request and waits for the response.
     func send(_ message: ValueSet, timeout: Duration) async throws(AppServiceError) -> ValueSet
-    /// The app is done with the connection: without an error, or because its service threw one. May be called again.
+    /// Ends the connection for the app. Repeated calls have no effect.
+    /// - Parameter error: The error that the service threw, if any.
     func finish(_ error: (any Error)?)
 }

@@ -9,15 +9,15 @@ public struct AppServiceClosedStatus: Hashable, Sendable, CustomStringConvertibl
 
     private let name: Name
 
-    /// One side was done.
+    /// One side finished.
     public static let completed = Self(name: .completed)
-    /// The other side, its app or its system gave up.
+    /// The other side's app or system cancelled the connection.
     public static let cancelled = Self(name: .cancelled)
     /// A limit was reached.
     public static let resourceLimitsExceeded = Self(name: .resourceLimitsExceeded)
-    /// The other device was lost.
+    /// The connection to the other device was lost.
     public static let remoteSystemUnavailable = Self(name: .remoteSystemUnavailable)
-    /// No reason is known.
+    /// The reason is unknown.
     public static let unknown = Self(name: .unknown)
 
     /// The status's name.
@@ -26,9 +26,9 @@ public struct AppServiceClosedStatus: Hashable, Sendable, CustomStringConvertibl
 
 /// The end of an app service connection.
 public struct AppServiceClosure: Hashable, Sendable, CustomStringConvertible {
-    /// How it was closed.
+    /// How the connection was closed.
     public let status: AppServiceClosedStatus
-    /// More about it, for people; may be empty.
+    /// Details for users. It may be empty.
     public let message: String
 
     package init(_ status: AppServiceClosedStatus, _ message: String = "") {
@@ -39,7 +39,7 @@ public struct AppServiceClosure: Hashable, Sendable, CustomStringConvertible {
     /// Status and message.
     public var description: String { message.isEmpty ? "\(status)" : "\(status): \(message)" }
 
-    /// What whoever still wants something of the connection is told.
+    /// The error that pending and later calls on the connection receive.
     package var error: AppServiceError {
         let isLost = status == .remoteSystemUnavailable
         let code: AppServiceError.Code = isLost ? .remoteSystemUnavailable : .appServiceConnectionClosed

@@ -3,17 +3,17 @@
 
 public import RelayProtocol
 
-/// A conversation with an app service, or with the app that called one: both sides send messages and answer those of the other.
+/// A connection to an app service, or from an app that called one. Both sides can send requests and answer them.
 ///
-/// All of it may be used from any task, and any number of messages may be on their way. Requests are handed out in the order in which they
-/// were sent. A connection that is no longer referenced closes.
+/// All members may be used from any task, and any number of requests may be pending. Requests are delivered in the order in which they were
+/// sent. The connection closes when it is no longer referenced.
 public final class AppServiceConnection: Sendable {
-    /// The service that was asked for.
+    /// The service that the connection was opened for.
     public let info: AppServiceInfo
 
     private let carrier: any AppServiceCarrier
     private let inbox: AppServiceInbox
-    /// Shared with other connections to the service.
+    /// Shared with the session's other connections to the service.
     private let limiter: HandlerLimiter
 
     init(info: AppServiceInfo, carrier: any AppServiceCarrier, inbox: AppServiceInbox, limiter: HandlerLimiter = HandlerLimiter()) {
@@ -25,22 +25,23 @@ public final class AppServiceConnection: Sendable {
 
     deinit { carrier.finish(nil) }
 
-    // MARK: Asking
+    // MARK: Sending requests
 
-    /// Sends a message and waits for the answer. Cancelling the task, or the end of the time, takes the request back on the other side too.
+    /// Sends a request and waits for the response. If the task is cancelled or the timeout passes, the request is also cancelled on the
+    /// other side.
     /// - Parameters:
-    ///   - message: At most 16 MiB encoded, unless the limit `messageBytes` of a side says otherwise.
-    ///   - timeout: For everything up to the answer.
-    /// - Throws: What the service answered (`failure`, or a code of its own); `messageTooLarge`, `resourceLimitsExceeded` (over 1,024 requests
-    ///   at once, or 4,096 over all connections to the device), `invalidMessage`, `timedOut`, `cancelled`, `appServiceConnectionClosed`, `remoteSystemUnavailable`; `notSupported` on
-    ///   a connection that was made for a stateless message.
+    ///   - message: At most 16 MiB encoded, unless the limit `messageBytes` of a side differs.
+    ///   - timeout: The time until the response has arrived.
+    /// - Throws: `failure` or another code if the service answered with an error; `messageTooLarge`, `resourceLimitsExceeded` (over 1,024
+    ///   requests at once, or 4,096 over all connections to the device), `invalidMessage`, `timedOut`, `cancelled`,
+    ///   `appServiceConnectionClosed`, `remoteSystemUnavailable`; `notSupported` on a connection that carries a stateless message.
     public func send(_ message: ValueSet, timeout: Duration = .seconds(30)) async throws(AppServiceError) -> ValueSet {
         carrier.accept()
         return try await carrier.send(message, timeout: timeout)
     }
 
-    /// Sends a call as the message that its type describes, and reads the answer.
-    /// - Throws: As `send`; `invalidMessage` also for an answer that is no `Response`, and for a call that cannot be encoded.
+    /// Sends a call as a `ValueSet`, and decodes the response.
+    /// - Throws: As `send`. Also `invalidMessage` if the call cannot be encoded, or the response does not decode as `Response`.
     public func call<Call: AppServiceCall>(
         _ call: Call,
         timeout: Duration = .seconds(30)
@@ -60,14 +61,15 @@ public final class AppServiceConnection: Sendable {
         }
     }
 
-    // MARK: Answering
+    // MARK: Answering requests
 
-    /// Answers requests with what the handler returns, until the connection is closed. An `AppServiceError` that the handler throws is the
-    /// answer with its code and message; any other error is `failure`. The handler's task is cancelled when the caller no longer waits.
+    /// Answers requests with the handler's results, until the connection is closed. If the handler throws an `AppServiceError`, its code
+    /// and message are the response; any other error is sent as `failure`. The handler's task is cancelled when the caller no longer waits.
     /// - Parameters:
-    ///   - concurrently: How many requests are handled at once; others wait their turn. All connections of the caller's device to the service
-    ///     together have 32, or this if it is more: what so many handlers return may be in memory at once.
-    ///   - handler: Makes the answer to a request.
+    ///   - concurrently: The maximum number of requests that are handled at once; further requests wait. All connections of the caller's
+    ///     device to the service share a maximum of 32, or of this number if it is larger, because the responses of so many handlers may be
+    ///     in memory at once.
+    ///   - handler: Returns the response to a request.
     /// - Throws: `cancelled` when the task is cancelled.
     public func respond(
         concurrently: Int = 16,
@@ -78,8 +80,9 @@ public final class AppServiceConnection: Sendable {
         if Task.isCancelled { throw AppServiceError(.cancelled) }
     }
 
-    /// The other side's messages, to be answered one by one. For one consumer.
-    public var requests: AppServiceRequests { AppServiceRequests(connection: self) }
+    /// The other side's messages, to be answered one by one, until the connection is closed. Each is given out once: two iterations share
+    /// them.
+    public var requests: AsyncValues<AppServiceRequest> { AsyncValues { { await self.nextRequest() } } }
 
     func nextRequest() async -> AppServiceRequest? {
         carrier.accept()
@@ -99,10 +102,10 @@ public final class AppServiceConnection: Sendable {
 
     // MARK: The end
 
-    /// Closes the connection. Requests that have no answer yet end on both sides; answers that were given still leave.
+    /// Closes the connection. Requests without a response end on both sides. Responses that were already given are still sent.
     public func close() { carrier.finish(nil) }
 
-    /// How the connection was closed, once it is, by whichever side. Throws `cancelled` when the task that waits is cancelled.
+    /// Waits until either side closes the connection, and returns how. Throws `cancelled` when the waiting task is cancelled.
     public var closed: AppServiceClosure {
         get async throws(AppServiceError) {
             carrier.accept()
@@ -111,6 +114,6 @@ public final class AppServiceConnection: Sendable {
         }
     }
 
-    /// The service's handler has returned or thrown.
+    /// Ends the connection after the service's handler returned or threw.
     func finish(_ error: (any Error)?) { carrier.finish(error) }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Why an app service could not be reached, or gave no answer.
+/// Why an app service could not be reached, or a request got no response.
 ///
 /// After `timedOut`, `cancelled`, `remoteSystemUnavailable` and `appServiceConnectionClosed` a request may have been handled all the same.
-public struct AppServiceError: Error, Sendable, CustomStringConvertible {
+public struct AppServiceError: DeviceRelayError {
     /// The kind of failure. Most have the names of the original's statuses.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         enum Name: String, CaseIterable {
@@ -16,45 +16,45 @@ public struct AppServiceError: Error, Sendable, CustomStringConvertible {
 
         let name: Name
 
-        /// The device has no such app.
+        /// The app is not installed on the device.
         public static let appNotInstalled = Self(name: .appNotInstalled)
-        /// The app is there and does not answer now, or it failed before it took the connection.
+        /// The app is installed but does not respond now, or it failed before it accepted the connection.
         public static let appUnavailable = Self(name: .appUnavailable)
-        /// The app is there and has no such service.
+        /// The app is installed but does not have this service.
         public static let appServiceUnavailable = Self(name: .appServiceUnavailable)
-        /// The device cannot be reached, or was lost.
+        /// The device cannot be reached, or the connection to it was lost.
         public static let remoteSystemUnavailable = Self(name: .remoteSystemUnavailable)
-        /// The service is not open to this app (`allowedApps`).
+        /// The service does not allow this app (`allowedApps`).
         public static let remoteSystemNotSupportedByApp = Self(name: .remoteSystemNotSupportedByApp)
-        /// The service does not serve this caller.
+        /// The service rejects this caller.
         public static let notAuthorized = Self(name: .notAuthorized)
-        /// One side could not prove that it is who it has to be.
+        /// One side could not prove its identity.
         public static let authenticationError = Self(name: .authenticationError)
-        /// This device, or the relay's address, cannot be reached through the network.
+        /// This device has no network, or the network does not reach the relay's address.
         public static let networkNotAvailable = Self(name: .networkNotAvailable)
-        /// A policy of the other device, or of the relay, forbids it.
+        /// A policy of the other device or of the relay does not permit it.
         public static let disabledByPolicy = Self(name: .disabledByPolicy)
-        /// The relay, or a service that the other app needs, does not answer.
+        /// The relay, or a service that the other app needs, does not respond.
         public static let webServiceUnavailable = Self(name: .webServiceUnavailable)
-        /// The service failed, or let the request go unanswered.
+        /// The service failed, or did not answer the request.
         public static let failure = Self(name: .failure)
         /// A limit is reached; the message names it.
         public static let resourceLimitsExceeded = Self(name: .resourceLimitsExceeded)
-        /// The message is longer than this side sends, or the other takes. The original's stateless `MessageSizeTooLarge` too.
+        /// The message is larger than one of the sides permits. It also stands for the original's stateless `MessageSizeTooLarge`.
         public static let messageTooLarge = Self(name: .messageTooLarge)
         /// The connection is closed.
         public static let appServiceConnectionClosed = Self(name: .appServiceConnectionClosed)
-        /// No reason is known.
+        /// The reason is unknown.
         public static let unknown = Self(name: .unknown)
-        /// The device sleeps, and may not be woken before `retryAfter` has passed.
+        /// The device is asleep, and the relay may not wake it before `retryAfter` has passed.
         public static let wakeSuppressed = Self(name: .wakeSuppressed)
-        /// There was no answer in time.
+        /// The timeout has passed without a response.
         public static let timedOut = Self(name: .timedOut)
-        /// The task that waited was cancelled; or, when answering, the caller no longer waits.
+        /// The waiting task was cancelled. In a response: the caller no longer waits.
         public static let cancelled = Self(name: .cancelled)
-        /// A message could not be encoded or decoded; the cause says where.
+        /// A message could not be encoded or decoded. The cause says where.
         public static let invalidMessage = Self(name: .invalidMessage)
-        /// This connection cannot do that: one made for a stateless message sends nothing, and a request is answered once.
+        /// The operation is not possible here: a connection for a stateless message cannot send, and a request accepts only one response.
         public static let notSupported = Self(name: .notSupported)
 
         /// The code's name.
@@ -62,33 +62,30 @@ public struct AppServiceError: Error, Sendable, CustomStringConvertible {
     }
 
     /// The kind of failure.
-    public var code: Code
+    public let code: Code
     /// What happened and what to do, for people. The other side sees it where a service throws this error.
-    public var message: String
+    public let message: String
     /// What led to it, if that is known. It stays on this side.
-    public var cause: (any Error)?
+    public let cause: (any Error)?
     /// How long to wait before another try can succeed, if that is known.
-    public var retryAfter: Duration?
+    public let retryAfter: Duration?
 
-    /// A failure. Thrown by a service, it refuses the connection or the request with this code.
+    /// Creates an error. If a service throws it, the connection or the request is rejected with this code.
     /// - Parameters:
     ///   - code: The kind of failure.
-    ///   - message: For people; if there is none, what the code means.
-    ///   - cause: What led to it, if that is known. It stays on this side.
-    ///   - retryAfter: How long to wait before another try can succeed, if that is known.
+    ///   - message: The message for users; by default a text for the code.
+    ///   - cause: The underlying error, if known. It is not sent to the other side.
+    ///   - retryAfter: How long to wait before a retry can succeed, if known.
     public init(_ code: Code, message: String? = nil, cause: (any Error)? = nil, retryAfter: Duration? = nil) {
         self.code = code
         self.message = message ?? code.name.advice
         self.cause = cause
         self.retryAfter = retryAfter
     }
-
-    /// Code and message. The cause is left out: whoever made it may have put secrets into it.
-    public var description: String { "\(code): \(message)" }
 }
 
 extension AppServiceError.Code.Name {
-    /// What to do, if nothing more is known.
+    /// The default message.
     var advice: String {
         switch self {
         case .appNotInstalled: "install the app on that device"
@@ -97,7 +94,7 @@ extension AppServiceError.Code.Name {
         case .remoteSystemUnavailable: "the device cannot be reached; check that it is on and connected, and try again"
         case .remoteSystemNotSupportedByApp: "the service is not open to this app; the app that offers it has to allow it"
         case .notAuthorized: "the service does not serve this caller; approve this device on the other one"
-        case .authenticationError: "one device could not prove who it is; sign in again on both"
+        case .authenticationError: "one device could not prove its identity; sign in again on both"
         case .networkNotAvailable: "the network does not allow a connection; check it and try again"
         case .disabledByPolicy: "a policy forbids it"
         case .webServiceUnavailable: "a service that is needed does not answer; try again later"

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// A request of the peer from its arrival to its answer.
+/// A received request, from its arrival to its response.
 ///
-/// open → answering → answered; answering → open, if the answer cannot be sent and another may be given. Until it is answered, it can be
-/// cancelled; the app may still answer, and learns that the caller does not wait.
+/// open → answering → answered. It goes back from answering to open if the response cannot be sent; the app may then give another one.
+/// Until the request is answered, it can be cancelled. The app may still answer a cancelled request, and learns that the caller no longer
+/// waits.
 ///
-/// The message is apart from that: it waits until a handler takes it, or the request is over.
+/// The message has its own state: it is kept until a handler takes it, or the request ends.
 struct AppServiceExchangeStateMachine<Message: Sendable, CancelHandler: Sendable>: Sendable {
     private enum State {
         case open(CancelHandlers)
@@ -15,7 +16,7 @@ struct AppServiceExchangeStateMachine<Message: Sendable, CancelHandler: Sendable
         case cancelled(isAnswered: Bool)
     }
 
-    /// The first of them, which is mostly the only one, needs no array.
+    /// The first handler is stored outside the array, because there is rarely more than one. This avoids an allocation.
     struct CancelHandlers: Sendable {
         fileprivate var first: CancelHandler?
         fileprivate var others: [CancelHandler] = []
@@ -31,9 +32,9 @@ struct AppServiceExchangeStateMachine<Message: Sendable, CancelHandler: Sendable
     }
 
     private var state = State.open(CancelHandlers())
-    /// The message, until it is taken.
+    /// The message; `nil` after it was taken or dropped.
     private(set) var message: Message?
-    /// Memory that is set aside for the decoded message.
+    /// The memory that is reserved for the decoded message, in bytes.
     private(set) var reservedBytes = 0
 
     init(message: Message) { self.message = message }
@@ -42,22 +43,22 @@ struct AppServiceExchangeStateMachine<Message: Sendable, CancelHandler: Sendable
 
     // MARK: The message
 
-    /// Memory is there for the message.
+    /// Records that memory is reserved for the message.
     mutating func reserve(_ bytes: Int) { reservedBytes = bytes }
 
-    /// Takes the message out. The handler is as in `addCancelHandler`.
+    /// Takes the message out, and adds the cancel handler if there was a message.
     mutating func takeMessage(onCancel handler: CancelHandler?) -> Message? {
         guard let message = message.take() else { return nil }
         if let handler { _ = addCancelHandler(handler) }
         return message
     }
 
-    /// The request is over on its way: the message goes if it was not taken.
+    /// Drops the message if no handler has taken it, because the request has ended.
     mutating func dropMessage() -> Message? { message.take() }
 
     // MARK: The caller
 
-    /// - Returns: Whether the handler is to run at once, since the request is cancelled.
+    /// - Returns: Whether the caller must run the handler at once, because the request is already cancelled.
     mutating func addCancelHandler(_ handler: CancelHandler) -> Bool {
         switch state {
         case .open(var handlers):
@@ -72,8 +73,8 @@ struct AppServiceExchangeStateMachine<Message: Sendable, CancelHandler: Sendable
         return false
     }
 
-    /// The caller no longer waits.
-    /// - Returns: The handlers that are to run.
+    /// Cancels the request, because its caller no longer waits.
+    /// - Returns: The handlers to run.
     mutating func cancel() -> CancelHandlers {
         switch state {
         case .open(let handlers):
@@ -88,8 +89,8 @@ struct AppServiceExchangeStateMachine<Message: Sendable, CancelHandler: Sendable
 
     // MARK: The answer
 
-    /// The app gives an answer by hand; `answerFailed` or `answerLeft` follows.
-    /// - Returns: False if there was one.
+    /// Begins a response that the app gives through `respond`. A call of `answerFailed` or `answerLeft` follows.
+    /// - Returns: False if the request already has a response.
     mutating func beginAnswer() -> Bool {
         switch state {
         case .open(let handlers):
@@ -102,7 +103,7 @@ struct AppServiceExchangeStateMachine<Message: Sendable, CancelHandler: Sendable
         }
     }
 
-    /// The answer that was begun cannot be sent; another may be given.
+    /// Records that the response cannot be sent. The app may give another one.
     mutating func answerFailed() {
         switch state {
         case .answering(let handlers): state = .open(handlers)
@@ -111,27 +112,27 @@ struct AppServiceExchangeStateMachine<Message: Sendable, CancelHandler: Sendable
         }
     }
 
-    /// The answer that was begun has left.
+    /// Records that the response was sent.
     mutating func answerLeft() {
         if case .answering = state { state = .answered }
     }
 
     enum Completion: Hashable {
-        /// Say it.
+        /// Send the response.
         case send
-        /// There was an answer, or one is being given.
+        /// A response was given before, or is being given.
         case nothing
-        /// The caller does not wait for it.
+        /// The caller no longer waits.
         case cancelled
     }
 
-    /// The app says that there is no answer. Without effect after another one.
+    /// Answers with an error. It has no effect after another response.
     mutating func fail() -> Completion {
         if case .answering = state { return .nothing }
         return complete()
     }
 
-    /// The handler is done. No cancel handler runs any more, unless the request was cancelled before.
+    /// Records that the handler has ended. From now on no cancel handler runs, unless the request was cancelled before.
     mutating func complete() -> Completion {
         switch state {
         case .open:

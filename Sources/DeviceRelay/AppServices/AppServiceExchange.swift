@@ -3,56 +3,58 @@
 
 package import RelayProtocol
 
-/// A request of the peer as its carrier knows it. It gets one answer.
+/// A received request, as its carrier implements it. It gets one response.
 package protocol AppServiceExchange: AnyObject, Sendable {
     /// When the caller stops waiting.
     var deadline: ContinuousClock.Instant? { get }
     /// Whether the caller no longer waits.
     var isCancelled: Bool { get }
-    /// Runs the closure when the caller no longer waits, at once if that is so already. Never after the answer.
+    /// Runs the closure when the caller no longer waits, or at once if the request is already cancelled. The closure never runs after the
+    /// response.
     func onCancel(_ body: @escaping @Sendable () -> Void)
 
-    /// Takes the message out, once, if there is memory for it. If it does not decode, the caller is told.
-    /// - Parameter body: As `onCancel`, if the message is taken.
+    /// Takes the message out, once, if there is memory for it. If the message does not decode, the caller receives an error.
+    /// - Parameter body: Used as in `onCancel`, if the message is taken.
     func takeMessage(onCancel body: (@Sendable () -> Void)?) -> TakenMessage
-    /// Waits until there is memory for the message. If there can never be so much, the caller is told.
-    /// - Returns: Whether the message can be taken; not if the task is cancelled before.
+    /// Waits until there is memory for the message. If the message exceeds the whole budget, the caller receives an error.
+    /// - Returns: Whether the message can be taken. False if the task is cancelled before.
     func reserveMemory() async -> Bool
 
-    /// Answers, and returns when the answer has left. Throws `messageTooLarge` or `invalidMessage` if another answer may still be given, and
-    /// `notSupported` if there was one.
+    /// Sends the response, and returns when it has left this device.
+    /// - Throws: `messageTooLarge` or `invalidMessage`: another response may still be given. `notSupported` if a response was given before.
     func respond(_ message: ValueSet) async throws(AppServiceError)
-    /// Says that there is no answer: because the app decided so, or because it did not decide. Without effect after another answer.
+    /// Answers with an error. It has no effect after another response.
+    /// - Parameter isDecision: Whether the app chose this error. Otherwise the app gave no response.
     func fail(_ error: AppServiceError, isDecision: Bool)
-    /// The handler is done, and this is its answer unless there was one. Does not wait for it to leave; if it cannot be sent, the caller is told
-    /// why.
+    /// Ends the request with the handler's result, unless a response was given before. It does not wait until the response has left. If the
+    /// response cannot be sent, the caller receives the reason.
     func complete(_ answer: HandlerAnswer) -> CompletedExchange
-    /// Sends the answer that has to wait for memory.
+    /// Sends a response that has to wait for memory.
     func sendCompleted(_ message: ValueSet) async
 }
 
-/// What a handler returned or threw.
+/// The result of a handler.
 package enum HandlerAnswer: Sendable {
     case message(ValueSet)
-    /// The app decided so, or failed.
+    /// An error that the app chose (`isDecision`), or a failure of the handler.
     case failure(AppServiceError, isDecision: Bool)
 }
 
-/// What became of taking a message.
+/// The result of `takeMessage`.
 package enum TakenMessage: Sendable {
     case message(ValueSet)
-    /// It has to wait for memory: `reserveMemory`, and then again.
+    /// There is no memory yet. Call `reserveMemory`, and then `takeMessage` again.
     case needsMemory
-    /// It was taken before, or went with its request.
+    /// The message was taken before, or dropped with its request.
     case gone
 }
 
-/// What became of a request whose handler is done.
+/// The result of `complete`.
 package enum CompletedExchange: Sendable {
-    /// It has its answer, now or from before.
+    /// The request has its response, from this call or an earlier one.
     case answered
-    /// There is no memory for the answer yet: `sendCompleted` follows.
+    /// There is no memory for the response yet. Call `sendCompleted`.
     case needsMemory
-    /// The caller did not wait any longer.
+    /// The caller no longer waits.
     case cancelled
 }

@@ -5,15 +5,15 @@ import NIOCore
 import RelayProtocol
 import Synchronization
 
-/// What has come for a connection: requests that the app has not taken, and at last the connection's end.
+/// The received requests of a connection that the app has not taken yet, and the end of the connection.
 ///
-/// It holds what its carrier puts in, which bounds it.
+/// Its size is not limited here: the carrier limits it.
 package final class AppServiceInbox: Sendable {
     typealias Waiter = CheckedContinuation<(any AppServiceExchange)?, Never>
 
     private struct State {
         var requests = CircularBuffer<any AppServiceExchange>()
-        /// At most so many of them were cancelled.
+        /// An upper bound of the number of cancelled requests in `requests`.
         var cancelledCount = 0
         var waiters: [(ticket: UInt64, waiter: Waiter)] = []
         var lastTicket: UInt64 = 0
@@ -21,7 +21,7 @@ package final class AppServiceInbox: Sendable {
     }
 
     private let state = Mutex(State())
-    /// How the connection was closed.
+    /// Settled with the way in which the connection was closed.
     let closure = OneShot<AppServiceClosure>()
 
     package init() {}
@@ -29,7 +29,7 @@ package final class AppServiceInbox: Sendable {
     /// Adds a request.
     package func deliver(_ exchange: any AppServiceExchange) { add(exchange) { $0.append(exchange) } }
 
-    /// Adds a request that was taken, before the others.
+    /// Returns a taken request to the front of the queue.
     func putBack(_ exchange: any AppServiceExchange) { add(exchange) { $0.prepend(exchange) } }
 
     private func add(_ exchange: any AppServiceExchange, _ insert: (inout CircularBuffer<any AppServiceExchange>) -> Void) {
@@ -41,8 +41,8 @@ package final class AppServiceInbox: Sendable {
         waiter?.resume(returning: exchange)
     }
 
-    /// A request has been cancelled. Those that the app has not taken leave when they may be as many as the others, so that who asks and
-    /// cancels fills nothing.
+    /// Records a cancelled request. Cancelled requests are removed once they may be more than half of the queue, so that a peer cannot fill
+    /// memory by sending and cancelling requests.
     package func requestWasCancelled() {
         state.withLock { state in
             state.cancelledCount += 1
@@ -52,7 +52,7 @@ package final class AppServiceInbox: Sendable {
         }
     }
 
-    /// Closes the connection. What was not taken is dropped; the first reason stands.
+    /// Closes the connection, and drops the requests that were not taken. The first closure stays.
     package func close(_ closure: AppServiceClosure) {
         let waiters = state.withLock { state in
             defer { state = State(isClosed: true) }
@@ -62,12 +62,12 @@ package final class AppServiceInbox: Sendable {
         for (_, waiter) in waiters { waiter.resume(returning: nil) }
     }
 
-    /// The next request if there is one; `nil` also when the task is cancelled.
+    /// Returns the next request without waiting. `nil` if there is none, or the task is cancelled.
     func waiting() -> (any AppServiceExchange)? {
         Task.isCancelled ? nil : state.withLock { $0.requests.popFirst() }
     }
 
-    /// The next request; `nil` when the connection is closed, or the task is cancelled.
+    /// Waits for the next request. `nil` when the connection is closed, or the task is cancelled.
     func next() async -> (any AppServiceExchange)? {
         if let exchange = waiting() { return exchange }
         let ticket = state.withLock { state in
@@ -77,7 +77,7 @@ package final class AppServiceInbox: Sendable {
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let (exchange, isWaiting): ((any AppServiceExchange)?, Bool) = state.withLock { state in
-                    // Whoever cancels from here on finds the ticket.
+                    // A cancellation after this check finds the ticket in `waiters`.
                     if state.isClosed || Task.isCancelled { return (nil, false) }
                     if let exchange = state.requests.popFirst() { return (exchange, false) }
                     state.waiters.append((ticket, continuation))

@@ -3,11 +3,11 @@
 
 public import RelayProtocol
 
-/// A message that wants an answer. One that is dropped without is answered with `failure`.
+/// A received request. If it is released without a response, it is answered with `failure`.
 public final class AppServiceRequest: Sendable {
-    /// What the caller says.
+    /// The message of the caller.
     public let message: ValueSet
-    /// When the caller stops waiting; `nil` if it did not say.
+    /// When the caller stops waiting; `nil` if the caller did not state it.
     public var deadline: ContinuousClock.Instant? { exchange.deadline }
     /// Whether the caller no longer waits.
     public var isCancelled: Bool { exchange.isCancelled }
@@ -23,14 +23,15 @@ public final class AppServiceRequest: Sendable {
         exchange.fail(AppServiceError(.failure, message: "the service let the request go unanswered"), isDecision: false)
     }
 
-    /// Answers, and returns when the answer has left this device.
-    /// - Throws: `messageTooLarge` or `invalidMessage`, and another answer may be given; `cancelled` or `appServiceConnectionClosed` when
-    ///   nobody wants an answer any more; `notSupported` when there was one.
+    /// Sends the response, and returns when it has left this device.
+    /// - Throws: `messageTooLarge` or `invalidMessage`: another response may still be given. `cancelled` or `appServiceConnectionClosed` if
+    ///   the caller no longer waits. `notSupported` if a response was given before.
     public func respond(_ message: ValueSet) async throws(AppServiceError) { try await exchange.respond(message) }
 
-    /// Answers that there is no answer, with the error's code and message. Without effect after another answer.
+    /// Answers with an error: its code and message. It has no effect after another response.
     public func refuse(_ error: AppServiceError) { exchange.fail(error, isDecision: true) }
 
-    /// Runs the closure when the caller no longer waits, at once if that is so already. Never after the answer.
+    /// Runs the closure when the caller no longer waits, or at once if the request is already cancelled. The closure never runs after the
+    /// response.
     public func onCancel(_ body: @escaping @Sendable () -> Void) { exchange.onCancel(body) }
 }

@@ -4,27 +4,28 @@
 import RelayProtocol
 import Synchronization
 
-/// Answers a connection's requests with a handler. It does so in a few tasks, of which each takes one request after the other: a task for
-/// each request costs more than all else about a small one. There is always one that waits for a request, if there may be.
+/// Answers a connection's requests with a handler. It uses a few tasks, and each of them handles one request after the other, because a new
+/// task for each request costs more than all other work on a small request. One task always waits for a request, unless the maximum of
+/// tasks is busy.
 final class AppServiceResponder: Sendable {
     typealias Handler = @Sendable (AppServiceRequest) async throws -> ValueSet
 
-    /// So many tasks wait for the next requests; more of them end.
+    /// The maximum number of tasks that wait for a request. Further tasks end.
     fileprivate static let idleTasks = 16
-    /// So many requests a task answers before others of the app get their turn.
+    /// The number of requests that a task answers before it yields to other tasks of the app.
     private static let requestsPerTurn = 32
 
     private struct State {
         var tasks: [Int: Task<Void, Never>] = [:]
         var lastID = 0
-        /// Of the tasks, those that wait for a request.
+        /// The number of tasks that wait for a request.
         var idleCount = 0
-        /// The connection is closed, or nobody wants answers any more.
+        /// Whether the connection is closed, or the task of `run` is cancelled.
         var isOver = false
-        /// Of `run`.
+        /// The continuation of `run`.
         var waiter: CheckedContinuation<Void, Never>?
 
-        /// Whether a task that has answered waits for another request.
+        /// Returns whether a task that has answered a request waits for another one.
         mutating func becomeIdle() -> Bool {
             guard idleCount < AppServiceResponder.idleTasks else { return false }
             idleCount += 1
@@ -62,7 +63,7 @@ final class AppServiceResponder: Sendable {
         }
     }
 
-    /// Cancels all tasks; there will be no others.
+    /// Cancels all tasks, and starts no others.
     private func finish() {
         let tasks = state.withLock { state in
             state.isOver = true
@@ -71,7 +72,7 @@ final class AppServiceResponder: Sendable {
         for task in tasks.values { task.cancel() }
     }
 
-    /// Adds a task if none waits for a request.
+    /// Starts a task if no task waits for a request.
     private func startTask(_ state: inout State) {
         guard state.idleCount == 0, state.tasks.count < maximum, !state.isOver else { return }
         state.idleCount = 1
@@ -84,7 +85,7 @@ final class AppServiceResponder: Sendable {
         let cancel: @Sendable () -> Void = { [self] in state.withLock { $0.tasks[id] }?.cancel() }
         var count = 0
         while true {
-            // Mostly there is one; what is asynchronous takes its time even if it has nothing to wait for.
+            // Usually a request is present. The synchronous call avoids the cost of an asynchronous one.
             var exchange = inbox.waiting()
             if exchange == nil { exchange = await inbox.next() }
             guard let exchange else { break }
@@ -93,7 +94,7 @@ final class AppServiceResponder: Sendable {
                 startTask(&state)
             }
             let isUncancelled = await handle(exchange, onCancel: cancel)
-            // Who was cancelled for a request must not take another.
+            // A task that was cancelled for one request must not handle another.
             let goesOn = isUncancelled && !Task.isCancelled && state.withLock { $0.becomeIdle() }
             guard goesOn else { return leave(id) }
             count += 1
@@ -103,8 +104,8 @@ final class AppServiceResponder: Sendable {
         leave(id)
     }
 
-    /// Runs the handler for a request, when it may run and there is memory for the message.
-    /// - Returns: Whether the task was not cancelled for it, and will not be.
+    /// Waits for a handler slot and for memory, then runs the handler for a request.
+    /// - Returns: Whether the task may take another request: it was not cancelled for this request, and will not be.
     private func handle(_ exchange: any AppServiceExchange, onCancel cancel: @escaping @Sendable () -> Void) async -> Bool {
         var mayRun = limiter.acquireAtOnce()
         if !mayRun { mayRun = await limiter.acquire() }
@@ -118,14 +119,14 @@ final class AppServiceResponder: Sendable {
             if await exchange.reserveMemory() {
                 taken = exchange.takeMessage(onCancel: cancel)
             } else if Task.isCancelled {
-                // It stays with the connection.
+                // The request stays in the inbox.
                 inbox.putBack(exchange)
             }
         }
         guard case .message(let message) = taken else { return true }
         let request = AppServiceRequest(message: message, exchange: exchange)
         let answer = await answer(to: request)
-        // One that is dropped before fails the request.
+        // The request must live until here: its `deinit` answers with a failure.
         switch withExtendedLifetime(request, { exchange.complete(answer) }) {
         case .answered: return true
         case .cancelled: return false

@@ -7,11 +7,12 @@ extension ConnectedDevicesPlatform {
     /// Opens a connection to an app service of another device, end to end encrypted. It lasts until either side closes it.
     /// - Parameters:
     ///   - service: The service, and the app that offers it.
-    ///   - request: The device or app it is on.
-    ///   - appID: The app that calls, as the service is told; `nil` stands for the app of this platform, if it has exactly one.
-    ///   - timeout: Until the service has taken the connection. A device that is not there may come within it. A relay that says nothing
-    ///     at all is waited for a few seconds longer.
-    /// - Throws: `AppServiceError`, whose code says what is in the way.
+    ///   - request: The device or the app that has the service.
+    ///   - appID: The id of the calling app, which is sent to the service. `nil` stands for the app of this platform, if it has exactly
+    ///     one.
+    ///   - timeout: The time until the service has accepted the connection. The call waits for a device that is offline, within this time.
+    ///     If the relay does not respond at all, the call may take a few seconds longer.
+    /// - Throws: `AppServiceError`. Its code states the reason.
     public func openAppService(
         _ service: AppServiceInfo,
         on request: RemoteSystemConnectionRequest,
@@ -30,7 +31,7 @@ extension ConnectedDevicesPlatform {
         return try await found.endpoint.open(service, on: found.target, from: appID, timeout: ContinuousClock.now.duration(to: end))
     }
 
-    /// Opens a connection to an app service, runs a closure with it, and closes it, however the closure ends.
+    /// Opens a connection to an app service, runs a closure with it, and closes it when the closure returns or throws.
     nonisolated(nonsending) public func withAppService<Result>(
         _ service: AppServiceInfo,
         on request: RemoteSystemConnectionRequest,

@@ -4,8 +4,8 @@
 import RelayProtocol
 import Synchronization
 
-/// Limits how many handlers of one service run at once for one session, over all its connections. What they return is memory that no budget
-/// counts, so a peer must not be able to start any number of them by opening connections.
+/// Limits how many handlers of one service run at once for one session, over all its connections. No budget counts the memory of their
+/// results, so the number of handlers must not grow with the number of connections that a peer opens.
 final class HandlerLimiter: Sendable {
     /// The limit, unless the service's app asks for more.
     static let defaultLimit = 32
@@ -21,7 +21,7 @@ final class HandlerLimiter: Sendable {
             return true
         }
 
-        /// The first of those that wait, which may run now.
+        /// Starts the first waiter if the limit permits.
         mutating func next() -> OneShot<Bool>? {
             guard running < limit, let waiter = waiters.popFirst() else { return nil }
             running += 1
@@ -31,7 +31,7 @@ final class HandlerLimiter: Sendable {
 
     private let state = Mutex(State())
 
-    /// An app that wants so many at once on one connection gets them.
+    /// Raises the limit to the number that an app requests for one connection.
     func raise(to limit: Int) {
         let waiters = state.withLock { state in
             state.limit = max(state.limit, limit)
@@ -42,10 +42,10 @@ final class HandlerLimiter: Sendable {
         for waiter in waiters { waiter.settle(true) }
     }
 
-    /// Whether a handler may run now; then `release` follows.
+    /// Takes a slot without waiting. If it returns true, the caller must call `release`.
     func acquireAtOnce() -> Bool { state.withLock { $0.acquire() } }
 
-    /// Waits until a handler may run; then `release` follows.
+    /// Waits for a slot. If it returns true, the caller must call `release`.
     /// - Returns: False if the task is cancelled before.
     func acquire() async -> Bool {
         let waiter = OneShot<Bool>()
@@ -57,7 +57,7 @@ final class HandlerLimiter: Sendable {
         return false
     }
 
-    /// A handler is done.
+    /// Returns a slot after a handler ended.
     func release() {
         let waiter = state.withLock { state in
             state.running -= 1
@@ -66,7 +66,8 @@ final class HandlerLimiter: Sendable {
         waiter?.settle(true)
     }
 
-    /// Those of a session. They live as long as a connection or a handler of the service does, also when the connection has gone.
+    /// The limiters of a session. A limiter lives as long as a connection or a running handler of its service, so a handler counts even
+    /// after its connection has closed.
     struct Table {
         private struct Key: Hashable {
             let info: AppServiceInfo
@@ -83,7 +84,7 @@ final class HandlerLimiter: Sendable {
         mutating func limiter(for info: AppServiceInfo, isOffered: Bool) -> HandlerLimiter {
             let key = Key(info: info, isOffered: isOffered)
             if let limiter = entries[key]?.limiter { return limiter }
-            // A peer names what it likes.
+            // A peer may use any service name, so unused entries are removed.
             entries = entries.filter { $0.value.limiter != nil }
             let limiter = HandlerLimiter()
             entries[key] = Entry(limiter: limiter)

@@ -4,21 +4,21 @@
 package import RelayProtocol
 import Synchronization
 
-/// What became of a stateless message.
+/// The result of a stateless message.
 package enum StatelessAnswer: Sendable {
-    /// The service's answer.
+    /// The service's response.
     case response(ValueSet)
-    /// The service said no: to the caller, or to this message.
+    /// The service rejected the caller, or this message.
     case refused(AppServiceError)
-    /// The service failed, or said nothing.
+    /// The service failed, or did not answer.
     case failed(AppServiceError)
 }
 
 extension AppServiceConnection {
-    /// A connection with one request, which came as a stateless message. It closes with the answer.
+    /// Creates a connection with one request: a stateless message. It closes with the response.
     /// - Parameters:
-    ///   - responseBytes: The most that an answer may have, encoded.
-    ///   - answer: Called once; at the latest when the service that is given this connection has returned.
+    ///   - responseBytes: The maximum size of the encoded response.
+    ///   - answer: Called once, at the latest when the service that gets this connection has returned.
     package convenience init(
         info: AppServiceInfo,
         stateless message: ValueSet,
@@ -32,7 +32,7 @@ extension AppServiceConnection {
     }
 }
 
-/// Carries one message to a service, and its answer back.
+/// Carries one message to a service, and its response back.
 private final class StatelessCarrier: AppServiceCarrier, AppServiceExchange {
     private struct State {
         var exchange: AppServiceExchangeStateMachine<ValueSet, @Sendable () -> Void>
@@ -69,7 +69,7 @@ private final class StatelessCarrier: AppServiceCarrier, AppServiceExchange {
 
     // MARK: The request
 
-    // A command is cancelled before it is handled, or not at all.
+    // A command can only be cancelled before it is handled.
     var isCancelled: Bool { false }
     func onCancel(_ body: @escaping @Sendable () -> Void) {}
 
@@ -77,7 +77,7 @@ private final class StatelessCarrier: AppServiceCarrier, AppServiceExchange {
         state.withLock { $0.exchange.takeMessage(onCancel: nil) }.map { TakenMessage.message($0) } ?? .gone
     }
 
-    // The command's limits bound it.
+    // The command's limits bound the size of the message.
     func reserveMemory() -> Bool { true }
 
     func respond(_ message: ValueSet) async throws(AppServiceError) {

@@ -23,8 +23,8 @@ public struct RemoteCommand: Sendable, Identifiable {
     let endpoint: LocalEndpoint
 
     /// The progress: the current status, then each change, the final one last. A slow reader misses statuses in between, but
-    /// never the final one.
-    public var statuses: Statuses { Statuses(state: state) }
+    /// never the final one. The sequence ends after the final status, or when the relay rejected the command.
+    public var statuses: AsyncValues<CommandStatus> { AsyncValues(state) { $0.status } }
 
     /// The current status; `nil` if the relay has not accepted the command.
     public var status: CommandStatus? { state.value.status }
@@ -32,7 +32,8 @@ public struct RemoteCommand: Sendable, Identifiable {
     /// Whether the command has ended. `outcome` then returns at once.
     public var isEnded: Bool { state.value.isEnded }
 
-    /// Who attests the outcome; `nil` before there is one, and if the command ended here before the relay accepted it.
+    /// The party that attests the outcome. `nil` before there is an outcome, and if the command ended on this device before the relay
+    /// accepted it.
     public var attestation: OutcomeAttestation? {
         guard case .final(let final) = state.value else { return nil }
         return OutcomeAttestation(final)
@@ -73,37 +74,6 @@ public struct RemoteCommand: Sendable, Identifiable {
         case .prepared, .queued, .sent, .accepted: throw .shutDown
         }
     }
-
-    /// The statuses of a command. The sequence ends after the final status, or when the relay rejected the command.
-    public struct Statuses: AsyncSequence, Sendable {
-        let state: CurrentValue<SentCommand.State>
-
-        /// Starts with the current status.
-        public func makeAsyncIterator() -> Iterator { Iterator(state: state) }
-
-        /// The iterator of one reader.
-        public struct Iterator: AsyncIteratorProtocol {
-            let state: CurrentValue<SentCommand.State>
-            private var seen: UInt64 = 0
-            private var told: CommandStatus?
-
-            init(state: CurrentValue<SentCommand.State>) { self.state = state }
-
-            /// The next status that differs from the last one; `nil` at the end.
-            public mutating func next(isolation: isolated (any Actor)?) async -> CommandStatus? {
-                while let (value, revision) = await state.next(after: seen) {
-                    seen = revision
-                    guard let status = value.status, status != told else { continue }
-                    told = status
-                    return status
-                }
-                return nil
-            }
-
-            /// The next status that differs from the last one; `nil` at the end.
-            public mutating func next() async -> CommandStatus? { await next(isolation: nil) }
-        }
-    }
 }
 
 /// Confirms that the target's handler accepted a launch.
@@ -114,7 +84,7 @@ public struct LaunchReceipt: Hashable, Sendable {
     public let target: RemoteSystemApp.ID
     /// When the target's endpoint signed the receipt, by the relay's clock.
     public let signedAt: Date?
-    /// Whether the fallback URI was launched: no app there accepts the URI itself.
+    /// Whether the fallback URI was launched, because no app on the device accepts the URI itself.
     public internal(set) var isFallback = false
 
     init(commandID: CommandID, target: RemoteSystemApp.ID, signedAt: Date?) {

@@ -5,11 +5,11 @@ public import RelayProtocol
 
 /// Why a launch did not succeed. The codes are those of the original's `RemoteLaunchUriStatus`, plus precise ones where
 /// the original reported `Unknown`.
-public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
+public struct RemoteLaunchError: DeviceRelayError {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
-            case unknown, appUnavailable, protocolUnavailable, remoteSystemUnavailable, valueSetTooLarge, deniedByLocalSystem
+            case unknown, appUnavailable, protocolUnavailable, remoteSystemUnavailable, valueSetTooLarge
             case deniedByRemoteSystem, invalidURI, ambiguous, notConfirmed, failed, expired, cancelled, indeterminate, pending
             case notAccepted, relayUnavailable, notSignedIn, storageFailed
         }
@@ -20,23 +20,21 @@ public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
         public static let unknown = Code(.unknown)
         /// The named app is not published.
         public static let appUnavailable = Code(.appUnavailable)
-        /// No app there accepts such a URI, or the app that received it does not support it.
+        /// No app on the device accepts the URI, or the app that received it does not support it.
         public static let protocolUnavailable = Code(.protocolUnavailable)
         /// The device is unknown.
         public static let remoteSystemUnavailable = Code(.remoteSystemUnavailable)
         /// The command is larger than the limit.
         public static let valueSetTooLarge = Code(.valueSetTooLarge)
-        /// This device's system does not permit it.
-        public static let deniedByLocalSystem = Code(.deniedByLocalSystem)
         /// The other device, its user or its policy declined the launch.
         public static let deniedByRemoteSystem = Code(.deniedByRemoteSystem)
         /// The text is not a URI that can be launched.
         public static let invalidURI = Code(.invalidURI)
-        /// Several apps there accept such a URI, and none is preferred. Name a preferred app.
+        /// Several apps on the device accept the URI, and none is preferred. Name a preferred app.
         public static let ambiguous = Code(.ambiguous)
-        /// Only an unconfirmed endpoint could accept it.
+        /// Only an unconfirmed endpoint of the device could accept the launch.
         public static let notConfirmed = Code(.notConfirmed)
-        /// The app there failed to open it.
+        /// The app on the device failed to open the URI.
         public static let failed = Code(.failed)
         /// The launch expired. It did not run and will not run.
         public static let expired = Code(.expired)
@@ -74,9 +72,6 @@ public struct RemoteLaunchError: Error, Sendable, CustomStringConvertible {
         self.commandID = commandID
         self.cause = cause
     }
-
-    /// The code and the message.
-    public var description: String { "\(code): \(message)" }
 }
 
 extension RemoteLaunchError {
@@ -108,7 +103,7 @@ extension RemoteLaunchError {
         case .withdrawn: return (.cancelled, "it was cancelled before it was sent")
         case .outcome(let outcome): return outcome.launchError
         case .pending: return (.pending, "it has not ended yet; it continues by itself, and can be awaited again")
-        case .taskCancelled: return (.pending, "the waiting was cancelled; the launch continues by itself, and can be awaited again")
+        case .taskCancelled: return (.pending, "the wait was cancelled; the launch continues by itself, and can be awaited again")
         case .shutDown: return (.pending, "the platform was shut down; the command continues when it is started again")
         }
     }

@@ -34,54 +34,46 @@ public struct RemoteLauncherOptions: Hashable, Sendable {
     }
 }
 
-/// Launches URIs on the user's other devices.
-public struct RemoteLauncher: Sendable {
-    let platform: ConnectedDevicesPlatform
-
-    /// Creates a launcher for a platform.
-    public init(_ platform: ConnectedDevicesPlatform) {
-        self.platform = platform
-    }
-
+extension ConnectedDevicesPlatform {
     /// Launches a URI, and returns when the target's handler has accepted it. If no app there accepts the URI, the fallback
     /// is tried in the same way.
     /// - Returns: The receipt, signed by the target.
     /// - Throws: `RemoteLaunchError`. After `pending` the launch continues: `RemoteLaunchError.commandID` identifies it, and
-    ///   `platform.commands(for:)` finds it. Cancelling the task ends only the wait.
+    ///   `commands(for:)` finds it. Cancelling the task ends only the wait.
     public func launch(
         _ uri: URL,
         on request: RemoteSystemConnectionRequest,
         options: RemoteLauncherOptions = RemoteLauncherOptions()
     ) async throws(RemoteLaunchError) -> LaunchReceipt {
         let end = ContinuousClock.now + options.timeout
-        let launch = try await send(uri, fallback: options.fallbackURI, on: request, options, within: options.timeout)
+        let launch = try await sendLaunch(uri, fallback: options.fallbackURI, on: request, options, within: options.timeout)
         do throws(RemoteLaunchError) {
             return try await receipt(of: launch, until: end)
         } catch {
             guard error.code == .protocolUnavailable, !launch.isFallback, let fallback = options.fallbackURI else { throw error }
-            var second = try await send(fallback, fallback: nil, on: request, options, within: ContinuousClock.now.duration(to: end))
+            var second = try await sendLaunch(fallback, fallback: nil, on: request, options, within: ContinuousClock.now.duration(to: end))
             second.isFallback = true
             return try await receipt(of: second, until: end)
         }
     }
 
     /// Stores a launch, which then proceeds independently, and returns at once. The published schemes decide whether the
-    /// fallback is used; only `launch` also tries it after the app there reported that it does not support the URI.
+    /// fallback is used; only `launch` also tries it after the app on the device reported that it does not support the URI.
     /// - Throws: `RemoteLaunchError` if the launch could not be stored or no app can accept it.
     public func submit(
         _ uri: URL,
         on request: RemoteSystemConnectionRequest,
         options: RemoteLauncherOptions = RemoteLauncherOptions()
     ) async throws(RemoteLaunchError) -> RemoteCommand {
-        try await send(uri, fallback: options.fallbackURI, on: request, options, within: options.timeout).command
+        try await sendLaunch(uri, fallback: options.fallbackURI, on: request, options, within: options.timeout).command
     }
 
-    private struct Sent {
+    private struct SentLaunch {
         var command: RemoteCommand
         var isFallback: Bool
     }
 
-    private func receipt(of sent: Sent, until end: ContinuousClock.Instant) async throws(RemoteLaunchError) -> LaunchReceipt {
+    private func receipt(of sent: SentLaunch, until end: ContinuousClock.Instant) async throws(RemoteLaunchError) -> LaunchReceipt {
         let state = await sent.command.state.first(within: ContinuousClock.now.duration(to: end), where: \.isEnded)
         guard state != nil else {
             throw RemoteLaunchError(Task.isCancelled ? .taskCancelled : .pending, commandID: sent.command.id)
@@ -91,18 +83,18 @@ public struct RemoteLauncher: Sendable {
         return receipt
     }
 
-    private func send(
+    private func sendLaunch(
         _ uri: URL,
         fallback: URL?,
         on request: RemoteSystemConnectionRequest,
         _ options: RemoteLauncherOptions,
         within patience: Duration
-    ) async throws(RemoteLaunchError) -> Sent {
+    ) async throws(RemoteLaunchError) -> SentLaunch {
         do throws(CommandFailure) {
-            let launch = try Self.uri(uri)
-            let second: LaunchURI? = if let fallback { try Self.uri(fallback) } else { nil }
+            let launch = try LaunchURI(launching: uri)
+            let second: LaunchURI? = if let fallback { try LaunchURI(launching: fallback) } else { nil }
             let preferred = Array(options.preferredAppIDs.prefix(64))
-            let (endpoint, resolved) = try await platform.resolve(request, within: patience) { (directory) throws(TargetError) in
+            let (endpoint, resolved) = try await resolve(request, within: patience) { (directory) throws(TargetError) in
                 try directory.resolve(launch, fallback: second, preferredAppIDs: preferred, on: request)
             }
             let body = CommandBody.launch(
@@ -113,17 +105,45 @@ public struct RemoteLauncher: Sendable {
                 )
             )
             let command = try await endpoint.submit(body, to: resolved.target, life: options.timeToLive)
-            return Sent(command: command, isFallback: resolved.isFallback)
+            return SentLaunch(command: command, isFallback: resolved.isFallback)
         } catch {
             throw RemoteLaunchError(error)
         }
     }
+}
 
-    private static func uri(_ url: URL) throws(CommandFailure) -> LaunchURI {
+extension LaunchURI {
+    fileprivate init(launching url: URL) throws(CommandFailure) {
         do throws(LaunchURIError) {
-            return try LaunchURI(url)
+            try self.init(url)
         } catch {
             throw .invalidURI(error)
         }
+    }
+}
+
+/// The original's way to launch, for code that is ported: it calls the platform.
+public struct RemoteLauncher: Sendable {
+    private let platform: ConnectedDevicesPlatform
+
+    /// Creates a launcher for a platform.
+    public init(_ platform: ConnectedDevicesPlatform) { self.platform = platform }
+
+    /// See `ConnectedDevicesPlatform.launch(_:on:options:)`.
+    public func launch(
+        _ uri: URL,
+        on request: RemoteSystemConnectionRequest,
+        options: RemoteLauncherOptions = RemoteLauncherOptions()
+    ) async throws(RemoteLaunchError) -> LaunchReceipt {
+        try await platform.launch(uri, on: request, options: options)
+    }
+
+    /// See `ConnectedDevicesPlatform.submit(_:on:options:)`.
+    public func submit(
+        _ uri: URL,
+        on request: RemoteSystemConnectionRequest,
+        options: RemoteLauncherOptions = RemoteLauncherOptions()
+    ) async throws(RemoteLaunchError) -> RemoteCommand {
+        try await platform.submit(uri, on: request, options: options)
     }
 }

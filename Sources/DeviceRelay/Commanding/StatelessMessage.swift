@@ -4,16 +4,17 @@
 public import RelayProtocol
 
 extension ConnectedDevicesPlatform {
-    /// Sends one message to an app service and returns its answer: the original's `sendStatelessMessageAsync`. Unlike a
+    /// Sends one message to an app service and returns its response: the original's `sendStatelessMessageAsync`. Unlike a
     /// request on a connection, the message is stored for a sleeping device, and reaches the service at most once.
     /// - Parameters:
-    ///   - message: At most about 256 KiB encoded; the answer has the same limit.
+    ///   - message: At most about 256 KiB encoded; the response has the same limit.
     ///   - service: The service, and the app that offers it.
     ///   - request: The device or app that offers the service.
     ///   - appID: The calling app, as the service sees it; `nil` for this platform's app, if it has exactly one.
     ///   - timeToLive: How long the relay stores the message for a device that is not connected: 24 h by default, 28 days at most.
-    ///   - timeout: The time limit of the wait for the answer. Cancelling the task ends the wait, too; the message proceeds.
-    /// - Throws: `AppServiceError`; `timedOut` if there is no answer in time.
+    ///   - timeout: The time limit of the wait for the response. Cancelling the task also ends the wait. In both cases the message
+    ///     proceeds.
+    /// - Throws: `AppServiceError`; `timedOut` if there is no response in time.
     public func sendStatelessMessage(
         _ message: ValueSet,
         to service: AppServiceInfo,
@@ -58,7 +59,7 @@ extension ConnectedDevicesPlatform {
 }
 
 extension RemoteCommand {
-    /// Waits for the service's answer to a message.
+    /// Waits for the service's response to a message.
     package func answer() async throws(AppServiceError) -> ValueSet {
         do throws(CommandFailure) {
             let final = try await final()
@@ -90,7 +91,7 @@ extension AppServiceError {
         case .refused(let refusal): self.init(refusal)
         case .withdrawn, .outcome(.cancelled): self.init(.cancelled)
         case .pending: self.init(.timedOut, message: "there is no answer yet; the message continues by itself")
-        case .taskCancelled: self.init(.cancelled, message: "the waiting was cancelled; the message continues by itself")
+        case .taskCancelled: self.init(.cancelled, message: "the wait was cancelled; the message continues by itself")
         case .shutDown: self.init(.cancelled, message: "the platform was shut down; the message continues when it is started again")
         case .outcome(.succeeded): self.init(.unknown)
         case .outcome(.declined(let reason)):

@@ -3,7 +3,7 @@
 
 import NIOCore
 
-/// An event loop that objects live on which are not `Sendable`: their timers, and the tasks that they own. It has to be used on the loop.
+/// The event loop of objects that are not `Sendable`: it runs their timers and tasks. Its nonisolated methods must be called on the loop.
 actor EndpointLoop {
     nonisolated let eventLoop: any EventLoop
     nonisolated var unownedExecutor: UnownedSerialExecutor { eventLoop.executor.asUnownedSerialExecutor() }
@@ -27,8 +27,8 @@ actor EndpointLoop {
         eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(max(0, delay)), body)
     }
 
-    /// Runs something that an object does, on the loop. It is cancelled, and waited for, at the end.
-    /// - Returns: `nil` after the end.
+    /// Runs a task of an object on the loop. `end` cancels the task and waits for it.
+    /// - Returns: `nil` after `end`.
     @discardableResult
     nonisolated func spawn<Owner>(
         _ owner: Owner,
@@ -53,10 +53,10 @@ actor EndpointLoop {
         return task
     }
 
-    /// Does something with an object, on the loop, for a caller that is elsewhere.
+    /// Runs a closure with an object on the loop, for a caller that is not on the loop.
     func run<Owner, Result: Sendable>(_ owner: NIOLoopBound<Owner>, _ body: @Sendable (Owner) -> Result) -> Result { body(owner.value) }
 
-    /// Ends all tasks. None is begun any more.
+    /// Cancels all tasks and waits for them. No task starts afterwards.
     func end() async {
         hasEnded = true
         while let (_, task) = tasks.first {

@@ -3,7 +3,7 @@
 
 import Synchronization
 
-/// A value that comes once, for whoever waits for it.
+/// A value that is set once. Any number of tasks can wait for it.
 package final class OneShot<Value: Sendable>: Sendable {
     private typealias Waiter = CheckedContinuation<Value?, Never>
 
@@ -16,13 +16,13 @@ package final class OneShot<Value: Sendable>: Sendable {
 
     package init() {}
 
-    /// The value, if it is there.
+    /// The value, if it is set.
     package var value: Value? {
         state.withLock { if case .settled(let value) = $0 { value } else { nil } }
     }
 
-    /// Brings the value; the first one stands.
-    /// - Returns: whether this was the first.
+    /// Sets the value, unless it is set already.
+    /// - Returns: Whether this call set it.
     @discardableResult
     package func settle(_ value: Value) -> Bool {
         let waiters: [UInt64: Waiter]? = state.withLock { state in
@@ -47,7 +47,7 @@ package final class OneShot<Value: Sendable>: Sendable {
                 let value: Value?? = state.withLock { state in
                     switch state {
                     case .settled(let value): return value
-                    // Whoever cancels from here on finds the waiter.
+                    // A cancellation after this check finds the waiter.
                     case .open where Task.isCancelled: return .some(nil)
                     case .open(let next, var waiters):
                         waiters[ticket] = continuation

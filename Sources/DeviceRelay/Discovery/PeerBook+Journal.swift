@@ -4,7 +4,7 @@
 import RelayProtocol
 
 extension PeerBook {
-    /// As the journal holds it.
+    /// Creates the book from the journal.
     init(
         own: EndpointID,
         directoryName: String,

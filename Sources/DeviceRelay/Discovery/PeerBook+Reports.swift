@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-// What watchers are told of what the relay says.
+// The errors that watchers receive about statements of the relay.
 extension RemoteSystemWatcherError {
     static var accountChanged: Self {
         Self(
@@ -27,7 +27,7 @@ extension RemoteSystemWatcherError {
         )
     }
 
-    /// - Parameter name: Of the device.
+    /// - Parameter name: The device's name.
     static func revokedByRelay(_ endpoint: EndpointID, name: String) -> Self {
         Self(
             .revokedByRelay,

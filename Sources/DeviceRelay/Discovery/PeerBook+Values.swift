@@ -7,31 +7,31 @@ extension PeerBook {
     enum Action: Hashable {
         /// Store that the endpoint is pinned, with this record.
         case pin(EndpointID, record: [UInt8], Voucher.VerificationLevel)
-        /// From now on nothing is pinned because it is listed.
+        /// Store that the first enumeration is complete: from now on listed endpoints are not pinned automatically.
         case storeEnumeration
-        /// The endpoint that invited this one need not be looked for any more.
+        /// Delete the stored id of the endpoint that invited this one: it was found.
         case forgetInviter
-        /// Store that an endpoint is revoked, and forget its pin. If it is untold, the relay has to be told.
+        /// Store that an endpoint is revoked, and delete its pin. If `isUntold` is set, the revocation must also be sent to the relay.
         case storeRevocation(Signed<Revocation>, isUntold: Bool)
-        /// Nothing is taken from the endpoint: close its sessions.
+        /// Close the endpoint's sessions: nothing is accepted from it any more.
         case shutOut(EndpointID)
-        /// It is gone for good: its lanes need not be kept.
+        /// The endpoint is gone permanently: delete its lanes.
         case forgetSender(EndpointID)
-        /// Say to the others that the endpoint belongs here, and that its invitation is used.
+        /// Give the endpoint a voucher. If an invitation is named, it is used up.
         case vouch(Signed<EndpointRecord>, invitation: Secret<[UInt8]>?)
     }
 
-    /// The sender of something that came.
+    /// The sender of a received command, or the peer of a session.
     struct Peer {
         var record: EndpointRecord
         var isNew: Bool
         var actions: [Action]
     }
 
-    /// Nothing is taken from this endpoint.
+    /// Thrown for an endpoint that is revoked.
     struct EndpointRevoked: Error {}
 
-    /// A pinned endpoint, as it is stored.
+    /// A stored pin.
     struct Pin {
         var endpoint: EndpointID
         var record: [UInt8]

@@ -3,10 +3,10 @@
 
 import RelayProtocol
 
-/// What the relay says of the account's endpoints, after it was checked: their newest records, the directory that follows from them, and which of
-/// them are known. What a key did not sign, or that goes back, is left out.
+/// The checked state of the account's endpoints: their newest records, the directory that results from them, and which of them are known.
+/// Data of the relay without a valid signature, or with an older version, is ignored.
 struct PeerBook: Sendable {
-    /// The most revocations that are kept. What other endpoints revoke beyond that is in force for as long as the relay says it.
+    /// The maximum number of stored revocations. Further revocations by other endpoints apply only for as long as the relay states them.
     static let maximumRevocations = 1_024
 
     let own: EndpointID
@@ -16,24 +16,24 @@ struct PeerBook: Sendable {
     private var vouchers = VoucherChecks()
     private var unproven = UnprovenRevocations()
     private var hasEnumerated: Bool
-    /// The endpoint by whose link this one joined, until its record has been seen.
+    /// The endpoint whose link this one used to join; `nil` after its record has arrived.
     private var inviter: EndpointID?
-    /// Watchers are not told yet that the account is another one.
+    /// Whether watchers must still receive the error that the account has changed.
     private var hasNewAccount: Bool
-    /// Secrets of the invitations that this endpoint has made and that are not used.
+    /// The secrets of this endpoint's unused invitations.
     private(set) var invitations: [Secret<[UInt8]>] = []
-    /// Those that were used, as long as they are stored.
+    /// The secrets of used invitations that are still stored.
     private var usedInvitations: Set<Secret<[UInt8]>> = []
 
     /// - Parameters:
     ///   - directoryName: The account's id in the app, as filters name it.
     ///   - account: The account's id at the relay, as records name it.
     ///   - pins: The stored pins.
-    ///   - revoked: The endpoints of which a revocation is stored.
-    ///   - inviter: The endpoint by whose link this one joined, if its record has not been seen.
-    ///   - hasEnumerated: Whether nothing is pinned because it is listed. So it is after the first enumeration, and from the start after a
-    ///     join by another endpoint's link.
-    ///   - hasNewAccount: The relay has assigned this endpoint to another account than before.
+    ///   - revoked: The endpoints with a stored revocation.
+    ///   - inviter: The endpoint whose link this one used to join, if its record has not arrived yet.
+    ///   - hasEnumerated: Whether listed endpoints are no longer pinned automatically. This is the case after the first enumeration, and
+    ///     from the start after a join by another endpoint's link.
+    ///   - hasNewAccount: Whether the relay has assigned this endpoint to another account than before.
     init(
         own: EndpointID,
         directoryName: String,
@@ -56,15 +56,15 @@ struct PeerBook: Sendable {
         self.inviter = inviter == own || inviter.map(revoked.contains) ?? false ? nil : inviter
         self.hasEnumerated = hasEnumerated
         self.hasNewAccount = hasNewAccount
-        // Their versions must not go back, also while the process was away.
+        // The stored records are loaded, so that the versions of records cannot decrease across restarts.
         for pin in pins where !revoked.contains(pin.endpoint) {
             guard let record = try? records.add(endpointRecord: pin.record, of: pin.endpoint) else { continue }
             graph.setSystem(record.payload.systemID, of: pin.endpoint)
         }
     }
 
-    /// The book of another account, or of the first one. What was revoked stays so.
-    /// - Parameter isOther: There was one before, in which this endpoint knew others.
+    /// Creates an empty book for a new account. Revocations stay.
+    /// - Parameter isOther: Whether there was another account before.
     func emptied(for account: String, isOther: Bool) -> PeerBook {
         var book = PeerBook(
             own: own,
@@ -75,10 +75,10 @@ struct PeerBook: Sendable {
             hasEnumerated: hasEnumerated || isOther,
             hasNewAccount: isOther
         )
-        // The same directory, so that its watchers are told what has changed.
+        // The directory is kept, so that its watchers receive the changes.
         book.directory = directory
         book.removeAll()
-        // What disturbed discovery before is over.
+        // A new enumeration clears earlier discovery errors.
         book.directory.beginEnumeration()
         return book
     }
@@ -86,27 +86,27 @@ struct PeerBook: Sendable {
     /// The newest record of an endpoint.
     func record(of endpoint: EndpointID) -> EndpointRecord? { records[endpoint]?.payload }
 
-    /// The same, as its endpoint signed it.
+    /// The newest signed record of an endpoint.
     func signedRecord(of endpoint: EndpointID) -> Signed<EndpointRecord>? { records[endpoint] }
 
-    /// The newest records of those that are pinned and not revoked, whether they are there or not.
+    /// The newest records of the pinned endpoints that are not revoked, including those that are not in the directory.
     var pinnedRecords: [EndpointRecord] {
         graph.pins.keys.filter { !graph.isRefused($0) }.sorted().compactMap { records[$0]?.payload }
     }
 
-    /// How an endpoint is known; `nil` if it is new.
+    /// The verification level of an endpoint; `nil` if it is new.
     func knowledge(of endpoint: EndpointID) -> Voucher.VerificationLevel? { graph.known[endpoint] }
 
-    /// Whether an endpoint is known: the own one, pinned, or approved.
+    /// Whether an endpoint is known. The own endpoint is.
     func isConfirmed(_ endpoint: EndpointID) -> Bool { graph.known[endpoint] != nil }
 
-    /// Whether an endpoint was revoked, by a key that is trusted here or by the relay's word.
+    /// Whether an endpoint was revoked, by a known endpoint or by a statement of the relay.
     func isRefused(_ endpoint: EndpointID) -> Bool { graph.isRefused(endpoint) }
 
-    /// How many endpoints are refused.
+    /// The number of revoked endpoints.
     var refusedCount: Int { graph.revoked.count + graph.revokedByRelay.count }
 
-    /// The known endpoints that this one has not vouched for yet, or not so well as it knows them.
+    /// The known endpoints without a voucher of this endpoint, or with a voucher of a lower level.
     var unvouched: [Signed<EndpointRecord>] {
         graph.known.keys.sorted().compactMap { endpoint in
             guard endpoint != own, let knowledge = graph.known[endpoint], let record = records[endpoint] else { return nil }
@@ -114,26 +114,26 @@ struct PeerBook: Sendable {
         }
     }
 
-    /// The secrets that are stored: an invitation that was used and is not deleted yet does not count again.
+    /// Sets the stored secrets. An invitation that was used and is not deleted yet stays excluded.
     mutating func setInvitations(_ stored: [Secret<[UInt8]>]) {
         usedInvitations.formIntersection(stored)
         invitations = stored.filter { !usedInvitations.contains($0) }
     }
 
-    /// This endpoint has joined anew.
+    /// Records that this endpoint has joined again.
     /// - Parameters:
-    ///   - endpoint: The one that made the link.
-    ///   - isInvited: Whether another endpoint made it.
+    ///   - endpoint: The endpoint that created the link.
+    ///   - isInvited: Whether another endpoint created the link.
     mutating func setInviter(_ endpoint: EndpointID?, isInvited: Bool) {
         inviter = endpoint == own || endpoint.map(graph.revoked.contains) ?? false ? nil : endpoint
         if isInvited { hasEnumerated = true }
     }
 
-    // MARK: What the relay says
+    // MARK: Messages of the relay
 
     mutating func beginEnumeration() { directory.beginEnumeration() }
 
-    /// How many endpoints the account may have at the relay.
+    /// Sets the maximum number of endpoints that the account may have at the relay.
     mutating func allow(endpoints count: Int) { directory.allow(endpoints: count) }
 
     mutating func added(_ message: RelayMessage.EndpointAdded) -> [Action] {
@@ -143,7 +143,7 @@ struct PeerBook: Sendable {
         do throws(RecordError) {
             let record = try add(message.introduction, of: endpoint)
             let registrations = try records.set(appRegistrations: message.registrations.map(\.bytes), of: endpoint)
-            // What the relay lists it does not call revoked any more.
+            // By listing the endpoint, the relay withdraws its own statement of a revocation.
             graph.restore(endpoint)
             unproven.remove(endpoint)
             var actions = taken(record, before: known)
@@ -176,7 +176,7 @@ struct PeerBook: Sendable {
 
     mutating func updated(_ message: RelayMessage.EndpointUpdated) -> [Action] {
         let endpoint = message.endpoint
-        // A relay that updates what it has not added, or what was not admitted, says nothing.
+        // Updates of endpoints that were not added or not admitted are ignored.
         guard directory[endpoint] != nil else { return [] }
         var actions: [Action] = []
         do throws(RecordError) {
@@ -215,8 +215,8 @@ struct PeerBook: Sendable {
         return revokeByRelay(endpoint, mayBeProven: statement.map { records[$0.payload.revoker] == nil } ?? false)
     }
 
-    /// The relay has told all there is. At the first time what is there is known from then on, as far as that goes, unless this endpoint joined
-    /// by another one's link.
+    /// Completes the enumeration. After the first one, all listed endpoints are pinned as `firstSeen`, unless this endpoint joined by
+    /// another endpoint's link.
     mutating func enumerated() -> [Action] {
         for gone in directory.completeEnumeration() { leave(gone) }
         if hasNewAccount {
@@ -234,7 +234,7 @@ struct PeerBook: Sendable {
             directory.report(.revokedByRelay(endpoint, name: name))
         }
         refreshTrust()
-        // Last: a process that finds it after a crash has to find those that are known from then on.
+        // This action comes last: after a crash, a stored enumeration implies that the pins are stored too.
         return isFirst ? actions + [.storeEnumeration] : actions
     }
 
@@ -242,12 +242,12 @@ struct PeerBook: Sendable {
 
     mutating func report(_ error: RemoteSystemWatcherError) { directory.report(error) }
 
-    /// All are gone: the account was removed.
+    /// Removes all devices, because the account was removed.
     mutating func removeAll() {
         for endpoint in directory.endpointIDs { directory.remove(endpoint) }
     }
 
-    /// A peer that something came from, as the relay introduces it. It need not be in the directory.
+    /// Checks the introduction of a peer that sent a command or opened a tunnel. The peer need not be in the directory.
     /// - Throws: `RecordError`, or `EndpointRevoked`.
     mutating func introduced(_ introduction: Introduction, as endpoint: EndpointID) throws -> Peer {
         guard !graph.isRefused(endpoint) else { throw EndpointRevoked() }
@@ -259,18 +259,18 @@ struct PeerBook: Sendable {
             directory.update(endpoint) { $0.record = record.payload }
             refreshTrust()
         } else if !isKnown {
-            // A relay that invents callers without end must not fill the memory. One that a known endpoint vouches for, or that is part of a
-            // known device, is kept though it is not listed: only the key of a known endpoint or device can add such a caller.
+            // The relay must not fill the memory with invented endpoints. An unlisted endpoint that a known endpoint vouches for, or that
+            // is on a known device, is kept: only the key of a known endpoint or device can add it.
             forget(endpoint)
         }
         return Peer(record: record.payload, isNew: !isKnown, actions: actions)
     }
 
-    /// Takes in a record, and what others say of its endpoint.
+    /// Adds a record and the vouchers for its endpoint.
     private mutating func add(_ introduction: Introduction, of endpoint: EndpointID) throws(RecordError) -> Signed<EndpointRecord> {
         let known = records[endpoint]
         let record = try records.add(endpointRecord: introduction.record.bytes, of: endpoint)
-        // Mostly it is what was said before: each command comes with it.
+        // Usually the introduction is unchanged, because every command contains one.
         if let known, known.encoded == record.encoded, vouchers.isSame(introduction.vouchers, for: endpoint) { return record }
         graph.setSystem(record.payload.systemID, of: endpoint)
         let (given, others) = vouchers.take(introduction.vouchers, for: record, records)
@@ -279,7 +279,7 @@ struct PeerBook: Sendable {
         return record
     }
 
-    /// A newer record of one that is pinned is stored; the inviter, and one that proves an invitation, is pinned and vouched for.
+    /// Stores a newer record of a pinned endpoint. Pins the inviter, or an endpoint with a valid invitation proof, and gives it a voucher.
     private mutating func taken(_ record: Signed<EndpointRecord>, before: Signed<EndpointRecord>?) -> [Action] {
         let endpoint = record.payload.endpointID
         guard endpoint != own else { return [] }
@@ -298,14 +298,14 @@ struct PeerBook: Sendable {
         return store(record, .verified) + [.vouch(record, invitation: secret)]
     }
 
-    /// What the relay says of an endpoint cannot be. What was known of it stays; its watchers are told.
+    /// Reports invalid data of the relay about an endpoint to the watchers. The known data stays.
     private mutating func refuse(_ endpoint: EndpointID, _ error: RecordError) {
         directory.report(.recordRefused(endpoint, error))
     }
 
     // MARK: Trust
 
-    /// A person says that an endpoint is what it says. `nil` if it is not there.
+    /// Confirms an endpoint for a person. `nil` if the endpoint is unknown or revoked.
     mutating func confirm(_ endpoint: EndpointID) -> [Action]? {
         guard let record = records[endpoint], endpoint != own, !graph.isRefused(endpoint) else { return nil }
         let actions = pin(endpoint, .verified) + [.vouch(record, invitation: nil)]
@@ -318,7 +318,7 @@ struct PeerBook: Sendable {
         return [.pin(endpoint, record: record.encoded, knowledge)]
     }
 
-    /// The same, and the record is stored in any case.
+    /// As `pin`, but it always stores the record.
     private mutating func store(_ record: Signed<EndpointRecord>, _ knowledge: Voucher.VerificationLevel) -> [Action] {
         let endpoint = record.payload.endpointID
         _ = graph.pin(endpoint, knowledge)
@@ -340,7 +340,8 @@ struct PeerBook: Sendable {
         }
     }
 
-    /// An endpoint is not there any more. The record of a pinned one stays: it must not come back older, and what it signed can be checked.
+    /// Removes an endpoint that is no longer listed. The record of a pinned endpoint stays, so that its version cannot decrease and its
+    /// signatures can be verified.
     private mutating func leave(_ endpoint: EndpointID) {
         if graph.pins[endpoint] == nil { forget(endpoint) } else { records.removeRegistrations(of: endpoint) }
     }
@@ -354,15 +355,15 @@ struct PeerBook: Sendable {
 
     // MARK: Revocation
 
-    /// This endpoint revokes another one: it is refused here from now on, even if the relay does not take that.
+    /// Revokes an endpoint for this one. It is rejected here from now on, even if the relay does not accept the revocation.
     mutating func revoke(_ revocation: Signed<Revocation>) -> [Action] {
         let endpoint = revocation.payload.endpoint
-        // What other endpoints revoke leaves room for what a person revokes here.
+        // Revocations that are made here have twice the limit, so that those of other endpoints cannot fill it.
         guard endpoint != own, graph.revoked.count < 2 * Self.maximumRevocations || graph.revoked.contains(endpoint) else { return [] }
         return refuseForEver(revocation, isUntold: true)
     }
 
-    /// Another process of this endpoint has stored revocations.
+    /// Applies revocations that another process of this endpoint has stored.
     mutating func revoked(elsewhere endpoints: Set<EndpointID>) -> [Action] {
         let new = endpoints.subtracting(graph.revoked).subtracting([own]).sorted()
         return new.flatMap { endpoint in
@@ -371,7 +372,7 @@ struct PeerBook: Sendable {
         }
     }
 
-    /// A signed statement that the relay passed on; `nil` if it proves nothing here, or not yet.
+    /// Applies a signed revocation from the relay. `nil` if its signer may not revoke the endpoint, or is not known yet.
     private mutating func revoke(by statement: Unverified<Revocation>) -> [Action]? {
         let (endpoint, signer) = (statement.payload.endpoint, statement.payload.revoker)
         guard graph.mayRevoke(endpoint, signer: signer), graph.revoked.count < Self.maximumRevocations,
@@ -398,12 +399,12 @@ struct PeerBook: Sendable {
         refreshTrust()
     }
 
-    /// The relay says that an endpoint is revoked, and no signature proves it here. That holds until the relay lists the endpoint again; so neither
-    /// its pin nor its lanes go, by which old commands are told from new ones.
+    /// Applies a revocation that only the relay states. It applies until the relay lists the endpoint again. So the pin and the lanes stay,
+    /// which distinguish old commands from new ones.
     private mutating func revokeByRelay(_ endpoint: EndpointID, mayBeProven: Bool) -> [Action] {
         let name = graph.known[endpoint] == nil ? nil : records[endpoint]?.payload.name
         let isAgain = graph.revokedByRelay.contains(endpoint)
-        // What does not fit is not refused by its id, and not listed either.
+        // Above the maximum the endpoint's id is not stored as revoked, but the endpoint is not listed either.
         if graph.revokedByRelay.count < Self.maximumRevocations { graph.revokeByRelay(endpoint) }
         directory.remove(endpoint)
         leave(endpoint)

@@ -4,115 +4,85 @@
 public import RelayProtocol
 import Synchronization
 
-/// Discovery: the person's devices as they come, change and go. Each iteration is independent, and begins with the devices of now. What
-/// changes while nobody reads is told once, as it is then; so nothing piles up and nothing is left out.
+/// Discovery: a sequence of events about the account's devices. Each iteration is independent, and starts with the current devices. Changes
+/// between two reads are merged into one event with the latest values, so events neither pile up nor get lost.
 public struct RemoteSystemWatcher: AsyncSequence, Sendable {
     let directories: CurrentValue<[String: DeviceDirectory]>
     let filters: [RemoteSystemFilter]
-    /// Whether the platform knows its accounts.
+    /// Whether the platform has started, and so knows its accounts.
     let isStarted: @Sendable () -> Bool
 
-    /// All devices that pass the filters, by name: first as they are now, then after each change. For lists on a screen.
-    public var snapshots: RemoteSystemSnapshots { RemoteSystemSnapshots(directories: directories, filters: filters) }
-
-    /// Begins with the devices of now.
-    public func makeAsyncIterator() -> Iterator { Iterator(directories: directories, filters: filters, isStarted: isStarted) }
-
-    /// Of one reader.
-    public struct Iterator: AsyncIteratorProtocol {
-        let directories: CurrentValue<[String: DeviceDirectory]>
-        let filters: [RemoteSystemFilter]
-        let isStarted: @Sendable () -> Bool
-        private var seen: UInt64 = 0
-        private var current: [String: DeviceDirectory] = [:]
-        private var hasToldNoAccount = false
-        private var iterations: [String: DeviceDirectory.Iteration] = [:]
-        private var enumerated: Set<String> = []
-        private var hasToldEnumeration = false
-
-        init(directories: CurrentValue<[String: DeviceDirectory]>, filters: [RemoteSystemFilter], isStarted: @escaping @Sendable () -> Bool)
-        {
-            self.directories = directories
-            self.filters = filters
-            self.isStarted = isStarted
+    /// All devices that pass the filters, by name: first as they are now, then after each change; until the platform is shut down. For lists
+    /// on a screen.
+    public var snapshots: AsyncValues<[RemoteSystem]> {
+        AsyncValues(directories) { [filters] directories in
+            directories.sorted { $0.key < $1.key }.flatMap { $0.value.systems(matching: filters) }
         }
+    }
 
-        /// What happens next; `nil` when the platform is shut down, or the task is cancelled.
-        public mutating func next(isolation: isolated (any Actor)?) async -> RemoteSystemEvent? {
-            while true {
-                if let event = nextEvent() { return event }
-                guard let (value, revision) = await directories.next(after: seen) else { return nil }
-                seen = revision
-                current = value
-            }
-        }
-
-        /// The same.
-        public mutating func next() async -> RemoteSystemEvent? { await next(isolation: nil) }
-
-        private mutating func nextEvent() -> RemoteSystemEvent? {
-            if let event = nextNotice() { return event }
-            for (account, directory) in current.sorted(by: { $0.key < $1.key }) {
-                while let event = iterations[account, default: .init(matching: filters)].next(in: directory) {
-                    // Told once, when it is so of every account.
-                    guard event == .enumerationCompleted else { return event }
-                    enumerated.insert(account)
-                }
-            }
-            guard !hasToldEnumeration, !current.isEmpty, enumerated.isSuperset(of: current.keys) else { return nil }
-            hasToldEnumeration = true
-            return .enumerationCompleted
-        }
-
-        /// Without an account there is nothing to find, and nothing else that would say so.
-        private mutating func nextNotice() -> RemoteSystemEvent? {
-            guard current.isEmpty, seen > 0, isStarted() else {
-                if !current.isEmpty { hasToldNoAccount = false }
-                return nil
-            }
-            guard !hasToldNoAccount else { return nil }
-            hasToldNoAccount = true
-            return .error(
-                RemoteSystemWatcherError(.authenticationError, message: "there is no account; add one, and its devices are found")
-            )
-        }
+    /// Begins with the devices of now; ends when the platform is shut down.
+    public func makeAsyncIterator() -> AsyncValues<RemoteSystemEvent>.Iterator {
+        var reader = EventReader(directories: directories, filters: filters, isStarted: isStarted)
+        return .init { await reader.next() }
     }
 }
 
-/// The devices that pass a watcher's filters, as a whole, after each change.
-public struct RemoteSystemSnapshots: AsyncSequence, Sendable {
+/// The events of one iteration.
+private struct EventReader {
     let directories: CurrentValue<[String: DeviceDirectory]>
     let filters: [RemoteSystemFilter]
+    let isStarted: @Sendable () -> Bool
+    private var seen: UInt64 = 0
+    private var current: [String: DeviceDirectory] = [:]
+    private var hasToldNoAccount = false
+    private var iterations: [String: DeviceDirectory.Iteration] = [:]
+    private var enumerated: Set<String> = []
+    private var hasToldEnumeration = false
 
-    /// Begins with the devices of now.
-    public func makeAsyncIterator() -> Iterator { Iterator(directories: directories, filters: filters) }
+    init(
+        directories: CurrentValue<[String: DeviceDirectory]>,
+        filters: [RemoteSystemFilter],
+        isStarted: @escaping @Sendable () -> Bool
+    ) {
+        self.directories = directories
+        self.filters = filters
+        self.isStarted = isStarted
+    }
 
-    /// Of one reader.
-    public struct Iterator: AsyncIteratorProtocol {
-        let directories: CurrentValue<[String: DeviceDirectory]>
-        let filters: [RemoteSystemFilter]
-        private var seen: UInt64 = 0
-        private var told: [RemoteSystem]?
-
-        init(directories: CurrentValue<[String: DeviceDirectory]>, filters: [RemoteSystemFilter]) {
-            self.directories = directories
-            self.filters = filters
+    nonisolated(nonsending) mutating func next() async -> RemoteSystemEvent? {
+        while true {
+            if let event = nextEvent() { return event }
+            guard let (value, revision) = await directories.next(after: seen) else { return nil }
+            seen = revision
+            current = value
         }
+    }
 
-        /// The devices, once they are others than those told last; `nil` when the platform is shut down, or the task is cancelled.
-        public mutating func next(isolation: isolated (any Actor)?) async -> [RemoteSystem]? {
-            while let (value, revision) = await directories.next(after: seen) {
-                seen = revision
-                let systems = value.sorted { $0.key < $1.key }.flatMap { $0.value.systems(matching: filters) }
-                guard systems != told else { continue }
-                told = systems
-                return systems
+    private mutating func nextEvent() -> RemoteSystemEvent? {
+        if let event = nextNotice() { return event }
+        for (account, directory) in current.sorted(by: { $0.key < $1.key }) {
+            while let event = iterations[account, default: .init(matching: filters)].next(in: directory) {
+                // Told once, when it is so of every account.
+                guard event == .enumerationCompleted else { return event }
+                enumerated.insert(account)
             }
+        }
+        guard !hasToldEnumeration, !current.isEmpty, enumerated.isSuperset(of: current.keys) else { return nil }
+        hasToldEnumeration = true
+        return .enumerationCompleted
+    }
+
+    /// Without an account there is nothing to find, and nothing else that would say so.
+    private mutating func nextNotice() -> RemoteSystemEvent? {
+        guard current.isEmpty, seen > 0, isStarted() else {
+            if !current.isEmpty { hasToldNoAccount = false }
             return nil
         }
-
-        /// The same.
-        public mutating func next() async -> [RemoteSystem]? { await next(isolation: nil) }
+        guard !hasToldNoAccount else { return nil }
+        hasToldNoAccount = true
+        return .error(
+            RemoteSystemWatcherError(.authenticationError, message: "there is no account; add one, and its devices are found")
+        )
     }
 }
 
@@ -121,49 +91,50 @@ extension ConnectedDevicesPlatform {
         state.withLock { if case .started = $0.phase { true } else { false } }
     }
 
-    /// Discovery over all accounts of the platform.
-    /// - Parameter filters: Filters of different kinds must all let a device pass, of several of one kind one is enough. Without any,
-    ///   all devices of the person are shown, and this app's own entry is not.
-    /// - Returns: Devices as they come. While the platform has no account the watcher says so with the error `authenticationError`, and goes on
-    ///   when there is one.
+    /// Discovers devices in all accounts of the platform.
+    /// - Parameter filters: A device must pass at least one filter of each kind that is given. Without filters, all devices of the account
+    ///   pass, except this app's own entry.
+    /// - Returns: A sequence of events. If the platform has no account, the sequence reports the error `authenticationError`, and continues
+    ///   when an account is added.
     public func remoteSystems(matching filters: [RemoteSystemFilter] = []) -> RemoteSystemWatcher {
         RemoteSystemWatcher(directories: directories, filters: filters) { [weak self] in self?.isStarted ?? false }
     }
 
     /// The device that a person means: by its id, its name in any case, or at least the first 4 characters of its id; among all devices,
     /// this one included.
-    /// - Throws: `DeviceLookupError`: nothing bears that name, or several do.
-    public func remoteSystem(named text: String, for account: ConnectedDevicesAccount) throws(DeviceLookupError) -> RemoteSystem {
+    /// - Throws: `RemoteSystemLookupError`: nothing bears that name, or several do.
+    public func remoteSystem(named text: String, for account: ConnectedDevicesAccount) throws(RemoteSystemLookupError) -> RemoteSystem {
         guard let directory = directories.value[account.id] else { throw .notFound }
         return try directory.system(named: text)
     }
 
-    /// All endpoints of an account, in the order of their ids; also those that publish no app, which make no device.
+    /// All endpoints of an account, sorted by id, including those that publish no app and therefore form no device.
     package func endpoints(for account: ConnectedDevicesAccount) -> [DeviceDirectory.Endpoint] {
         guard let directory = directories.value[account.id] else { return [] }
         return directory.endpointIDs.compactMap { directory[$0] }
     }
 
-    /// The account's other devices that are known from before, in any order; also without the relay.
+    /// The account's other devices that this endpoint has pinned, in any order. It works without a connection.
     package func knownDevices(for account: ConnectedDevicesAccount) async -> [(id: SystemID, name: String)] {
         guard let endpoint = endpoint(of: account.id) else { return [] }
         let records = await endpoint.pinnedRecords
         return Dictionary(records.map { ($0.systemID, $0.name) }) { _, last in last }.map { ($0.key, $0.value) }
     }
 
-    /// A person says that a new or unverified endpoint is what it says it is: it is known and verified from then on, here and, by this endpoint's
-    /// word, on the account's other devices. Returns when the relay has that word, or there is no connection.
-    /// - Returns: Whether there is such an endpoint.
+    /// Confirms a new or unverified endpoint for a person. From then on the endpoint is known and verified here and, by this endpoint's
+    /// voucher, on the account's other devices. Returns when the relay has the voucher, or there is no connection.
+    /// - Returns: Whether the endpoint exists.
     @discardableResult
     public func confirm(_ endpoint: EndpointID, for account: ConnectedDevicesAccount) async -> Bool {
         await self.endpoint(of: account.id)?.confirm(endpoint) ?? false
     }
 
-    /// Revokes an endpoint of the account for ever. This device refuses it from now on, with or without the relay, and its vouchers do not count
-    /// any more. Once the relay has taken the revocation, the endpoint is disconnected, what waits for it ends, and its key is never let in
-    /// again; the account's other devices refuse it too.
+    /// Revokes an endpoint of the account permanently. This device rejects the endpoint from now on, even without a connection to the
+    /// relay, and the endpoint's vouchers no longer count. Once the relay has accepted the revocation, it disconnects the endpoint, ends
+    /// all commands for it, and never admits its key again. The account's other devices reject the endpoint too.
     ///
-    /// When it throws, the relay has not taken it. After `networkNotAvailable` the relay is told again on each new connection, until it answers.
+    /// If this throws, the relay has not accepted the revocation. After `networkNotAvailable` the revocation is sent again on each new
+    /// connection until the relay answers.
     /// - Throws: `AccountError`: `notFound`, `networkNotAvailable`, `serviceFailed`, `unknown`.
     public func revoke(_ endpoint: EndpointID, for account: ConnectedDevicesAccount) async throws(AccountError) {
         guard let local = self.endpoint(of: account.id) else {
@@ -189,7 +160,7 @@ extension ConnectedDevicesPlatform {
             throw AccountError(
                 .networkNotAvailable,
                 message:
-                    "this device refuses the endpoint from now on, but the relay was not told yet; it is told on the next connection: \(local.link.value.state)"
+                    "this device refuses the endpoint from now on, and the relay is notified on the next connection: \(local.link.value.state)"
             )
         }
     }

@@ -3,23 +3,23 @@
 
 import RelayProtocol
 
-/// Which endpoints are known here, and how well: what follows from pins, vouchers, shared devices and revocations.
+/// Computes which endpoints are known here, and at which verification level, from pins, vouchers, shared devices and revocations.
 ///
-/// An endpoint is known if it is pinned, if a known endpoint vouches for it, or if it is part of the same device as a known endpoint, which the
-/// device's system key has signed. Along such a chain the weakest knowledge counts; of several chains the best. Signatures have been checked
-/// before anything gets here. No chain is longer than the number of endpoints, which the directory bounds.
+/// An endpoint is known if it is pinned, if a known endpoint gave it a voucher, or if it is on the same device as a known endpoint, which
+/// the device's system key has signed. A chain has the lowest level of its links, and an endpoint has the highest level of its chains.
+/// Callers check all signatures before they add anything. A chain is never longer than the number of endpoints, which the directory limits.
 struct TrustGraph: Sendable {
     typealias VerificationLevel = Voucher.VerificationLevel
 
     let own: EndpointID
     private(set) var pins: [EndpointID: VerificationLevel]
-    /// Revoked for ever: by a statement that was signed by an endpoint which was known then.
+    /// Permanently revoked, by a statement of an endpoint that was known at that time.
     private(set) var revoked: Set<EndpointID>
-    /// Revoked by the relay's word, for as long as the relay says it.
+    /// Revoked by a statement of the relay alone, for as long as the relay repeats it.
     private(set) var revokedByRelay: Set<EndpointID> = []
-    /// All that are known; the own endpoint included.
+    /// All known endpoints, including the own one.
     private(set) var known: [EndpointID: VerificationLevel] = [:]
-    /// By the endpoint that gives the voucher, then by the endpoint that it is for.
+    /// By the giver, then by the endpoint that the voucher is for.
     private var vouchers: [EndpointID: [EndpointID: VerificationLevel]] = [:]
     private var systems: [EndpointID: SystemID] = [:]
 
@@ -30,14 +30,14 @@ struct TrustGraph: Sendable {
         refresh()
     }
 
-    /// Whether nothing is taken from an endpoint, and nothing given to it.
+    /// Whether the endpoint is excluded: nothing is accepted from it or sent to it.
     func isRefused(_ endpoint: EndpointID) -> Bool { revoked.contains(endpoint) || revokedByRelay.contains(endpoint) }
 
-    /// What an endpoint's voucher for another one says.
+    /// The level that an endpoint's voucher gives another one.
     func voucher(by giver: EndpointID, for endpoint: EndpointID) -> VerificationLevel? { vouchers[giver]?[endpoint] }
 
-    /// Whether the revocation of an endpoint counts here because of its signer: one that is known, or, if the endpoint itself is known, that
-    /// endpoint or one of its device. Unknown endpoints, which a relay can make up, cannot fill what is kept.
+    /// Whether the signer may revoke the endpoint: the signer is known, or the endpoint is known and the signer is that endpoint or one on
+    /// its device. Unknown endpoints, which a relay can invent, therefore cannot fill the stored revocations.
     func mayRevoke(_ endpoint: EndpointID, signer: EndpointID) -> Bool {
         if signer == own { return true }
         guard !isRefused(signer) else { return false }
@@ -48,7 +48,7 @@ struct TrustGraph: Sendable {
 
     // MARK: Changes
 
-    /// - Returns: Whether that is more than was known of it before.
+    /// - Returns: Whether this raises the endpoint's pinned level.
     mutating func pin(_ endpoint: EndpointID, _ knowledge: VerificationLevel) -> Bool {
         guard endpoint != own, !revoked.contains(endpoint), pins[endpoint].map({ $0 < knowledge }) ?? true else { return false }
         pins[endpoint] = knowledge
@@ -56,13 +56,14 @@ struct TrustGraph: Sendable {
         return true
     }
 
-    /// The device that an endpoint's record says it is part of.
+    /// Sets the device that an endpoint's record names.
     mutating func setSystem(_ system: SystemID, of endpoint: EndpointID) {
         guard systems.updateValue(system, forKey: endpoint) != system else { return }
         refresh()
     }
 
-    /// All vouchers for an endpoint, by those that give them.
+    /// Replaces all vouchers for an endpoint.
+    /// - Parameter given: The levels by giver.
     mutating func setVouchers(_ given: [EndpointID: VerificationLevel], for endpoint: EndpointID) {
         var hasChanged = false
         for giver in Set(vouchers.keys).union(given.keys) where vouchers[giver]?[endpoint] != given[giver] {
@@ -73,13 +74,13 @@ struct TrustGraph: Sendable {
         if hasChanged { refresh() }
     }
 
-    /// One more voucher for an endpoint.
+    /// Adds a voucher for an endpoint.
     mutating func addVoucher(by giver: EndpointID, for endpoint: EndpointID, _ knowledge: VerificationLevel) {
         guard vouchers[giver, default: [:]].updateValue(knowledge, forKey: endpoint) != knowledge else { return }
         refresh()
     }
 
-    /// An endpoint is revoked for ever. Its vouchers do not count any more.
+    /// Revokes an endpoint permanently. Its vouchers no longer count.
     mutating func revoke(_ endpoint: EndpointID) {
         guard endpoint != own else { return }
         revoked.insert(endpoint)
@@ -88,24 +89,24 @@ struct TrustGraph: Sendable {
         refresh()
     }
 
-    /// The relay says that an endpoint is revoked. Its pin stays, without effect.
+    /// Revokes an endpoint by a statement of the relay. Its pin stays stored, without effect.
     mutating func revokeByRelay(_ endpoint: EndpointID) {
         guard endpoint != own, !revoked.contains(endpoint), revokedByRelay.insert(endpoint).inserted else { return }
         refresh()
     }
 
-    /// The relay does not say it any more.
+    /// Ends a revocation by the relay, which no longer states it.
     mutating func restore(_ endpoint: EndpointID) {
         if revokedByRelay.remove(endpoint) != nil { refresh() }
     }
 
-    /// Nothing of an endpoint's record is kept. The vouchers that it gave count again once it is known again.
+    /// Removes an endpoint's device and the vouchers for it. The vouchers that it gave count again once it is known again.
     mutating func forget(_ endpoint: EndpointID) {
         setVouchers([:], for: endpoint)
         if systems.removeValue(forKey: endpoint) != nil { refresh() }
     }
 
-    // MARK: What follows
+    // MARK: Computation
 
     private mutating func refresh() {
         var devices: [SystemID: [EndpointID]] = [:]

@@ -3,16 +3,17 @@
 
 import RelayProtocol
 
-/// Signed revocations whose signer is not known yet: it may be listed later.
+/// Signed revocations whose signer is not known yet. The relay may list the signer later.
 struct UnprovenRevocations: Sendable {
-    /// By the endpoint that they revoke.
+    /// By the revoked endpoint.
     private var byEndpoint: [EndpointID: Unverified<Revocation>] = [:]
-    /// The names of known endpoints that are refused by such a revocation. Watchers are told when the enumeration does not prove it.
+    /// The names of known endpoints that such a revocation excludes. If the enumeration does not prove the revocation, watchers receive an
+    /// event with the name.
     private var names: [EndpointID: String] = [:]
 
     var statements: [Unverified<Revocation>] { byEndpoint.keys.sorted().compactMap { byEndpoint[$0] } }
 
-    /// Beyond the most revocations that are kept, new ones are left out.
+    /// Keeps a revocation. Above the maximum number, revocations of further endpoints are dropped.
     mutating func keep(_ statement: Unverified<Revocation>) {
         let endpoint = statement.payload.endpoint
         guard byEndpoint.count < PeerBook.maximumRevocations || byEndpoint[endpoint] != nil else { return }

@@ -3,20 +3,20 @@
 
 import RelayProtocol
 
-/// The vouchers that endpoints are introduced with. Each signature is checked once: when both records are there.
+/// The vouchers in the introductions of endpoints. Each signature is checked once, when the records of both endpoints are known.
 struct VoucherChecks: Sendable {
     typealias VerificationLevel = Voucher.VerificationLevel
 
-    /// With which vouchers an endpoint was introduced last, so that those are not checked once more.
+    /// The vouchers of each endpoint's last introduction, so that the same vouchers are not checked again.
     private var introduced: [EndpointID: [Blob<BlobKinds.Voucher>]] = [:]
-    /// Vouchers whose giver has no record here yet, by the endpoint they are for and by the giver.
+    /// Vouchers whose giver has no record here yet: by the endpoint that they are for, then by the giver.
     private var unchecked: [EndpointID: [EndpointID: [UInt8]]] = [:]
 
-    /// Whether an endpoint was introduced with just these the last time.
+    /// Whether the endpoint's last introduction had exactly these vouchers.
     func isSame(_ vouchers: [Blob<BlobKinds.Voucher>], for endpoint: EndpointID) -> Bool { introduced[endpoint] == vouchers }
 
-    /// - Parameter record: The endpoint's, which is in the book by now.
-    /// - Returns: What others say of the endpoint; and what it says itself of those that were waiting for its record.
+    /// - Parameter record: The endpoint's record, which is already in the record book.
+    /// - Returns: The valid vouchers for the endpoint, and the endpoint's own vouchers for others that waited for its record.
     mutating func take(
         _ vouchers: [Blob<BlobKinds.Voucher>],
         for record: Signed<EndpointRecord>,

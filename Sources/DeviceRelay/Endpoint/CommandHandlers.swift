@@ -4,7 +4,7 @@
 import NIOCore
 import RelayProtocol
 
-/// The commands that apps are handling, and how long they may.
+/// Runs the apps' handlers of commands, and limits their time.
 final class CommandHandlers {
     enum Event {
         case ended(CommandOutcome, reply: [UInt8]?)
@@ -28,8 +28,8 @@ final class CommandHandlers {
         self.loop = loop
     }
 
-    /// Hands a command to its app.
-    /// - Parameter senderKey: What the answer is sealed for.
+    /// Starts the handler of a command.
+    /// - Parameter senderKey: The sender's key, for which the reply is sealed.
     func start(
         _ key: CommandKey,
         _ body: CommandBody,
@@ -60,7 +60,7 @@ final class CommandHandlers {
         _ command: SealedCommand,
         _ senderKey: AgreementPublicKey
     ) {
-        // A handler that the platform's end stopped has no answer: its outcome is unknown after a restart.
+        // If the platform stops a handler, its result is ignored. After a restart the outcome is indeterminate.
         guard !isStopped, handlers[key] != nil else { return }
         handlers.removeValue(forKey: key)?.timer?.cancel()
         guard let answer else { return onEvent(key, .ended(outcome, reply: nil)) }
@@ -80,17 +80,17 @@ final class CommandHandlers {
         handlers[key]?.timer = loop.after(delay) { [weak self] in self?.onEvent(key, .timedOut) }
     }
 
-    /// The sender has cancelled.
+    /// Tells the handler that the sender has cancelled the command.
     func cancel(_ key: CommandKey) { handlers[key]?.cancellation.cancel() }
 
-    /// Ends a handler's task. What it answers is ignored.
+    /// Cancels a handler's task. Its result is ignored.
     func remove(_ key: CommandKey) {
         guard let handler = handlers.removeValue(forKey: key) else { return }
         handler.timer?.cancel()
         handler.task?.cancel()
     }
 
-    /// The platform ends.
+    /// Stops all timers, because the platform shuts down. Later results are ignored.
     func stop() {
         isStopped = true
         for handler in handlers.values { handler.timer?.cancel() }

@@ -11,8 +11,8 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The control channel: it carries out what the channel's state machine says, and tells the machine what happens. Messages and the
-/// connection's begin and end go to `onEvent`, in order.
+/// The control channel. It performs the actions of the channel's state machine, and feeds it with events. It passes messages, and the start
+/// and end of the connection, to `onEvent`, in order.
 final class ControlLink: ControlSending {
     enum Event {
         case connected
@@ -25,7 +25,7 @@ final class ControlLink: ControlSending {
     private let storage: StorageGuard
     private let identity: OwnIdentity
     private let dialer: RelayDialer
-    /// Names this process to the relay, so that an older connection of it cannot say anything behind a newer one.
+    /// Identifies this process to the relay. After a newer connection of the same process, the relay ignores the older one.
     private let instance = (0..<16).map { _ in UInt8.random(in: 0 ... .max) }
     private var random = SystemRandomNumberGenerator()
     var onEvent: (Event) -> Void = { _ in }
@@ -35,14 +35,14 @@ final class ControlLink: ControlSending {
     private var isPerforming = false
     private var timer: (due: Int64, scheduled: Scheduled<Void>)?
     private var answers: [RequestRef: (ControlAnswer) -> Void] = [:]
-    /// What found no room on the connection.
+    /// Messages that wait for room on the connection.
     private var waitingForRoom: [() -> Void] = []
     /// Why there is no connection.
     private(set) var problem: ConnectionError?
-    /// What the provider of tokens says, while the machine is told.
+    /// The token provider's error, set only while the machine handles it.
     private var tokenError: AccessTokenError?
     private var hasEnded = false
-    /// Where the relay said to come back to; stored, so that a relay that moved is found after a restart too.
+    /// The URLs that the relay named for reconnecting. They are stored, so that a relay that has moved is found after a restart.
     private(set) var relayURLs: [String]
 
     init(_ endpoint: EndpointContext, clock: RelayClock, storage: StorageGuard, identity: OwnIdentity, relayURLs: [String]) {
@@ -59,7 +59,7 @@ final class ControlLink: ControlSending {
 
     private var loop: EndpointLoop { endpoint.loop }
 
-    // MARK: How it stands
+    // MARK: State
 
     var isHost: Bool { machine.role == .host }
     var isConnected: Bool { if case .connected = machine.status { true } else { false } }
@@ -74,40 +74,40 @@ final class ControlLink: ControlSending {
 
     func leave(_ reason: EndpointMessage.Leaving.Reason) { perform(machine.leave(reason, now: loop.now)) }
 
-    /// The same, because of something that is told as the reason.
+    /// Disconnects with this problem as the reported reason.
     func leave(because problem: ConnectionError) {
         leave(.suspended)
         self.problem = problem
         publishStatus()
     }
 
-    /// The device has another network, or what was in the way is mended.
+    /// Retries now, because the network has changed or an obstacle is gone.
     func retryNow() { perform(machine.networkChanged(now: loop.now, random: &random)) }
 
-    /// Begins again after a rejection that is mended.
+    /// Connects again after the reason of a rejection was resolved.
     func startAgain(atOnce: Bool) {
         problem = nil
         start()
         if atOnce { retryNow() }
     }
 
-    /// From the next connection on this is the endpoint's host. The present one ends.
-    /// - Returns: Whether there was one, or one to come.
+    /// Changes to the host role from the next connection on, and ends the current connection.
+    /// - Returns: Whether the link was connected or connecting.
     func becomeHost() -> Bool {
         let wasActive = !isStopped
         leave(.suspended)
         var host = EndpointChannelStateMachine(role: .host, relay: endpoint.relay)
-        // What comes late of the old connection must not be taken for the new one's.
+        // The attempt number continues, so that late events of the old connection are ignored.
         host.attempt = machine.attempt
         host.urls = machine.urls
         machine = host
         return wasActive
     }
 
-    /// Waits until no connection is open. Each closes within seconds, also when the relay does not answer.
+    /// Waits until no connection is open. Each connection closes within seconds, even if the relay does not answer.
     nonisolated(nonsending) func closed() async { await dialer.closed() }
 
-    /// Nothing is begun any more.
+    /// Prevents further connections and timers.
     func end() {
         hasEnded = true
         dialer.end()
@@ -117,7 +117,7 @@ final class ControlLink: ControlSending {
 
     // MARK: Actions
 
-    /// Carries actions out in order. What comes of one of them meanwhile waits for its turn.
+    /// Performs actions in order. Actions that result from an action are queued after the others.
     private func perform(_ more: [EndpointChannelStateMachine.Action]) {
         actions += more
         guard !isPerforming else { return }
@@ -285,7 +285,7 @@ final class ControlLink: ControlSending {
 
     func close(code: UInt16, reason: String) { dialer.socket?.close(code: code, reason: reason) }
 
-    // MARK: What others see of it
+    // MARK: Published status
 
     private func publishStatus() {
         let (now, wallTime) = (loop.now, loop.wallTime)

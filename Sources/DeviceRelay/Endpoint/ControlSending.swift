@@ -3,25 +3,26 @@
 
 import RelayProtocol
 
-/// How the parts of an endpoint speak to the relay.
+/// The interface by which the parts of an endpoint send messages to the relay.
 protocol ControlSending: AnyObject {
     var isConnected: Bool { get }
-    /// What the relay said on the connection, or the defaults.
+    /// The limits that the relay stated on this connection, or the defaults.
     var limits: Limits { get }
-    /// Sends a request, as soon as there is room. Without a connection it is dropped: what matters is said again on the next one.
-    /// - Parameter answer: Gets exactly one answer.
+    /// Sends a request, as soon as there is room. Without a connection the request is dropped: each part repeats its requests on the next
+    /// connection.
+    /// - Parameter answer: Called exactly once.
     func request(_ make: @escaping (RequestRef) -> EndpointMessage, answer: @escaping (ControlAnswer) -> Void)
-    /// The same, without an answer.
+    /// Sends a message that has no answer.
     func say(_ message: EndpointMessage)
-    /// Does something later, if the present connection lasts so long.
+    /// Runs a closure later, unless the current connection ends before.
     /// - Parameter delay: In milliseconds.
     func afterOnConnection(_ delay: Int64, _ body: @escaping () -> Void)
-    /// Closes the connection; the next one begins by itself.
+    /// Closes the connection. The next connection is opened automatically.
     func close(code: UInt16, reason: String)
 }
 
 extension ControlSending {
-    /// A request that is made again when the relay says that it was too much at once.
+    /// Sends a request, and repeats it after a pause if the relay answers `tooManyRequests`.
     func requestPatiently(
         _ loop: EndpointLoop,
         _ make: @escaping (RequestRef) -> EndpointMessage,
@@ -35,6 +36,6 @@ extension ControlSending {
 }
 
 extension RelayMessage.Failure {
-    /// When to try again, in milliseconds.
+    /// The pause before a retry, in milliseconds.
     var pause: Int64 { max(retryAfter?.count ?? 1_000, 100) }
 }

@@ -5,7 +5,7 @@ import Logging
 import NIOCore
 import RelayProtocol
 
-/// What every part of an endpoint knows of it.
+/// The data and services that all parts of an endpoint share.
 struct EndpointContext: Sendable {
     let account: ConnectedDevicesAccount
     let id: EndpointID
@@ -18,7 +18,7 @@ struct EndpointContext: Sendable {
     let identityKey: any IdentityKey
     let systemKey: any SystemKey
     let loop: EndpointLoop
-    /// How the endpoint stands with its relay.
+    /// The state of the connection to the relay.
     let status: CurrentValue<LocalEndpoint.Link>
     let logger: Logger
 
@@ -43,7 +43,7 @@ struct EndpointContext: Sendable {
 }
 
 extension EndpointContext {
-    /// Opens the journal of an endpoint whose keys there are.
+    /// Opens the journal of an endpoint whose keys exist.
     init(
         _ account: ConnectedDevicesAccount,
         _ storage: AccountStorage,
@@ -63,7 +63,7 @@ extension EndpointContext {
             settings: settings,
             accessTokens: accessTokens,
             storage: storage,
-            journal: try Journal(path: storage.journalPath, endpoint: id),
+            journal: try Journal(path: storage.journalPath, endpoint: id, limits: settings.limits),
             identityKey: identityKey,
             systemKey: try settings.systemKey.load(),
             loop: EndpointLoop(eventLoop, clock: settings.clock),

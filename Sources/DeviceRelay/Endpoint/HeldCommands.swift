@@ -3,10 +3,10 @@
 
 import RelayProtocol
 
-/// Commands that came before the relay has told all endpoints there are, from senders that are not known yet: who vouches for them may be told
-/// later. All of a sender wait, so that their order stays.
+/// Commands from unknown senders that arrived before the end of the enumeration: a voucher for the sender may still arrive. All further
+/// commands of such a sender wait too, to keep their order.
 struct HeldCommands {
-    /// A relay that keeps to its own bounds has no more under way.
+    /// A relay that respects its own limit (`CommandDelivery.maximumCommands`) never has more unsettled offers.
     static let maximumCount = 16
 
     private var commands: [(key: CommandKey, message: RelayMessage.Command)] = []
@@ -18,7 +18,7 @@ struct HeldCommands {
 
     func contains(_ key: CommandKey) -> Bool { commands.contains { $0.key == key } }
 
-    /// - Returns: Whether there was room.
+    /// - Returns: False if there is no room.
     mutating func add(_ key: CommandKey, _ message: RelayMessage.Command) -> Bool {
         guard commands.count < Self.maximumCount else { return false }
         commands.append((key, message))

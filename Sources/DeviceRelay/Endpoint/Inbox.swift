@@ -5,20 +5,20 @@ import Logging
 import RelayProtocol
 import RelayStorage
 
-/// The commands that this endpoint takes.
+/// The commands that this endpoint receives.
 ///
-/// One command's way: `offered` checks it, `work` carries out what the machine says, one action after the other: it stores the command, hands it to
-/// its app, and sends the result. Handlers themselves are run by `CommandHandlers`. What cannot be stored, and all behind it, waits until it
-/// can: a handler's answer is not lost by a full disk.
+/// The path of a command: `offered` checks it. `work` then performs the machine's actions one after the other: it stores the command,
+/// passes it to its app, and sends the result. `CommandHandlers` runs the handlers. If a write fails, it and all later actions wait until
+/// the storage works again, so a full disk does not lose a handler's result.
 final class Inbox {
     private typealias Result = JournalTransaction.Result
 
-    /// A command that came, and was found good.
+    /// A received command that the machine keeps.
     private struct Arrived {
         let sealed: SealedCommand
-        /// `nil` if it will not be handled.
+        /// `nil` if the command will not be handled.
         let body: CommandBody?
-        /// Of its sender, as it came with it.
+        /// The sender's record, as it arrived with the command.
         let record: [UInt8]
 
         var content: JournalTransaction.ReceivedContent { .init(blob: sealed.encoded, record: record) }
@@ -38,18 +38,18 @@ final class Inbox {
     private var isLingering = false
     private var hasStarted = false
     private var held = HeldCommands()
-    /// Commands that came, until they are stored or with their handlers.
+    /// Received commands, until they are stored or passed to their handlers.
     private var arriving: [CommandKey: Arrived] = [:]
-    /// Those that are stored, and not with their handlers yet.
+    /// Stored commands that are not passed to their handlers yet.
     private var arrived = ReadThroughCache<CommandKey, Arrived>()
-    /// Signed, and not stored yet.
+    /// Results that are signed and not stored yet.
     private var results: [CommandKey: Result] = [:]
-    /// Stored, and about to be sent.
+    /// Results that are stored and not sent yet.
     private var storedResults = ReadThroughCache<CommandKey, Result>()
 
     /// - Parameters:
-    ///   - stored: What the journal holds.
-    ///   - app: The app of an id, if it is hosted.
+    ///   - stored: The stored commands from the journal.
+    ///   - app: Returns the hosted app with an id.
     init(
         _ endpoint: EndpointContext,
         stored: CommandTarget,
@@ -78,7 +78,7 @@ final class Inbox {
 
     // MARK: Start and end
 
-    /// Goes on with what is stored. Only the host does: of clients beside it the commands are none of their business.
+    /// Continues the stored commands. Only the host calls this, because client channels must not handle commands.
     func start() {
         guard !hasStarted else { return work() }
         hasStarted = true
@@ -88,25 +88,25 @@ final class Inbox {
     func connected() { input { $0.connected() } }
 
     func disconnected() {
-        // They are offered again on the next connection.
+        // The relay offers the held commands again on the next connection.
         held = HeldCommands()
         input { $0.disconnected() }
     }
 
-    /// Ignores all later answers of handlers: their outcomes are unknown after a restart.
+    /// Ignores all later results of handlers. After a restart their outcomes are indeterminate.
     func stop() { handlers.stop() }
 
-    /// No task is left. What was put off is stored; whatever is lost of it is told again.
+    /// Called after all tasks have ended. Stores deferred writes; the relay repeats any that are lost.
     nonisolated(nonsending) func end() async {
         let commit = machine.takeUnwritten()
         guard !commit.isEmpty else { return }
         try? await store(commit)
     }
 
-    // MARK: What the relay says
+    // MARK: Messages of the relay
 
     func offered(_ message: RelayMessage.Command) {
-        // What cannot be read cannot be answered either.
+        // A command that cannot be decoded has no id to answer.
         guard let command = try? SealedCommand(decoding: message.command.bytes) else {
             return logger.warning("the relay offered a command that cannot be read")
         }
@@ -128,7 +128,7 @@ final class Inbox {
         work()
     }
 
-    /// The relay has told all endpoints there are, or no command may wait any longer.
+    /// Handles the held commands, because the enumeration is complete, or a command cannot wait any longer.
     func takeHeld() {
         for message in held.takeAll() {
             if let command = try? SealedCommand(decoding: message.command.bytes) { take(command, message) }
@@ -146,12 +146,12 @@ final class Inbox {
     private func check(_ command: SealedCommand, _ introduction: Introduction?) -> (CommandCheck, CommandBody?) {
         guard let account = identity.account, let introduction else { return (.unverifiable, nil) }
         let header = command.header
-        // It is answered, so that it does not take the room of others' commands at the relay.
+        // The command is answered, so that the relay can delete it from the mailbox.
         guard !peers.isRefused(header.sender) else { return (.forged(reason: "the sender was revoked on this device"), nil) }
         guard let peer = try? peers.introduce(introduction, as: header.sender) else { return (.unverifiable, nil) }
         let recipient = SealedCommand.Recipient(account: account, relay: endpoint.relay, endpoint: endpoint.id)
         do throws(CommandError) {
-            // Expiry is for the state machine, when it is the command's turn.
+            // The state machine checks the expiry when the command is next in its lane.
             try command.verify(for: recipient, from: peer.record, now: .min)
         } catch {
             return (.forged(reason: "the command is not signed by its sender for this device"), nil)
@@ -161,7 +161,7 @@ final class Inbox {
             let body = try command.open(with: identity.agreementKeys(for: header.keyID))
             return (AccessPolicy.check(body, from: header.sender, header.senderApp, isNew: peer.isNew, to: app), body)
         } catch let error as StorageError {
-            // Of the command that says nothing. It is offered again on the next connection.
+            // A storage error is not a fault of the command. The relay offers it again on the next connection.
             storage.fail(error)
             return (.unverifiable, nil)
         } catch {
@@ -177,7 +177,7 @@ final class Inbox {
         work()
     }
 
-    /// Goes on, also after the storage could not be used.
+    /// Continues the work, also after the storage works again.
     private func work() {
         guard storage.isUsable, machine.hasWork, !isWorking else { return }
         isWorking = true
@@ -198,7 +198,7 @@ final class Inbox {
         linger()
     }
 
-    /// Has what was put off stored when its time is over.
+    /// Stores deferred writes after their delay.
     private func linger() {
         guard machine.hasUnwritten, !isLingering else { return }
         isLingering = true
@@ -232,7 +232,7 @@ final class Inbox {
         case .tellCancelled(let key): handlers.cancel(key)
         case .stopHandler(let key): handlers.remove(key)
         case .disconnect(let exceeded):
-            logger.warning("the relay offers more than there is room for", metadata: ["limit": "\(exceeded)"])
+            logger.warning("the relay offers more commands than the limit allows", metadata: ["limit": "\(exceeded)"])
             link.close(code: 1008, reason: "\(exceeded.limit.rawValue)")
         }
     }
@@ -253,7 +253,7 @@ final class Inbox {
         for (write, _, result) in writes { stored(write, result) }
     }
 
-    /// What was kept of a command for the write is now kept for what follows it.
+    /// Moves a command's data to the cache for the step that follows the write.
     private func stored(_ write: InboxMachine.Write, _ result: Result?) {
         let key = write.key
         switch write.row.state {
@@ -275,7 +275,7 @@ final class Inbox {
         if case .answered = write.row.state { try signed(write) } else { nil }
     }
 
-    /// An answer is signed once, so that what is sent is what is stored.
+    /// Signs a result once, so that the sent receipt equals the stored one.
     private func signed(_ write: InboxMachine.Write) throws -> Result {
         if let result = results[write.key] { return result }
         guard case .answered(let outcome) = write.row.state else { throw CommandFailure.shutDown }
@@ -294,7 +294,7 @@ final class Inbox {
             case .settled, .ok:
                 _ = storedResults.take(key)
                 input { $0.settled(key) }
-            // The relay does not know the command yet, or cannot store its end now: it is told again on the next connection.
+            // The relay does not know the command yet, or cannot store its end now. The result is sent again on the next connection.
             case .failure(let failure): logger.info("a result was not settled", metadata: ["code": "\(failure.code)"])
             case .connectionLost: break
             }
@@ -321,12 +321,12 @@ final class Inbox {
             appID: sealed.header.senderApp,
             isNew: !peers.isConfirmed(key.sender)
         )
-        // The newest key there is; the one that it was sent with may have been replaced since.
+        // Uses the newest known key, because the sender may have replaced the key in the command's record.
         let senderKey = (peers.record(of: key.sender) ?? sender).agreementKey
         handlers.start(key, body, app, caller, sealed, senderKey)
     }
 
-    /// A command as it was stored. What is not there, or does not open any more, is `nil`.
+    /// Reads a stored command. `nil` if it does not exist. Its body is `nil` if it can no longer be opened.
     private nonisolated(nonsending) func read(_ key: CommandKey) async throws -> Arrived? {
         guard let content = try await journal.write({ try $0.receivedContent(key) }),
             let sealed = try? SealedCommand(decoding: content.blob)

@@ -7,14 +7,14 @@ import NIOPosix
 import RelayProtocol
 import Synchronization
 
-/// This installation, for one account at one relay: it puts the endpoint's parts together, and is what the rest of the SDK calls. All of
-/// it happens on the event loop of its connection, so messages of the relay are handled in order, without a hop.
+/// An endpoint: this installation, for one account at one relay. It connects the endpoint's parts, and is the interface for the rest of the
+/// SDK. All work happens on the event loop of its connection, so messages of the relay are handled in order and without a thread change.
 ///
-/// - `ControlLink` connects to the relay, and carries messages both ways. `OwnIdentity` is what this endpoint says of itself there.
-/// - `Peers` knows the account's other endpoints, and which of them are trusted.
-/// - `Outbox` sends commands, `Inbox` takes them, for the apps that `Publisher` tells of.
+/// - `ControlLink` connects to the relay, and sends and receives messages. `OwnIdentity` keeps this endpoint's record, account and keys.
+/// - `Peers` stores the account's other endpoints, and decides which of them are known.
+/// - `Outbox` sends commands. `Inbox` receives them, for the apps that `Publisher` hosts.
 /// - `SessionPool` keeps the sessions with other endpoints.
-/// - `StorageGuard` stops promises while they cannot be stored.
+/// - `StorageGuard` disconnects the endpoint while its storage fails.
 actor LocalEndpoint {
     private nonisolated let endpoint: EndpointContext
     nonisolated var unownedExecutor: UnownedSerialExecutor { endpoint.loop.unownedExecutor }
@@ -30,14 +30,14 @@ actor LocalEndpoint {
 
     private var isWired = false
     private var hasStarted = false
-    /// Those that are over are deleted, once for each process.
+    /// Whether expired invitations were deleted. This happens once for each process.
     private var hasForgottenInvitations = false
     private var isShutDown = false
 
-    /// How the endpoint stands with its relay.
+    /// The state of the connection to the relay.
     struct Link: Hashable, Sendable {
         var state = ConnectionState(phase: .stopped, problem: nil)
-        /// Whether everything there was to be found has been told on this connection.
+        /// Whether the relay has listed all endpoints on this connection.
         var isEnumerated = false
     }
 
@@ -83,14 +83,15 @@ actor LocalEndpoint {
     private static let loops = Array(MultiThreadedEventLoopGroup.singleton.makeIterator())
     private static let endpointCount = Atomic(0)
 
-    /// The loops in turn. Taken from the group, all endpoints could get the same, since others take theirs in between.
+    /// Distributes the endpoints over the loops. The group's own counter is shared with other users, so all endpoints could get the same
+    /// loop.
     static func nextLoop() -> any EventLoop {
         loops[endpointCount.wrappingAdd(1, ordering: .relaxed).oldValue % loops.count]
     }
 
     // MARK: Wiring
 
-    /// What happens in one part is told to the others here.
+    /// Connects the parts: it passes the events of each part to the others.
     private func wire() {
         guard !isWired else { return }
         isWired = true
@@ -126,7 +127,7 @@ actor LocalEndpoint {
         case .tunnelReady(let message): sessions.ready(message)
         case .tunnelFailed(let message): sessions.failed(message)
         case .notificationsState: break
-        // The channel's own.
+        // The control channel handles these messages itself.
         case .challenge, .welcome, .rejected, .ok, .failure, .commandSettled, .authExpiring, .authInvalidated, .replaced, .restarting: break
         }
     }
@@ -158,7 +159,7 @@ actor LocalEndpoint {
         }
     }
 
-    /// Nothing is promised any more until it can be stored again.
+    /// Disconnects until the storage works again, because the endpoint must not accept commands that it cannot store.
     private func storageFailed(_ error: any Error) { control.leave(because: ConnectionError(.storageFailed, "\(error)")) }
 
     private func storageRecovered() { endpoint.loop.spawn(self) { await $0.start() } }
@@ -182,7 +183,7 @@ actor LocalEndpoint {
         control.start()
     }
 
-    /// After the person has signed in again by a link, perhaps to another account: which one, the relay tells once more.
+    /// Reconnects after a new sign-in with a join link. The link may be for another account, so the relay states the account again.
     func startAgain(joining link: JoinLink) async {
         identity.signedInAgain()
         if let proof = link.proofSecret { identity.setInvitationProof(proof) }
@@ -192,16 +193,16 @@ actor LocalEndpoint {
         await start()
     }
 
-    /// Ends the connection, and all sessions, until `start`.
+    /// Ends the connection and all sessions, until `start` is called.
     func leave(_ reason: EndpointMessage.Leaving.Reason) async {
         storageGuard.reset()
         control.leave(reason)
         await control.closed()
-        // From here on no session is kept that comes about late.
+        // The control link is stopped now, so the pool rejects sessions that are established later.
         await sessions.closeAll()
     }
 
-    /// Ends everything: returns when no task, socket or timer is left.
+    /// Ends the endpoint. Returns when all its tasks, sockets and timers have ended.
     func shutDown(_ reason: EndpointMessage.Leaving.Reason) async {
         guard !isShutDown else { return }
         await leave(reason)
@@ -218,10 +219,10 @@ actor LocalEndpoint {
         endpoint.journal.close()
     }
 
-    /// The device has another network.
+    /// Reconnects, because the device's network has changed.
     func networkChanged() { control.retryNow() }
 
-    // MARK: What the SDK calls
+    // MARK: Interface for the SDK
 
     nonisolated var id: EndpointID { endpoint.id }
     nonisolated var account: ConnectedDevicesAccount { endpoint.account }
@@ -234,7 +235,7 @@ actor LocalEndpoint {
     nonisolated var loop: any EventLoop { endpoint.loop.eventLoop }
     nonisolated var link: CurrentValue<Link> { endpoint.status }
 
-    /// Takes commands for an app from now on, which makes this channel the endpoint's host.
+    /// Accepts commands for an app from now on. This gives the endpoint's control channel the host role.
     func host(_ registration: RemoteSystemAppRegistration) {
         wire()
         publisher.host(registration)
@@ -254,7 +255,7 @@ actor LocalEndpoint {
 
     func unpublish(_ appID: String) async -> Result<Void, PublishError> { await publisher.unpublish(appID) }
 
-    /// Stores a command; it goes on by itself from then on.
+    /// Stores a command, which then proceeds independently of the caller.
     func submit(
         _ body: CommandBody,
         to target: ResolvedTarget,
@@ -268,7 +269,7 @@ actor LocalEndpoint {
 
     func cancel(_ id: CommandID) async throws(CommandFailure) { try await outbox.cancel(id) }
 
-    /// The commands that are kept: those that have not ended, and the latest that have.
+    /// The stored commands: all open ones, and the latest ended ones.
     func commands() async throws -> [RemoteCommand] { try await outbox.commands().map { RemoteCommand($0.0, $0.1, self) } }
 
     func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet? { try await outbox.reply(to: id, final) }
@@ -289,11 +290,11 @@ actor LocalEndpoint {
     func confirm(_ peer: EndpointID) async -> Bool { await peers.confirm(peer) }
 
     func revoke(_ peer: EndpointID) async throws -> ControlAnswer {
-        // Without an account there is no other endpoint.
+        // Before the relay has stated the account, no other endpoint is known.
         guard let account = identity.account else { return .connectionLost }
         return try await peers.revoke(peer, account: account)
     }
 
-    /// The account was removed.
+    /// Removes all devices from the directory, because the account was removed.
     func forgetDevices() { peers.removeAll() }
 }

@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-// What the relay's messages about sent commands are for `OutboxMachine`.
+// Converts the relay's messages about sent commands for `OutboxMachine`.
 
 extension CommandFailure {
     init(storing error: any Error) {
@@ -29,7 +29,7 @@ extension CommandProgress {
 }
 
 extension CommandRefusal {
-    /// The relay's answer to a `command.send`.
+    /// Creates a refusal from the relay's answer to a `command.send`.
     init(_ failure: RelayMessage.Failure) {
         let reason: Reason =
             switch failure.code {
@@ -48,6 +48,6 @@ extension CommandRefusal {
 }
 
 extension RelayMessage.CommandStatus {
-    /// Whether it tells how the command ended.
+    /// Whether the status contains the outcome of the command.
     var isEnd: Bool { if case .step = status { false } else { true } }
 }

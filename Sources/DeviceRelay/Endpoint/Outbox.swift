@@ -12,20 +12,20 @@ import Foundation
 
 /// The commands that this endpoint sends.
 ///
-/// One command's way: `submit` seals and stores it; `work` then carries out what the machine says, one action after the other: it sends the
-/// command, stores how far it is, tells the app, and acknowledges its end. What the relay says of it comes by `told`, what it answers to a
-/// request by the request's closure, and both are inputs of the machine. What cannot be stored is lost as by a crash, and told again on the next
-/// connection.
+/// The path of a command: `submit` seals and stores it. `work` then performs the machine's actions one after the other: it sends the
+/// command, stores its progress, reports it to the app, and acknowledges its end. The relay's `command.status` messages arrive through
+/// `told`, its answers to requests through the request's closure; both are inputs of the machine. If a write fails, its changes are lost as
+/// in a crash, and the relay repeats them on the next connection.
 final class Outbox {
     typealias State = CurrentValue<SentCommand.State>
 
-    /// Work of this type's own, which is done when all before it is.
+    /// Work of this class, done when the machine has finished all earlier actions.
     private enum Marked {
-        /// The relay said how far a command is.
+        /// The relay has reported the status of a command.
         case status(RelayMessage.CommandStatus)
-        /// A caller waits until all before this is stored.
+        /// A caller waits until all earlier changes are stored.
         case stored(CheckedContinuation<Result<Void, any Error>, Never>)
-        /// A caller wants all that are kept. Here nothing ends between reading how they are and watching them.
+        /// A caller requests all stored commands. In this queue no command can end between reading its state and observing it.
         case list(CheckedContinuation<Result<[(SentCommand, State)], any Error>, Never>)
     }
 
@@ -46,13 +46,13 @@ final class Outbox {
     private var isLingering = false
     private var marked: [Int: Marked] = [:]
     private var lastMark = 0
-    /// What apps watch.
+    /// The states that apps observe.
     private var states: [CommandID: State] = [:]
     private var ids = CommandIDGenerator()
-    /// The blobs of those that have not left.
+    /// The blobs of commands that are not sent yet.
     private var blobs = ReadThroughCache<CommandID, [UInt8]>()
     private var retryAfter: [CommandID: Int64] = [:]
-    /// Signed anew, and not stored yet.
+    /// Commands that were signed again and are not stored yet.
     private var resigned: [CommandID: Resigned] = [:]
 
     init(
@@ -74,9 +74,9 @@ final class Outbox {
     private var journal: Journal { endpoint.journal }
     private var loop: EndpointLoop { endpoint.loop }
 
-    // MARK: What the app wants
+    // MARK: Requests of the app
 
-    /// Seals a command and stores it; it goes on by itself from then on.
+    /// Seals and stores a command, which then proceeds independently of the caller.
     nonisolated(nonsending) func submit(
         _ body: CommandBody,
         to target: ResolvedTarget,
@@ -131,13 +131,13 @@ final class Outbox {
             machine.add(stored.row, behind: try await rows(of: stored.others))
             work()
         } catch {
-            // It is stored, and goes on when that can be read.
+            // The command is stored, and proceeds after the storage works again.
             storage.fail(error)
         }
         return (stored.row, state)
     }
 
-    /// Commands of a lane, also those of other processes of this endpoint.
+    /// The rows of a lane's commands, including those of other processes of this endpoint.
     private nonisolated(nonsending) func rows(of ids: [CommandID]) async throws -> [SentCommand] {
         let unknown = ids.filter { machine[$0] == nil }
         var read: [SentCommand] = []
@@ -145,7 +145,7 @@ final class Outbox {
         return ids.compactMap { id in machine[id] ?? read.first { $0.command.id == id } }
     }
 
-    /// Returns when the wish is stored.
+    /// Requests a cancellation. Returns when the request is stored.
     nonisolated(nonsending) func cancel(_ id: CommandID) async throws(CommandFailure) {
         let row: SentCommand?
         do {
@@ -159,18 +159,18 @@ final class Outbox {
         if case .failure(let error) = stored { throw error as? CommandFailure ?? .storage(error) }
     }
 
-    /// The commands that are kept: those that have not ended, and the latest that have.
+    /// The stored commands: all open ones, and the latest ended ones.
     nonisolated(nonsending) func commands() async throws -> [(SentCommand, State)] {
         try await withCheckedContinuation { mark(.list($0)) }.get()
     }
 
-    /// What the target answered to a command that succeeded.
+    /// The target's reply to a command that succeeded.
     nonisolated(nonsending) func reply(to id: CommandID, _ final: CommandFinal) async throws -> ValueSet? {
         guard let reply = final.reply, let content = try await journal.write({ try $0.sentContent(id) }) else { return nil }
         return try SealedReply(decoding: reply).open(SealedCommand(decoding: content.blob), with: endpoint.storage.agreementKeys())
     }
 
-    // MARK: What the relay says
+    // MARK: Messages of the relay
 
     func connected() {
         machine.connected()
@@ -226,7 +226,7 @@ final class Outbox {
         }
     }
 
-    /// Has what was put off stored when its time is over.
+    /// Stores deferred writes after their delay.
     private func linger() {
         guard machine.hasNoted, !isLingering else { return }
         isLingering = true
@@ -255,7 +255,7 @@ final class Outbox {
                 self?.work()
             }
         case .report(let row): report(row)
-        case .reject: endpoint.logger.warning("the relay told an outcome that is not proved; it is not believed")
+        case .reject: endpoint.logger.warning("the relay sent an outcome without a valid proof; it is ignored")
         case .reached(let mark):
             switch marked.removeValue(forKey: mark) {
             case .status(let status): try await take(status)
@@ -272,7 +272,7 @@ final class Outbox {
         }
     }
 
-    /// - Returns: What another process has ended.
+    /// - Returns: The commands that another process has ended.
     private nonisolated(nonsending) func store(_ rows: [SentCommand]) async throws -> [SentCommand] {
         let writes = rows.map { row in
             let content = resigned[row.command.id].flatMap { $0.digest == row.command.digest ? $0.content : nil }
@@ -290,7 +290,7 @@ final class Outbox {
             for row in rows { try transaction.update(row) }
             return (try transaction.openCommands(), try watched.compactMap { try transaction.sent($0) })
         }
-        // Another process may have signed anew.
+        // Another process may have signed commands again.
         blobs = ReadThroughCache()
         machine.loaded(open, ended: known.filter(\.isEnded), for: connection)
     }
@@ -314,7 +314,7 @@ final class Outbox {
         }
     }
 
-    /// The relay's clock and this one's are too far apart: the same command again, with the relay's time.
+    /// Signs the same command again with the relay's time, because the clocks of relay and device differ too much.
     private nonisolated(nonsending) func signAnew(_ id: CommandID) async throws {
         guard let row = machine[id], let content = try await journal.write({ try $0.sentContent(id) }) else { return }
         let old = try SealedCommand(decoding: content.blob)
@@ -344,15 +344,17 @@ final class Outbox {
         case .attestedByRelay(let outcome): machine.ended(id, CommandFinal(attestedByRelay: outcome), receiptIsValid: false)
         case .attestedByTarget(let receipt, let reply):
             guard let command = machine[id]?.command, let target = try await record(of: command.lane.target, to: id) else {
-                return endpoint.logger.warning("a receipt cannot be checked; it is not believed")
+                return endpoint.logger.warning("a receipt cannot be verified; it is ignored")
             }
             let final = CommandFinal(receipt: receipt.bytes, reply: reply?.bytes, of: command, from: target)
-            if final.attestedBy == .relay { endpoint.logger.warning("a receipt does not hold: nobody can know how the command ended") }
+            if final.attestedBy == .relay {
+                endpoint.logger.warning("a receipt is not valid: the outcome of the command cannot be determined")
+            }
             machine.ended(id, final, receiptIsValid: final.attestedBy == .target)
         }
     }
 
-    /// The record of a command's target: the one that was stored with it, if the target is gone.
+    /// The record of a command's target. If the target is gone, it is the record that was stored with the command.
     private nonisolated(nonsending) func record(of target: EndpointID, to id: CommandID) async throws -> EndpointRecord? {
         if let record = peers.record(of: target) { return record }
         guard let content = try await journal.write({ try $0.sentContent(id) }) else { return nil }
@@ -379,7 +381,7 @@ final class Outbox {
 
     // MARK: The end
 
-    /// No task is left. What was put off is stored; whatever is lost of it is told again.
+    /// Called after all tasks have ended. Stores deferred writes; the relay repeats any that are lost.
     nonisolated(nonsending) func end() async {
         drop(CommandFailure.shutDown)
         for state in states.values { state.finish() }

@@ -5,28 +5,29 @@ import Logging
 import RelayProtocol
 import RelayStorage
 
-/// What this endpoint says of itself: its record, its account, and the keys that open what is sealed for it.
+/// This endpoint's record, account and agreement keys.
 final class OwnIdentity {
-    /// What makes another attempt useful after the relay has rejected a hello.
+    /// Why another attempt can succeed after the relay has rejected a hello.
     enum Recovery {
-        /// The relay has told the account for the first time, or another one than before, as it may after another sign-in.
+        /// The relay has stated the account: for the first time, or another account after a new sign-in.
         case account(String, isOther: Bool)
-        /// There is a newer record.
+        /// There is a newer record to send.
         case record
     }
 
     private let endpoint: EndpointContext
-    /// The account's id at the relay, as records name it; `nil` before the relay has told it.
+    /// The account's id at the relay, as it appears in records; `nil` before the relay has stated it.
     private(set) var account: String?
     private var record: Signed<EndpointRecord>?
-    /// As they were read last, the newest first; read anew at least on every connection, so that those destroyed do not stay.
+    /// The keys that were read last, the newest first. They are read again on every connection, so that destroyed keys do not stay in
+    /// memory.
     private var agreementKeys: [any AgreementKey] = []
     private var invitationProof: Secret<[UInt8]>?
-    /// The relay may tell another account than before.
+    /// Whether the relay may state another account than before.
     private var mayChangeAccount = false
-    /// How often in a row the relay had a newer record than this endpoint.
+    /// The number of consecutive hellos that the relay rejected because it had a newer record.
     private var outdatedRecords = 0
-    /// The relay has a newer one than this.
+    /// The version of the record that the relay rejected as outdated.
     private var outdatedVersion: UInt64 = 0
 
     init(_ endpoint: EndpointContext, stored: JournalTransaction.OwnEndpoint, invitationProof: Secret<[UInt8]>?) {
@@ -41,11 +42,11 @@ final class OwnIdentity {
 
     // MARK: The record
 
-    /// The signed record: the one that was signed last, unless something about it has changed.
+    /// The signed record. A new record is signed only if its content has changed.
     func currentRecord() throws -> Signed<EndpointRecord> {
         agreementKeys = try storage.rotateAgreementKey(now: endpoint.loop.wallTime).keys
         guard let key = agreementKeys.first else { throw StorageError(.damaged, path: storage.journalPath) }
-        // Another process of this endpoint may have signed a newer one.
+        // Another process of this endpoint may have signed a newer record.
         let stored = try journal.read { try $0.ownEndpoint().record }
         if let stored = try stored.map({ try Signed<EndpointRecord>(verifying: $0) }), stored.payload.version > record?.payload.version ?? 0
         {
@@ -74,7 +75,7 @@ final class OwnIdentity {
         return fresh
     }
 
-    /// Stands in a record until the relay has told the account.
+    /// The account in a record before the relay has stated the account.
     private static let unknownAccount = "unknown"
 
     private var proof: [UInt8]? {
@@ -90,8 +91,9 @@ final class OwnIdentity {
             && record.manufacturer == device.manufacturer && record.model == device.model && record.invitationProof == proof
     }
 
-    /// What opens what is sealed for this endpoint's key of that id; nothing of use if the keys are damaged, since waiting does not mend that.
-    /// They are read only if none of those read last is meant: another process of this endpoint may have made a new one.
+    /// The agreement keys, which include the key with this id if it exists. The keys are read again only if none of the cached keys has the
+    /// id, because another process of this endpoint may have created a new key. If the stored keys are damaged, the result is empty,
+    /// because waiting does not repair them.
     func agreementKeys(for id: [UInt8]) throws(StorageError) -> [any AgreementKey] {
         if agreementKeys.contains(where: { $0.publicKey.keyID == id }) { return agreementKeys }
         do {
@@ -105,29 +107,29 @@ final class OwnIdentity {
 
     // MARK: The account
 
-    /// The person has signed in again, perhaps to another account: which one, the relay tells once more.
+    /// Records a new sign-in, after which the relay may state another account.
     func signedInAgain() { mayChangeAccount = true }
 
-    /// This endpoint was invited anew.
+    /// Sets the secret of a new invitation of this endpoint.
     func setInvitationProof(_ secret: Secret<[UInt8]>) { invitationProof = secret }
 
-    /// The relay has accepted the record, and said by that which account it is; without another sign-in it may not say another one.
+    /// Records that the relay has accepted the record and its account. Without a new sign-in the relay must not state another account.
     func welcomed() {
         outdatedRecords = 0
         mayChangeAccount = false
     }
 
-    /// Some refusals only ask for another record.
+    /// Decides whether a rejection only requires another record.
     func recovery(from rejected: RelayMessage.Rejected) throws -> Recovery? {
         switch rejected.code {
         case .wrongAccount:
-            // Which account it is, the token alone says; so the relay tells it the first time. A token of another person later is a mistake.
+            // Only the token determines the account, so the relay states it the first time. A token of another account later is an error.
             guard account == nil || mayChangeAccount, let account = rejected.account, ProgramText.isValid(account) else { return nil }
             mayChangeAccount = false
             return .account(account, isOther: setAccount(account))
         case .recordOutdated where outdatedRecords < 2:
             outdatedRecords += 1
-            // Another process may have signed a newer one; or the storage was restored from a copy, and the count with it.
+            // Another process may have signed a newer record. Or the storage, including the version counter, was restored from a backup.
             if outdatedRecords > 1 { try storage.raiseVersion(to: UInt64(clamping: max(0, endpoint.loop.wallTime))) }
             outdatedVersion = record?.payload.version ?? 0
             _ = try currentRecord()
@@ -136,8 +138,8 @@ final class OwnIdentity {
         }
     }
 
-    /// The relay has told which of its accounts this is. In another account than before nothing is known, and nothing becomes known by being
-    /// listed: else a relay could have its own endpoints believed by changing the account.
+    /// Stores the account that the relay states. If there was another account before, all peers are forgotten, and listed endpoints are not
+    /// pinned. Otherwise a relay could make its own endpoints known by changing the account.
     /// - Returns: Whether there was another one before.
     private func setAccount(_ account: String) -> Bool {
         let isOther = self.account != nil

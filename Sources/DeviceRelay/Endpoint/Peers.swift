@@ -4,16 +4,15 @@
 import Logging
 import RelayProtocol
 
-/// Whom the account has, as far as this endpoint knows: it keeps the `PeerBook`, stores what the book says, and tells the relay and the
-/// watchers of what follows from it.
+/// The account's other endpoints. This class owns the `PeerBook`, stores its changes, and reports them to the relay and the watchers.
 final class Peers {
-    /// What follows for others.
+    /// An event for the other parts of the endpoint.
     enum Event {
-        /// The relay has told all endpoints there are.
+        /// The relay has listed all endpoints.
         case enumerated
-        /// Nothing is taken from an endpoint any more.
+        /// An endpoint was excluded: its sessions must be closed.
         case shutOut(EndpointID)
-        /// An endpoint is gone for good.
+        /// An endpoint is gone permanently.
         case gone(EndpointID)
     }
 
@@ -41,16 +40,16 @@ final class Peers {
 
     private var journal: Journal { endpoint.journal }
 
-    // MARK: What is known
+    // MARK: Queries
 
-    /// Whether the relay has told all endpoints there are, on the present connection.
+    /// Whether the relay has listed all endpoints on the current connection.
     var isEnumerated: Bool { endpoint.status.value.isEnumerated }
 
     func record(of endpoint: EndpointID) -> EndpointRecord? { book.record(of: endpoint) }
 
     func signedRecord(of endpoint: EndpointID) -> Signed<EndpointRecord>? { book.signedRecord(of: endpoint) }
 
-    /// What an endpoint's record says, which is not checked once more if it is the one that is known.
+    /// Decodes an endpoint's record. The signature is not verified again if the record equals the known one.
     func record(_ encoded: [UInt8], of endpoint: EndpointID) -> EndpointRecord? {
         if let known = book.signedRecord(of: endpoint), known.encoded == encoded { return known.payload }
         return try? Signed<EndpointRecord>(verifying: encoded).payload
@@ -60,24 +59,24 @@ final class Peers {
 
     func isRefused(_ endpoint: EndpointID) -> Bool { book.isRefused(endpoint) }
 
-    /// The endpoints that are known from before, also without the relay.
+    /// The records of all pinned endpoints. They are available without a connection.
     var pinnedRecords: [EndpointRecord] { book.pinnedRecords }
 
-    // MARK: What the relay says
+    // MARK: Messages of the relay
 
-    /// There is a new connection.
+    /// Starts discovery on a new connection.
     func connected() {
         book.allow(endpoints: link.limits[.endpointsPerAccount])
         watch()
     }
 
-    /// Begins discovery: an endpoint that sends needs it as much as one that watches.
+    /// Starts discovery. An endpoint that only sends commands needs it too.
     private func watch() {
         book.beginEnumeration()
         link.request {
             .watch(.init(ref: $0))
         } answer: { [self] answer in
-            // Too many in a row, after a connection that would not last.
+            // Retries after a failure, such as too many requests after short connections.
             if case .failure(let failure) = answer { link.afterOnConnection(failure.pause) { [weak self] in self?.watch() } }
         }
     }
@@ -108,7 +107,7 @@ final class Peers {
         onEvent(.enumerated)
     }
 
-    /// A peer that something came from, as the relay introduces it.
+    /// Checks the introduction of a peer that sent a command or opened a tunnel.
     func introduce(_ introduction: Introduction, as endpoint: EndpointID) throws -> PeerBook.Peer {
         readInvitations(for: endpoint)
         let peer = try book.introduced(introduction, as: endpoint)
@@ -116,7 +115,7 @@ final class Peers {
         return peer
     }
 
-    /// The relay has told which of its accounts this endpoint is of.
+    /// Handles a new account, which the relay has stated for this endpoint.
     func accountChanged(to account: String, isOther: Bool) {
         book = book.emptied(for: account, isOther: isOther)
         if isOther {
@@ -125,13 +124,13 @@ final class Peers {
         publish()
     }
 
-    /// The account was removed.
+    /// Removes all devices from the directory, because the account was removed.
     func removeAll() {
         book.removeAll()
         publish()
     }
 
-    // MARK: What follows
+    // MARK: Actions
 
     private func change(_ body: (inout PeerBook) -> [PeerBook.Action]) {
         let actions = body(&book)
@@ -164,17 +163,17 @@ final class Peers {
         }
     }
 
-    /// What was forgotten by a failure is learnt again, or asked for again; so it may fail.
+    /// Stores without waiting. A failure is only logged, because the data is received or requested again.
     private func store(_ body: @escaping @Sendable (JournalTransaction) throws -> Void) {
         let logger = endpoint.logger
         journal.write(body) { result in
-            if case .failure = result { logger.error("what is known of a peer cannot be stored") }
+            if case .failure = result { logger.error("the data about a peer cannot be stored") }
         }
     }
 
     // MARK: Vouchers
 
-    /// What the relay has not answered, perhaps to another process of this endpoint.
+    /// Sends the stored revocations and vouchers that the relay has not answered, including those of other processes of this endpoint.
     private func tellAgain() {
         let stored = try? journal.read { (try $0.revoked(), try $0.untoldRevocations(), try $0.vouchers()) }
         guard let (revoked, untold, vouchers) = stored else { return }
@@ -189,7 +188,7 @@ final class Peers {
         }
     }
 
-    /// Says that an endpoint belongs to the account, and how this one knows it.
+    /// Sends a voucher: a signed statement that an endpoint belongs to the account, with its verification level.
     private func vouch(for record: Signed<EndpointRecord>, completion: @escaping () -> Void) {
         let peer = record.payload.endpointID
         guard let knowledge = book.knowledge(of: peer) else { return completion() }
@@ -204,7 +203,7 @@ final class Peers {
         }
     }
 
-    /// Whether the relay need not be told again. Without an answer, or if it is not able to take it now, it is, on the next connection.
+    /// Whether the request is finished. Without an answer, or if the relay is unavailable, it is sent again on the next connection.
     private func isTold(_ answer: ControlAnswer, _ refusal: Logger.Message) -> Bool {
         switch answer {
         case .ok, .settled: return true
@@ -215,8 +214,8 @@ final class Peers {
         }
     }
 
-    /// A person confirms an endpoint, for this device and, by a voucher, for the others.
-    /// - Returns: Whether it is there; once the relay has the voucher, or there is no connection.
+    /// Confirms an endpoint for a person: for this device and, by a voucher, for the others.
+    /// - Returns: Whether the endpoint exists. It returns when the relay has the voucher, or there is no connection.
     nonisolated(nonsending) func confirm(_ peer: EndpointID) async -> Bool {
         guard let actions = book.confirm(peer) else { return false }
         publish()
@@ -232,11 +231,11 @@ final class Peers {
 
     // MARK: Revocations
 
-    /// Revokes an endpoint of the account, perhaps this one. Another one is refused here from now on, also if the relay refuses. The relay is
-    /// told again on the next connection if it does not answer now.
+    /// Revokes an endpoint of the account, which may be this endpoint. Another endpoint is rejected here from now on, even if the relay
+    /// does not accept the revocation. If the relay does not answer, the revocation is sent again on the next connection.
     nonisolated(nonsending) func revoke(_ peer: EndpointID, account: String) async throws -> ControlAnswer {
         let revocation = try Signed(Revocation(of: peer, by: endpoint.id, account: account, time: clock.time), key: endpoint.identityKey)
-        // What happens because of it first, then the storage: a full disk keeps nothing open.
+        // The actions before the storage run first, so that sessions are closed even if the disk is full.
         let actions = book.revoke(revocation)
         publish()
         for action in actions {
@@ -266,10 +265,11 @@ final class Peers {
 
     // MARK: Invitations
 
-    /// How long the relay has to take the vouchers of an invitation; it is told of the others later.
+    /// The time limit for the relay to accept the vouchers of an invitation. The remaining ones are sent later.
     private static let voucherPatience = Duration.seconds(10)
 
-    /// Makes an invitation, whose newcomer this endpoint will know. The newcomer knows this endpoint, and by its vouchers all that this one knows.
+    /// Creates an invitation. This endpoint will know the new endpoint that uses it. The new endpoint knows this one and, by its vouchers,
+    /// all endpoints that this one knows.
     nonisolated(nonsending) func invite() async throws(AccountError) -> JoinLink {
         let token: AccessToken
         do throws(AccessTokenError) {
@@ -278,7 +278,7 @@ final class Peers {
             throw AccountError(.accessTokenRequestFailed, message: error.message, cause: error)
         }
         let invitation = try await makeInvitation(as: endpoint.credentials, accessToken: token)
-        // Before the link leaves: a newcomer that uses it at once has to be known.
+        // Stored before the link is returned, so that an endpoint that uses it at once is known.
         do {
             try await journal.write { try $0.storeInvitation(invitation.secret, ends: invitation.secretEnds) }
         } catch {
@@ -296,26 +296,28 @@ final class Peers {
         left.finish()
     }
 
-    /// This endpoint has joined anew by a link. Another endpoint's link says whom it is to know, and that nothing else is known by being listed.
+    /// Records that this endpoint has joined again by a link. With another endpoint's link it knows that endpoint, and does not pin listed
+    /// endpoints.
     nonisolated(nonsending) func joined(by link: JoinLink) async {
         let isInvited = link.proof != nil
         let inviter = isInvited ? link.by : nil
         book.setInviter(inviter, isInvited: isInvited)
-        // Without, the inviter is new until it is confirmed.
+        // If this write fails, the inviter stays new until it is confirmed.
         try? await journal.write { transaction in
             if isInvited { try transaction.setJoined(by: inviter) } else { try transaction.forgetInviter() }
         }
     }
 
-    /// Before the record of a newcomer is looked at: another process of this endpoint may have invited it just now.
+    /// Reads the invitations before a new endpoint's record is checked, because another process of this endpoint may have created one just
+    /// now.
     private func readInvitations(for peer: EndpointID) {
         guard !book.isConfirmed(peer) else { return }
         let now = endpoint.loop.wallTime
-        // Without, the newcomer is new until it is confirmed.
+        // If this read fails, the endpoint stays new until it is confirmed.
         if let stored = try? journal.read({ try $0.invitations(now: now) }) { book.setInvitations(stored) }
     }
 
-    /// Deletes the invitations that are over.
+    /// Deletes expired invitations.
     nonisolated(nonsending) func forgetOldInvitations() async throws {
         let now = endpoint.loop.wallTime
         try await journal.write { try $0.removeInvitations(endedBy: now) }

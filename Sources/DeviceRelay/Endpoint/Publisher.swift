@@ -4,19 +4,19 @@
 import Logging
 import RelayProtocol
 
-/// The apps that this endpoint has, and what others are told of them.
+/// The apps that this endpoint hosts, and their published registrations.
 final class Publisher {
     private struct App {
         var registration: RemoteSystemAppRegistration
-        /// Others are told of it.
+        /// Whether the app is published to other devices.
         var isPublished: Bool
-        /// As it was signed last.
+        /// The registration that was signed last.
         var signed: Signed<AppRegistration>?
-        /// The relay has a newer one than this.
+        /// The registration that the relay rejected as outdated.
         var outdated: Signed<AppRegistration>?
-        /// What the relay answered to that.
+        /// The relay's answer to the registration.
         var result: Result<Void, PublishError>?
-        /// Callers that wait for the relay to have it.
+        /// The callers that wait for the relay's answer.
         var waiting: [CheckedContinuation<Result<Void, PublishError>, Never>] = []
     }
 
@@ -34,10 +34,10 @@ final class Publisher {
 
     func app(_ id: String) -> RemoteSystemAppRegistration? { apps[id]?.registration }
 
-    /// Which app speaks: the one that says so, else the only one there is.
+    /// The id of the calling app: the given id, or the id of the only app.
     func callingApp(_ id: String?) -> String? { id ?? (apps.count == 1 ? apps.keys.first : nil) }
 
-    /// Takes commands for an app from now on.
+    /// Accepts commands for an app from now on.
     func host(_ registration: RemoteSystemAppRegistration) {
         var app = apps[registration.appID] ?? App(registration: registration, isPublished: false)
         app.registration = registration
@@ -46,21 +46,21 @@ final class Publisher {
         apps[registration.appID] = app
     }
 
-    /// Tells the account's other devices of a hosted app, now or as soon as there is a connection, and again on every new one.
+    /// Publishes a hosted app to the account's other devices: now or on the next connection, and again on every new connection.
     func publish(_ registration: RemoteSystemAppRegistration) {
         host(registration)
         apps[registration.appID]?.isPublished = true
         publish(registration.appID)
     }
 
-    /// Waits until the relay has what is to be published of an app.
+    /// Waits until the relay has answered the registration of an app.
     nonisolated(nonsending) func published(_ appID: String) async -> Result<Void, PublishError> {
         guard apps[appID]?.isPublished ?? false, !hasEnded else { return .failure(PublishError(.cancelled, "it is not to be published")) }
         if let result = apps[appID]?.result { return result }
         return await withCheckedContinuation { apps[appID]?.waiting.append($0) }
     }
 
-    /// There is a new connection.
+    /// Publishes all apps on a new connection.
     func connected() { for (appID, app) in apps where app.isPublished { publish(appID) } }
 
     private func publish(_ appID: String) {
@@ -75,7 +75,7 @@ final class Publisher {
         link.request {
             .publish(.init(ref: $0, registration: Blob(signed.encoded)))
         } answer: { [self] answer in
-            // A newer one is on its way.
+            // A newer registration was sent in the meantime.
             guard apps[appID]?.signed == signed else { return }
             switch answer {
             case .ok, .settled: ended(appID, .success(()))
@@ -85,10 +85,11 @@ final class Publisher {
         }
     }
 
-    /// The registration that was signed last, unless something about it has changed: a new process is no news to anybody.
+    /// Returns the last signed registration, or signs a new one if its content has changed. So a restart of the process creates no new
+    /// version.
     private func sign(_ app: App, account: String) throws -> Signed<AppRegistration> {
         let registration = app.registration
-        // Checked before a version is spent on it.
+        // The content is checked before it uses a version number.
         try registration.content(version: 1, account: account, endpoint: endpoint.id).validate(limits: link.limits)
         let stored = try endpoint.journal.read { try $0.registration(of: registration.appID) }
         let key = endpoint.identityKey.publicKey
@@ -100,7 +101,7 @@ final class Publisher {
         }
         let content = registration.content(version: try endpoint.storage.nextVersion(), account: account, endpoint: endpoint.id)
         let signed = try Signed(content, key: endpoint.identityKey)
-        // If that fails, the next process signs a newer one.
+        // If this write fails, the next process signs a newer registration.
         endpoint.journal.writeLater { try $0.setRegistration(signed.encoded, of: registration.appID) }
         return signed
     }
@@ -108,7 +109,7 @@ final class Publisher {
     private func failed(_ appID: String, _ failure: RelayMessage.Failure) {
         switch failure.code {
         case .tooManyRequests, .unavailable, .recordOutdated:
-            // Outdated is what a storage that was restored from a copy signs.
+            // A registration is outdated if the storage was restored from a backup.
             if failure.code == .recordOutdated {
                 try? endpoint.storage.raiseVersion(to: UInt64(clamping: max(0, endpoint.loop.wallTime)))
                 let signed = apps[appID]?.signed
@@ -127,7 +128,7 @@ final class Publisher {
         for continuation in waiting { continuation.resume(returning: result) }
     }
 
-    /// Withdraws an app. What came for it before is still handled as it was.
+    /// Withdraws an app. Its running handlers continue.
     nonisolated(nonsending) func unpublish(_ appID: String) async -> Result<Void, PublishError> {
         ended(appID, .failure(PublishError(.cancelled, "it was withdrawn meanwhile")))
         apps[appID] = nil
@@ -143,11 +144,11 @@ final class Publisher {
         case .ok, .settled: return .success(())
         case .failure(let failure): return .failure(PublishError(failure))
         case .connectionLost:
-            return .failure(PublishError(.relayUnavailable, "the relay was not told: \(endpoint.status.value.state)"))
+            return .failure(PublishError(.relayUnavailable, "the relay was not notified: \(endpoint.status.value.state)"))
         }
     }
 
-    /// No caller waits any more.
+    /// Ends all waiting calls.
     func end() {
         hasEnded = true
         for appID in apps.keys { ended(appID, .failure(PublishError(.cancelled, "the platform was shut down"))) }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What was stored a moment ago and is about to be used, so that it need not be read again. It holds a megabyte; what finds no room is
-/// read from the journal.
+/// Keeps values that were just stored and are needed soon, to avoid reading them again. It holds 1 MiB; other values are read from the
+/// journal.
 struct ReadThroughCache<Key: Hashable & Sendable, Value: Sendable> {
     static var maximumBytes: Int { 1 << 20 }
 
@@ -16,7 +16,7 @@ struct ReadThroughCache<Key: Hashable & Sendable, Value: Sendable> {
         self.bytes += bytes
     }
 
-    /// Takes it out, if it is there.
+    /// Removes and returns the value, if it is present.
     mutating func take(_ key: Key) -> Value? {
         guard let entry = values.removeValue(forKey: key) else { return nil }
         bytes -= entry.bytes

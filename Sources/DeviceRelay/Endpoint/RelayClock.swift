@@ -3,11 +3,11 @@
 
 import RelayProtocol
 
-/// The relay's clock, as far as is known; stored, so that a process begins with what the one before knew.
+/// An estimate of the relay's clock. It is stored, so that a new process starts with the last value.
 final class RelayClock {
     private let loop: EndpointLoop
     private let journal: Journal
-    /// How far the relay's clock is ahead of the own one.
+    /// The relay's time minus the local time, in milliseconds.
     private var offset: Int64
 
     init(_ loop: EndpointLoop, _ journal: Journal, offset: Int64) {
@@ -18,10 +18,10 @@ final class RelayClock {
 
     var time: Int64 { loop.wallTime.addingReportingOverflow(offset).partialValue }
 
-    /// The clocks of a target.
+    /// The local and the relay's time, for `CommandTarget`.
     var target: TargetClock { TargetClock(own: loop.wallTime, relay: time) }
 
-    /// The relay has told its time.
+    /// Sets the relay's time from a message of the relay.
     func set(_ time: Milliseconds) {
         let offset = time.count.subtractingReportingOverflow(loop.wallTime).partialValue
         self.offset = offset
@@ -30,7 +30,7 @@ final class RelayClock {
 }
 
 extension Journal {
-    /// Writes what is learnt again if it is lost.
+    /// Writes without waiting. Use it only for data that can be obtained again if the write is lost.
     func writeLater(_ body: @escaping @Sendable (JournalTransaction) throws -> Void) {
         write(body) { _ in }
     }

@@ -9,16 +9,16 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Dials the relay, and counts the connections that are not closed yet.
+/// Dials the relay, and tracks the connections that are not closed yet.
 final class RelayDialer {
     private let endpoint: EndpointContext
     private var dial: ControlDial?
-    /// Of connections that are not closed yet, the present one included.
+    /// The attempts whose connections are not closed yet, including the current one.
     private var open: Set<Int> = []
     private var whenClosed: [CheckedContinuation<Void, Never>] = []
     /// The address of the latest attempt.
     private(set) var address: RelayAddress
-    /// The present connection.
+    /// The current connection.
     var socket: ControlConnection?
     var onEvent: (ControlConnection.Event, Int) -> Void = { _, _ in }
 
@@ -27,14 +27,15 @@ final class RelayDialer {
         self.address = endpoint.address
     }
 
-    /// - Parameter url: One of the relay's, or `nil` for the one that was configured.
-    /// - Returns: Why it is not dialled.
+    /// - Parameter url: A URL that the relay named, or `nil` for the configured one.
+    /// - Returns: The reason if the URL is not dialled.
     func dial(_ attempt: Int, _ url: String?) -> DialFailure? {
         var target = endpoint.address
         if let url {
             let allowsPlaintext = endpoint.settings.allowsPlainHTTP
             guard let other = URL(string: url).flatMap({ try? RelayAddress($0, allowsPlaintext: allowsPlaintext) }),
-                // Without TLS nothing proves that it is the relay, and this device's own loopback is not the relay's.
+                // Without TLS the other address cannot prove that it is the relay, and a loopback address of this device is not the
+                // relay's.
                 other.isEncrypted || !target.isEncrypted
             else { return .protocolError("the relay named an address that cannot be dialled") }
             target = other
@@ -43,7 +44,7 @@ final class RelayDialer {
         let loop = endpoint.loop.eventLoop
         let bound = NIOLoopBound(Weak(self), eventLoop: loop)
         dial = ControlChannelClient(group: loop).dial(target, trust: endpoint.trust) { event in
-            // On the loop, since the client was given no other.
+            // The client uses this loop, so the event arrives on it.
             bound.value.object?.take(event, of: attempt)
         }
         return nil
@@ -59,7 +60,7 @@ final class RelayDialer {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Closes the present connection, or gives up making it.
+    /// Closes the current connection, or cancels the current attempt.
     func close(code: UInt16, reason: String) {
         dial?.cancel()
         dial = nil

@@ -5,9 +5,9 @@ import Logging
 import NIOCore
 import RelayProtocol
 
-/// The sessions with other endpoints, through the relay's tunnels: those there are, and those that are coming about.
+/// The sessions with other endpoints through the relay's tunnels: the established ones, and those that are being established.
 final class SessionPool {
-    /// A session that is being opened, and what becomes of it.
+    /// A session that is being opened, and its result.
     private typealias Dial = CurrentValue<Result<PeerSession, AppServiceError>?>
 
     private let endpoint: EndpointContext
@@ -16,13 +16,13 @@ final class SessionPool {
     private let publisher: Publisher
     private let tunnels: Tunnels
     private var sessions: SessionTable<PeerSession>
-    /// Made when the first session is.
+    /// Created with the first session.
     private var made: SessionConnector?
-    /// One for each peer.
+    /// At most one for each peer.
     private var dialing: [EndpointID: Dial] = [:]
-    /// The peers of sessions that are being accepted: one entry for each.
+    /// The peers of sessions that are being accepted, with one entry for each session.
     private var accepting: [EndpointID] = []
-    /// Their records, also of those that are not in the directory.
+    /// The records of peers that opened sessions, including peers that are not in the directory.
     private var introduced: [EndpointID: EndpointRecord] = [:]
     private var hasEnded = false
 
@@ -44,8 +44,9 @@ final class SessionPool {
         do {
             let connector = SessionConnector(
                 certificate: try EndpointCertificate(endpoint.identityKey),
+                limits: endpoint.settings.limits,
                 timing: endpoint.settings.sessionTiming,
-                memory: SessionMemory()
+                memory: SessionMemory(limits: endpoint.settings.limits)
             ) { peer, opening in
                 await loop.run(bound) { $0.object?.admit(peer, opening) } ?? .refuse(AppServiceError(.appUnavailable))
             }
@@ -56,18 +57,18 @@ final class SessionPool {
         }
     }
 
-    /// The room for sessions, those included that are just being made.
+    /// The room for further sessions. Sessions that are being established count too.
     private var room: SessionRoom {
         let peers = sessions.sessions.map(\.peer) + dialing.keys + accepting
         return SessionRoom(peers, isKnown: self.peers.isConfirmed, most: link.limits[.sessionsPerEndpoint])
     }
 
-    /// Whether there are to be sessions: not while the endpoint is suspended.
+    /// Whether sessions are permitted: not while the endpoint is suspended.
     private var isActive: Bool { !hasEnded && !link.isStopped }
 
     private static var revoked: AppServiceError { AppServiceError(.remoteSystemUnavailable, message: "the device was revoked") }
 
-    /// Keeps a session that has come about, if it is still wanted.
+    /// Adds an established session, unless the endpoint was stopped or the peer revoked in the meantime.
     private nonisolated(nonsending) func add(_ session: PeerSession) async throws(AppServiceError) {
         guard isActive else {
             await session.shutDown()
@@ -77,7 +78,7 @@ final class SessionPool {
             await session.shutDown()
             throw Self.revoked
         }
-        // One of another network may be dead, and nothing says so for a minute.
+        // An older session may belong to a lost network. Without the probe this is noticed only after a minute.
         for older in sessions.sessions(with: session.peer) { older.probe() }
         sessions.add(session, with: session.peer, isOpenedHere: session.isOpenedHere)
         loop.spawn(self) { pool in
@@ -88,7 +89,7 @@ final class SessionPool {
 
     // MARK: The end
 
-    /// Closes the sessions with one peer; those that are coming about are not kept.
+    /// Closes the sessions with one peer. Sessions that are being established are closed later, by `add`.
     func close(with peer: EndpointID) {
         introduced[peer] = nil
         for session in sessions.sessions(with: peer) {
@@ -108,12 +109,12 @@ final class SessionPool {
         }
     }
 
-    /// None is begun any more.
+    /// Prevents new sessions.
     func end() { hasEnded = true }
 
     // MARK: The opener
 
-    /// Opens a connection to an app service, over the session there is, or over a new one.
+    /// Opens a connection to an app service, over an existing session or a new one.
     nonisolated(nonsending) func open(
         _ info: AppServiceInfo,
         on target: ResolvedTarget,
@@ -122,7 +123,7 @@ final class SessionPool {
     ) async throws(AppServiceError) -> AppServiceConnection {
         let end = ContinuousClock.now + timeout
         let caller = publisher.callingApp(appID) ?? ""
-        // A session that has just begun to end asks for another one.
+        // If the session has just begun to end, a second attempt uses another session.
         for isLast in [false, true] {
             let session = try await session(with: target.endpoint, until: end)
             do throws(AppServiceError) {
@@ -140,12 +141,12 @@ final class SessionPool {
         until end: ContinuousClock.Instant
     ) async throws(AppServiceError) -> PeerSession {
         if let session = sessions.session(with: peer), !session.hasEnded { return session }
-        // All callers that want the same peer meanwhile wait for the same session; so it does not end with the first one's patience.
+        // All callers wait for the same session with a peer. If the first caller's timeout ends it, a caller with more time tries again.
         if let dial = dialing[peer] {
             do throws(AppServiceError) {
                 return try await Self.result(of: dial, until: end)
             } catch {
-                // The caller that asked for that one may have had less time.
+                // The caller that started this attempt may have had a shorter timeout.
                 guard error.code == .timedOut || error.code == .remoteSystemUnavailable, ContinuousClock.now < end else { throw error }
             }
         }
@@ -168,7 +169,7 @@ final class SessionPool {
         return dial
     }
 
-    /// How much longer than the caller wanted the relay has for its word, which says more than that the time is over.
+    /// The time that the wait continues after the caller's timeout, because the relay's error is more precise than `timedOut`.
     private static let relayGrace = Duration.seconds(5)
 
     private nonisolated(nonsending) static func result(
@@ -202,7 +203,7 @@ final class SessionPool {
 
     // MARK: The target
 
-    /// Another endpoint wants to talk to this one.
+    /// Accepts or declines a tunnel that another endpoint opens to this one.
     func offered(_ offer: RelayMessage.TunnelOffer) {
         let decline = EndpointMessage.tunnelDecline(.init(tunnel: offer.entrance.tunnel))
         guard isActive, let connector = try? connector(),
@@ -219,11 +220,11 @@ final class SessionPool {
         let transport = tunnels.transport(offer.entrance)
         loop.spawn(self) { pool in
             do throws(AppServiceError) {
-                // Its key proves who it is; the relay's word only says whom to expect.
+                // TLS proves the peer's identity. The relay's offer only states the expected peer.
                 let session = try await connector.accept(over: transport) { $0 == opener }
                 try await pool.add(session)
             } catch {
-                logger.info("a session did not come about", metadata: ["peer": "\(opener.label)", "code": "\(error.code)"])
+                logger.info("a session could not be opened", metadata: ["peer": "\(opener.label)", "code": "\(error.code)"])
             }
             pool.acceptEnded(opener)
         }
@@ -231,12 +232,12 @@ final class SessionPool {
 
     private func acceptEnded(_ peer: EndpointID) {
         if let index = accepting.firstIndex(of: peer) { accepting.remove(at: index) }
-        // Only those that talk are remembered beside the directory.
+        // The records are kept only while their peers have sessions.
         let peers = Set(sessions.sessions.map(\.peer) + accepting)
         introduced = introduced.filter { peers.contains($0.key) }
     }
 
-    /// Which service a peer gets.
+    /// Decides which service a peer may use.
     private func admit(_ peer: EndpointID, _ opening: SessionOpening) -> SessionAdmission {
         guard !peers.isRefused(peer), let record = peers.record(of: peer) ?? introduced[peer] else {
             return .refuse(AppServiceError(.notAuthorized))
@@ -252,6 +253,6 @@ final class SessionPool {
         guard !caller.isNew else {
             return .refuse(AppServiceError(.notAuthorized, message: "this device is new there; approve it on the other one"))
         }
-        return SessionAdmission(publisher.app(opening.packageID)?.services, for: opening, from: caller)
+        return SessionAdmission(publisher.app(opening.appID)?.services, for: opening, from: caller)
     }
 }

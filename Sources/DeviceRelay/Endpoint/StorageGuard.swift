@@ -5,8 +5,8 @@ import Logging
 import NIOCore
 import RelayProtocol
 
-/// Sees to it that an endpoint makes no promises while they cannot be stored: the disk is full or fails, or another process keeps the
-/// journal locked. It tries again by itself, with pauses that double.
+/// Stops an endpoint while its storage fails: the disk is full or defective, or another process keeps the journal locked. It tests the
+/// storage again after pauses that double.
 final class StorageGuard {
     static let firstPause: Int64 = 1_000
     static let maximumPause: Int64 = 60_000
@@ -17,13 +17,13 @@ final class StorageGuard {
     private var pause: Int64 = 0
     private var failed: Int64?
     private var timer: Scheduled<Void>?
-    /// When it is tried again, by the steady clock; `nil` while the storage can be used, as far as is known.
+    /// The time of the next test, by the steady clock; `nil` while the storage is believed to work.
     private(set) var until: Int64?
-    /// What happens when it fails.
+    /// Called when the storage fails.
     var onFailure: (any Error) -> Void = { _ in }
-    /// What happens when it can be used again.
+    /// Called when the storage works again.
     var onRecovery: () -> Void = {}
-    /// Nothing is tried any more.
+    /// After the end no test runs.
     private var hasEnded = false
 
     init(_ loop: EndpointLoop, _ journal: Journal, _ logger: Logger) {
@@ -38,7 +38,7 @@ final class StorageGuard {
         guard !hasEnded else { return }
         logger.error("the storage cannot be used", metadata: ["error": "\(type(of: error))"])
         let now = loop.now
-        // The pause doubles, unless the last time was long ago.
+        // The pause doubles, unless the last failure was long ago.
         let isAgain = failed.map { now - $0 < 2 * Self.maximumPause } ?? false
         pause = isAgain ? min(2 * pause, Self.maximumPause) : Self.firstPause
         failed = now
@@ -51,7 +51,7 @@ final class StorageGuard {
         onFailure(error)
     }
 
-    /// The person wants it to be tried now, or not at all.
+    /// Cancels the pending test, because the app starts or suspends the endpoint.
     func reset() {
         timer?.cancel()
         timer = nil
@@ -66,7 +66,7 @@ final class StorageGuard {
     private nonisolated(nonsending) func tryAgain() async {
         do {
             try await journal.write { try $0.probe() }
-            // The person may have suspended the endpoint meanwhile.
+            // The app may have suspended the endpoint in the meantime.
             if until != nil { onRecovery() }
         } catch {
             if until != nil { fail(error) }

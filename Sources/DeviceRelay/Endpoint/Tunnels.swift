@@ -3,14 +3,14 @@
 
 import RelayProtocol
 
-/// What the relay is asked, and says, about the tunnels that sessions go through.
+/// Opens tunnels for sessions, and receives the relay's messages about them.
 final class Tunnels {
     private typealias Waiting = CheckedContinuation<Result<TunnelEntrance, AppServiceError>, Never>
 
     private let endpoint: EndpointContext
     private let link: ControlLink
     private var waiting: [TunnelID: Waiting] = [:]
-    /// What the relay says of tunnels that this side is entering.
+    /// The relay's errors about tunnels that this side is entering.
     private var failures: [TunnelID: CurrentValue<AppServiceError?>] = [:]
 
     init(_ endpoint: EndpointContext, link: ControlLink) {
@@ -18,16 +18,16 @@ final class Tunnels {
         self.link = link
     }
 
-    /// How long the relay's word on a tunnel may come after the tunnel's end: it comes by another connection.
+    /// How long to wait for the relay's error after a tunnel has ended. The error arrives on another connection, the control channel.
     private static let wordGrace = Duration.seconds(1)
 
-    /// A way into a tunnel.
+    /// Creates the transport for this side of a tunnel.
     func transport(_ entrance: TunnelEntrance) -> TunnelTransport {
         let hosts = RelayHosts(dialled: [link.dialled, endpoint.address], named: link.relayURLs)
         return TunnelTransport(entrance, relay: link.dialled, hosts: hosts, trust: endpoint.trust)
     }
 
-    /// Asks for a tunnel to a peer, and waits until the peer is there.
+    /// Requests a tunnel to a peer, and waits until the relay reports it as ready.
     nonisolated(nonsending) func open(to peer: EndpointID, _ timeout: Duration) async throws(AppServiceError) -> TunnelEntrance {
         let patience = Milliseconds(clamping: timeout.milliseconds)
         let result = await withCheckedContinuation { (continuation: Waiting) in
@@ -53,7 +53,8 @@ final class Tunnels {
         return try result.get()
     }
 
-    /// Enters a tunnel. That it ended does not say why; the relay does.
+    /// Enters a tunnel. If the relay closes it, the error in the relay's message replaces the transport's error, because it states the
+    /// reason.
     nonisolated(nonsending) func enter<Session: Sendable>(
         _ entrance: TunnelEntrance,
         _ body: nonisolated(nonsending) (TunnelTransport) async throws(AppServiceError) -> Session
@@ -72,7 +73,7 @@ final class Tunnels {
     func ready(_ message: RelayMessage.TunnelReady) {
         let tunnel = message.entrance.tunnel
         guard let continuation = waiting.removeValue(forKey: tunnel) else { return }
-        // The relay may say that it failed before the opener goes on.
+        // Registered now, because `tunnel.failed` may arrive before the opener continues.
         failures[tunnel] = CurrentValue(nil)
         continuation.resume(returning: .success(message.entrance))
     }
@@ -83,7 +84,7 @@ final class Tunnels {
         failures[message.tunnel]?.update { $0 = error }
     }
 
-    /// No `tunnel.ready` comes over a connection that is gone.
+    /// Fails all waiting opens: `tunnel.ready` cannot arrive on a lost connection.
     func disconnected() {
         let lost = waiting.values
         waiting = [:]

@@ -18,7 +18,7 @@ enum AccessPolicy {
         switch body {
         case .launch(let request):
             let scheme = request.uri.scheme
-            guard let launching = app.launching, launching.schemes.contains(scheme) else { return .refused(.unsupported) }
+            guard let launching = app.launchHandler, launching.schemes.contains(scheme) else { return .refused(.unsupported) }
             return isNew && !openSchemes.contains(scheme) ? .refused(.declined(reason: newcomer(sender))) : .valid
         case .message(let name, _):
             guard let service = app.services.first(where: { $0.name == name }) else { return .refused(.unsupported) }
@@ -28,6 +28,6 @@ enum AccessPolicy {
     }
 
     private static func newcomer(_ sender: EndpointID) -> String {
-        "nobody has approved this device there; approve its endpoint \(sender) on that device, or on another one that it knows"
+        "this device is not approved there; approve its endpoint \(sender) on that device, or on another one that it knows"
     }
 }

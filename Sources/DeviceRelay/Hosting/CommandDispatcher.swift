@@ -16,7 +16,7 @@ enum CommandDispatcher {
         switch body {
         case .launch(let launch):
             // The declared schemes may have changed since the launch arrived.
-            guard let launching = app.launching, launching.schemes.contains(launch.uri.scheme) else { return (.unsupported, nil) }
+            guard let launching = app.launchHandler, launching.schemes.contains(launch.uri.scheme) else { return (.unsupported, nil) }
             let request = LaunchRequest(
                 uri: launch.uri,
                 fallbackURI: launch.fallbackURI,
@@ -34,7 +34,7 @@ enum CommandDispatcher {
             guard let service = app.services.first(where: { $0.name == name }) else { return (.unsupported, nil) }
             let answer = Mutex(StatelessAnswer.failed(AppServiceError(.failure)))
             let connection = AppServiceConnection(
-                info: AppServiceInfo(name: name, packageID: app.appID),
+                info: AppServiceInfo(name: name, appID: app.appID),
                 stateless: message,
                 responseBytes: Limits()[.replyBytes] - SealedReply.overhead
             ) { value in
@@ -51,7 +51,7 @@ enum CommandDispatcher {
 }
 
 extension CommandOutcome {
-    fileprivate init(_ result: Launching.Result) {
+    fileprivate init(_ result: LaunchHandler.Result) {
         switch result {
         case .launched: self = .succeeded
         case .unsupported: self = .unsupported

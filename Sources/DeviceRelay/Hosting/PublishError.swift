@@ -4,7 +4,7 @@
 import RelayProtocol
 
 /// Why an app was not published or withdrawn.
-public struct PublishError: Error, Sendable, CustomStringConvertible {
+public struct PublishError: DeviceRelayError {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
@@ -21,7 +21,7 @@ public struct PublishError: Error, Sendable, CustomStringConvertible {
         public static let endpointInUse = Code(.endpointInUse)
         /// The relay did not get the registration.
         public static let relayUnavailable = Code(.relayUnavailable)
-        /// The platform has no such account, or has not started.
+        /// The platform has no such account, has not started, or was shut down.
         public static let notSignedIn = Code(.notSignedIn)
         /// The relay rejected the registration.
         public static let refused = Code(.refused)
@@ -55,12 +55,10 @@ public struct PublishError: Error, Sendable, CustomStringConvertible {
     init(_ error: any Error) {
         switch error {
         case RecordError.limitExceeded(let exceeded): self.init(.limitExceeded, exceeded.description)
-        case RecordError.invalidField(let field): self.init(.invalidRegistration, "the registration's \(field) holds what it may not")
+        case RecordError.invalidField(let field):
+            self.init(.invalidRegistration, "the registration's \(field) has a value that is not allowed")
         case is RecordError: self.init(.invalidRegistration, "the registration is not valid")
         default: self.init(.storageFailed, "the registration cannot be signed: \(error)")
         }
     }
-
-    /// The code and the message.
-    public var description: String { "\(code): \(message)" }
 }

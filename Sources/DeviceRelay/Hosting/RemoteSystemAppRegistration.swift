@@ -12,22 +12,22 @@ public struct RemoteSystemAppRegistration: Sendable {
     /// Attributes for other devices; at most 32.
     public var attributes: [String: String]
     /// The handler of launches; `nil` if the app accepts none.
-    public var launching: Launching?
+    public var launchHandler: LaunchHandler?
     /// The app services; at most 32.
-    public var services: [Service]
+    public var services: [AppService]
 
     /// Creates a registration.
     public init(
         appID: String,
         displayName: String = "",
         attributes: [String: String] = [:],
-        launching: Launching? = nil,
-        services: [Service] = []
+        launchHandler: LaunchHandler? = nil,
+        services: [AppService] = []
     ) {
         self.appID = appID
         self.displayName = displayName
         self.attributes = attributes
-        self.launching = launching
+        self.launchHandler = launchHandler
         self.services = services
     }
 
@@ -40,7 +40,7 @@ public struct RemoteSystemAppRegistration: Sendable {
             appID: appID,
             displayName: displayName,
             attributes: attributes,
-            schemes: (launching?.schemes ?? []).map { .init(name: $0, isDefault: launching?.defaultFor.contains($0) ?? false) },
+            schemes: (launchHandler?.schemes ?? []).map { .init(name: $0, isDefault: launchHandler?.defaultFor.contains($0) ?? false) },
             services: services.map { .init(name: $0.name, allowedApps: $0.allowedApps) }
         )
     }

@@ -3,12 +3,12 @@
 
 import Synchronization
 
-/// Whether a request is still wanted, and who is to know when it is not.
+/// The cancellation state of a request, and the closures that run on cancellation.
 package final class RequestCancellation: Sendable {
     private typealias Body = @Sendable () -> Void
 
     private enum State {
-        /// The first of the bodies, which is mostly the only one, needs no array.
+        /// The first closure is stored outside the array, because there is rarely more than one.
         case waiting(Body?, others: [Body])
         case cancelled
         case finished
@@ -22,7 +22,7 @@ package final class RequestCancellation: Sendable {
         state.withLock { if case .cancelled = $0 { true } else { false } }
     }
 
-    /// Runs the closure when the request is cancelled, at once if it was; never if it is finished before.
+    /// Runs the closure when the request is cancelled, or at once if it is already cancelled. It never runs after `finish`.
     func onCancel(_ body: @escaping @Sendable () -> Void) {
         let isCancelled = state.withLock { state in
             switch state {
@@ -36,7 +36,7 @@ package final class RequestCancellation: Sendable {
         if isCancelled { body() }
     }
 
-    /// The caller no longer waits.
+    /// Cancels the request, because the caller no longer waits.
     package func cancel() {
         let (first, others): (Body?, [Body]) = state.withLock { state in
             guard case .waiting(let first, let others) = state else { return (nil, []) }
@@ -47,7 +47,7 @@ package final class RequestCancellation: Sendable {
         for body in others { body() }
     }
 
-    /// The request has its answer.
+    /// Records that the request has its answer.
     /// - Returns: False if it was cancelled before.
     @discardableResult
     func finish() -> Bool {

@@ -11,7 +11,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-// How values stand in columns, and how they are read again without trusting the file.
+// Conversion between values and columns. Reading validates every value, because the file may be damaged.
 
 extension Row {
     func descriptor(sender: EndpointID, target: EndpointID) throws -> CommandDescriptor {
@@ -91,7 +91,7 @@ extension CommandProgress {
 }
 
 extension CommandRefusal.Reason {
-    /// The code of the relay's error; `other:` stands before those that say nothing about commands in particular.
+    /// The code of the relay's error. Codes that are not specific to commands have the prefix `other:`.
     var column: String {
         if case .other(let code) = self { return "other:\(code)" }
         return CommandRefusal(self, mayHaveRun: false).code

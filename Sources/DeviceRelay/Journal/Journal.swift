@@ -13,20 +13,21 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What one endpoint must not forget: the commands it has sent and taken, their lanes' numbers, the peers it has pinned. One
-/// SQLite database, which the processes of an endpoint share.
+/// The stored state of one endpoint: its sent and received commands, the numbers of their lanes, and its pinned peers. It is one SQLite
+/// database, which all processes of an endpoint share.
 ///
-/// What is submitted while a commit is under way is committed together in the next one. Results are told after the commit, in the
-/// order of submission; so whoever acts on a result acts on what is on disk.
+/// Transactions that are submitted during a commit are committed together in the next one. Results are delivered after the commit, in the
+/// order of submission, so callers act only on data that is on disk.
 package final class Journal: Sendable {
     private struct Queue {
         var work: [any JournalWork] = []
         var isWorking = false
     }
 
-    /// A larger group would only make its first wait.
+    /// A larger group would only delay its first transaction.
     private static let largestGroup = 256
-    /// Looking for old commands takes longer than to store a new one, so it is done once for so many that this share of the limit is new.
+    /// Old commands are deleted in batches, because finding them takes longer than storing a new one: once for every 1/16 of the limit in
+    /// new commands.
     private static let trimmedShare = 16
 
     let endpoint: EndpointID
@@ -37,7 +38,7 @@ package final class Journal: Sendable {
     private let thread = DispatchQueue(label: "device-relay.journal")
     private let insertions = Mutex(0)
 
-    /// Opens the journal of an endpoint, and makes it if it is not there. A file that is damaged, locked or too new is left alone.
+    /// Opens the journal of an endpoint, or creates it. A file that is damaged, locked or too new is not changed.
     /// - Parameter patience: How long to wait for other processes, in seconds.
     package init(path: String, endpoint: EndpointID, limits: Limits = Limits(), patience: Double = 5) throws(JournalError) {
         self.path = path
@@ -57,8 +58,8 @@ package final class Journal: Sendable {
 
     // MARK: Access
 
-    /// Runs the body in a transaction, and tells its result once that is committed, on the journal's thread. If the body throws,
-    /// nothing of it is stored, and others in the same commit are not affected; it may be run twice then.
+    /// Runs the body in a transaction, and delivers its result after the commit, on the journal's thread. If the body throws, its changes
+    /// are rolled back, and other transactions in the same commit are not affected. In that case the body may run twice.
     package func write<Value: Sendable>(
         _ body: @escaping @Sendable (JournalTransaction) throws -> Value,
         completion: @escaping @Sendable (Result<Value, any Error>) -> Void
@@ -72,7 +73,7 @@ package final class Journal: Sendable {
         if !wasWorking { thread.async { self.work() } }
     }
 
-    /// The same, for those who can wait: from the journal's thread straight back to their actor.
+    /// As above, for asynchronous callers. It resumes directly on the caller's actor.
     package func write<Value: Sendable>(
         isolation: isolated (any Actor)? = #isolation,
         _ body: @escaping @Sendable (JournalTransaction) throws -> Value
@@ -82,7 +83,7 @@ package final class Journal: Sendable {
         }
     }
 
-    /// Reads, in one view of everything committed.
+    /// Reads from one consistent snapshot of the committed data.
     package func read<Value>(_ body: (JournalTransaction) throws -> Value) throws(JournalError) -> Value {
         do {
             return try database.read { try body(JournalTransaction(database: $0, journal: self)) }
@@ -96,7 +97,7 @@ package final class Journal: Sendable {
         thread.sync { try? database.close() }
     }
 
-    /// Counts a new command.
+    /// Counts a new command, and returns whether it is time to delete old ones.
     func isTimeToTrim() -> Bool {
         insertions.withLock { insertions in
             defer { insertions += 1 }
@@ -118,14 +119,14 @@ package final class Journal: Sendable {
         }
     }
 
-    /// Why the group is not on disk; `nil` if it is.
+    /// Commits a group. Returns the error, or `nil` on success.
     private func commit(_ group: [any JournalWork]) -> JournalError? {
         database.inDatabase { database in
             do {
                 do {
                     try run(group, in: database, inSavepoints: false)
                 } catch is HalfWritten {
-                    // Seldom enough: savepoints around all would cost more.
+                    // This is rare. Savepoints around every transaction would cost more.
                     undo(database)
                     try run(group, in: database, inSavepoints: true)
                 }
@@ -147,7 +148,7 @@ package final class Journal: Sendable {
             if inSavepoints { try database.cachedStatement(sql: "SAVEPOINT work").execute() }
             let before = database.totalChangesCount
             let hasFailed = work.run(JournalTransaction(database: database, journal: self))
-            // A full or failing disk ends the whole transaction; what came after it would be on its own.
+            // A full or failing disk rolls back the whole transaction. Later statements would run outside it.
             guard database.isInsideTransaction else { throw JournalError.failed(ResultCode.SQLITE_IOERR.rawValue) }
             let isSpoilt = hasFailed && database.totalChangesCount != before
             if isSpoilt, !inSavepoints { throw HalfWritten() }
@@ -158,7 +159,7 @@ package final class Journal: Sendable {
         try database.cachedStatement(sql: "COMMIT").execute()
     }
 
-    /// A body has thrown after it had written.
+    /// Thrown if a body has failed after a write.
     private struct HalfWritten: Error {}
 
     static func error(_ error: any Error, path: String) -> JournalError {
@@ -174,7 +175,7 @@ package final class Journal: Sendable {
 
     private static func error(_ code: ResultCode, path: String) -> JournalError {
         switch code.primaryResultCode {
-        // The plain error is one of SQL, which is the schema's not being what was written.
+        // `SQLITE_ERROR` means that the schema does not match the statement, so the file is damaged.
         case .SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_ERROR: .damaged(path)
         case .SQLITE_BUSY, .SQLITE_LOCKED: .locked(path)
         case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM: .notWritable(path)
@@ -186,13 +187,13 @@ package final class Journal: Sendable {
 
 /// One submitted transaction.
 private protocol JournalWork: Sendable {
-    /// - Returns: Whether it has failed.
+    /// - Returns: Whether the body has thrown.
     func run(_ transaction: JournalTransaction) -> Bool
-    /// - Parameter failure: Why the group it belongs to is not on disk.
+    /// - Parameter failure: The error if the group was not committed.
     func report(_ failure: JournalError?)
 }
 
-/// Its result waits for the commit.
+/// A transaction whose result waits for the commit.
 private final class Work<Value: Sendable>: JournalWork {
     private let body: @Sendable (JournalTransaction) throws -> Value
     private let completion: @Sendable (Result<Value, any Error>) -> Void

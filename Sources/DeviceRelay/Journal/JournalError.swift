@@ -3,13 +3,13 @@
 
 /// Why the journal cannot be used.
 package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The file is no journal, or its content contradicts itself. It is left as it is.
+    /// The file is not a journal, or its content is inconsistent. The file is not changed.
     case damaged(String)
-    /// Another process keeps it locked.
+    /// Another process keeps the journal locked.
     case locked(String)
-    /// A newer version of this software has written it.
+    /// A newer version of this software has written the journal.
     case tooNew(String)
-    /// It belongs to another endpoint.
+    /// The journal belongs to another endpoint.
     case otherEndpoint(String)
     case notWritable(String)
     case full(String)
@@ -20,7 +20,7 @@ package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
         switch self {
         case .damaged(let path):
             "\(path) is damaged and was left as it is; restore it from a backup, or remove the account and add it again"
-        case .locked(let path): "\(path) is locked by another process that does not go on; stop it and try again"
+        case .locked(let path): "\(path) is locked by another process that does not finish; stop it and try again"
         case .tooNew(let path): "\(path) was written by a newer version; update this one"
         case .otherEndpoint(let path): "\(path) belongs to another endpoint; it was restored without its key, or the key without it"
         case .notWritable(let path): "\(path) cannot be written; check its owner and mode"

@@ -3,7 +3,7 @@
 
 import GRDB
 
-/// The schema. A migration that was released never changes; a new one is appended.
+/// The schema. A released migration never changes. Changes are appended as new migrations.
 enum JournalSchema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
@@ -13,16 +13,18 @@ enum JournalSchema {
         return migrator
     }
 
-    /// Which command has not ended; in these words, by which SQLite knows that `sent_commands_open` has all of them.
+    /// The condition for a command that has not ended. Queries must use exactly this text, so that SQLite can use the partial index
+    /// `sent_commands_open`.
     static let isOpen = "(state = 'prepared' OR state = 'sent' OR state = 'accepted')"
 
-    /// Ids of endpoints and digests are 32 bytes, ids of commands 16. Times are milliseconds since 1970. Numbers are unsigned 64 bit
-    /// with the top bit flipped, so that SQL sorts them right. Blobs have tables of their own, so that a change of state does
-    /// not write them again. Optional columns belong to the state that is named beside them.
+    /// Endpoint ids and digests have 32 bytes, command ids 16. Times are milliseconds since 1970. Numbers are unsigned 64-bit with the top
+    /// bit flipped, so that SQL sorts them correctly. Blobs are in separate tables, so that a change of state does not write them again.
+    /// The check constraints state in which states optional columns are set.
     ///
-    /// Each new command asks how many have not ended, and which of its lane are before it: one index for both, of these few alone, is
-    /// what a change has to keep up. And SQLite makes a table of more than two values behind `IN`, each time anew. A voucher may be for an
-    /// endpoint that is known and not pinned. Of a revocation that is `untold` the relay has not heard.
+    /// For each new command, one query counts the open commands and another finds the earlier ones of its lane. One small index, of the
+    /// open commands only, serves both. The condition uses `OR`, because SQLite builds a temporary table for `IN` with more than two
+    /// values. A voucher may be for an endpoint that is known and not pinned. A revocation that is `untold` has not been sent to the relay
+    /// yet.
     private static let first = """
         CREATE TABLE meta (
             id INTEGER PRIMARY KEY NOT NULL CHECK (id = 1),

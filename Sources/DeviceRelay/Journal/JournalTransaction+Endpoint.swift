@@ -11,17 +11,18 @@ import FoundationEssentials
 import Foundation
 #endif
 
-// What this endpoint is.
+// The own endpoint.
 extension JournalTransaction {
-    /// What is kept of the own endpoint between launches.
+    /// The stored data of the own endpoint.
     package struct OwnEndpoint: Hashable, Sendable {
-        /// The account's id at the relay; `nil` before the relay has told it.
+        /// The account's id at the relay; `nil` before the relay has stated it.
         package var account: String?
-        /// The newest record that was signed.
+        /// The newest signed record.
         package var record: [UInt8]?
-        /// Whether nothing is pinned because it is listed: all that was there at first has been seen, or the endpoint joined by another one's link.
+        /// Whether listed endpoints are no longer pinned automatically: the first enumeration is complete, or the endpoint joined by
+        /// another endpoint's link.
         package var hasEnumerated: Bool
-        /// The endpoint by whose link this one joined, until its record has been seen.
+        /// The endpoint whose link this one used to join; `nil` after its record has arrived.
         package var inviter: EndpointID?
 
         package init(account: String?, record: [UInt8]?, hasEnumerated: Bool, inviter: EndpointID? = nil) {
@@ -50,7 +51,7 @@ extension JournalTransaction {
         try run("UPDATE meta SET record = ?", [Data(record)])
     }
 
-    /// Where the relay said to come back to, best first.
+    /// The URLs that the relay named for reconnecting, the preferred ones first.
     package func relayURLs() throws -> [String] {
         let text: String? = try Row.fetchOne(statement("SELECT relay_urls FROM meta"))?.value("relay_urls")
         return (text ?? "").utf8.split(separator: UInt8(ascii: "\n")).compactMap { String($0) }
@@ -60,7 +61,7 @@ extension JournalTransaction {
         try run("UPDATE meta SET relay_urls = ?", [urls.joined(separator: "\n")])
     }
 
-    /// An app's registration, as it was signed last.
+    /// The last signed registration of an app.
     package func registration(of appID: String) throws -> [UInt8]? {
         try Row.fetchOne(statement("SELECT registration FROM registrations WHERE app = ?"), arguments: [appID])?.bytes("registration")
     }
@@ -76,12 +77,12 @@ extension JournalTransaction {
         try run("DELETE FROM registrations WHERE app = ?", [appID])
     }
 
-    /// This endpoint joins by another one's link: nothing but that one is known from the start.
+    /// Records that this endpoint joins by another endpoint's link. At first only that endpoint is known.
     package func setJoined(by inviter: EndpointID?) throws {
         try run("UPDATE meta SET enumerated = 1, inviter = ?", [inviter?.column])
     }
 
-    /// The inviter's record has been seen, or this endpoint joined anew without one.
+    /// Deletes the inviter: its record has arrived, or this endpoint joined again without an inviter.
     package func forgetInviter() throws {
         try run("UPDATE meta SET inviter = NULL")
     }

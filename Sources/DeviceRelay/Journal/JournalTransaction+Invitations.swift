@@ -11,9 +11,10 @@ import FoundationEssentials
 import Foundation
 #endif
 
-// The invitations that this endpoint made, by the secrets that newcomers prove. Times are milliseconds since 1970, by the own clock.
+// The invitations that this endpoint created, by the secrets that new endpoints prove. Times are milliseconds since 1970, by the local
+// clock.
 extension JournalTransaction {
-    /// As many as an issuer leaves open, twice over; the ones that end first make room.
+    /// Twice the number of invitations that an issuer keeps open. Above it, the invitations that expire first are deleted.
     package static let maximumInvitations = 64
 
     /// Stores the secret of a new invitation, 32 bytes.
@@ -28,18 +29,18 @@ extension JournalTransaction {
         )
     }
 
-    /// The secrets that count, the newest first.
+    /// The valid secrets, the latest expiry first.
     package func invitations(now: Int64) throws -> [Secret<[UInt8]>] {
         try Row.fetchAll(statement("SELECT secret FROM invitations WHERE ends > ? ORDER BY ends DESC"), arguments: [now])
             .map { Secret(try $0.bytes("secret")) }
     }
 
-    /// Deletes what is over.
+    /// Deletes expired invitations.
     package func removeInvitations(endedBy now: Int64) throws {
         try run("DELETE FROM invitations WHERE ends <= ?", [now])
     }
 
-    /// Forgets an invitation that was used.
+    /// Deletes a used invitation.
     package func removeInvitation(_ secret: Secret<[UInt8]>) throws {
         try run("DELETE FROM invitations WHERE secret = ?", [Data(secret.exposed)])
     }

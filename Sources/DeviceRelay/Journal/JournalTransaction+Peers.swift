@@ -11,14 +11,14 @@ import FoundationEssentials
 import Foundation
 #endif
 
-// Whom this endpoint knows.
+// Pins, revocations and vouchers.
 extension JournalTransaction {
-    /// An endpoint that was seen and confirmed, with its newest record, whose version must not go back.
+    /// A pinned endpoint, with its newest record. The record's version must not decrease.
     package struct Pin: Hashable, Sendable {
         package var endpoint: EndpointID
-        /// The signed record as it came.
+        /// The signed record as it was received.
         package var record: [UInt8]
-        /// Milliseconds since 1970, by the own clock.
+        /// When the endpoint was pinned: milliseconds since 1970, by the local clock.
         package var pinned: Int64
         package var knowledge: Voucher.VerificationLevel
 
@@ -30,9 +30,9 @@ extension JournalTransaction {
         }
     }
 
-    /// Pins an endpoint, or stores the newer record of one that is pinned; the time of its pinning stays, and so does the better knowledge, which
-    /// another process may have stored. An endpoint that is revoked is not pinned again.
-    /// - Throws: `LimitExceeded` if there are as many as a directory shows.
+    /// Pins an endpoint, or stores the newer record of a pinned endpoint. The time of pinning stays, and a stored higher level stays,
+    /// because another process may have stored it. A revoked endpoint is not pinned again.
+    /// - Throws: `LimitExceeded` if the number of pins would exceed the size of a directory.
     package func store(_ pin: Pin) throws {
         guard try !isRevoked(pin.endpoint) else { return }
         let others = try Int.fetchOne(statement("SELECT count(*) FROM pins WHERE endpoint <> ?"), arguments: [pin.endpoint.column])
@@ -62,7 +62,7 @@ extension JournalTransaction {
         }
     }
 
-    /// This endpoint belongs to another account now: what was known of the endpoints of the old one is forgotten. Revocations stay.
+    /// Deletes all pins and vouchers, because this endpoint belongs to another account now. Revocations stay.
     package func forgetPeers() throws {
         try run("DELETE FROM pins")
         try run("DELETE FROM vouchers")
@@ -70,15 +70,15 @@ extension JournalTransaction {
 
     // MARK: Revocations
 
-    /// As many are kept: 1,024. Beyond that none is stored.
+    /// The maximum number of stored revocations: 1,024. Above it none is stored.
     package static let maximumRevocations = PeerBook.maximumRevocations
 
-    /// Stores the signed revocation of an endpoint, and forgets its pin. A second one changes nothing.
+    /// Stores the signed revocation of an endpoint, and deletes its pin. A second revocation has no effect.
     package func storeRevocation(of endpoint: EndpointID, _ revocation: [UInt8], isUntold: Bool) throws {
         let count = try Int.fetchOne(statement("SELECT count(*) FROM revocations")) ?? 0
         try run("DELETE FROM pins WHERE endpoint = ?", [endpoint.column])
         try run("DELETE FROM vouchers WHERE endpoint = ?", [endpoint.column])
-        // What other endpoints revoke leaves room for what a person revokes here.
+        // Revocations that are made here have twice the limit, so that those of other endpoints cannot fill it.
         guard count < (isUntold ? 2 : 1) * Self.maximumRevocations else { return }
         try run(
             "INSERT OR IGNORE INTO revocations (endpoint, revocation, untold) VALUES (?, ?, ?)",
@@ -90,17 +90,17 @@ extension JournalTransaction {
         try Row.fetchOne(statement("SELECT 1 FROM revocations WHERE endpoint = ?"), arguments: [endpoint.column]) != nil
     }
 
-    /// The relay has answered: it need not be told of the revocation again.
+    /// Records that the relay has answered, so the revocation is not sent again.
     package func setTold(_ endpoint: EndpointID) throws {
         try run("UPDATE revocations SET untold = 0 WHERE endpoint = ?", [endpoint.column])
     }
 
-    /// All endpoints of which a revocation is stored.
+    /// All endpoints with a stored revocation.
     package func revoked() throws -> Set<EndpointID> {
         Set(try Row.fetchAll(statement("SELECT endpoint FROM revocations")).map { try $0.endpoint("endpoint") })
     }
 
-    /// The revocations that the relay has to be told of.
+    /// The revocations that must be sent to the relay.
     package func untoldRevocations() throws -> [(endpoint: EndpointID, revocation: [UInt8])] {
         try Row.fetchAll(statement("SELECT endpoint, revocation FROM revocations WHERE untold = 1 ORDER BY endpoint")).map {
             (try $0.endpoint("endpoint"), try $0.bytes("revocation"))
@@ -109,17 +109,17 @@ extension JournalTransaction {
 
     // MARK: Vouchers
 
-    /// This endpoint vouches for another one, and the relay has to be told.
+    /// Records that a voucher for an endpoint must be sent to the relay.
     package func addVoucher(for endpoint: EndpointID) throws {
         try run("INSERT OR IGNORE INTO vouchers (endpoint) VALUES (?)", [endpoint.column])
     }
 
-    /// The relay was told.
+    /// Records that the relay has answered the voucher.
     package func removeVoucher(for endpoint: EndpointID) throws {
         try run("DELETE FROM vouchers WHERE endpoint = ?", [endpoint.column])
     }
 
-    /// Those that the relay has to be told of.
+    /// The endpoints whose vouchers must be sent to the relay.
     package func vouchers() throws -> [EndpointID] {
         try Row.fetchAll(statement("SELECT endpoint FROM vouchers ORDER BY endpoint")).map { try $0.endpoint("endpoint") }
     }

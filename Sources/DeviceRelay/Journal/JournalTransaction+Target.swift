@@ -11,9 +11,9 @@ import FoundationEssentials
 import Foundation
 #endif
 
-// Commands taken: the stored part of `CommandTarget`.
+// Received commands: the stored part of `CommandTarget`.
 extension JournalTransaction {
-    /// What proves a command's outcome.
+    /// The receipt of a command, and its reply if there is one.
     package struct Result: Hashable, Sendable {
         package var receipt: [UInt8]
         package var reply: [UInt8]?
@@ -24,7 +24,7 @@ extension JournalTransaction {
         }
     }
 
-    /// What came: the command, and the signed record of its sender, which the answer is sealed for.
+    /// The sealed command, and the signed record of its sender, whose key seals the reply.
     package struct ReceivedContent: Hashable, Sendable {
         package var blob: [UInt8]
         package var record: [UInt8]
@@ -35,11 +35,11 @@ extension JournalTransaction {
         }
     }
 
-    /// Stores a row as `CommandTarget` asks for it.
+    /// Stores a row of `CommandTarget`.
     /// - Parameters:
-    ///   - highest: The lane's new highest number, if there is one.
-    ///   - content: Of a row that is new.
-    ///   - result: Of a row that is answered.
+    ///   - highest: The lane's new highest number, if it changed.
+    ///   - content: The content of a new row.
+    ///   - result: The result of an answered row.
     package func persist(_ row: CommandTarget.Row, highest: UInt64?, content: ReceivedContent? = nil, result: Result? = nil) throws {
         let command = row.command
         guard command.lane.target == journal.endpoint else { throw JournalError.otherEndpoint("a command") }
@@ -86,7 +86,7 @@ extension JournalTransaction {
         }
     }
 
-    /// Deletes a row with all that belongs to it.
+    /// Deletes a row with its content and result.
     package func remove(_ key: CommandKey) throws {
         try run(
             "DELETE FROM received_commands WHERE sender = ? AND id = ?",
@@ -94,7 +94,7 @@ extension JournalTransaction {
         )
     }
 
-    /// Deletes what is kept of a lane whose sender is gone.
+    /// Deletes a lane whose sender is gone.
     package func removeLane(_ lane: CommandLane) throws {
         try run("DELETE FROM lanes WHERE sender = ? AND app = ?", [lane.sender.column, lane.appID])
     }
@@ -113,7 +113,7 @@ extension JournalTransaction {
         ).map { Result(receipt: try $0.bytes("receipt"), reply: try $0.optionalBytes("reply")) }
     }
 
-    /// What a `CommandTarget` begins with.
+    /// Loads the `CommandTarget`.
     package func target() throws -> CommandTarget {
         var highest: [CommandLane: UInt64] = [:]
         for row in try Row.fetchAll(statement("SELECT * FROM lanes")) {

@@ -11,17 +11,17 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What may be done with the journal inside of a transaction.
+/// The operations on the journal in a transaction.
 package struct JournalTransaction {
     let database: Database
     let journal: Journal
 
-    /// Writes a page, whatever is in it: where that fails, nothing can be stored.
+    /// Writes one page without changing any data. If this fails, the storage does not work.
     package func probe() throws { try run("PRAGMA user_version = 0") }
 
     // MARK: Statements
 
-    /// Compiled once, which takes longer than to run it.
+    /// Returns a cached statement, because compiling it takes longer than running it.
     func statement(_ sql: String) throws -> Statement { try database.cachedStatement(sql: sql) }
 
     func run(_ sql: String, _ arguments: StatementArguments = StatementArguments()) throws {
@@ -30,7 +30,7 @@ package struct JournalTransaction {
 
     // MARK: Time
 
-    /// How far the relay's clock was ahead of the own one, in milliseconds; `nil` before the first challenge.
+    /// The relay's time minus the local time, in milliseconds; `nil` before the first challenge.
     package func relayOffset() throws -> Int64? {
         try Row.fetchOne(statement("SELECT relay_offset FROM meta"))?.value("relay_offset")
     }
@@ -39,15 +39,15 @@ package struct JournalTransaction {
         try run("UPDATE meta SET relay_offset = ?", [offset])
     }
 
-    // MARK: Commands sent
+    // MARK: Sent commands
 
-    /// What is kept of a sent command beside its row.
+    /// The content of a sent command.
     package struct SentContent: Hashable, Sendable {
-        /// The sealed command; every retry sends exactly these bytes.
+        /// The sealed command. Every retry sends exactly these bytes.
         package var blob: [UInt8]
-        /// What was sealed. Only the target can open the blob, and signing anew has to seal it again.
+        /// The unsealed content. Only the target can open the blob, so signing the command again needs this.
         package var body: [UInt8]
-        /// The target's signed record: its receipt can be checked also when the target is gone from the directory.
+        /// The target's signed record, to check its receipt even if the target is no longer in the directory.
         package var target: [UInt8]
 
         package init(blob: [UInt8], body: [UInt8], target: [UInt8]) {
@@ -57,7 +57,7 @@ package struct JournalTransaction {
         }
     }
 
-    /// The lane's next number. It counts as used once the transaction is committed, whether a command uses it or not.
+    /// Returns the lane's next number. Once the transaction is committed, the number counts as used, even if no command uses it.
     package func nextNumber(to target: EndpointID, appID: String) throws -> UInt64 {
         let row = try Row.fetchOne(
             statement(
@@ -82,8 +82,8 @@ package struct JournalTransaction {
         )
     }
 
-    /// Stores a new command, whose number is its lane's next.
-    /// - Throws: `LimitExceeded` if too many have not ended. Of those that have, the oldest make room, some at a time.
+    /// Stores a new command, which has the lane's next number.
+    /// - Throws: `LimitExceeded` if too many commands are open. The oldest ended commands are deleted to make room, several at a time.
     package func insert(_ sent: SentCommand, _ content: SentContent) throws {
         let limit = journal.limits[.mailboxCommands]
         try journal.limits.check(.mailboxCommands, (try Int.fetchOne(statement(Self.countOpen)) ?? 0) + 1)
@@ -103,8 +103,8 @@ package struct JournalTransaction {
         )
     }
 
-    /// Stores a command's new state; with the new content if it was signed anew.
-    /// - Returns: False, and nothing is changed, if another process has stored the command's end, or has forgotten it: that stands.
+    /// Stores a command's new state, and its new content if it was signed again.
+    /// - Returns: False if another process has stored the command's end or has deleted the command. Then nothing is changed.
     @discardableResult
     package func update(_ sent: SentCommand, _ content: SentContent? = nil) throws -> Bool {
         try run(Self.updateState, Self.stateValues(sent) + [sent.command.id.column])
@@ -123,7 +123,7 @@ package struct JournalTransaction {
         return true
     }
 
-    /// Forgets a command that the app does not want to see any more.
+    /// Deletes a command that the app no longer needs.
     package func forgetSent(_ id: CommandID) throws {
         try run("DELETE FROM sent_commands WHERE id = ?", [id.column])
     }
@@ -133,29 +133,29 @@ package struct JournalTransaction {
             .map { SentContent(blob: try $0.bytes("blob"), body: try $0.bytes("body"), target: try $0.bytes("target")) }
     }
 
-    /// A command as it is stored now: another process of the endpoint may have changed it.
+    /// Reads a command from the database, because another process of the endpoint may have changed it.
     package func sent(_ id: CommandID) throws -> SentCommand? {
         try Row.fetchOne(statement("SELECT * FROM sent_commands WHERE id = ?"), arguments: [id.column]).map(sentCommand)
     }
 
-    /// Those of a lane that the relay has not answered yet, as far as is stored, in the order of their numbers.
+    /// The commands of a lane without a stored answer of the relay, sorted by number.
     package func unansweredCommands(to target: EndpointID, appID: String) throws -> [CommandID] {
         try Row.fetchAll(statement(Self.selectUnanswered), arguments: [target.column, appID]).map { try $0.commandID("id") }
     }
 
-    /// Those without an end, in the order of their ids.
+    /// The open commands, sorted by id.
     package func openCommands() throws -> [SentCommand] {
         try Row.fetchAll(statement("SELECT * FROM sent_commands WHERE \(JournalSchema.isOpen) ORDER BY id")).map(sentCommand)
     }
 
-    /// All commands, in the order of their ids.
+    /// All commands, sorted by id.
     package func sentCommands() throws -> [SentCommand] {
         try Row.fetchAll(statement("SELECT * FROM sent_commands ORDER BY id")).map(sentCommand)
     }
 
     private static func marks(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
 
-    // Put together once.
+    // Constants, so that the strings are built only once.
     private static let countOpen = "SELECT count(*) FROM sent_commands INDEXED BY sent_commands_open WHERE \(JournalSchema.isOpen)"
     private static let selectUnanswered = """
         SELECT id FROM sent_commands INDEXED BY sent_commands_open
@@ -166,7 +166,7 @@ package struct JournalTransaction {
         UPDATE sent_commands SET (\(stateColumns)) = (\(marks(13))) WHERE id = ? AND \(JournalSchema.isOpen)
         """
 
-    // What changes only when the command is signed anew.
+    // The columns that change only when the command is signed again.
     private static let signedColumns = "id, target, app, number, created, expires, digest, size, signings"
 
     private static func signedValues(_ sent: SentCommand) -> StatementArguments {

@@ -17,7 +17,7 @@ import Foundation
 ///
 /// ```swift
 /// let platform = ConnectedDevicesPlatform(settings: settings, accessTokens: tokens)
-/// platform.host(player, for: account)
+/// try platform.host(player, for: account)
 /// try await platform.start()
 /// ```
 ///
@@ -58,8 +58,8 @@ public final class ConnectedDevicesPlatform: Sendable {
 
     /// Opens the storage and starts to connect the stored accounts. It does not wait for the network: see
     /// `connectionStates(for:)`. A second call has no effect.
-    /// - Throws: `PlatformError`: `storageFailed`, `invalidSettings`, `endpointInUse` if an app is hosted and another process hosts already,
-    ///   `shutDown`.
+    /// - Throws: `PlatformError`: `storageFailed`, `invalidSettings`, `endpointInUse` if an app is hosted and another process hosts
+    ///   already, `shutDown`.
     public func start() async throws(PlatformError) {
         do {
             let endpoints = try state.withLock { state -> [LocalEndpoint] in
@@ -68,7 +68,11 @@ public final class ConnectedDevicesPlatform: Sendable {
                 case .shutDown: throw PlatformError(.shutDown, "the platform was shut down; make another one")
                 case .idle: break
                 }
-                let storage = try StorageDirectory(path: settings.storageDirectory.path, systemKey: settings.systemKey)
+                let storage = try StorageDirectory(
+                    path: settings.storageDirectory.path,
+                    systemKey: settings.systemKey,
+                    keys: settings.keyStorage
+                )
                 if !state.hosted.isEmpty { state.hostLock = try storage.lockForHost() }
                 for scope in try storage.scopes() where settings.relayID.map({ $0 == scope.relay }) ?? true {
                     let account = ConnectedDevicesAccount(id: scope.accountID)
@@ -139,6 +143,11 @@ public final class ConnectedDevicesPlatform: Sendable {
     /// Ends all connections and tasks, and closes all files. Other devices see this one as shut down. Running handlers are
     /// cancelled, and their commands end as `indeterminate`, because it is unknown how far they came.
     public func shutdown() async {
+        // In a cancelled task too, the relay is told and everything is closed.
+        await Task { await end() }.value
+    }
+
+    private func end() async {
         let endpoints = state.withLock { state in
             defer { state = State(phase: .shutDown, hostLock: state.hostLock) }
             return Array(state.endpoints.values)
@@ -150,23 +159,15 @@ public final class ConnectedDevicesPlatform: Sendable {
         directories.finish()
     }
 
-    /// Starts the platform, runs until the task is cancelled, and shuts the platform down. For a service group.
-    public func run() async throws {
-        try await start()
-        // Only a cancellation ends this wait.
-        _ = await CurrentValue(()).next(after: 1)
-        await shutdown()
-    }
-
     // MARK: Accounts
 
     /// The accounts of the platform.
     public var accounts: ConnectedDevicesAccountManager { ConnectedDevicesAccountManager(platform: self) }
 
-    /// The connection states of an account: the current one, then each change. The sequence ends when the account is removed
-    /// or the platform shuts down, and is empty for an unknown account.
-    public func connectionStates(for account: ConnectedDevicesAccount) -> ConnectionStates {
-        ConnectionStates(link: state.withLock { $0.endpoints[account.id] }?.link)
+    /// The connection states of an account: the current one, then each change; states between two reads are skipped. Each iteration is
+    /// independent. The sequence ends when the account is removed or the platform shuts down, and is empty for an unknown account.
+    public func connectionStates(for account: ConnectedDevicesAccount) -> AsyncValues<ConnectionState> {
+        AsyncValues(endpoint(of: account.id)?.link) { $0.state }
     }
 
     /// The running endpoint of an account, so that tests can observe its release.
@@ -177,16 +178,15 @@ public final class ConnectedDevicesPlatform: Sendable {
     // MARK: Hosting
 
     /// Accepts commands for apps without publishing them: earlier publications remain as they are. Call it before `start`, so
-    /// that commands that wait at the relay find their handlers.
-    public func host(_ apps: RemoteSystemAppRegistration..., for account: ConnectedDevicesAccount) {
-        let endpoint = state.withLock { state -> LocalEndpoint? in
-            guard let endpoint = state.endpoints[account.id] else {
-                state.hosted[account.id, default: []] += apps
-                return nil
-            }
-            return endpoint
+    /// that commands that wait at the relay find their handlers. An account that is not there yet may be added later.
+    /// - Throws: `PublishError`: once the platform has started, `endpointInUse` if another process hosts with the storage directory, and
+    ///   `storageFailed`; before, `start` throws these. `notSignedIn` after `shutdown`.
+    public func host(_ apps: RemoteSystemAppRegistration..., for account: ConnectedDevicesAccount) throws(PublishError) {
+        let endpoint = try withHostLock { state in
+            if state.endpoints[account.id] == nil { state.hosted[account.id, default: []] += apps }
+            return state.endpoints[account.id]
         }
-        guard let endpoint, (try? lockForHost()) != nil else { return }
+        guard let endpoint else { return }
         for app in apps { endpoint.loop.execute { endpoint.assumeIsolated { $0.host(app) } } }
     }
 
@@ -194,10 +194,9 @@ public final class ConnectedDevicesPlatform: Sendable {
     /// of them. Each new connection publishes them again.
     /// - Throws: `PublishError`; `cancelled` if the task is cancelled. The apps are then still published once there is a connection.
     public func publish(_ apps: RemoteSystemAppRegistration..., for account: ConnectedDevicesAccount) async throws(PublishError) {
-        guard let endpoint = endpoint(of: account.id) else {
+        guard let endpoint = try withHostLock({ $0.endpoints[account.id] }) else {
             throw PublishError(.notSignedIn, "the platform has no account \(account.id), or was not started")
         }
-        try lockForHost()
         // All apps are hosted before the first is published, because waiting commands may be for any of them.
         for app in apps { await endpoint.host(app) }
         for app in apps { await endpoint.publish(app) }
@@ -213,15 +212,21 @@ public final class ConnectedDevicesPlatform: Sendable {
         try await endpoint.unpublish(appID).get()
     }
 
-    private func lockForHost() throws(PublishError) {
+    /// Runs a closure once this process is the one that hosts. Before `start` nothing is locked: `start` does that.
+    private func withHostLock<Result: Sendable>(_ body: (inout State) -> Result) throws(PublishError) -> Result {
         do {
-            try state.withLock { state in
-                guard state.hostLock == nil, case .started(let storage) = state.phase else { return }
-                state.hostLock = try storage.lockForHost()
+            return try state.withLock { state in
+                switch state.phase {
+                case .idle: break
+                case .started(let storage): if state.hostLock == nil { state.hostLock = try storage.lockForHost() }
+                case .shutDown: throw PublishError(.notSignedIn, "the platform was shut down; make another one")
+                }
+                return body(&state)
             }
+        } catch let error as PublishError {
+            throw error
         } catch {
             let failure = PlatformError(error)
-            settings.logger.error("this process cannot host", metadata: ["code": "\(failure.code)"])
             throw PublishError(failure.code == .endpointInUse ? .endpointInUse : .storageFailed, failure.message)
         }
     }

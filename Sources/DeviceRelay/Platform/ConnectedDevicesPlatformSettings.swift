@@ -20,6 +20,9 @@ public struct ConnectedDevicesPlatformSettings: Sendable {
     /// A directory for keys, tokens and commands, for this app and user only. It is created if it does not exist. Several
     /// processes may use it at the same time; one of them at a time may host.
     public var storageDirectory: URL
+    /// The storage of the private keys; on Apple systems a `KeychainKeyStorage`, or an app's own. The default is files in
+    /// `storageDirectory`, which only this user can read. It is set before the first start: keys do not move to another storage.
+    public var keyStorage: (any KeyStorage)?
     /// How other devices show this device.
     public var device: DeviceDescription
     /// Whether a relay on another machine may be used without TLS. The default is `false`: without TLS, anyone on the network
@@ -32,6 +35,10 @@ public struct ConnectedDevicesPlatformSettings: Sendable {
         get { if case .file(let url) = authorities { url } else { nil } }
         set { authorities = newValue.map { .file($0) } ?? .system }
     }
+    /// The limits that this device sets. For app service sessions: `messageBytes`, `connectionsPerSession`, `requestsPerConnection`,
+    /// `requestsPerSession`, `assemblyBytesPerSession`, `assemblyBytesPerEndpoint`; where two devices differ, the lower value holds. For its
+    /// storage: `mailboxCommands`, the commands that have not ended. The relay sets all others.
+    public var limits = Limits()
     /// The logger of the platform. Tokens, URIs and messages are never logged. The default logs nothing.
     public var logger = Logger(label: "device-relay", factory: { _ in SwiftLogNoOpLogHandler() })
 

@@ -26,6 +26,17 @@ public struct ConnectionState: Hashable, Sendable, CustomStringConvertible {
     /// Why the last connection ended or failed; `nil` while connected, and before the first attempt.
     public let problem: ConnectionError?
 
+    /// Compares also the messages of the problems, which a person sees.
+    public static func == (left: Self, right: Self) -> Bool {
+        left.phase == right.phase && left.problem == right.problem && left.problem?.message == right.problem?.message
+    }
+
+    /// Consistent with `==`.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(phase)
+        hasher.combine(problem)
+    }
+
     /// Whether the relay has accepted this endpoint.
     public var isConnected: Bool { phase == .connected }
 
@@ -41,7 +52,7 @@ public struct ConnectionState: Hashable, Sendable, CustomStringConvertible {
 }
 
 /// Why there is no connection to the relay.
-public struct ConnectionError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct ConnectionError: DeviceRelayError {
     /// The kind of problem.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
@@ -95,7 +106,4 @@ public struct ConnectionError: Error, Hashable, Sendable, CustomStringConvertibl
         self.code = code
         self.message = message
     }
-
-    /// The code and the message.
-    public var description: String { "\(code): \(message)" }
 }

@@ -4,7 +4,7 @@
 import RelayStorage
 
 /// Why the platform did not start.
-public struct PlatformError: Error, Sendable, CustomStringConvertible {
+public struct PlatformError: DeviceRelayError {
     /// The kind of failure.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {
@@ -50,12 +50,9 @@ public struct PlatformError: Error, Sendable, CustomStringConvertible {
         case RelayAddress.Problem.notEncrypted:
             self.init(
                 .invalidSettings,
-                "plain HTTP to another machine tells everybody on the way the access token; use https, or set allowsPlainHTTP if you trust the network"
+                "plain HTTP to another machine exposes the access token on the network; use https, or set allowsPlainHTTP if you trust the network"
             )
         default: self.init(.storageFailed, "\(error)")
         }
     }
-
-    /// The code and the message.
-    public var description: String { "\(code): \(message)" }
 }

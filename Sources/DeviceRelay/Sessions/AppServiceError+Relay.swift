@@ -4,8 +4,8 @@
 package import RelayProtocol
 
 extension AppServiceError {
-    /// What the relay says in place of a tunnel: in its answer to `tunnel.open`, or in `tunnel.failed`.
-    /// - Parameter message: The relay's, for people.
+    /// Creates an error from the relay's rejection of a tunnel: its answer to `tunnel.open`, or `tunnel.failed`.
+    /// - Parameter message: The relay's message for users.
     package init(relay code: ControlErrorCode, message: String, retryAfter: Milliseconds? = nil) {
         let shown = DisplayText.sanitized(message)
         self.init(

@@ -3,10 +3,11 @@
 
 package import RelayProtocol
 
-/// The session takes no new connections; another one will. The cause of an `AppServiceError` that says so.
+/// The cause of an `AppServiceError`: the session accepts no new connections, but another session does.
 package struct SessionEnding: Error, Hashable, Sendable {}
 
-// The codes on the wire and the app's. A code that is not known to this side is `unknown`; one that is not on the wire, `failure`.
+// The codes on the wire, and the codes for the app. An unknown code on the wire becomes `unknown`. An error code without a code on the wire
+// is sent as `unknown` in a rejection, and as `failure` in a failure.
 
 private let refusals: [(SessionRefusalCode, AppServiceError.Code)] = [
     (.appNotInstalled, .appNotInstalled), (.appUnavailable, .appUnavailable), (.appServiceUnavailable, .appServiceUnavailable),
@@ -25,7 +26,7 @@ private let failures: [(SessionFailureCode, AppServiceError.Code)] = [
 ]
 
 extension AppServiceError {
-    /// What the other side says, if it says it in a way that can be shown.
+    /// Creates an error with the peer's message, without characters that must not be displayed.
     private init(_ code: Code, peer message: String) {
         self.init(code, message: message.isEmpty ? nil : DisplayText.sanitized(message))
     }
@@ -66,7 +67,7 @@ extension AppServiceError {
         switch failure {
         case .refused(let refusal): self.init(refusal)
         case .cancelled: self.init(.cancelled)
-        // Nobody has heard of it.
+        // The peer has not received the request, so another session can take it.
         case .sessionEnded(.idle), .sessionEnded(.drained): self = .sessionEnding
         case .sessionEnded(let end): self.init(end)
         }
@@ -87,12 +88,12 @@ extension AppServiceError {
         Self(.remoteSystemUnavailable, message: "the session is ending; try again", cause: SessionEnding())
     }
 
-    /// What the other side is told in place of `opened`.
+    /// The rejection that the peer receives in place of `opened`.
     var refusal: SessionRefusal {
         SessionRefusal(refusals.first { $0.1 == code }?.0 ?? .unknown, message)
     }
 
-    /// What the other side is told in place of a response.
+    /// The failure that the peer receives in place of a response.
     var failure: SessionFailure {
         SessionFailure(failures.first { $0.1 == code }?.0 ?? .failure, message)
     }
@@ -119,7 +120,7 @@ extension AppServiceClosure {
 }
 
 extension SessionEnd {
-    /// A few words.
+    /// A short text for messages.
     package var summary: String {
         switch self {
         case .drained, .idle: "it was no longer needed"
@@ -127,7 +128,7 @@ extension SessionEnd {
         case .failed(.timedOut): "the device does not answer"
         case .failed(let error): "the device broke a rule: \(error)"
         case .failedByPeer(let goaway):
-            "the device gave up" + (SessionError(rawValue: goaway.code).map { ": \($0)" } ?? "")
+            "the other device ended the session" + (SessionError(rawValue: goaway.code).map { ": \($0)" } ?? "")
         }
     }
 }

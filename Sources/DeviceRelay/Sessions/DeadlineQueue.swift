@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Who has to be looked after when: a binary heap. Most who are in it are done before their time; they stay until there are more of them
-/// than of the others, so that being done costs nothing.
+/// The deadlines of pending requests: a binary heap. Most requests end before their deadline. Their entries stay until they are the
+/// majority, so ending a request costs nothing here.
 struct DeadlineQueue {
     private struct Entry {
         let time: Duration
@@ -11,7 +11,7 @@ struct DeadlineQueue {
 
     private var heap: [Entry] = []
 
-    /// What is in the queue, done or not.
+    /// The number of entries, including those of ended requests.
     var count: Int { heap.count }
 
     /// The earliest time.
@@ -26,7 +26,7 @@ struct DeadlineQueue {
         }
     }
 
-    /// Takes out one whose time has come.
+    /// Removes one entry whose deadline has passed.
     mutating func popDue(at now: Duration) -> UInt64? {
         guard let first = heap.first, first.time <= now else { return nil }
         heap.swapAt(0, heap.count - 1)
@@ -35,7 +35,7 @@ struct DeadlineQueue {
         return first.token
     }
 
-    /// Lets go of those who are done, if they are many.
+    /// Removes the entries of ended requests, if they are the majority.
     mutating func prune(liveCount: Int, isLive: (UInt64) -> Bool) {
         guard heap.count > 2 * liveCount + 64 else { return }
         heap.removeAll { !isLive($0.token) }

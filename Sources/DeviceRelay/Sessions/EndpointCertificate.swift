@@ -7,15 +7,15 @@ import NIOSSL
 package import RelayProtocol
 import SwiftASN1
 
-/// What an endpoint shows in TLS: a certificate that it signs itself, over its identity key. Only the key in it means anything; names
-/// and dates are the same for all.
+/// The TLS certificate of an endpoint. The endpoint signs it itself, with its identity key. Only the key in it is significant; names and
+/// dates are the same in all certificates.
 package struct EndpointCertificate: Sendable {
     let certificate: NIOSSLCertificate
     let privateKey: NIOSSLPrivateKey
-    /// Whose it is.
+    /// The endpoint whose key the certificate contains.
     package let endpoint: EndpointID
 
-    /// Signs a certificate; throws what the key throws.
+    /// Creates and signs a certificate. It rethrows the errors of the key.
     package init(_ key: any IdentityKey) throws {
         let publicKey = key.publicKey
         let body = try Self.body(spki: publicKey.spki)
@@ -44,7 +44,7 @@ package struct EndpointCertificate: Sendable {
                 try serializer.serialize(
                     UTCTime(year: 1970, month: 1, day: 1, hours: 0, minutes: 0, seconds: 0)
                 )
-                // No end (RFC 5280 §4.1.2.5).
+                // This value means: no expiry (RFC 5280 §4.1.2.5).
                 try serializer.serialize(
                     GeneralizedTime(year: 9999, month: 12, day: 31, hours: 23, minutes: 59, seconds: 59, fractionalSeconds: 0)
                 )
@@ -73,14 +73,14 @@ package struct EndpointCertificate: Sendable {
         }
     }
 
-    /// Whose certificate it is; `nil` if its key is none of ours.
+    /// The endpoint of a certificate; `nil` if its key is not of the type that endpoints use.
     static func endpoint(of certificate: NIOSSLCertificate) -> EndpointID? {
         guard let spki = try? certificate.extractPublicKey().toSPKIBytes(), let key = try? SigningPublicKey(spki: spki) else { return nil }
         return EndpointID(key)
     }
 }
 
-/// Signs handshakes with a key that need not be in memory.
+/// Signs TLS handshakes with a key that may be in a secure store.
 private struct SigningKeyForTLS: NIOSSLCustomPrivateKey, Hashable {
     let key: any IdentityKey
 
@@ -88,7 +88,7 @@ private struct SigningKeyForTLS: NIOSSLCustomPrivateKey, Hashable {
 
     func sign(channel: any Channel, algorithm: SignatureAlgorithm, data: ByteBuffer) -> EventLoopFuture<ByteBuffer> {
         let promise = channel.eventLoop.makePromise(of: ByteBuffer.self)
-        // A Secure Enclave takes its time, which is not the event loop's.
+        // A Secure Enclave is slow, so the signature is made outside the event loop.
         promise.completeWithTask {
             let signature = try P256.Signing.ECDSASignature(rawRepresentation: key.signature(for: Array(data.readableBytesView)))
             return ByteBuffer(bytes: signature.derRepresentation)
@@ -96,7 +96,7 @@ private struct SigningKeyForTLS: NIOSSLCustomPrivateKey, Hashable {
         return promise.futureResult
     }
 
-    /// RSA only.
+    /// Used only with RSA keys.
     func decrypt(channel: any Channel, data: ByteBuffer) -> EventLoopFuture<ByteBuffer> {
         channel.eventLoop.makeFailedFuture(NIOSSLError.failedToLoadPrivateKey)
     }

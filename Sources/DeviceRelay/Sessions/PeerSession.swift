@@ -4,17 +4,17 @@
 import NIOCore
 package import RelayProtocol
 
-/// What an endpoint makes of a peer's wish for a connection.
+/// The decision about a peer's request for a connection.
 package enum SessionAdmission: Sendable {
-    case serve(Service, AppServiceInfo, AppServiceCaller)
+    case serve(AppService, AppServiceInfo, AppServiceCaller)
     /// With the error's code and message.
     case refuse(AppServiceError)
 
-    /// What follows from what an app offers.
+    /// Decides by the services that an app offers.
     /// - Parameters:
     ///   - services: Those of the app that is asked for; `nil` if there is no such app.
     ///   - caller: Who asks. Whether it may at all is for the endpoint to have decided.
-    package init(_ services: [Service]?, for opening: SessionOpening, from caller: AppServiceCaller) {
+    package init(_ services: [AppService]?, for opening: SessionOpening, from caller: AppServiceCaller) {
         guard let services else {
             self = .refuse(AppServiceError(.appNotInstalled))
             return
@@ -27,32 +27,32 @@ package enum SessionAdmission: Sendable {
             self = .refuse(AppServiceError(.remoteSystemNotSupportedByApp))
             return
         }
-        self = .serve(service, AppServiceInfo(name: service.name, packageID: opening.packageID), caller)
+        self = .serve(service, AppServiceInfo(name: service.name, appID: opening.appID), caller)
     }
 }
 
-/// Decides on a wish. The peer is the one that TLS has proved; the app that calls is only what it says.
+/// Decides about a request for a connection. TLS has proved the peer's endpoint id; the calling app's id is only the peer's statement.
 package typealias SessionAdmitter = @Sendable (EndpointID, SessionOpening) async -> SessionAdmission
 
-/// Why a session did not come about.
+/// Why a session was not established.
 package enum SessionStartError: Error, Hashable, Sendable {
-    /// The other is not the endpoint that was meant, is not known here, or does not take this endpoint; or it does not speak this protocol.
+    /// The peer is not the expected endpoint, is not known here, does not accept this endpoint, or does not use this protocol.
     case notAuthentic
-    /// The stream broke off.
+    /// The stream ended during the handshake.
     case broken
     case timedOut
 }
 
 /// An established session with another endpoint.
 ///
-/// It keeps itself alive, and ends by itself a minute after its last connection, when the peer goes, or when the stream breaks.
+/// It sends keep-alive messages. It ends a minute after its last connection has closed, when the peer ends it, or when the stream breaks.
 package final class PeerSession: Sendable {
-    /// How long a session that is over may write its last words.
+    /// How long an ended session may still write.
     static let closingTime = TimeAmount.seconds(2)
 
-    /// Whom it is with, as its key proved.
+    /// The peer's endpoint id, proved by its key.
     package let peer: EndpointID
-    /// Whether this side opened it.
+    /// Whether this side opened the session.
     package let isOpenedHere: Bool
     private let link: SessionLink
 
@@ -64,40 +64,40 @@ package final class PeerSession: Sendable {
 
     /// Opens a connection to an app service of the peer.
     /// - Parameters:
-    ///   - appID: The app that asks, for the other side's information.
-    ///   - timeout: Until the service has taken the connection.
-    /// - Throws: Why not. If the cause is `SessionEnding`, another session will do.
+    ///   - appID: The id of the calling app, which is sent to the peer.
+    ///   - timeout: The time until the service has accepted the connection.
+    /// - Throws: `AppServiceError`. If its cause is `SessionEnding`, the caller can retry on another session.
     package func open(
         _ info: AppServiceInfo,
         from appID: String = "",
         timeout: Duration
     ) async throws(AppServiceError) -> AppServiceConnection {
-        let opening = SessionOpening(serviceName: info.name, packageID: info.packageID, callerAppID: appID, timeLeft: timeout)
+        let opening = SessionOpening(serviceName: info.name, appID: info.appID, callerAppID: appID, timeLeft: timeout)
         return try await link.ask { token, continuation in
             .other { handler in handler.open(opening, info, token, timeout: timeout, continuation) }
         }
     }
 
-    /// Takes no new connections, in either direction. The session ends when the last has gone.
+    /// Stops new connections in both directions. The session ends after the last connection has closed.
     package func drain() { link.enqueue { handler in handler.change { $0.drain(into: &$2) } } }
 
-    /// Ends soon unless the peer shows life: there is a newer session with it.
+    /// Checks whether the peer responds, because there is a newer session with it. Without a response the session ends soon.
     package func probe() { link.enqueue { handler in handler.change { $0.probe(at: $1, into: &$2) } } }
 
-    /// Closes all connections, and then the session: answers that were given leave, if the peer takes them within two seconds. Services
-    /// that are still running are cancelled. Returns when the channel is closed.
+    /// Closes all connections, and then the session. Responses that were given are still sent, if the peer receives them within two
+    /// seconds. Running services are cancelled. Returns when the channel is closed.
     package func shutDown() async {
         link.enqueue { handler in handler.shutDown() }
         await link.waitUntilClosed()
     }
 
-    /// How it ended, once it has; `nil` if the task is cancelled before.
+    /// Waits for the end of the session. `nil` if the task is cancelled before.
     package func ended() async -> SessionEnd? { await link.end.wait() }
 
-    /// Whether it has ended.
+    /// Whether the session has ended.
     package var hasEnded: Bool { link.end.value != nil }
 
-    /// What the session holds, by kind and without what there is none of: for tests and diagnosis.
+    /// The number of objects that the session holds, by kind and without zeros. For tests and diagnosis.
     package func inventory() async -> [String: Int] {
         await withCheckedContinuation { continuation in
             link.enqueue { handler in continuation.resume(returning: handler.inventory) }

@@ -3,15 +3,16 @@
 
 import RelayProtocol
 
-/// What a session holds of the peer's requests that are not done, and that no other budget counts: a fixed amount for each, and the small
-/// messages that no handler has taken. It takes the memory in steps, so that few requests take the budget's lock.
+/// The memory of the peer's pending requests that no other budget counts: a fixed amount for each request, and the small messages that no
+/// handler has taken. Memory is taken in steps, so that few requests take the budget's lock.
 struct PendingMemory {
-    /// What counts for a request, beside its message: its entries in tables, a message of up to 1 KiB, and what `freeDecodedBytes` allows.
+    /// The fixed amount for a request: its table entries, a message of up to 1 KiB, and `freeDecodedBytes`. A larger message counts in
+    /// addition.
     static let requestBytes = 7 << 10
     private static let step = 256 << 10
 
     private let share: SharedBudget.Share
-    /// Taken from the budget.
+    /// The bytes that are taken from the budget.
     private(set) var reserved = 0
     private var requests = 0
     private var messageBytes = 0
@@ -20,8 +21,8 @@ struct PendingMemory {
 
     private var needed: Int { requests * Self.requestBytes + messageBytes }
 
-    /// Adds a request, and so many bytes of its message.
-    /// - Returns: False, and nothing is added, if the peer has no memory left.
+    /// Adds a request, and the bytes of its message.
+    /// - Returns: False if the peer has no memory left. Then nothing is added.
     mutating func add(_ bytes: Int) -> Bool {
         let missing = needed + Self.requestBytes + bytes - reserved
         if missing > 0 {
@@ -34,14 +35,14 @@ struct PendingMemory {
         return true
     }
 
-    /// A request is done.
+    /// Removes an ended request.
     mutating func removeRequest() { requests -= 1 }
 
-    /// A message is taken, or dropped.
+    /// Removes a message that was taken or dropped.
     mutating func removeMessage(_ bytes: Int) { messageBytes -= bytes }
 
-    /// Gives back what is not needed.
-    /// - Parameter keepsStep: Whether one step stays, for the next requests.
+    /// Returns unneeded memory to the budget.
+    /// - Parameter keepsStep: Whether one spare step is kept for the next requests.
     mutating func trim(keepsStep: Bool) {
         let spare = (reserved - needed) / Self.step * Self.step - (keepsStep ? Self.step : 0)
         guard spare > 0 else { return }

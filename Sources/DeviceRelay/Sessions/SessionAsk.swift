@@ -4,13 +4,13 @@
 import NIOCore
 import RelayProtocol
 
-/// What a task waits for: a connection, or a response.
+/// An operation that a task waits for: opening a connection, or a response.
 struct SessionAsk {
     typealias Continuation<Value> = CheckedContinuation<Result<Value, AppServiceError>, Never>
 
     struct Response: Sendable {
         let message: ByteBuffer
-        /// What it occupies until it is decoded.
+        /// The credit of a large message, returned after decoding.
         let receipt: MessageCredit?
     }
 
@@ -21,7 +21,7 @@ struct SessionAsk {
 
     let token: UInt64
     let waiter: Waiter
-    /// Why it is no longer wanted.
+    /// Why the task no longer waits; `nil` while it waits.
     var reason: AppServiceError.Code?
 
     func fail(_ error: AppServiceError) {
@@ -33,7 +33,7 @@ struct SessionAsk {
     }
 }
 
-/// What tasks wait for, and until when.
+/// All operations that tasks wait for, with their deadlines.
 struct SessionAskTable {
     private var asks: [SessionRequestID: SessionAsk] = [:]
     private var tokens: [UInt64: SessionRequestID] = [:]
@@ -43,7 +43,7 @@ struct SessionAskTable {
     var tokenCount: Int { tokens.count }
     var requests: some Collection<SessionRequestID> { asks.keys }
 
-    /// When `popDue` may have something; one that is done may be among them.
+    /// The earliest deadline. It may belong to an operation that has ended.
     var nextDeadline: Duration? { deadlines.next }
 
     mutating func insert(_ ask: SessionAsk, for request: SessionRequestID, until deadline: Duration) {
@@ -60,13 +60,13 @@ struct SessionAskTable {
         return ask
     }
 
-    /// Nobody waits any more; what comes of it is told with this reason.
+    /// Marks an operation as given up. Its task receives this reason when the operation ends.
     mutating func giveUp(_ token: UInt64, _ reason: AppServiceError.Code) -> SessionRequestID? {
         guard let request = tokens[token] else { return nil }
         asks[request]?.reason = reason
         return request
     }
 
-    /// Takes out one whose time has come. It may be done.
+    /// Removes one operation whose deadline has passed. It may have ended already.
     mutating func popDue(at now: Duration) -> UInt64? { deadlines.popDue(at: now) }
 }

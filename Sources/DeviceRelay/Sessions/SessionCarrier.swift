@@ -8,7 +8,7 @@ import Synchronization
 /// Carries an app service connection over a session.
 final class SessionCarrier: AppServiceCarrier {
     private enum State {
-        /// The peer asked for it, and its app has not been heard.
+        /// The peer opened the connection, and the local app has not accepted it yet.
         case offered
         case open
         case finished
@@ -42,14 +42,14 @@ final class SessionCarrier: AppServiceCarrier {
         do throws(AppServiceError) {
             response = try await link.ask { .request(bytes, on: id, token: $0, timeout: timeout, $1) }
         } catch {
-            // If it was closed just before, that says more.
+            // The closure gives the more precise reason, if the connection was closed just before.
             if error.code == .appServiceConnectionClosed, let closure = inbox.closure.value { throw closure.error }
             throw error
         }
         defer {
             if let receipt = response.receipt { link.enqueue(.consumed(receipt)) }
         }
-        // A large one that needs more memory than a session may have for messages is a mistake, or an attack.
+        // A large response that needs more memory than a peer may have for decoded messages is an error or an attack.
         if response.receipt != nil,
             let error = AppServiceError(decodedBytes: ValueSet.decodedMemory(of: response.message), most: link.memory.decoded.part)
         {
@@ -73,7 +73,7 @@ final class SessionCarrier: AppServiceCarrier {
             let reason = error as? AppServiceError ?? AppServiceError(.appUnavailable, message: "the service failed")
             link.enqueue { [id] handler in handler.refuse(id, reason.refusal) }
         case (.offered, nil):
-            // The service was there, and had nothing to say.
+            // The service returned without using the connection. This counts as accepted and completed.
             link.enqueue { [id] handler in
                 handler.accept(id)
                 handler.close(id, SessionClosure(.completed))
@@ -93,7 +93,7 @@ final class SessionCarrier: AppServiceCarrier {
 }
 
 extension SessionLink {
-    /// Has something done on the loop, and waits for what becomes of it, unless the task is cancelled.
+    /// Runs a command on the loop and waits for its result, or until the task is cancelled.
     @inline(__always)
     func ask<Value: Sendable>(
         _ command: (UInt64, SessionAsk.Continuation<Value>) -> Command

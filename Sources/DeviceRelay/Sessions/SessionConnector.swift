@@ -4,7 +4,7 @@
 import NIOCore
 package import RelayProtocol
 
-/// Makes an endpoint's sessions over byte streams.
+/// Establishes an endpoint's sessions over byte streams.
 package struct SessionConnector: Sendable {
     private let certificate: EndpointCertificate
     private let limits: Limits
@@ -13,11 +13,11 @@ package struct SessionConnector: Sendable {
     private let admit: SessionAdmitter
 
     /// - Parameters:
-    ///   - certificate: Made once per endpoint.
-    ///   - limits: Those of this side; a session has the lower of both sides' where they differ.
-    ///   - timing: When a session looks after its peer.
-    ///   - memory: Shared by all sessions of the endpoint.
-    ///   - admit: Decides which service a peer gets.
+    ///   - certificate: The endpoint's certificate. It is created once for each endpoint.
+    ///   - limits: This side's limits. Where the sides differ, the session uses the lower value.
+    ///   - timing: The intervals of keep-alive and idle checks.
+    ///   - memory: The budgets that all sessions of the endpoint share.
+    ///   - admit: Decides which service a peer may use.
     package init(
         certificate: EndpointCertificate,
         limits: Limits = Limits(),
@@ -33,7 +33,7 @@ package struct SessionConnector: Sendable {
     }
 
     /// Opens a session with a peer, as the TLS client.
-    /// - Parameter timeout: For the stream, and once more for the handshake.
+    /// - Parameter timeout: The time limit of the stream, and again of the handshake.
     package func open(
         to peer: EndpointID,
         over transport: some PeerTransport,
@@ -42,9 +42,9 @@ package struct SessionConnector: Sendable {
         try await start(.client, .exactly(peer), transport, timeout)
     }
 
-    /// Takes part in a session that a peer opens, as the TLS server.
+    /// Accepts a session that a peer opens, as the TLS server.
     /// - Parameters:
-    ///   - timeout: For the stream, and once more for the handshake.
+    ///   - timeout: The time limit of the stream, and again of the handshake.
     ///   - isKnown: Whether an endpoint that has proved its id belongs to the account.
     package func accept(
         over transport: some PeerTransport,
@@ -100,7 +100,7 @@ extension AppServiceError {
         case .notAuthentic:
             self.init(
                 .authenticationError,
-                message: "the other device is not the one that was meant, or does not know this one",
+                message: "the other device is not the intended one, or does not know this one",
                 cause: error
             )
         case .broken: self.init(.remoteSystemUnavailable, message: "the connection to the device broke off; try again", cause: error)

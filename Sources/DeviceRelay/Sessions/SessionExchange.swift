@@ -5,13 +5,13 @@ import NIOCore
 import RelayProtocol
 import Synchronization
 
-/// A request of the peer. It lives as long as its handler, and holds the memory that its decoded message takes.
+/// A received request. It lives as long as its handler, and holds the memory of its decoded message.
 final class SessionExchange: AppServiceExchange {
     private typealias StateMachine = AppServiceExchangeStateMachine<ByteBuffer, @Sendable () -> Void>
 
     let request: SessionRequestID
     let deadline: ContinuousClock.Instant?
-    /// To be said when the message is taken, or dropped.
+    /// The message's credit. It is returned when the message is decoded or dropped.
     private let receipt: MessageCredit?
     private let link: SessionLink
     private let state: Mutex<StateMachine>
@@ -43,7 +43,7 @@ final class SessionExchange: AppServiceExchange {
         if state.withLock({ $0.addCancelHandler(body) }) { body() }
     }
 
-    /// The caller no longer waits.
+    /// Cancels the request, because the caller no longer waits.
     /// - Returns: The receipt of the message, if no handler has taken it.
     func cancel() -> MessageCredit? {
         let (handlers, message) = state.withLock { state in (state.cancel(), state.dropMessage()) }
@@ -51,14 +51,14 @@ final class SessionExchange: AppServiceExchange {
         return message == nil ? nil : receipt
     }
 
-    /// The request is over in another way.
+    /// Drops the message, because the request ended in another way.
     /// - Returns: The receipt of the message, if no handler has taken it.
     func dropMessage() -> MessageCredit? { state.withLock { $0.dropMessage() } == nil ? nil : receipt }
 
     // MARK: The message
 
     func takeMessage(onCancel body: (@Sendable () -> Void)?) -> TakenMessage {
-        // A tiny message, or one for which memory was reserved, is taken at once; what another takes is found out without the lock.
+        // A tiny message, or one with reserved memory, is taken at once. For any other, the needed memory is computed without the lock.
         let (taken, waiting): (ByteBuffer?, ByteBuffer?) = state.withLock { state in
             guard let message = state.message, message.readableBytes > SessionMemory.tinyBytes, state.reservedBytes == 0 else {
                 return (state.takeMessage(onCancel: body), nil)
@@ -93,7 +93,7 @@ final class SessionExchange: AppServiceExchange {
     }
 
     private func decode(_ message: ByteBuffer) -> TakenMessage {
-        // Whatever becomes of it, the next message may come then.
+        // The credit is returned even if decoding fails, so that the peer can send the next message.
         defer { if let receipt { link.enqueue(.consumed(receipt)) } }
         do throws(ValueSetError) {
             return .message(try ValueSet(decoding: message))
@@ -162,7 +162,7 @@ final class SessionExchange: AppServiceExchange {
 }
 
 extension ValueSet {
-    /// The message as it travels.
+    /// Encodes the message for the wire.
     func encodedForSession() throws(AppServiceError) -> ByteBuffer { encodedForSession(measuredAs: try sizeForSession()) }
 
     fileprivate func encodedForSession(measuredAs size: Int) -> ByteBuffer {
@@ -181,7 +181,7 @@ extension ValueSet {
 }
 
 extension AppServiceError {
-    /// That a message takes more memory than there may ever be for it; `nil` if it does not.
+    /// The error for a message whose decoded size exceeds the whole budget; `nil` if it fits.
     init?(decodedBytes: Int, most: Int) {
         guard decodedBytes > most else { return nil }
         let excess = LimitExceeded(limit: .assemblyBytesPerSession, allowed: most, requested: decodedBytes)

@@ -4,7 +4,8 @@
 import RelayProtocol
 
 extension SessionHandler {
-    /// What the machine says to many calls is done at once; everything else finds what was before it done.
+    /// Actions of requests, responses and credits are collected and performed together. Before any other command all pending actions are
+    /// performed.
     func perform(_ command: SessionLink.Command) {
         switch command {
         case .request(let message, let id, let token, let timeout, let continuation):
@@ -21,7 +22,7 @@ extension SessionHandler {
 
     func reserve(_ bytes: Int, for kind: SessionFrame.MessageKind) {
         let claim = memory?[arriving: kind].take(bytes) { [link] in
-            // A session that is over gives the bytes back.
+            // If the session has ended, the state machine returns the bytes.
             link?.enqueue { handler in
                 handler.claims[kind] = nil
                 handler.change { $0.reserved(for: kind, at: $1, into: &$2) }
@@ -41,7 +42,7 @@ extension SessionHandler {
         close()
     }
 
-    /// Gives everything up, and tells the peer.
+    /// Closes all connections and operations, and notifies the peer.
     func shutDown() {
         for task in serving.values { task.cancel() }
         change { $0.drain(into: &$2) }
@@ -59,19 +60,19 @@ extension SessionHandler {
         return counts.filter { $0.value > 0 }
     }
 
-    // MARK: Asks
+    // MARK: Pending operations
 
-    /// Nobody waits longer, whatever is asked for.
+    /// The maximum timeout of an operation. Longer timeouts are shortened.
     private static let maximumWait = Duration.seconds(30 * 86_400)
 
-    /// Connections are asked for under the number that no request has.
+    /// The key of an opening connection. No request has number 0.
     static func key(of id: SessionConnectionID) -> SessionRequestID { SessionRequestID(connection: id, number: 0) }
 
     func addAsk(_ key: SessionRequestID, _ ask: SessionAsk, timeout: Duration) {
         asks.insert(ask, for: key, until: now + min(max(timeout, .zero), Self.maximumWait))
     }
 
-    /// The task that asked does not wait any longer.
+    /// Gives up an operation whose task no longer waits.
     func giveUp(_ token: UInt64, _ reason: AppServiceError.Code) {
         guard let key = asks.giveUp(token, reason) else { return }
         if key.number == 0 {

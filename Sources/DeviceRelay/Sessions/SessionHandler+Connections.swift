@@ -5,7 +5,7 @@ import NIOCore
 import RelayProtocol
 
 extension SessionHandler {
-    // MARK: Ours
+    // MARK: Opened here
 
     func open(
         _ opening: SessionOpening,
@@ -35,12 +35,12 @@ extension SessionHandler {
         continuation.resume(returning: .success(AppServiceConnection(info: info, carrier: carrier, inbox: inbox, limiter: limiter)))
     }
 
-    // MARK: The peer's
+    // MARK: Opened by the peer
 
-    /// Lets the endpoint decide, and its service run, in a task that ends with the service.
+    /// Starts a task that asks the endpoint for admission and runs the service. The task ends with the service.
     func opened(_ id: SessionConnectionID, _ opening: SessionOpening) {
         guard let link, let peer else { return }
-        // Services that go on after their connection has gone count too.
+        // Services that still run after their connection has closed count too.
         let limit = environment.limits[.connectionsPerSession]
         guard serving.count < limit else {
             let excess = LimitExceeded(limit: .connectionsPerSession, allowed: limit, requested: limit + 1)
@@ -50,7 +50,7 @@ extension SessionHandler {
         inboxes[id] = inbox
         offered.insert(id)
         let carrier = SessionCarrier(id, link: link, inbox: inbox, isOffered: true)
-        let name = AppServiceInfo(name: opening.serviceName, packageID: opening.packageID)
+        let name = AppServiceInfo(name: opening.serviceName, appID: opening.appID)
         let limiter = handlerLimiters.limiter(for: name, isOffered: true)
         serving[id] = Task { [admit = environment.admit] in
             switch await admit(peer, opening) {
@@ -73,17 +73,17 @@ extension SessionHandler {
         change { $0.refuse(id, refusal, at: $1, into: &$2) }
     }
 
-    // MARK: Both
+    // MARK: Both directions
 
-    /// The peer closed it, or the session is over. A service that has not taken it up, or whose peer is lost, need not go on; one whose
-    /// peer is done sees the end, and finishes what it has to.
+    /// Handles a connection that the peer closed, or that ended with the session. The service is cancelled if it has not accepted the
+    /// connection, or if the session has ended. Otherwise the service sees the closed connection and can finish its work.
     func connectionClosed(_ id: SessionConnectionID, _ end: SessionConnectionEnd) {
         inboxes.removeValue(forKey: id)?.close(AppServiceClosure(end))
         if case .closed = end, !offered.contains(id) { return }
         serving[id]?.cancel()
     }
 
-    /// The app closes it; one that it has not accepted is refused.
+    /// Closes a connection for the app. If the app has not accepted it, the peer receives a rejection.
     func close(_ id: SessionConnectionID, _ closure: SessionClosure) {
         offered.remove(id)
         inboxes.removeValue(forKey: id)?.close(AppServiceClosure(closure))

@@ -5,7 +5,7 @@ import NIOCore
 import RelayProtocol
 
 extension SessionHandler {
-    // MARK: Ours
+    // MARK: Sent requests
 
     func sendRequest(
         _ message: ByteBuffer,
@@ -28,13 +28,13 @@ extension SessionHandler {
 
     func responded(_ request: SessionRequestID, _ message: ByteBuffer, _ receipt: MessageCredit) {
         guard case .response(let continuation) = asks.remove(request)?.waiter else { return credit(receipt) }
-        // Somebody waits for it, so it is taken. What lies in the budget is held until it is decoded.
+        // A task waits for the response, so a small message is credited at once. A large one occupies the budget until it is decoded.
         let isLarge = receipt.assemblyBytes > 0
         if !isLarge { credit(receipt) }
         continuation.resume(returning: .success(.init(message: message, receipt: isLarge ? receipt : nil)))
     }
 
-    // MARK: The peer's
+    // MARK: Received requests
 
     func cancelled(_ request: SessionRequestID) {
         guard let exchange = removeExchange(request) else { return }
@@ -70,12 +70,12 @@ extension SessionHandler {
             }
         case .failure(let error):
             finish(answer, .failure(error))
-            // Who waits may give another answer.
+            // A waiting caller receives the error and may give another response. Without one, the peer receives the failure.
             if continuation == nil { fail(request, error.failure) }
         }
     }
 
-    /// An answer was handed to the stream, which may still hold it, or never will be.
+    /// Ends a response that was written to the stream (which may still buffer it), or that will not be sent.
     func finish(_ answer: SentAnswer, _ result: Result<Void, AppServiceError>) {
         if case .success = result { leaving += answer.place } else { haveLeft(answer.place) }
         answer.continuation?.resume(returning: result)
@@ -93,9 +93,9 @@ extension SessionHandler {
         change { machine, _, actions in machine.failRequest(request, failure, into: &actions) }
     }
 
-    // MARK: Both
+    // MARK: Both directions
 
-    /// A message that was held is decoded, or dropped.
+    /// Returns the credit of a message that was decoded or dropped.
     func consumed(_ receipt: MessageCredit) {
         pending?.removeMessage(receipt.pendingBytes)
         credit(receipt)
@@ -106,9 +106,9 @@ extension SessionHandler {
     }
 }
 
-/// An answer on its way.
+/// A response that is being sent.
 struct SentAnswer {
     let place: AnswerPlace
-    /// Resumed when it has been handed to the stream.
+    /// Resumed when the response was written to the stream.
     let continuation: SessionAsk.Continuation<Void>?
 }

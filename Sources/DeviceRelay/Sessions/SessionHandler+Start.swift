@@ -6,7 +6,7 @@ import NIOSSL
 import NIOTLS
 import RelayProtocol
 
-// How a session begins, with the TLS handshake and the peer's first frame, and that its stream has ended.
+// The start of a session (TLS handshake and the peer's first frame), and the end of its stream.
 extension SessionHandler {
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
@@ -31,7 +31,7 @@ extension SessionHandler {
         switch error {
         case NIOSSLError.uncleanShutdown: failStart(.broken)
         case NIOSSLError.handshakeFailed(.sslError(let stack)) where stack == [.eofDuringHandshake]: failStart(.broken)
-        // Also the alert with which the other side refuses this one's certificate.
+        // This includes the TLS alert by which the peer rejects this side's certificate.
         case is NIOSSLError, is BoringSSLError, is NIOSSLExtraError: failStart(.notAuthentic)
         default: failStart(.broken)
         }
@@ -43,7 +43,7 @@ extension SessionHandler {
         finishStart(.success(PeerSession(peer: peer, isOpenedHere: environment.role == .client, link: link)))
     }
 
-    /// Before the session stands, ends it; after, does nothing.
+    /// Fails the start. It has no effect after the session is established.
     func failStart(_ error: SessionStartError) {
         guard start != .done else { return }
         finishStart(.failure(error))
@@ -53,7 +53,7 @@ extension SessionHandler {
     private func finishStart(_ result: Result<PeerSession, SessionStartError>) {
         start = .done
         startTimer?.cancel()
-        // Let go of: whoever waits for the session holds it.
+        // Released here: from now on the waiting callers keep the session alive.
         let started = started
         self.started = nil
         started?(result)

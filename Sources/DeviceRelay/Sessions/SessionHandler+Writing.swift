@@ -5,11 +5,12 @@ import NIOCore
 import RelayProtocol
 
 extension SessionHandler {
-    /// Message bytes from here on are written as they are, not copied behind others.
+    /// Messages of at least this size are written as separate buffers. Smaller ones are copied into the buffer of outgoing frames.
     static let copiedBytes = 8 << 10
-    /// A buffer of written frames is handed on when it has so many.
+    /// The buffer of outgoing frames is passed on when it reaches this size.
     static let outgoingBytes = 64 << 10
-    /// The data of one turn of the loop, so that others get theirs: so many flushes of so many slices.
+    /// The limit of message data in one iteration of the event loop, so that other channels can proceed: flushes, and slices for each
+    /// flush.
     static let flushesPerTurn = 4
     static let slicesPerFlush = 2
 
@@ -31,7 +32,7 @@ extension SessionHandler {
     private func handOn(promise: EventLoopPromise<Void>? = nil) {
         guard outgoing.readableBytes > 0 || promise != nil else { return }
         context?.write(wrapOutboundOut(outgoing), promise: promise)
-        // Handed out, and so never written to again.
+        // A new buffer, because the channel now holds the old one.
         outgoing = ByteBuffer()
     }
 
@@ -55,13 +56,13 @@ extension SessionHandler {
         context.flush()
     }
 
-    /// Answers have left, or never will.
+    /// Frees the memory of responses that have left, or that will not be sent.
     func haveLeft(_ place: AnswerPlace) {
         if place.largeBytes > 0 { memory?.answers.release(place.largeBytes) }
         link?.smallAnswersLeft(place.smallBytes)
     }
 
-    /// Sends slices of granted bodies while the stream takes them.
+    /// Sends slices of message bodies, within the granted windows, while the channel is writable.
     func sendData() {
         guard machine.hasData, let context else { return }
         for _ in 0..<Self.flushesPerTurn where machine.hasData && context.channel.isWritable {
@@ -80,7 +81,7 @@ extension SessionHandler {
         }
     }
 
-    /// The session is over: closes when all has left, or soon.
+    /// Closes the channel of an ended session after all data is written, or after `closingTime`.
     func close() {
         guard let context else { return }
         let channel = context.channel
@@ -91,7 +92,7 @@ extension SessionHandler {
         closeSoon()
     }
 
-    /// Whatever the peer does.
+    /// Closes the channel after `closingTime`, even if the peer does not read.
     func closeSoon() {
         guard let channel = context?.channel, closeTimer == nil else { return }
         closeTimer = channel.eventLoop.scheduleTask(in: PeerSession.closingTime) { channel.close(promise: nil) }
@@ -106,7 +107,7 @@ extension SessionHandler {
             return
         }
         let next = min(due, asks.nextDeadline ?? due)
-        // One that comes too early looks again.
+        // An earlier timer stays: when it fires, it sets the next one.
         if let timer, timer.at <= next { return }
         timer?.scheduled.cancel()
         let delay = TimeAmount(next - now)

@@ -4,29 +4,29 @@
 import NIOCore
 import RelayProtocol
 
-/// A session in its channel, behind TLS: feeds the state machine, and does what it says. All of it happens on the event loop, without a hop
-/// per frame; tasks come in through `SessionLink`, and are resumed from here.
+/// The channel handler of a session, behind TLS. It feeds the state machine and performs its actions. All work happens on the event loop,
+/// without a thread change for each frame. Tasks enter through `SessionLink`, and are resumed from here.
 ///
-/// Reading never stops. What a peer can make this side hold is bounded by windows, budgets and the number of answers that have not
-/// left; were both sides to stop reading while they cannot write, neither would go on.
+/// The handler never stops reading. Windows, budgets and the number of unsent responses bound the memory that a peer can occupy. If both
+/// sides stopped reading while they cannot write, the session would deadlock.
 final class SessionHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// What a session is made of.
+    /// The inputs of a session.
     struct Environment {
         let role: SessionStateMachine.Role
         let limits: Limits
         var timing = SessionTiming()
         let memory: SessionMemory
         let admit: SessionAdmitter
-        /// The peer that TLS has proved.
+        /// The endpoint id that TLS has proved.
         let peer: @Sendable () -> EndpointID?
         let startTimeout: TimeAmount
     }
 
     private static let framesAtOnce = 64
-    /// Memory for so many actions is kept.
+    /// The buffer of actions is kept up to this capacity.
     private static let keptActions = 1_024
 
     enum Start {
@@ -41,7 +41,7 @@ final class SessionHandler: ChannelInboundHandler {
     }
 
     let environment: Environment
-    /// Called once: the session stands, or does not come about.
+    /// Called once, with the established session or the error.
     var started: (@Sendable (Result<PeerSession, SessionStartError>) -> Void)?
     var machine: SessionStateMachine
     var link: SessionLink?
@@ -55,27 +55,27 @@ final class SessionHandler: ChannelInboundHandler {
     private var epoch = NIODeadline.uptimeNanoseconds(0)
     private var currentTurn: Turn?
 
-    // Of the tasks that wait here.
+    // The state of waiting tasks and running services.
     var asks = SessionAskTable()
     var inboxes: [SessionConnectionID: AppServiceInbox] = [:]
     var exchanges: [SessionRequestID: SessionExchange] = [:]
     var responses: [SessionRequestID: SentAnswer] = [:]
-    /// The peer's wishes that no service has taken up.
+    /// Connections that the peer opened and no service has accepted yet.
     var offered: Set<SessionConnectionID> = []
     var serving: [SessionConnectionID: Task<Void, Never>] = [:]
-    /// What the peer has of the endpoint's memory, once it is known.
+    /// The peer's share of the endpoint's memory; `nil` before the peer is known.
     var memory: SessionMemory.Share?
     var pending: PendingMemory?
-    /// For large messages that wait for memory: the session has one of each kind at most.
+    /// The claims of large messages that wait for memory: at most one of each kind.
     var claims: [SessionFrame.MessageKind: SharedBudget.Ticket] = [:]
-    /// Of each service, over all connections.
+    /// One limiter for each service, shared by all connections.
     var handlerLimiters = HandlerLimiter.Table()
 
-    // What is on its way out, and when to look again.
+    // Outgoing data, and timers.
     var outgoing = ByteBuffer()
     var needsFlush = false
     var repliesMarked: UInt64 = 0
-    /// Answers that are written and not flushed.
+    /// Responses that are written but not flushed.
     var leaving = AnswerPlace()
     var isTurnScheduled = false
     var timer: (at: Duration, scheduled: Scheduled<Void>)?
@@ -88,10 +88,10 @@ final class SessionHandler: ChannelInboundHandler {
         machine = SessionStateMachine(role: environment.role, limits: environment.limits, timing: environment.timing)
     }
 
-    /// The time since the handler was added; until `settle` it stands still, since a clock is not for every message.
+    /// The time since the handler was added. It does not change until `settle`, to avoid reading the clock for each message.
     var now: Duration { turn.time }
 
-    /// The same, for who does not know the handler.
+    /// The same time as an instant of the continuous clock.
     var instant: ContinuousClock.Instant { turn.instant }
 
     private var turn: Turn {
@@ -125,8 +125,8 @@ final class SessionHandler: ChannelInboundHandler {
         machine.receivedBytes(at: now)
         decoder.append(unwrapInboundIn(data))
         if start == .greeting, receive(maximumFrames: 1) > 0, machine.end == nil { succeedStart() }
-        // Many before anything is done for them: the peer could not know of that before it sent them. Not all, so that what is to be done
-        // for them does not take much memory.
+        // Up to `framesAtOnce` frames are decoded before their actions are performed: the peer sent them without knowing the results. The
+        // limit bounds the memory of the actions.
         while receive(maximumFrames: Self.framesAtOnce) > 0 {}
     }
 
@@ -148,19 +148,19 @@ final class SessionHandler: ChannelInboundHandler {
 
     // MARK: The machine
 
-    /// Feeds the machine and does what it says.
+    /// Feeds the machine and performs its actions.
     func change(_ body: (inout SessionStateMachine, Duration, inout [SessionAction]) -> Void) {
         body(&machine, now, &actions)
         performActions()
     }
 
-    /// Feeds the machine what needs no time. What it says is done with what it says to other things: by `performActions`, which comes after.
+    /// Feeds the machine an event without a time. A later call of `performActions` performs the actions together with others.
     func feed(_ body: (inout SessionStateMachine, inout [SessionAction]) -> Void) { body(&machine, &actions) }
 
     func performActions() {
         guard !isPerforming else { return }
         isPerforming = true
-        // What is done may feed the machine again.
+        // An action may feed the machine again.
         while !actions.isEmpty {
             swap(&actions, &performed)
             for action in performed { perform(action) }
@@ -169,7 +169,7 @@ final class SessionHandler: ChannelInboundHandler {
         isPerforming = false
     }
 
-    // MARK: What the machine says
+    // MARK: Actions of the machine
 
     func perform(_ action: SessionAction) {
         switch action {
@@ -202,7 +202,8 @@ final class SessionHandler: ChannelInboundHandler {
             fail(request, SessionFailure(.appServiceConnectionClosed))
             return credit(receipt)
         }
-        // A small message counts with its request. Any other occupies its window, or the memory for large ones, until it is decoded.
+        // A small message is part of its request's fixed amount. Any other message occupies its window or the memory for large messages
+        // until it is decoded.
         let isSmall = message.readableBytes <= SessionMemory.smallBytes && receipt.assemblyBytes == 0
         guard pending?.add(isSmall ? 0 : receipt.pendingBytes) == true else {
             fail(request, SessionFailure(.resourceLimitsExceeded, "too many requests wait for this app; wait for others to end"))
@@ -220,9 +221,9 @@ final class SessionHandler: ChannelInboundHandler {
         inbox.deliver(exchange)
     }
 
-    // MARK: The end of a turn
+    // MARK: Flush and timers
 
-    /// After one or more changes: sends what waits, and looks when something is due.
+    /// Call this after one or more changes. It sends waiting data and sets the timer.
     func settle() {
         sendData()
         flush()

@@ -5,26 +5,26 @@ import NIOCore
 import RelayProtocol
 import Synchronization
 
-/// The way from any task to a session on its event loop. What several tasks want meanwhile is done in one turn of the loop, in order, and leaves
-/// in one write.
+/// Passes commands from any task to a session on its event loop. Commands that several tasks enqueue are performed in one iteration of the
+/// loop, in order, and are sent in one write.
 final class SessionLink: Sendable {
-    /// What a task wants. What every call needs has a case, which spares it the memory of a closure.
+    /// A command of a task. The frequent commands have their own case, which avoids allocating a closure.
     enum Command: Sendable {
         case request(ByteBuffer, on: SessionConnectionID, token: UInt64, timeout: Duration, SessionAsk.Continuation<SessionAsk.Response>)
-        /// Without a continuation no task waits until the answer has left.
+        /// Without a continuation, no task waits until the response has left.
         case respond(SessionRequestID, ByteBuffer, AnswerPlace, SessionAsk.Continuation<Void>?)
         case consumed(MessageCredit)
         case other(@Sendable (SessionHandler) -> Void)
     }
 
-    /// So many bytes of small answers may be on their way before others need the endpoint's memory.
+    /// The bytes of unsent small responses up to which no memory of the endpoint's budget is needed.
     private static let smallAnswerBytes = 256 << 10
-    /// Memory for so many commands is kept.
+    /// The buffer of commands is kept up to this capacity.
     private static let keptCommands = 1_024
 
     private struct State {
         var commands: [Command] = []
-        /// Empty, for its memory.
+        /// An empty array, kept to reuse its memory.
         var spare: [Command] = []
     }
 
@@ -32,7 +32,7 @@ final class SessionLink: Sendable {
     private let handler: NIOLoopBound<SessionHandler>
     private let state = Mutex(State())
     private let lastToken = Atomic<UInt64>(0)
-    /// What the peer has of the endpoint's memory.
+    /// The peer's share of the endpoint's memory.
     let memory: SessionMemory.Share
     private let smallAnswers = Atomic<Int>(0)
     /// How the session ended.
@@ -44,7 +44,7 @@ final class SessionLink: Sendable {
         self.handler = NIOLoopBound(handler, eventLoop: channel.eventLoop)
     }
 
-    /// Names what a task waits for.
+    /// Creates a token for an operation that a task waits for.
     func makeToken() -> UInt64 { lastToken.wrappingAdd(1, ordering: .relaxed).newValue }
 
     func enqueue(_ body: @escaping @Sendable (SessionHandler) -> Void) { enqueue(.other(body)) }
@@ -59,10 +59,10 @@ final class SessionLink: Sendable {
 
     // MARK: Answers
 
-    /// The bytes of small answers that have not left.
+    /// The bytes of small responses that have not left.
     var unsentBytes: Int { smallAnswers.load(ordering: .relaxed) }
 
-    /// A place for an answer of so many bytes, unless it has to wait for one.
+    /// Reserves memory for a response of this size; `nil` if it has to wait.
     func placeAtOnce(ofBytes bytes: Int) -> AnswerPlace? {
         if bytes <= SessionWire.inlineBytes, unsentBytes < Self.smallAnswerBytes {
             smallAnswers.add(bytes, ordering: .relaxed)
@@ -71,7 +71,7 @@ final class SessionLink: Sendable {
         return memory.answers.takeAtOnce(bytes) ? AnswerPlace(largeBytes: bytes) : nil
     }
 
-    /// The same, in turn. Throws `cancelled` when the task is cancelled before.
+    /// Waits for memory for a response of this size. Throws `cancelled` when the task is cancelled before.
     func place(ofBytes bytes: Int) async throws(AppServiceError) -> AnswerPlace {
         if let place = placeAtOnce(ofBytes: bytes) { return place }
         let most = memory.answers.part
@@ -82,13 +82,13 @@ final class SessionLink: Sendable {
         return AnswerPlace(largeBytes: bytes)
     }
 
-    /// So many bytes of small answers have left, or never will.
+    /// Subtracts small responses that have left, or that will not be sent.
     func smallAnswersLeft(_ bytes: Int) { smallAnswers.subtract(bytes, ordering: .relaxed) }
 
-    // MARK: Asking
+    // MARK: Enqueuing
 
-    /// - Returns: False if the task is cancelled, and the command dropped. A command that is enqueued when the task is cancelled later
-    ///   comes behind it.
+    /// - Returns: False if the task is cancelled; then the command is dropped. If the task is cancelled later, the command that handles the
+    ///   cancellation is enqueued after this one.
     func enqueueUnlessCancelled(_ command: Command) -> Bool {
         let isFirst: Bool? = state.withLock { state in
             guard !Task.isCancelled else { return nil }
@@ -108,7 +108,7 @@ final class SessionLink: Sendable {
                 return commands
             }
             let handler = handler.value
-            // Taken out one by one, they are not copied, and the memory stays.
+            // Removing the commands one by one avoids copies and keeps the array's memory.
             commands.reverse()
             while let command = commands.popLast() { handler.perform(command) }
             handler.performActions()
@@ -119,14 +119,14 @@ final class SessionLink: Sendable {
 
     // MARK: The end
 
-    /// Without a word, whatever is on its way.
+    /// Closes the channel at once. Unsent data is lost.
     func closeChannel() { channel.close(promise: nil) }
 
     /// Returns when the channel is closed.
     func waitUntilClosed() async { try? await channel.closeFuture.get() }
 }
 
-/// Where answers count until they have left: among the session's small ones, or in the endpoint's memory.
+/// The memory of responses until they have left: in the session's amount for small responses, or in the endpoint's budget.
 struct AnswerPlace: Sendable {
     var smallBytes = 0
     var largeBytes = 0

@@ -3,39 +3,40 @@
 
 package import RelayProtocol
 
-/// The memory that the peers of an endpoint can make it hold in sessions. Four budgets have `assemblyBytesPerSession` for all sessions of a
-/// peer and `assemblyBytesPerEndpoint` for all.
+/// The budgets of the memory that peers can occupy in an endpoint's sessions. Each of the first four budgets has `assemblyBytesPerPeer` for
+/// all sessions of a peer and `assemblyBytesPerEndpoint` for all peers.
 ///
-/// They are four, so that nothing waits in a circle: a large request waits to be decoded until others are done; a handler, which holds its
-/// decoded request, may wait for the response to a request of its own; that response waits for nothing but its bytes and its decoding, which
-/// needs no more memory of these; and an encoded answer waits for its receiver, where it is such a response. A circle is left to handlers of
-/// two devices that send each other large requests: like all that wait for each other's handlers, they end by their time-outs.
+/// There are four budgets to prevent a deadlock. A large request waits to be decoded until other requests end. A handler, which holds its
+/// decoded request, may wait for the response to a request of its own. That response waits only for its bytes and its decoding, which needs
+/// no more memory of these budgets. An encoded response waits only for its receiver. One cycle remains: handlers of two devices that send
+/// each other large requests. Like all handlers that wait for each other, they end by their timeouts.
 ///
-/// All that the sessions of one peer can hold, by the default limits:
+/// The maximum memory of all sessions of one peer, with the default limits:
 ///
-/// | what | at most |
+/// | memory | maximum |
 /// | --- | --- |
 /// | large requests that arrive or wait to be decoded | 32 MiB |
 /// | large responses that arrive or wait to be decoded | 32 MiB |
-/// | requests that are decoded and not done, counted as they lie in memory | 32 MiB |
-/// | answers that are encoded and have not left | 32 MiB, and 256 KiB of small ones for each session |
+/// | decoded requests that are not finished, by their size in memory | 32 MiB |
+/// | encoded responses that have not left | 32 MiB, and 256 KiB of small ones for each session |
 /// | errors that have not left | 4 MiB for each session |
-/// | requests that are not done, and their messages of up to 32 KiB that no handler has taken | 32 MiB |
-/// | requests of this side's app, and what the app keeps of messages | the app's |
+/// | pending requests, and their messages of up to 32 KiB that no handler has taken | 32 MiB |
+/// | requests of this side's app, and messages that the app keeps | determined by the app |
 ///
-/// What has 32 MiB for a peer has 128 MiB for all peers together; of sessions there are 8 with a peer and 64 in all. A handler's result that
-/// waits to be encoded is the service's: `respond` runs 32 handlers of a service at once for a session, unless the app wants more.
+/// A budget with 32 MiB for a peer has 128 MiB for all peers together. There are at most 8 sessions with a peer and 64 in total. A
+/// handler's result that waits to be encoded belongs to the service: `respond` runs 32 handlers of a service at once for a session, unless
+/// the app requests more.
 package struct SessionMemory: Sendable {
     /// Large requests that arrive, until they are decoded.
     package let requests: SharedBudget
     /// Large responses that arrive, until they are decoded.
     package let responses: SharedBudget
-    /// Decoded requests, until they are done.
+    /// Decoded requests, until they are finished.
     package let decoded: SharedBudget
-    /// Encoded answers, until they have left.
+    /// Encoded responses, until they have left.
     package let answers: SharedBudget
-    /// Requests that are not done, and their small messages, until a handler takes them. A request without room is refused: its sender may send
-    /// within its window without asking.
+    /// Pending requests, and their small messages until a handler takes them. A request without room is rejected, because its sender may
+    /// send it without asking, within its window.
     package let pending = SharedBudget(whole: 128 << 20, part: 32 << 20)
 
     package init(limits: Limits = Limits()) {
@@ -45,10 +46,10 @@ package struct SessionMemory: Sendable {
         (requests, responses, decoded, answers) = (budget(), budget(), budget(), budget())
     }
 
-    /// The least that is free of one of the first four. Of the last each session keeps some.
+    /// The smallest free amount of the first four budgets. The fifth is left out, because each session keeps a part of it.
     package var freeBytes: Int { min(requests.free, responses.free, decoded.free, answers.free) }
 
-    /// What the sessions of a peer share.
+    /// The shares of a peer, for all its sessions.
     func share(of peer: EndpointID) -> Share {
         Share(
             requests: requests.share(of: peer),
@@ -70,10 +71,10 @@ package struct SessionMemory: Sendable {
         subscript(arriving kind: SessionFrame.MessageKind) -> SharedBudget.Share { kind == .request ? requests : responses }
     }
 
-    /// Of a decoded request, what counts as part of the request itself.
+    /// The part of a decoded request that counts as part of the request's fixed amount.
     static let freeDecodedBytes = 4 << 10
-    /// A message of so many bytes may stay where it is until its request is done: a number of them is bounded by the number of requests.
+    /// A message up to this size stays in memory until its request ends. The number of requests bounds the total.
     static let smallBytes = 1 << 10
-    /// One of so many never needs more than `freeDecodedBytes`.
+    /// A message up to this size never needs more than `freeDecodedBytes` when it is decoded.
     static let tinyBytes = 128
 }

@@ -3,17 +3,18 @@
 
 import RelayProtocol
 
-/// How many sessions an endpoint has at once. New peers may hold a few. Known peers are counted apart, so that new ones take no room of theirs.
+/// Limits the number of an endpoint's sessions. New peers may have a few. They are counted separately, so that they take no room from known
+/// peers.
 struct SessionRoom: Sendable {
-    /// Sessions that one new peer may have, and all new ones together.
+    /// The maximum of sessions with one new peer, and with all new peers together.
     static let ofNewPeer = 2
     static let ofNewPeers = 8
-    /// Sessions that one known peer may have. Each of its processes has one: a command line's commands too.
+    /// The maximum of sessions with one known peer. Each of its processes has a session, including each command of the command line.
     static let ofKnownPeer = 8
 
-    /// Why there is no room.
+    /// Why another session is not permitted.
     enum Refusal: String, Hashable, Sendable {
-        case newPeer = "a device that nobody has approved may have no more sessions"
+        case newPeer = "a device that is not approved may have no more sessions"
         case knownPeer = "a device may have no more sessions with this one"
         case endpoint = "this device has as many sessions as it may"
     }
@@ -23,9 +24,9 @@ struct SessionRoom: Sendable {
     private let most: Int
 
     /// - Parameters:
-    ///   - peers: The peer of each session that there is, and of each that is being made.
+    ///   - peers: The peer of each session that exists or is being established.
     ///   - isKnown: Whether a peer is known now.
-    ///   - most: Sessions with known peers.
+    ///   - most: The maximum of sessions with known peers.
     init(_ peers: some Sequence<EndpointID>, isKnown: (EndpointID) -> Bool, most: Int) {
         self.most = most
         for peer in peers {
@@ -35,10 +36,10 @@ struct SessionRoom: Sendable {
 
     private var hasRoomForKnown: Bool { known.values.reduce(0, +) < most }
 
-    /// Why this endpoint opens no session now; `nil` if it may.
+    /// Why this endpoint may not open a session now; `nil` if it may.
     var refusalToOpen: Refusal? { hasRoomForKnown ? nil : .endpoint }
 
-    /// Why a peer opens no session now; `nil` if it may.
+    /// Why a peer may not open a session now; `nil` if it may.
     func refusal(of peer: EndpointID, isKnown: Bool) -> Refusal? {
         guard isKnown else {
             return new[peer, default: 0] < Self.ofNewPeer && new.values.reduce(0, +) < Self.ofNewPeers ? nil : .newPeer

@@ -5,17 +5,18 @@ import NIOCore
 import NIOSSL
 import RelayProtocol
 
-/// TLS between two endpoints. Each shows the certificate over its identity key, and the key alone counts.
+/// TLS between two endpoints. Each presents the certificate of its identity key, and only that key is checked.
 enum SessionTLS {
-    /// Who is taken for the peer.
+    /// The endpoints that are accepted as the peer.
     enum Trust: Sendable {
-        /// As the client: this endpoint and no other.
+        /// For the client: exactly this endpoint.
         case exactly(EndpointID)
-        /// As the server: whom the closure knows.
+        /// For the server: any endpoint for which the closure returns true.
         case whoever(isKnown: @Sendable (EndpointID) async -> Bool)
     }
 
-    /// A handler for one session. It gets a context of its own, whose tickets no other session takes: each proves its keys anew.
+    /// Creates a handler for one session. It has its own TLS context, so session tickets are never reused and each session proves its keys
+    /// again.
     static func handler(
         _ certificate: EndpointCertificate,
         _ trust: Trust,
@@ -57,7 +58,7 @@ enum SessionTLS {
         configuration.applicationProtocols = [SessionWire.applicationProtocol]
         configuration.signingSignatureAlgorithms = [.ecdsaSecp256R1Sha256]
         configuration.verifySignatureAlgorithms = [.ecdsaSecp256R1Sha256]
-        // A certificate is required on both sides; what is in it is judged by the handlers' closures alone.
+        // Both sides must present a certificate. Only the handlers' closures verify it.
         configuration.certificateVerification = .noHostnameVerification
         configuration.trustRoots = .certificates([])
         configuration.shutdownTimeout = .milliseconds(500)

@@ -4,10 +4,10 @@
 import RelayProtocol
 
 extension SharedBudget {
-    /// Which peer has how much of a budget, and who waits for more.
+    /// The amounts of a budget that peers hold, and the claims that wait.
     ///
-    /// Claims of a peer are served in order. Those of different peers are served as they fit, the earliest first: were they to wait for each
-    /// other, a peer could hold all up with a claim that never fits. The price is that smaller claims may pass a large one.
+    /// Claims of one peer are served in order. Claims of different peers are served when they fit, the earliest first. If they waited for
+    /// each other, a peer could block all others with a claim that never fits. The cost is that smaller claims may overtake a large one.
     struct Ledger<Peer: Hashable & Sendable, Waiter: Sendable>: Sendable {
         private struct Claim {
             let amount: Int
@@ -24,7 +24,7 @@ extension SharedBudget {
         private(set) var free: Int
         let part: Int
         private var accounts: [Peer: Account] = [:]
-        /// Peers with claims, in the order in which they are looked at. None of their first claims fits now.
+        /// Peers with claims, in the order in which they are served. None of their first claims fits now.
         private var waiting: [Peer] = []
 
         init(whole: Int, part: Int) {
@@ -32,15 +32,16 @@ extension SharedBudget {
             self.part = min(whole / 4, part)
         }
 
-        /// Peers that have something, or wait.
+        /// The number of peers that hold memory or wait.
         var activeCount: Int { accounts.count }
 
-        /// Whether a peer that holds `used` may have more: then it holds at most its part, and a quarter of what the others leave.
+        /// Whether a peer that holds `used` may have more. Afterwards it may hold at most its part, and a quarter of what the other peers
+        /// leave.
         private func fits(_ amount: Int, used: Int) -> Bool {
             amount <= part - used && used + amount <= (free + used) / 4
         }
 
-        /// Takes the amount unless it has to wait.
+        /// Takes the amount; false if it has to wait.
         mutating func take(_ amount: Int, for peer: Peer) -> Bool {
             let account = accounts[peer]
             guard account?.claims.isEmpty ?? true, fits(amount, used: account?.used ?? 0) else { return false }
@@ -49,15 +50,15 @@ extension SharedBudget {
             return true
         }
 
-        /// A claim for at most the part, behind the others of the peer.
+        /// Adds a claim for at most the part, after the peer's other claims.
         mutating func wait(_ waiter: Waiter, for amount: Int, of peer: Peer) -> Ticket {
             let isFirst = accounts[peer]?.claims.isEmpty ?? true
             if isFirst { waiting.append(peer) }
             return accounts[peer, default: Account()].claims.append(Claim(amount: amount, waiter: waiter))
         }
 
-        /// Takes a claim back.
-        /// - Returns: The claims that are served by that; `nil` if the claim itself was served before.
+        /// Removes a claim.
+        /// - Returns: The waiters whose claims are served now; `nil` if the claim itself was served before.
         mutating func cancel(_ ticket: Ticket, of peer: Peer) -> [Waiter]? {
             guard accounts[peer]?.claims.remove(ticket) != nil else { return nil }
             if accounts[peer]?.claims.isEmpty == true { waiting.removeAll { $0 == peer } }
@@ -65,8 +66,8 @@ extension SharedBudget {
             return serve()
         }
 
-        /// Gives back what was taken.
-        /// - Returns: The claims that are served by that.
+        /// Returns memory to the budget.
+        /// - Returns: The waiters whose claims are served now.
         mutating func release(_ amount: Int, of peer: Peer) -> [Waiter] {
             free += amount
             accounts[peer]?.used -= amount
@@ -80,7 +81,7 @@ extension SharedBudget {
 
         private mutating func serve() -> [Waiter] {
             var served: [Waiter] = []
-            // What does not fit does not fit later in this pass either: there is only less.
+            // A claim that does not fit is not tested again in this pass, because the free amount only shrinks.
             var index = 0
             while index < waiting.count {
                 let peer = waiting[index]
@@ -93,7 +94,7 @@ extension SharedBudget {
                 accounts[peer]?.used += claim.amount
                 free -= claim.amount
                 served.append(claim.waiter)
-                // Its next claim comes after those of the others.
+                // The peer's next claim comes after the claims of the other peers.
                 if accounts[peer]?.claims.isEmpty == false { waiting.append(peer) }
             }
             return served

@@ -5,9 +5,9 @@ import NIOCore
 import NIOPosix
 
 extension ClientBootstrap {
-    /// Connects to a host by its name or address. An address needs neither the resolver nor the race between IPv6 and IPv4 (RFC 8305),
-    /// which cost more than the connection; but for Apple's resolver, which knows what becomes of an IPv4 address in a network of IPv6 alone
-    /// (RFC 7050).
+    /// Connects to a host by its name or address. An IP address is connected directly, because the resolver and the race between IPv6 and
+    /// IPv4 (RFC 8305) cost more than the connection. Apple's systems are the exception: their resolver maps IPv4 addresses in IPv6-only
+    /// networks (RFC 7050).
     func connect(toHost host: String, port: Int) -> EventLoopFuture<any Channel> {
         #if !canImport(Darwin)
         if let address = try? SocketAddress(ipAddress: host, port: port) { return connect(to: address) }
@@ -17,8 +17,8 @@ extension ClientBootstrap {
 }
 
 extension ClientBootstrap {
-    /// A bootstrap of connections to a relay, on one loop.
-    /// - Parameter initialize: Readies each channel before it connects; several may be tried for one host.
+    /// Creates a bootstrap for connections to a relay, on one loop.
+    /// - Parameter initialize: Prepares each channel before it connects. One host may need several channels.
     static func toRelay(
         on loop: any EventLoop,
         timeout: TimeAmount = .seconds(15),

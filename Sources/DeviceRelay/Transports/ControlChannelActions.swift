@@ -4,98 +4,98 @@
 package import NIOCore
 package import RelayProtocol
 
-/// Why a relay could not be dialled.
+/// Why dialling a relay failed.
 package enum DialFailure: Error, Hashable, Sendable {
-    /// No such host, no network, nobody listens, or whoever did has gone before it had answered.
+    /// The host is unknown, there is no network, the port is closed, or the connection ended before the first complete answer.
     case unreachable(String)
     case timedOut
-    /// Whoever answered could not prove to be the relay.
+    /// The server could not prove that it is the relay.
     case untrusted(RelayTrustError)
-    /// Whoever answered speaks HTTP, but not this protocol.
+    /// The server speaks HTTP, but not this protocol.
     case notARelay(status: Int, retryAfter: Int64?)
-    /// What was said is no HTTP or no TLS.
+    /// The received data is not valid HTTP or TLS.
     case protocolError(String)
 
-    /// A relay that dies or restarts does this to those who dial it just then.
+    /// A relay that stops or restarts during the dial causes this failure.
     package static let hungUp = Self.unreachable("the connection was closed before there was a whole answer")
 }
 
 /// Why there is no connection to the relay.
 package enum DisconnectReason: Hashable, Sendable {
     case dialFailed(DialFailure)
-    /// No token; whether it will be tried again by itself.
+    /// There is no access token. If the error is transient, the machine retries.
     case noAccessToken(isTransient: Bool)
-    /// The relay did not let the endpoint in.
+    /// The relay rejected the hello.
     case rejected(RelayMessage.Rejected)
-    /// The relay does not count the token any more.
+    /// The relay has invalidated the token.
     case tokenInvalidated(ControlErrorCode)
-    /// It proved to be another relay than the one that is meant.
+    /// The server proved to be another relay than the expected one.
     case otherRelay(RelayID)
-    /// No version in common; the relay's.
+    /// There is no common protocol version. The value lists the relay's versions.
     case versionUnsupported([Int])
-    /// The relay did not say hello or welcome, or did not answer a request, in time.
+    /// The relay did not send `challenge` or `welcome`, or did not answer a request, in time.
     case timedOut
-    /// Nothing was heard for too long.
+    /// The relay sent nothing for too long.
     case silent
-    /// The relay closed; with its WebSocket code, if it said one.
+    /// The relay closed the connection; with its WebSocket code, if it sent one.
     case closed(code: UInt16?)
-    /// The relay broke the protocol.
+    /// The relay violated the protocol.
     case malformed(ControlFrameError)
     case restarting
-    /// The network changed while the connection was being made.
+    /// The network changed while the connection was being established.
     case networkChanged
-    /// Another host of this endpoint took over.
+    /// Another host of this endpoint replaced this one.
     case endpointInUse
     case suspended
 }
 
-/// The answer to a request. Each gets exactly one.
+/// The answer to a request. Each request gets exactly one.
 package enum ControlAnswer: Hashable, Sendable {
     case ok(RelayMessage.OK.Result?)
     case settled(RelayMessage.CommandSettled)
     case failure(RelayMessage.Failure)
-    /// The connection ended first. The relay may have served it.
+    /// The connection ended before the answer. The relay may have processed the request.
     case connectionLost
 }
 
-/// Why something is not sent. It has not left.
+/// Why a message was not sent.
 package enum ControlSendError: Error, Hashable, Sendable {
     case notConnected
-    /// Too many requests wait for answers, or too many bytes for the network. Again after `roomAgain`.
+    /// Too many requests wait for answers, or too many bytes wait for the network. Retry after `roomAgain`.
     case busy
     case tooLarge(LimitExceeded)
     case malformed
 }
 
 extension EndpointChannelStateMachine {
-    /// What the owner has to do. An `attempt` names the connection that it is about; what comes from another is ignored.
+    /// An action that the owner performs. `attempt` identifies the connection. Events of other connections are ignored.
     package enum Action: Hashable, Sendable {
         /// Ask the provider for an access token, then call `tokenReady` or `tokenFailed`.
         case requestToken(attempt: Int)
-        /// Tell the provider that the token is not to be given out again.
+        /// Tell the provider not to return this token again.
         case invalidateToken
-        /// Connect to the URL, one of the relay's, or to the configured one if it is `nil`; then call `opened` or `dialFailed`.
+        /// Connect to this URL of the relay, or to the configured URL if it is `nil`. Then call `opened` or `dialFailed`.
         case dial(attempt: Int, url: String?)
-        /// Keep the clock's offset, make the hello for this challenge with this token, and call `helloReady`.
+        /// Store the offset of the relay's clock, create the hello for this challenge with this token, and call `helloReady`.
         case makeHello(attempt: Int, RelayMessage.Challenge, token: Secret<String>)
         case send(attempt: Int, ByteBuffer)
         /// Send a WebSocket ping.
         case ping(attempt: Int)
-        /// Close the connection, or give up making it.
+        /// Close the connection, or cancel the dial.
         case close(attempt: Int, code: UInt16, reason: String)
-        /// The relay said `welcome`.
+        /// The relay has sent `welcome`.
         case connected(RelayMessage.Welcome)
-        /// There is no connection any more, or still none. What is after it is in `status`.
+        /// The connection ended, or an attempt failed. `status` states what follows.
         case disconnected(DisconnectReason)
         case answer(RequestRef, ControlAnswer)
         case event(RelayMessage)
-        /// What was `busy` can be sent now.
+        /// Messages that failed with `busy` can be sent now.
         case roomAgain
     }
 
-    /// How things stand, for people.
+    /// The status of the connection, for display.
     package enum Status: Hashable, Sendable {
-        /// Nothing happens until `start`. The reason is `nil` before the first.
+        /// No attempt is made until `start`. The reason is `nil` before the first `start`.
         case stopped(DisconnectReason?)
         case connecting
         case connected

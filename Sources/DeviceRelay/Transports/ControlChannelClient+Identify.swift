@@ -4,9 +4,9 @@
 package import RelayProtocol
 
 extension ControlChannelClient {
-    /// Asks a relay which one it is, and hangs up. Only TLS vouches for the answer, so the trust must not be laxer than for whatever
-    /// is done with it.
-    /// - Parameter timeout: For everything, in milliseconds.
+    /// Connects to a relay, reads its relay id from the challenge, and disconnects. Only TLS authenticates the id, so the trust must not be
+    /// weaker than the trust for its later use.
+    /// - Parameter timeout: The total time limit, in milliseconds.
     package func identify(
         _ address: RelayAddress,
         trust: RelayTrust,

@@ -23,9 +23,10 @@ package struct ControlChannelClient: Sendable {
 
     var loop: any EventLoop { group.next() }
 
-    /// Dials. Events come in order, on one thread: `opened` and whatever follows it up to `closed`; or `dialFailed` alone.
-    /// - Parameter timeout: For everything up to `opened`, in milliseconds. A TCP connection has 15 s of it.
-    /// - Returns: What gives the attempt up.
+    /// Starts to dial. Events are delivered in order, on one event loop: `opened` and all later events up to `closed`, or `dialFailed`
+    /// alone.
+    /// - Parameter timeout: The time limit until `opened`, in milliseconds. The TCP connection has at most 15 s of it.
+    /// - Returns: A handle to cancel the attempt.
     @discardableResult
     package func dial(
         _ address: RelayAddress,
@@ -59,7 +60,7 @@ package struct ControlChannelClient: Sendable {
     }
 }
 
-/// An attempt to dial, which ends once: open, failed or given up.
+/// An attempt to dial. It ends once: opened, failed or cancelled.
 package final class ControlDial: Sendable {
     private enum State {
         case dialing([any Channel], onEnd: [@Sendable () -> Void])
@@ -75,7 +76,7 @@ package final class ControlDial: Sendable {
         self.events = events
     }
 
-    /// Gives the attempt up. Without effect once it is open; no event follows.
+    /// Cancels the attempt; no event follows. It has no effect after `opened`.
     package func cancel() { _ = end(closing: true) }
 
     func fail(_ failure: DialFailure) {
@@ -88,7 +89,7 @@ package final class ControlDial: Sendable {
         events(.opened(connection))
     }
 
-    /// False if the attempt is over.
+    /// Returns false if the attempt has ended.
     func add(_ channel: any Channel) -> Bool {
         state.withLock { state in
             guard case .dialing(let channels, let onEnd) = state else { return false }

@@ -4,22 +4,22 @@
 package import NIOCore
 import NIOWebSocket
 
-/// An open control channel: text frames both ways.
+/// An open control channel: text frames in both directions.
 package final class ControlConnection: Sendable {
     package enum Event: Sendable {
         case dialFailed(DialFailure)
         case opened(ControlConnection)
         /// A message.
         case text(ByteBuffer)
-        /// A sign of life.
+        /// The relay has sent a frame.
         case bytesReceived
-        /// So many bytes of messages have left.
+        /// The network has accepted this number of message bytes.
         case written(bytes: Int)
-        /// The connection is over; with the WebSocket code that one side gave, if one did. Nothing follows.
+        /// The connection has ended; with the WebSocket code that one side sent, if any. No event follows.
         case closed(code: UInt16?)
     }
 
-    /// How long the relay has to answer a close.
+    /// The relay's time limit to answer a close frame.
     static let closingTime = TimeAmount.seconds(1)
 
     private let channel: any Channel
@@ -30,15 +30,15 @@ package final class ControlConnection: Sendable {
         self.handler = handler
     }
 
-    /// Sends a message. `written` says when the network has taken it; whoever sends more before that is who bounds it.
+    /// Sends a message. The event `written` reports when the network has accepted it. The caller bounds the bytes in between.
     package func send(_ message: ByteBuffer) { run { $0.send(message) } }
 
     package func ping() { run { $0.ping() } }
 
-    /// Says why, and closes, whatever the relay does, within two seconds. `closed` still follows.
+    /// Sends a close frame with the reason, and closes within two seconds, even if the relay does not answer. `closed` follows.
     package func close(code: UInt16, reason: String) { run { $0.close(code: code, reason: reason) } }
 
-    /// Without a word.
+    /// Closes without a close frame.
     func drop() { channel.close(promise: nil) }
 
     private func run(_ body: @escaping @Sendable (ControlFrameHandler) -> Void) {
@@ -47,7 +47,7 @@ package final class ControlConnection: Sendable {
     }
 }
 
-/// Puts messages into masked frames, and messages together from frames (RFC 6455).
+/// Writes messages as masked frames, and assembles messages from received frames (RFC 6455).
 final class ControlFrameHandler: ChannelInboundHandler {
     typealias InboundIn = WebSocketFrame
     typealias OutboundOut = WebSocketFrame
@@ -62,7 +62,7 @@ final class ControlFrameHandler: ChannelInboundHandler {
     private let events: @Sendable (ControlConnection.Event) -> Void
     private var context: ChannelHandlerContext?
     private var state = State.open
-    /// Of a message that has not ended.
+    /// The received fragments of an incomplete message.
     private var fragments: ByteBuffer?
     private var closeCode: UInt16?
     private var isFlushing = false
@@ -98,7 +98,7 @@ final class ControlFrameHandler: ChannelInboundHandler {
         guard case .open = state, let context else { return }
         var payload = ByteBuffer()
         payload.writeInteger(code)
-        // A control frame holds 125 bytes, and the reason must stay UTF-8.
+        // A control frame holds 125 bytes, and the shortened reason must be valid UTF-8.
         var reason = reason
         while reason.utf8.count > 123 { reason.removeLast() }
         payload.writeString(reason)
@@ -115,7 +115,7 @@ final class ControlFrameHandler: ChannelInboundHandler {
         }
         context.write(wrapOutboundOut(WebSocketFrame(fin: true, opcode: opcode, maskKey: .random(), data: payload)), promise: promise)
         guard !isFlushing else { return }
-        // One flush for all that is written in this turn of the loop.
+        // One flush for all frames that are written in this iteration of the event loop.
         isFlushing = true
         context.eventLoop.assumeIsolated().execute {
             self.isFlushing = false
@@ -133,7 +133,7 @@ final class ControlFrameHandler: ChannelInboundHandler {
         case .text: fragments == nil ? collect(frame) : violated(1002)
         case .continuation: fragments != nil ? collect(frame) : violated(1002)
         case .ping:
-            // A relay that pings but does not read gets no answers; that it pings is life enough.
+            // If the relay does not read, no pong is written, so that pongs do not fill memory.
             if case .open = state, context.channel.isWritable { write(.pong, frame.data) }
         case .pong: break
         case .connectionClose: peerClosed(frame.data)
@@ -159,7 +159,7 @@ final class ControlFrameHandler: ChannelInboundHandler {
             closeCode = payload.readInteger()
             close(code: 1000, reason: "")
         }
-        // Behind the close frame that may still be on its way.
+        // Closes after the close frame is written.
         let context = context
         context?.eventLoop.assumeIsolated().execute { context?.close(promise: nil) }
     }

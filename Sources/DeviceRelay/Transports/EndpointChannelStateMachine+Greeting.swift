@@ -28,7 +28,7 @@ extension EndpointChannelStateMachine {
             if let after = rejected.retryAfter { backOff.asked(after: after.count, now: now, random: &random) }
             return tokens + retry(.rejected(rejected), close: 1000, now: now, random: &random)
         default:
-            return breach("type has no place before welcome", now: now, random: &random)
+            return breach("type is not allowed before welcome", now: now, random: &random)
         }
     }
 
@@ -38,7 +38,7 @@ extension EndpointChannelStateMachine {
         urls = Array(welcome.urls.lazy.filter(Self.isURL).prefix(Self.maximumURLs))
         urlIndex = 0
         token = nil
-        // What a relay says must neither make the endpoint busy nor deaf.
+        // The relay's intervals are limited, so that they cause neither constant pings nor a dead connection that stays unnoticed.
         let ping = min(max(welcome.intervals.ping.count, 1_000), 600_000)
         let dead = min(max(welcome.intervals.dead.count, 2 * ping), 1_800_000)
         state = .open(Connection(since: now, lastReceived: now, pinged: now, pingInterval: ping, deadInterval: dead))
@@ -47,7 +47,7 @@ extension EndpointChannelStateMachine {
 }
 
 extension EndpointChannelStateMachine {
-    /// Of a relay's addresses, so many are remembered.
+    /// The maximum number of the relay's URLs that are stored.
     static let maximumURLs = 8
 
     /// One line of visible ASCII, as the journal keeps it.
@@ -57,7 +57,7 @@ extension EndpointChannelStateMachine {
 }
 
 extension ControlErrorCode {
-    /// Whether another token may help.
+    /// Whether a retry with another token may succeed.
     fileprivate var isAboutToken: Bool {
         switch self {
         case .tokenInvalid, .tokenExpired, .tokenRevoked, .wrongAudience, .wrongIssuer, .clientNotAllowed, .tokenBoundToOtherKey: true

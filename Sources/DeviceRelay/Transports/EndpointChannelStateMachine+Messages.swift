@@ -31,7 +31,7 @@ extension EndpointChannelStateMachine {
             backOff.asked(after: message.after.count, spread: message.spread.count, now: now, random: &random)
             return retry(.restarting, close: 1000, now: now, random: &random)
         case .challenge, .welcome, .rejected:
-            return breach("type has no place after welcome", now: now, random: &random)
+            return breach("type is not allowed after welcome", now: now, random: &random)
         default:
             return [.event(message)]
         }
@@ -42,7 +42,7 @@ extension EndpointChannelStateMachine {
         connection.refresh = .none
         state = .open(connection)
         guard case .failure(let failure) = message else { return [] }
-        // The relay ends the channel when the old token's time is over, unless it is asked again in time.
+        // The refresh is retried after a pause, because the relay ends the channel when the old token expires.
         if failure.code == .issuerUnavailable || failure.code == .unavailable {
             connection.refresh = .due(connection.lastReceived + Self.refreshPause)
             state = .open(connection)
@@ -81,7 +81,7 @@ extension EndpointChannelStateMachine {
         return (ref, [transmit(frame)])
     }
 
-    /// Sends what has no answer.
+    /// Sends a message that has no answer.
     package mutating func say(_ message: EndpointMessage) throws(ControlSendError) -> [Action] {
         guard case .open = state else { throw .notConnected }
         guard outboundBytes < Self.maximumOutboundBytes else {
@@ -91,7 +91,7 @@ extension EndpointChannelStateMachine {
         return [transmit(try encode(message))]
     }
 
-    /// So many bytes have left.
+    /// Records that the network has accepted this number of bytes.
     package mutating func written(attempt: Int, bytes: Int) -> [Action] {
         guard attempt == self.attempt else { return [] }
         outboundBytes = max(0, outboundBytes - bytes)

@@ -54,7 +54,7 @@ extension EndpointChannelStateMachine {
         }
     }
 
-    /// The device has another network: what was in the way may be gone, and a connection may be dead.
+    /// Handles a change of the network: an obstacle may be gone, and an open connection may be dead.
     package mutating func networkChanged(now: Int64, random: inout some RandomNumberGenerator) -> [Action] {
         switch state {
         case .stopped, .authorizing, .leaving:
@@ -63,7 +63,7 @@ extension EndpointChannelStateMachine {
             state = .waiting(until: backOff.networkChanged(now: now))
             return timePassed(now: now, random: &random)
         case .dialing(let since), .greeting(_, let since):
-            // Changes come in flocks, and the attempt may be the answer to the one before.
+            // Network changes arrive in bursts, and this attempt may already be the reaction to an earlier one.
             guard now - since >= 1_000 else { return [] }
             let actions = end(.networkChanged, close: 1000, next: .waiting(until: backOff.networkChanged(now: now)))
             return actions + timePassed(now: now, random: &random)

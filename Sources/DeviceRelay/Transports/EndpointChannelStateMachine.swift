@@ -4,8 +4,8 @@
 package import NIOCore
 package import RelayProtocol
 
-/// An endpoint's side of the control channel, over all its connections: who may speak when, which answer belongs to which request,
-/// when silence means something, and when to come back. The owner executes the actions in order.
+/// An endpoint's side of the control channel, over all its connections. It decides which messages are permitted, matches answers to
+/// requests, detects a silent relay, and decides when to reconnect. The owner performs the actions in order.
 ///
 /// ```
 /// stopped ──start──▶ authorizing ──▶ dialing ──▶ greeting ──▶ open ──leave──▶ leaving ──▶ stopped
@@ -14,25 +14,24 @@ package import RelayProtocol
 ///    └─ final ───────────┴────── waiting ◀─────┘
 /// ```
 ///
-/// `now` is in milliseconds of a clock that goes on while the device sleeps, and never back. What comes with the number of
-/// an attempt that is over is ignored.
+/// `now` is in milliseconds of a monotonic clock that includes sleep. Events with the number of an ended attempt are ignored.
 package struct EndpointChannelStateMachine: Hashable, Sendable {
-    /// Requests that wait for their answers.
+    /// The maximum number of requests that wait for their answers.
     package static let maximumRequests = 1_024
-    /// Bytes that wait for the network; one message may exceed it.
+    /// The maximum number of bytes that wait for the network. One message may exceed it.
     package static let maximumOutboundBytes = 1 << 20
-    /// A relay to which everybody comes back at once is late, and giving it up would only make it later.
+    /// The limit is long, because a relay to which all endpoints reconnect at once is slow, and early retries would make it slower.
     static let dialingTime: Int64 = 30_000
     static let greetingTime: Int64 = 30_000
-    /// A relay that is alive but leaves a request unanswered for so long is stuck.
+    /// A relay that sends data but leaves a request unanswered for this time counts as stuck.
     static let answerTime: Int64 = 60_000
     static let leavingTime: Int64 = 2_000
-    /// How long the relay has for a sign of life after the network changed.
+    /// The relay's time limit to answer a ping after the network changed.
     static let probeTime: Int64 = 5_000
-    /// Until a token is asked for again that could not be had.
+    /// The pause before a failed token refresh is retried.
     static let refreshPause: Int64 = 10_000
     static let version = ProtocolVersion.current
-    /// No relay raises the size of its frames above this.
+    /// The maximum frame size that a relay can set.
     package static let largestFrame = 4 << 20
 
     enum State: Hashable {
@@ -57,7 +56,7 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
         var pinged: Int64
         var pingInterval: Int64
         var deadInterval: Int64
-        /// Until when there must be a sign of life, whatever the intervals say.
+        /// The deadline for any data from the relay after the network changed; `nil` if no probe is pending.
         var probe: Int64?
         var refresh = Refresh.none
 
@@ -70,7 +69,7 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
     }
 
     let role: EndpointMessage.Hello.Role
-    /// The relay that is meant; the first one met, unless it is known.
+    /// The expected relay. If it is not given, the first relay that answers.
     package internal(set) var relay: RelayID?
     var limits: Limits
     var state = State.stopped(nil)
@@ -82,7 +81,7 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
     var requests = PendingRequests()
     var outboundBytes = 0
     var wasBusy = false
-    /// Where the relay said to come back to.
+    /// The URLs that the relay named for reconnecting.
     var urls: [String] = []
     var urlIndex = 0
 
@@ -103,7 +102,7 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
 
     // MARK: Start and end
 
-    /// Begins, or goes on after `leave` or whatever stopped it.
+    /// Starts to connect, also after `leave` or a final failure.
     package mutating func start(now: Int64) -> [Action] {
         switch state {
         case .stopped:
@@ -117,7 +116,7 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
         }
     }
 
-    /// Ends the connection until `start`. A host that is connected says why, and waits a moment for that to be known.
+    /// Ends the connection until `start`. A connected host sends the reason, and waits briefly for the relay's answer.
     package mutating func leave(_ reason: EndpointMessage.Leaving.Reason, now: Int64) -> [Action] {
         switch state {
         case .stopped:
@@ -141,7 +140,7 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
         return [.requestToken(attempt: attempt)]
     }
 
-    /// Every way out of a connection, or out of making one.
+    /// Ends the current connection or attempt. All paths use this function.
     mutating func end(_ reason: DisconnectReason, close code: UInt16?, next: State) -> [Action] {
         var actions: [Action] = []
         switch state {
@@ -198,7 +197,7 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
         case .authorizing:
             self.token = token
             state = .dialing(since: now)
-            // The address that was given first: it is known to lead to the relay from here.
+            // The configured address comes first, because it is known to lead to the relay from here.
             let candidates: [String?] = [nil] + urls
             return [.dial(attempt: attempt, url: candidates[abs(urlIndex % candidates.count)])]
         case .open(var connection) where connection.refresh == .awaitingToken:
@@ -216,7 +215,7 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
         }
     }
 
-    /// - Parameter isTransient: Whether asking again later may help, though the person does nothing.
+    /// - Parameter isTransient: Whether a later retry may succeed without an action of the user.
     package mutating func tokenFailed(
         attempt: Int,
         isTransient: Bool,
@@ -229,7 +228,7 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
             guard isTransient else { return stop(.noAccessToken(isTransient: false)) }
             return retry(.noAccessToken(isTransient: true), now: now, random: &random)
         case .open(var connection) where connection.refresh == .awaitingToken:
-            // The relay says when it is too late.
+            // The channel stays open: the relay ends it when the old token expires.
             connection.refresh = isTransient ? .due(now + Self.refreshPause) : .none
             state = .open(connection)
             return []
@@ -258,7 +257,7 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
         return []
     }
 
-    /// The owner made the hello that was asked for.
+    /// Sends the hello that the owner has created for `makeHello`.
     package mutating func helloReady(
         attempt: Int,
         _ hello: EndpointMessage.Hello,
@@ -278,7 +277,7 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
         }
     }
 
-    /// A ping, a pong, or anything else from the relay.
+    /// Records that any data has arrived from the relay, including pings and pongs.
     package mutating func receivedBytes(attempt: Int, now: Int64) {
         guard attempt == self.attempt else { return }
         switch state {
@@ -294,7 +293,7 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
         }
     }
 
-    /// The connection ended, and not by `close`.
+    /// Handles a connection that ended without a `close` action.
     package mutating func closed(
         attempt: Int,
         code: UInt16?,
@@ -309,7 +308,7 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
         }
     }
 
-    /// What the relay sent cannot be read; the connection knows the close code.
+    /// Handles data of the relay that cannot be decoded.
     package mutating func failed(
         attempt: Int,
         _ error: ControlFrameError,
@@ -324,7 +323,7 @@ package struct EndpointChannelStateMachine: Hashable, Sendable {
         }
     }
 
-    /// A text frame of the relay.
+    /// Handles a text frame of the relay.
     package mutating func received(
         attempt: Int,
         _ frame: ByteBuffer,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The time as servers say it (RFC 9110 §5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`. The older forms are not read.
+/// The date format of HTTP (RFC 9110 §5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`. The obsolete formats are not supported.
 enum HTTPDate {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-    /// Milliseconds since 1970; `nil` for anything else.
+    /// Milliseconds since 1970; `nil` for any other text.
     static func parse(_ text: String) -> Int64? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         guard text.utf8.count == 29, parts.count == 6, parts[0].hasSuffix(","), parts[5] == "GMT",
@@ -26,7 +26,7 @@ enum HTTPDate {
         return number
     }
 
-    /// Days since 1970, in years that begin with March, so that the leap day is the last.
+    /// Days since 1970. The computation uses years that start in March, so that the leap day is the last day.
     private static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
         let year = month > 2 ? year : year - 1
         let dayOfYear = (153 * ((month + 9) % 12) + 2) / 5 + day - 1

@@ -9,7 +9,7 @@ import NIOSSL
 /// A single request.
 package struct HTTPRequest: Sendable {
     package var method: HTTPMethod
-    /// From the origin's root on; visible ASCII.
+    /// The absolute path, in visible ASCII.
     package var path: String
     package var headers: HTTPHeaders
     package var body: [UInt8]?
@@ -22,7 +22,7 @@ package struct HTTPRequest: Sendable {
     }
 }
 
-/// What was answered, whatever the status.
+/// A response with any status.
 package struct HTTPAnswer: Sendable {
     package var status: Int
     package var headers: HTTPHeaders
@@ -32,15 +32,15 @@ package struct HTTPAnswer: Sendable {
     package var date: Int64? { headers.first(name: "Date").flatMap(HTTPDate.parse) }
 }
 
-/// Sends single requests, each on a connection of its own. Follows no redirect, keeps no cookie.
+/// Sends single requests, each on its own connection. It follows no redirects and stores no cookies.
 package struct HTTPRequestClient: Sendable {
     private let group: any EventLoopGroup
     private let timeout: Int64
     private let maximumBodyBytes: Int
 
     /// - Parameters:
-    ///   - timeout: For everything up to the end of the answer, in milliseconds.
-    ///   - maximumBodyBytes: A longer answer is a failure.
+    ///   - timeout: The time limit until the end of the response, in milliseconds.
+    ///   - maximumBodyBytes: The maximum size of a response body. A larger one is an error.
     package init(
         group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
         timeout: Int64 = 15_000,
@@ -51,7 +51,8 @@ package struct HTTPRequestClient: Sendable {
         self.maximumBodyBytes = maximumBodyBytes
     }
 
-    /// The answer, whole. Cancelling the task closes the connection; the request may have been served all the same.
+    /// Sends a request and returns the complete response. Cancelling the task closes the connection; the server may still have processed
+    /// the request.
     package func send(_ request: HTTPRequest, to address: RelayAddress, trust: RelayTrust) async throws(RequestFailure) -> HTTPAnswer {
         let tls: NIOSSLContext?
         do throws(DialFailure) { tls = try RelayTLS.context(for: address) } catch { throw .failed(error) }
@@ -68,7 +69,7 @@ package struct HTTPRequestClient: Sendable {
             .connect(toHost: address.host, port: address.port)
             .whenComplete { result in
                 switch result {
-                // Only now: of several addresses that are tried at once, one gets the request.
+                // The request is written only now: of several addresses that are tried at once, exactly one gets it.
                 case .success(let channel):
                     do {
                         try Self.begin(request, on: channel, tls, address, trust, limit, answer)

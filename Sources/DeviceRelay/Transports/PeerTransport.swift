@@ -4,13 +4,13 @@
 package import NIOCore
 package import RelayProtocol
 
-/// A way to a peer: gives a byte stream, over which the endpoints speak TLS.
+/// A transport to a peer: a byte stream, over which the endpoints use TLS.
 package protocol PeerTransport: Sendable {
     /// Connects.
     /// - Parameters:
-    ///   - timeout: Until the stream is there.
-    ///   - install: Adds the handlers for the stream to its channel's pipeline. Called once, on the channel's event loop, before the peer's
-    ///     first byte goes there; not called for attempts that come too late.
+    ///   - timeout: The time limit until the stream is established.
+    ///   - install: Adds the handlers of the stream to its channel's pipeline. It is called once, on the channel's event loop, before the
+    ///     peer's first byte is delivered. It is not called for attempts that complete too late.
     /// - Returns: The channel of the stream.
     func connect(
         timeout: Duration,
@@ -18,17 +18,17 @@ package protocol PeerTransport: Sendable {
     ) async throws(PeerTransportError) -> any Channel
 }
 
-/// Why there is no stream to a peer.
+/// Why no stream to a peer was established.
 package enum PeerTransportError: Error, Hashable, Sendable {
-    /// Every way that could be tried failed; why the last did.
+    /// All candidates failed. The value is the failure of the candidate that got furthest.
     case unreachable(DialFailure)
-    /// The relay did not put the two sides together.
+    /// The relay did not pair the two sides.
     case refused(TunnelStatus)
-    /// The relay closed the way before it had put them together.
+    /// The relay closed the connection before it paired the two sides.
     case closed
-    /// None of the addresses can be used.
+    /// No candidate is supported.
     case noCandidate
-    /// None of the addresses is at a host of the relay.
+    /// No candidate is on a host of the relay.
     case foreignHost
     case timedOut
     case cancelled

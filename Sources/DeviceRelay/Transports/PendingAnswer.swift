@@ -4,16 +4,16 @@
 import NIOCore
 import Synchronization
 
-/// Why a request has no answer.
+/// Why a request got no answer.
 package enum RequestFailure: Error, Hashable, Sendable {
     case failed(DialFailure)
     case cancelled
 }
 
-/// What is asked once, and ended once: by an answer, a failure, the clock, or the cancellation of the task that waits.
+/// A pending request. It ends once: by an answer, a failure, the timeout, or the cancellation of the waiting task.
 final class PendingAnswer<Value: Sendable>: Sendable {
     private let promise: EventLoopPromise<Value>
-    /// What to do at the end; `nil` once it has come.
+    /// The closures to run at the end; `nil` after the end.
     private let endings = Mutex<[@Sendable () -> Void]?>([])
 
     /// - Parameter timeout: In milliseconds.
@@ -23,7 +23,7 @@ final class PendingAnswer<Value: Sendable>: Sendable {
         whenEnded { timer.cancel() }
     }
 
-    /// - Returns: False if the end has come; then the body is not called.
+    /// - Returns: False if the request has ended. Then the body is not called.
     @discardableResult
     func whenEnded(_ body: @escaping @Sendable () -> Void) -> Bool {
         endings.withLock { endings in
@@ -32,7 +32,7 @@ final class PendingAnswer<Value: Sendable>: Sendable {
         }
     }
 
-    /// The first end counts.
+    /// Ends the request. Only the first call has an effect.
     func end(_ result: Result<Value, RequestFailure>) {
         let endings = endings.withLock { endings in
             defer { endings = nil }

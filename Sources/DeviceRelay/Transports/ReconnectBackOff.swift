@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// When to dial the relay again. Full jitter: a random part of the time for which the relay has been away, so that its endpoints do
-/// not all come back at once, and yet each comes before it has been away for twice as long.
+/// Decides when to dial the relay again. It uses full jitter: a random part of the time since the relay was lost. So the endpoints do not
+/// reconnect all at once, and each reconnects within twice the relay's absence.
 struct ReconnectBackOff: Hashable, Sendable {
     static let ceilings: ClosedRange<Int64> = 500...15_000
-    /// After so long without the relay…
+    /// After this time without the relay, it is dialled less often.
     static let longAbsence: Int64 = 5 * 60_000
-    /// …it is dialled less often.
+    /// The maximum pause after `longAbsence`.
     static let ceilingAfterLongAbsence: Int64 = 60_000
-    /// A connection that lasts for less is no success.
+    /// A connection that lasts for less does not reset the pauses.
     static let steady: Int64 = 30_000
-    /// No relay keeps an endpoint away for longer, whatever it asks for.
+    /// The maximum pause that a relay can request.
     static let maximumWait: Int64 = 3_600_000
 
-    /// Since when there is no relay.
+    /// When the relay was lost.
     private var absence: Int64?
-    /// The relay asked not to be dialled before this.
+    /// The earliest time that the relay has requested for the next attempt.
     private var notBefore: Int64?
 
-    /// The relay asked for time.
-    /// - Parameter spread: And for a random part of this, on top.
+    /// Records that the relay has requested a pause.
+    /// - Parameter spread: A random part of this time is added to the pause.
     mutating func asked(after: Int64, spread: Int64 = 0, now: Int64, random: inout some RandomNumberGenerator) {
         let spread = Int64.random(in: 0...min(max(spread, 0), Self.maximumWait), using: &random)
         let wait = min(min(max(after, 0), Self.maximumWait) + spread, Self.maximumWait)
         notBefore = max(notBefore ?? .min, now + wait)
     }
 
-    /// An attempt failed, or a connection ended.
-    /// - Parameter connected: Since when it was connected; `nil` if it never was.
+    /// Records that an attempt failed or a connection ended.
+    /// - Parameter connected: When the connection was established; `nil` if it was not.
     /// - Returns: When to dial.
     mutating func failed(connected: Int64?, now: Int64, random: inout some RandomNumberGenerator) -> Int64 {
         if let connected, now - connected >= Self.steady { self = ReconnectBackOff(notBefore: notBefore) }
@@ -38,11 +38,11 @@ struct ReconnectBackOff: Hashable, Sendable {
         let ceiling =
             away >= Self.longAbsence ? Self.ceilingAfterLongAbsence : min(max(away, Self.ceilings.lowerBound), Self.ceilings.upperBound)
         let jitter = Int64.random(in: 0...ceiling, using: &random)
-        // On top of what the relay asked for, since it may have asked everybody for the same.
+        // The jitter is added to the requested pause, because the relay may have requested the same pause from all endpoints.
         return max(now, notBefore ?? .min) + jitter
     }
 
-    /// The network changed: what was in the way may be gone. What the relay asked for still counts.
+    /// Records a change of the network, which may have removed the obstacle. A pause that the relay requested still applies.
     mutating func networkChanged(now: Int64) -> Int64 {
         absence = nil
         return max(now, notBefore ?? .min)

@@ -9,20 +9,20 @@ package import FoundationEssentials
 package import Foundation
 #endif
 
-/// Where a relay is dialled: what its URL says.
+/// The address of a relay, from its URL.
 package struct RelayAddress: Hashable, Sendable {
     package enum Problem: Error, Hashable, Sendable {
-        /// Not an http or https URL with a host.
+        /// The URL is not an http or https URL with a host.
         case malformed
-        /// Without TLS, and not on this machine.
+        /// The URL has no TLS, and is not on this machine.
         case notEncrypted
     }
 
     package let server: Origin
-    /// What all paths of the relay begin with; empty, or a path without a slash at its end.
+    /// The common prefix of the relay's paths: empty, or a path without a slash at its end.
     package let basePath: String
 
-    /// Of the control channel.
+    /// The path of the control channel.
     package var path: String { basePath + "/v1/connect" }
 
     /// - Parameter allowsPlaintext: Whether a relay on another machine may be dialled without TLS.
@@ -36,7 +36,7 @@ package struct RelayAddress: Hashable, Sendable {
         case "http", "ws": scheme = "http"
         default: throw .malformed
         }
-        // Before it becomes lower case: there are letters elsewhere whose lower case is ASCII.
+        // Checked before the conversion to lower case: some non-ASCII letters have an ASCII lower-case form.
         guard var host = components.host, !host.isEmpty, host.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { throw .malformed }
         if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
         guard let port = components.port ?? Origin.defaultPorts[scheme], (1...65535).contains(port) else { throw .malformed }
@@ -51,6 +51,6 @@ package struct RelayAddress: Hashable, Sendable {
     package var host: String { server.host }
     package var port: Int { server.port }
 
-    /// As the hello names it.
+    /// The origin as it appears in the hello.
     package var origin: String { server.description }
 }

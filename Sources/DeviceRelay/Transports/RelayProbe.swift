@@ -11,7 +11,7 @@ package import FoundationEssentials
 package import Foundation
 #endif
 
-/// What can be found out about a relay without being anybody there: for diagnosis.
+/// Queries a relay without authentication, for diagnosis.
 package struct RelayProbe: Sendable {
     package struct Answer: Sendable {
         package var status: Int
@@ -28,7 +28,7 @@ package struct RelayProbe: Sendable {
     private let address: RelayAddress
     private let trust: RelayTrust
 
-    /// - Parameter relayID: The relay that is meant; any if `nil`.
+    /// - Parameter relayID: The expected relay; `nil` permits any.
     package init(
         _ relay: URL,
         relayID: RelayID?,
@@ -43,7 +43,7 @@ package struct RelayProbe: Sendable {
         trust = RelayTrust(relay: relayID, authorities: authorities)
     }
 
-    /// - Parameter path: Below the relay's URL.
+    /// - Parameter path: The path below the relay's URL.
     package func get(_ path: String) async throws(ConnectionError) -> Answer {
         do throws(RequestFailure) {
             let answer = try await HTTPRequestClient(timeout: 10_000).send(
@@ -57,7 +57,7 @@ package struct RelayProbe: Sendable {
         }
     }
 
-    /// Which relay it says it is.
+    /// The relay id that the server states.
     package func identity() async throws(ConnectionError) -> RelayID {
         do throws(RequestFailure) {
             return try await ControlChannelClient().identify(address, trust: trust, timeout: 10_000)
@@ -66,7 +66,7 @@ package struct RelayProbe: Sendable {
         }
     }
 
-    /// Whether tunnels can be entered by a way: knocks where no tunnel is.
+    /// Tests whether a kind of tunnel entrance can be reached, with the id of a tunnel that does not exist.
     package func knock(_ way: TunnelWay) async throws(ConnectionError) {
         var random = SystemRandomNumberGenerator()
         let id = TunnelID(using: &random)
@@ -82,7 +82,7 @@ package struct RelayProbe: Sendable {
             try await transport.connect(timeout: .seconds(5)) { _ in }.close(promise: nil)
         } catch {
             switch error {
-            // It says no, so it is there.
+            // The relay rejects the tunnel, so the entrance works.
             case .refused: return
             case .unreachable(let failure): throw ConnectionError(failure)
             case .timedOut: throw ConnectionError(DialFailure.timedOut)

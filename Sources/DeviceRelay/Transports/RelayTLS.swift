@@ -6,18 +6,18 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 
-/// TLS to a relay, whose key may be pinned.
+/// TLS for connections to a relay, whose key may be pinned.
 enum RelayTLS {
     /// - Returns: `nil` for a relay without TLS.
     static func context(for address: RelayAddress) throws(DialFailure) -> NIOSSLContext? {
         guard address.isEncrypted else { return nil }
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.minimumTLSVersion = .tlsv12
-        // Whoever does not end TLS in turn must not keep the socket open for long.
+        // A server that does not answer the TLS shutdown must not keep the socket open.
         configuration.shutdownTimeout = .milliseconds(500)
-        // The name is checked with the authorities; a pinned key may show any.
+        // `RelayTrust` checks the name. With a pinned key the certificate may have any name.
         configuration.certificateVerification = .noHostnameVerification
-        // `RelayTrust` judges the chain. Reading the system's roots for nothing takes some 13 ms for each connection.
+        // `RelayTrust` verifies the chain. Loading the system's roots here would cost about 13 ms for each connection.
         configuration.trustRoots = .certificates([])
         configuration.applicationProtocols = ["http/1.1"]
         do {
@@ -27,7 +27,7 @@ enum RelayTLS {
         }
     }
 
-    /// - Parameter refused: Called on the channel's loop within the handshake, before it fails.
+    /// - Parameter refused: Called on the channel's event loop during the handshake, before it fails.
     static func handler(
         _ context: NIOSSLContext,
         _ address: RelayAddress,
@@ -57,8 +57,8 @@ enum RelayTLS {
         )
     }
 
-    /// Closes a connection that is given up, below TLS: its handler forgets a close in the midst of the handshake when more of that
-    /// arrives. Not at once, since this may come from within the handler, which must not be entered again.
+    /// Closes an abandoned connection below the TLS handler, because the handler forgets a close during the handshake when more handshake
+    /// data arrives. The close runs later, because this function may be called from within the handler, which must not be re-entered.
     static func hangUp(_ channel: any Channel) {
         channel.eventLoop.execute {
             if let context = try? channel.pipeline.syncOperations.context(handlerType: NIOSSLClientHandler.self) {
@@ -71,7 +71,7 @@ enum RelayTLS {
 }
 
 extension DialFailure {
-    /// Why no connection came about, in a few words, without what was dialled.
+    /// Converts an error of connecting. The text does not contain the address.
     init(connecting error: any Error) {
         self =
             switch error {
@@ -83,7 +83,7 @@ extension DialFailure {
             }
     }
 
-    /// Why a connection cannot be used.
+    /// Converts an error of an open channel.
     init(onChannel error: any Error) {
         self =
             switch error {
@@ -92,7 +92,7 @@ extension DialFailure {
                 NIOSSLError.uncleanShutdown:
                 .hungUp
             case is NIOSSLError, is NIOSSLExtraError, is BoringSSLError: .protocolError("TLS failed")
-            case is HTTPParserError: .protocolError("the answer is no HTTP")
+            case is HTTPParserError: .protocolError("the answer is not HTTP")
             default: .protocolError("\(type(of: error))")
             }
     }

@@ -17,19 +17,19 @@ import Foundation
 import Security
 #endif
 
-/// Why a certificate is not believed.
+/// Why a certificate is not trusted.
 package enum RelayTrustError: Hashable, Sendable {
     case noCertificate
-    /// A certificate that the relay made itself, over another key than the one that is pinned.
+    /// The certificate is self-signed, and its key is not the pinned key.
     case otherKey(RelayID)
-    /// Ordinary web trust does not hold, or its name is another.
+    /// The chain does not lead to a trusted authority, or the name differs.
     case notTrusted
-    /// The file that names the authorities cannot be read, or holds none.
+    /// The file of authorities cannot be read, or contains no certificate.
     case authoritiesUnreadable
 }
 
-/// Whom to take for the relay: whoever has the pinned key, whatever name and dates its certificate shows; or else whoever the
-/// public authorities, or those given here, know by the name that was dialled.
+/// Decides whether a server is the relay. It is, if its certificate has the pinned key, whatever the names and dates. Otherwise the
+/// certificate must be valid for the dialled name, by the system's authorities or by those given here.
 package struct RelayTrust: Sendable {
     private let relay: RelayID?
     private let authorities: TrustRoots
@@ -42,18 +42,18 @@ package struct RelayTrust: Sendable {
     enum Verdict: Hashable {
         case trusted
         case refused(RelayTrustError)
-        /// The authorities have to be asked.
+        /// The authorities decide.
         case undecided
     }
 
-    /// What the key alone decides.
+    /// The verdict by the pinned key alone.
     func verdict(byKeyOf chain: [NIOSSLCertificate]) -> Verdict {
         guard let leaf = chain.first else { return .refused(.noCertificate) }
         guard let relay, let key = Self.key(of: leaf), RelayID(key) == relay else { return .undecided }
         return .trusted
     }
 
-    /// What web trust decides.
+    /// The verdict by the authorities.
     func verdict(byAuthoritiesOf chain: [NIOSSLCertificate], host: String) async -> Verdict {
         let roots: CertificateStore?
         do { roots = try authorities.store() } catch { return .refused(.authoritiesUnreadable) }
@@ -94,7 +94,7 @@ package struct RelayTrust: Sendable {
     }
 
     #if canImport(Security)
-    /// The roots of Apple's systems are known to Security alone.
+    /// On Apple systems only the Security framework has access to the system's roots.
     private static func isTrustedBySystem(_ chain: [NIOSSLCertificate], host: String) async -> Bool {
         let certificates = chain.compactMap { (try? $0.toDERBytes()).flatMap { SecCertificateCreateWithData(nil, Data($0) as CFData) } }
         guard certificates.count == chain.count else { return false }

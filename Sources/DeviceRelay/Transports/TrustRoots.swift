@@ -10,16 +10,16 @@ package import FoundationEssentials
 package import Foundation
 #endif
 
-/// The authorities that a relay's certificate is checked with, where no key is pinned.
+/// The authorities that verify a relay's certificate if the pinned key does not match or no key is pinned.
 package enum TrustRoots: Sendable {
-    /// The system's. Elsewhere than on Apple systems the environment may name others, as for OpenSSL: the file in `SSL_CERT_FILE`.
+    /// The system's authorities. On other systems than Apple's, the environment variable `SSL_CERT_FILE` may name a file, as for OpenSSL.
     case system
-    /// A PEM file, in place of the system's.
+    /// A PEM file that replaces the system's authorities.
     case file(URL)
     case certificates([Certificate])
 
-    /// `nil` for those that only the system knows.
-    /// - Throws: if the file cannot be read, or holds no certificate.
+    /// Loads the certificates; `nil` if only the system can verify.
+    /// - Throws: An error if the file cannot be read, or contains no certificate.
     func store() throws -> CertificateStore? {
         switch self {
         case .certificates(let certificates): return CertificateStore(certificates)

@@ -7,7 +7,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// One way into a tunnel, as the relay names it.
+/// One entrance of a tunnel, as the relay names it.
 enum TunnelCandidate: Hashable, Sendable {
     /// Plain TCP: `tcp://host:port`.
     case socket(host: String, port: Int)
@@ -15,9 +15,9 @@ enum TunnelCandidate: Hashable, Sendable {
     case webSocket(RelayAddress, path: String)
 
     /// - Parameters:
-    ///   - text: Without a host, the relay's own is meant.
-    ///   - relay: The relay that names it.
-    /// - Returns: `nil` if this version does not know the kind.
+    ///   - text: The candidate's URL. Without a host it means the relay's own host.
+    ///   - relay: The address of the relay that names the candidate.
+    /// - Returns: `nil` if this version does not support the kind.
     init?(_ text: String, relay: RelayAddress) {
         guard let components = URLComponents(string: text) else { return nil }
         let host = components.host.flatMap { $0.isEmpty ? nil : $0 }
@@ -31,14 +31,15 @@ enum TunnelCandidate: Hashable, Sendable {
                 self = .webSocket(relay, path: relay.basePath + components.percentEncodedPath)
                 return
             }
-            // What passes is encrypted between the endpoints, and a stolen token opens nothing.
+            // Plain HTTP is permitted: the stream is encrypted between the endpoints, and a stolen tunnel token does not give access to a
+            // session.
             guard let url = components.url, let address = try? RelayAddress(url, allowsPlaintext: true) else { return nil }
             self = .webSocket(address, path: address.basePath)
         default: return nil
         }
     }
 
-    /// Where it leads.
+    /// The host of the entrance.
     var host: String {
         switch self {
         case .socket(let host, _): host

@@ -5,10 +5,10 @@ import NIOCore
 import NIOPosix
 import RelayProtocol
 
-/// Dials one way into a tunnel.
+/// Dials a candidate of a tunnel.
 struct TunnelDialer: Sendable {
     static let subprotocol = "device-relay.tunnel.v1"
-    /// A frame is held until it is whole.
+    /// The limit bounds memory, because a frame is buffered until it is complete.
     static let maximumFrameBytes = 1 << 20
 
     private let entrance: TunnelEntrance
@@ -59,7 +59,7 @@ struct TunnelDialer: Sendable {
         }
     }
 
-    /// The relay says yes when both sides are there.
+    /// The relay accepts the upgrade only after both sides have arrived.
     private func opened(_ channel: any Channel, _ attempt: TunnelAttempt) throws {
         try channel.pipeline.syncOperations.addHandler(TunnelWebSocketClientHandler())
         attempt.win(channel, install: install)
@@ -87,13 +87,15 @@ struct TunnelDialer: Sendable {
 }
 
 extension PeerTransportError {
-    /// What a relay answers in place of the upgrade.
+    /// Converts the relay's answer to a rejected upgrade.
     fileprivate init(upgrading failure: DialFailure) {
         switch failure {
         case .notARelay(status: 404, retryAfter: _): self = .refused(.refused)
         case .notARelay(status: 409, retryAfter: _): self = .refused(.replaced)
         case .notARelay(status: 410, retryAfter: _): self = .refused(.closed)
         case .notARelay(status: 504, retryAfter: _): self = .refused(.timedOut)
+        // The connection was there: the relay, or the network, has closed it.
+        case .unreachable: self = .closed
         default: self = .unreachable(failure)
         }
     }

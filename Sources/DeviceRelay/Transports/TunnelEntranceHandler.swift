@@ -4,7 +4,7 @@
 import NIOCore
 import RelayProtocol
 
-/// Presents this side at a tunnel's plain TCP port, waits for the relay's word, and makes room for the stream.
+/// Sends the preface to a tunnel's TCP port, waits for the relay's status byte, and then removes itself from the pipeline.
 final class TunnelEntranceHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -35,7 +35,7 @@ final class TunnelEntranceHandler: ChannelInboundHandler, RemovableChannelHandle
                 return fail(.unreachable(.protocolError("no tunnel's answer")), context)
             }
             guard status == .paired else { return fail(.refused(status), context) }
-            // The handlers that this adds stand behind this one, and get what follows.
+            // The handlers that this call adds come after this handler, so they receive the remaining bytes.
             attempt.win(context.channel, install: install)
         }
         if bytes.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(bytes)) }

@@ -2,26 +2,26 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 extension TunnelRace {
-    /// Which of the ways into a tunnel is tried when, without I/O and clock. A way is named by its place among the candidates.
+    /// Decides which candidate of a tunnel is dialled when, without I/O and clock. A candidate (a way) is identified by its index.
     ///
-    /// Ways are dialled one after the other, each when the one before has failed or kept the race waiting. As soon as one is connected
-    /// the others are given up: in a tunnel a side's newer connection takes the place of its older one, so they must not both come in.
+    /// The candidates are dialled one after the other: the next one when the previous one has failed or takes too long. As soon as one is
+    /// connected, the others are closed, because in a tunnel a side's newer connection replaces its older one.
     struct StateMachine: Hashable, Sendable {
-        /// One dialling of a way.
+        /// Identifies one attempt to dial a candidate.
         typealias AttemptID = Int
 
-        /// How long the race waits before it tries the next way too.
+        /// The kind of wait before the next candidate is dialled too.
         enum Wait: Hashable, Sendable {
-            /// While nothing is connected.
+            /// No attempt is connected yet.
             case connecting
-            /// The relay answers when the other side is there; silence is mostly the other side's.
+            /// An attempt is connected. The relay answers only after the other side has arrived, so this wait is longer.
             case answering
         }
 
         enum Action: Hashable, Sendable {
             case dial(way: Int, as: AttemptID)
             case close(AttemptID)
-            /// Call `patienceEnded` with this turn, in place of any earlier one.
+            /// Call `patienceEnded` with this number after the wait. A new wait replaces an earlier one.
             case wait(Wait, turn: Int)
             case fail(PeerTransportError)
         }
@@ -33,11 +33,11 @@ extension TunnelRace {
         }
 
         private var untried: [Int]
-        /// Neither failed nor given up.
+        /// The attempts that have not ended.
         private var running: [Attempt] = []
         private var lastAttempt: AttemptID = 0
         private var turn = 0
-        /// What the relay said counts more than that it could not be reached in another way.
+        /// The error to report: that of the candidate that got furthest; of equals, that of the last.
         private var failure = PeerTransportError.noCandidate
         private(set) var isOver = false
 
@@ -47,23 +47,23 @@ extension TunnelRace {
 
         func isRunning(_ attempt: AttemptID) -> Bool { running.contains { $0.id == attempt } }
 
-        /// An attempt is connected, and shows the token.
+        /// Records that an attempt is connected and sends its token.
         mutating func connected(_ attempt: AttemptID) -> [Action] {
             guard let index = running.firstIndex(where: { $0.id == attempt }) else { return [] }
             var winner = running.remove(at: index)
             winner.isConnected = true
             let others = running
             running = [winner]
-            // Who was only slow has another turn if this one fails; not who was silent.
+            // Candidates that were still connecting are tried again if this one fails. Connected candidates without an answer are not.
             untried += others.filter { !$0.isConnected }.map(\.way)
             return others.map { .close($0.id) } + wait(.answering)
         }
 
-        /// An attempt leads nowhere. Without effect for one that was given up.
+        /// Records that an attempt failed. It has no effect for an attempt that was closed.
         mutating func failed(_ attempt: AttemptID, _ error: PeerTransportError) -> [Action] {
             guard isRunning(attempt) else { return [] }
             running.removeAll { $0.id == attempt }
-            if case .refused = failure {} else { failure = error }
+            if error.progress >= failure.progress { failure = error }
             return [.close(attempt)] + tryNext()
         }
 
@@ -72,15 +72,15 @@ extension TunnelRace {
             return tryNext()
         }
 
-        /// The relay has answered: this way it is.
-        /// - Returns: `nil` if it comes too late.
+        /// Records that the relay has paired the two sides on this attempt.
+        /// - Returns: `nil` if the attempt was closed before.
         mutating func won(_ attempt: AttemptID) -> [Action]? {
             guard isRunning(attempt) else { return nil }
             running.removeAll { $0.id == attempt }
             return end()
         }
 
-        /// The race is over.
+        /// Ends the race.
         mutating func end() -> [Action] {
             defer { (isOver, running, untried) = (true, [], []) }
             return running.map { .close($0.id) }
@@ -95,13 +95,28 @@ extension TunnelRace {
             lastAttempt += 1
             let attempt = Attempt(id: lastAttempt, way: untried.removeFirst())
             running.append(attempt)
-            // The dialling may come back with its failure at once, and that with another wait.
+            // The wait comes first: the dial may fail at once, and that starts another wait.
             return wait(.connecting) + [.dial(way: attempt.way, as: attempt.id)]
         }
 
         private mutating func wait(_ patience: Wait) -> [Action] {
             turn += 1
             return untried.isEmpty ? [] : [.wait(patience, turn: turn)]
+        }
+    }
+}
+
+extension PeerTransportError {
+    fileprivate enum Progress: Comparable {
+        case unreached, reached, answered
+    }
+
+    /// How far the way that failed had got.
+    fileprivate var progress: Progress {
+        switch self {
+        case .refused: .answered
+        case .closed, .unreachable(.untrusted), .unreachable(.notARelay), .unreachable(.protocolError): .reached
+        case .unreachable(.unreachable), .unreachable(.timedOut), .noCandidate, .foreignHost, .timedOut, .cancelled: .unreached
         }
     }
 }

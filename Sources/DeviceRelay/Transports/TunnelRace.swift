@@ -3,15 +3,15 @@
 
 import NIOCore
 
-/// Several attempts to enter a tunnel, of which one succeeds. Everything happens on the dialer's loop, in the order in which the machine
-/// asks for it: a timer set late would otherwise take the place of the one after it.
+/// Runs several attempts to enter a tunnel, of which at most one succeeds. All work happens on the dialer's event loop, in the order of the
+/// machine's actions. Otherwise a late timer could replace a newer one.
 final class TunnelRace: Sendable {
     private struct State {
         var machine: StateMachine
         var channels: [StateMachine.AttemptID: any Channel] = [:]
-        /// Runs out when the next way is tried.
+        /// Fires when the next candidate is to be dialled.
         var timer: Scheduled<Void>?
-        /// Runs out with the race.
+        /// Fires at the race's timeout.
         var end: Scheduled<Void>?
     }
 
@@ -35,7 +35,7 @@ final class TunnelRace: Sendable {
         }
     }
 
-    /// Nobody waits for the outcome any more.
+    /// Cancels the race, because the caller no longer waits.
     func cancel() {
         dialer.loop.execute { [self] in
             if case .success(let channel) = outcome.value { channel.close(promise: nil) }
@@ -50,14 +50,14 @@ final class TunnelRace: Sendable {
 
     // MARK: Attempts
 
-    /// False if the attempt was given up.
+    /// Returns false if the attempt was closed.
     fileprivate func add(_ channel: any Channel, _ attempt: StateMachine.AttemptID) -> Bool {
         guard state.value.machine.isRunning(attempt) else { return false }
         state.value.channels[attempt] = channel
         return true
     }
 
-    /// - Returns: whether it is the first.
+    /// - Returns: Whether this attempt is the first.
     fileprivate func won(_ attempt: StateMachine.AttemptID) -> Bool {
         var isFirst = false
         change { machine in
@@ -78,7 +78,7 @@ final class TunnelRace: Sendable {
             case .dial(let way, let attempt): dialer.dial(candidates[way], TunnelAttempt(race: self, id: attempt))
             case .close(let attempt):
                 guard let channel = state.value.channels.removeValue(forKey: attempt) else { break }
-                // Not at once: this may run within a handler of the channel, which must not be entered again.
+                // Deferred, because this may run within a handler of the channel, which must not be re-entered.
                 channel.eventLoop.execute { channel.close(promise: nil) }
             case .fail(let error): outcome.settle(.failure(error))
             }
@@ -96,7 +96,7 @@ final class TunnelRace: Sendable {
     }
 }
 
-/// One of the attempts.
+/// One attempt of a race.
 struct TunnelAttempt: Sendable {
     private let race: TunnelRace
     private let id: TunnelRace.StateMachine.AttemptID
@@ -106,14 +106,14 @@ struct TunnelAttempt: Sendable {
         self.id = id
     }
 
-    /// False if it comes too late.
+    /// Returns false if the attempt was closed.
     func add(_ channel: any Channel) -> Bool { race.add(channel, id) }
 
     func connected() { race.change { $0.connected(id) } }
 
     func fail(_ error: PeerTransportError) { race.change { $0.failed(id, error) } }
 
-    /// The relay has answered: if this is the first, the stream begins.
+    /// Ends the race with this channel if it is the first that the relay has paired. Otherwise it closes the channel.
     func win(_ channel: any Channel, install: (any Channel) throws -> Void) {
         guard race.won(id) else { return channel.close(promise: nil) }
         do {

@@ -5,17 +5,17 @@ package import NIOCore
 import NIOPosix
 package import RelayProtocol
 
-/// A tunnel through the relay, from one side.
+/// One side of a tunnel through the relay.
 ///
-/// The ways that the relay names are tried in order: the next one when one has failed, or leaves the endpoint waiting. The first that the
-/// relay answers on is used.
+/// The candidates that the relay names are tried in order: the next one when the previous one has failed or takes too long. The first one
+/// on which the relay pairs the two sides is used.
 package struct TunnelTransport: PeerTransport {
-    /// How long a way may take before the next is tried.
+    /// The times after which the next candidate is tried.
     package struct Timeouts: Sendable {
-        /// To be connected.
+        /// The wait for a connection.
         package var connecting = TimeAmount.seconds(1)
-        /// To bring the relay's word once it is connected. The other side may be late; but there are networks that take any connection, and
-        /// then let nothing pass that is not HTTPS.
+        /// The wait for the relay's status after the connection is established. It is long, because the other side may be late. It is
+        /// limited, because some networks accept any connection and then pass only HTTPS.
         package var answering = TimeAmount.seconds(5)
 
         package init() {}
@@ -29,10 +29,10 @@ package struct TunnelTransport: PeerTransport {
     private let group: any EventLoopGroup
 
     /// - Parameters:
-    ///   - entrance: This side's.
-    ///   - relay: Where the relay that gave it was dialled.
-    ///   - hosts: The relay's; ways to others are not taken. By default the one that was dialled.
-    ///   - trust: Whom to take for it.
+    ///   - entrance: This side's entrance.
+    ///   - relay: The address at which the relay was dialled.
+    ///   - hosts: The relay's hosts. Candidates on other hosts are ignored. The default is the dialled host.
+    ///   - trust: The trust in the relay's key or certificate.
     package init(
         _ entrance: TunnelEntrance,
         relay: RelayAddress,

@@ -4,14 +4,14 @@
 import NIOCore
 import NIOWebSocket
 
-/// A byte stream in the binary frames of a WebSocket (RFC 6455), as its client. Where frames begin and end means nothing.
+/// A byte stream in the binary frames of a WebSocket (RFC 6455), for the client. Frame boundaries have no meaning.
 final class TunnelWebSocketClientHandler: ChannelDuplexHandler {
     typealias InboundIn = WebSocketFrame
     typealias InboundOut = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = WebSocketFrame
 
-    /// The most that is sent in a frame, for whoever holds frames until they are whole.
+    /// The maximum size of a sent frame, because a receiver or proxy may buffer whole frames.
     static let frameBytes = 64 << 10
 
     private var isInMessage = false
@@ -28,7 +28,7 @@ final class TunnelWebSocketClientHandler: ChannelDuplexHandler {
             isInMessage = !frame.fin
             if frame.data.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(frame.data)) }
         case .ping:
-            // A relay that pings but does not read gets no answers.
+            // If the relay does not read, no pong is written, so that pongs do not fill memory.
             if context.channel.isWritable { write(context, .pong, frame.data, promise: nil) }
             context.flush()
         case .pong: break
@@ -43,7 +43,7 @@ final class TunnelWebSocketClientHandler: ChannelDuplexHandler {
         context.fireErrorCaught(error)
     }
 
-    /// The stream is over.
+    /// Ends the stream.
     private func end(_ context: ChannelHandlerContext, _ code: UInt16) {
         writeClose(context, code)
         context.close(promise: nil)

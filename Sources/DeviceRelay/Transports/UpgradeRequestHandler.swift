@@ -4,7 +4,7 @@
 import NIOCore
 import NIOHTTP1
 
-/// Asks a relay for the upgrade to a WebSocket, and tells why there is none.
+/// Requests the upgrade to a WebSocket from a relay, and reports why it failed.
 final class UpgradeRequestHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundOut = HTTPClientRequestPart

@@ -13,14 +13,14 @@ struct WebSocketDial: Sendable {
     let path: String
     let subprotocol: String
     var authorization: String?
-    /// A frame is held until it is whole.
+    /// The limit bounds memory, because a frame is buffered until it is complete.
     let maximumFrameBytes: Int
     let trust: RelayTrust
 
-    /// Readies a channel that is about to connect.
+    /// Prepares a channel before it connects.
     /// - Parameters:
-    ///   - opened: Called when the relay has agreed: adds what reads the frames.
-    ///   - failed: Says why that does not happen.
+    ///   - opened: Called when the relay has accepted the upgrade. It adds the handler of frames.
+    ///   - failed: Called with the reason if the upgrade fails.
     func install(
         on channel: any Channel,
         opened: @escaping @Sendable (any Channel) throws -> Void,

@@ -139,7 +139,7 @@ private struct AgentServices: Sendable {
         return RemoteSystemAppRegistration(
             appID: AgentConfiguration.appID,
             displayName: configuration.name,
-            launching: Launching(
+            launchHandler: LaunchHandler(
                 schemes: configuration.open.schemes + configuration.open.ask,
                 defaultFor: Set(configuration.open.schemes)
             ) { request in

@@ -80,7 +80,11 @@ extension AgentConfiguration: Decodable {
         let container = try decoder.container(strictlyKeyedBy: CodingKeys.self)
         if container.contains(.name) {
             name = try container.decode(String.self, forKey: .name)
-            try container.check(.name, DisplayText.isPlain(name) && name.count <= Limits()[.displayNameCharacters], "is no name to show")
+            try container.check(
+                .name,
+                DisplayText.isPlain(name) && name.count <= Limits()[.displayNameCharacters],
+                "is not a valid display name"
+            )
         }
         open = try container.decodeIfPresent(Opening.self, forKey: .open) ?? open
         files = try container.decodeIfPresent(Files.self, forKey: .files)
@@ -89,7 +93,7 @@ extension AgentConfiguration: Decodable {
             try container.check(
                 .environment,
                 bad == nil,
-                "has '\(bad ?? "")', which is no name of a variable; the agent's own value is passed on"
+                "has '\(bad ?? "")', which is not the name of a variable; the agent passes on its own value"
             )
             environment = Set(names)
         }
@@ -100,9 +104,9 @@ extension AgentConfiguration: Decodable {
             try services.check(
                 key,
                 ProgramText.isValid(name) && name.utf8.count <= Limits()[.serviceNameBytes],
-                "is no name for a service: visible ASCII, \(Limits()[.serviceNameBytes]) characters at most"
+                "is not a valid service name: use visible ASCII, at most \(Limits()[.serviceNameBytes]) characters"
             )
-            try services.check(key, !Self.builtIn.contains(name), "is a service that the agent has by itself; choose another name")
+            try services.check(key, !Self.builtIn.contains(name), "is a built-in service of the agent; choose another name")
             self.services[name] = try services.decode(ServiceConfiguration.self, forKey: key)
         }
         let most = Limits()[.servicesPerApp] - Self.builtIn.count
@@ -154,7 +158,7 @@ extension AgentConfiguration.Files: Decodable {
         if let type = try? FileManager.default.attributesOfItem(atPath: URL(filePath: folder).resolvingSymlinksInPath().path)[.type] {
             isFolder = type as? FileAttributeType == .typeDirectory
         }
-        try container.check(.folder, isFolder, "is no folder that is there")
+        try container.check(.folder, isFolder, "is not an existing folder")
         devices = try container.devices(.devices)
     }
 }
@@ -214,7 +218,7 @@ extension KeyedDecodingContainer {
 
     fileprivate func program(_ key: Key) throws -> Program? {
         guard var arguments = try decodeIfPresent([String].self, forKey: key) else { return nil }
-        try check(key, !(arguments.first ?? "").isEmpty, "begins with a program")
+        try check(key, !(arguments.first ?? "").isEmpty, "must begin with a program")
         try check(key, !arguments.contains { $0.utf8.contains(0) }, "has a NUL character in an argument")
         arguments[0] = LocalPath.expanded(arguments[0])
         return Program(arguments: arguments)
@@ -245,7 +249,7 @@ extension KeyedDecodingContainer {
                 try check(
                     key,
                     id != nil,
-                    "has '\(text)', which is no device's id, as `relay devices --json` prints it; a name proves nothing"
+                    "has '\(text)', which is not a device's id, as `relay devices --json` prints it; a name proves nothing"
                 )
                 return id
             }.compactMap { $0 }

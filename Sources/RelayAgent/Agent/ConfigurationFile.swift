@@ -117,7 +117,7 @@ package struct ConfigurationFile: Sendable {
         switch error {
         case .dataCorrupted(let context): (context.codingPath, context.debugDescription)
         case .keyNotFound(let key, let context): (context.codingPath, "needs '\(key.stringValue)'")
-        case .typeMismatch(_, let context), .valueNotFound(_, let context): (context.codingPath, "is of another kind than it has to be")
+        case .typeMismatch(_, let context), .valueNotFound(_, let context): (context.codingPath, "has the wrong type")
         @unknown default: ([], "cannot be decoded")
         }
     }

@@ -18,7 +18,7 @@ extension AgentContext {
     ) async throws {
         let stop = await StopSignal()
         try await withAccount {
-            $0.host(app, for: Membership.account)
+            try $0.host(app, for: Membership.account)
         } _: { local in
             try await withThrowingTaskGroup(of: Bool.self) { group in
                 group.addTask {

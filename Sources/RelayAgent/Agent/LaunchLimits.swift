@@ -83,12 +83,12 @@ enum LaunchRefusal: Hashable, Sendable, CustomStringConvertible {
                 ? "\(most) programs that new devices opened still run there; it starts no more (open.programs)"
                 : "\(most) programs that launches opened still run there; it starts no more (open.programs)"
         case .localPage(let endpoint):
-            "pages of the local network are not opened for a device that nobody has approved; run there: relay approve \(endpoint)"
-        case .noOneToAsk(let scheme): "\(scheme): links are opened only after a question, and nobody can be asked there"
+            "pages of the local network are not opened for a device that is not approved; run there: relay approve \(endpoint)"
+        case .noOneToAsk(let scheme): "\(scheme): links are opened only after a question, and no person can be asked there"
         case .othersAreAsking: "another new device is being asked about there; try again in a moment"
         case .cannotAsk: "the program that asks could not be started there"
-        case .noAnswer: "nobody answered the question there in time"
-        case .saidNo: "the person there said no"
+        case .noAnswer: "the question was not answered there in time"
+        case .saidNo: "the person there declined"
         case .cancelled: "it was cancelled"
         }
     }

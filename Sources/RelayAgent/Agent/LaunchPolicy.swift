@@ -92,7 +92,7 @@ enum LaunchQuestion {
     static func lines(_ uri: LaunchURI, _ caller: AppServiceCaller) -> [String] {
         [
             "A launch asks to be opened here.",
-            "  from  \(DisplayText.quoted(caller.deviceName)), \(caller.isNew ? "a NEW device that nobody has approved" : "a known device"), \(caller.systemID.label)",
+            "  from  \(DisplayText.quoted(caller.deviceName)), \(caller.isNew ? "a NEW device that is not approved" : "a known device"), \(caller.systemID.label)",
             "  URI   \(shown(uri))",
         ]
     }

@@ -8,8 +8,8 @@ import RelayProtocol
 enum EchoService {
     static let name = "echo"
 
-    static var service: Service {
-        Service(name) { connection, caller in
+    static var service: AppService {
+        AppService(name) { connection, caller in
             try await connection.respond { request in
                 [
                     "message": .valueSet(request.message),

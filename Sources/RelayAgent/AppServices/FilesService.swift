@@ -11,8 +11,8 @@ struct FilesService: Sendable {
     /// The devices that may read the folder; `nil` for all known devices.
     let devices: Set<SystemID>?
 
-    var service: Service {
-        Service(FileServiceMessages.serviceName) { connection, caller in
+    var service: AppService {
+        AppService(FileServiceMessages.serviceName) { connection, caller in
             if let devices, !devices.contains(caller.systemID) {
                 throw AppServiceError(.notAuthorized, message: "the folder is not shared with this device")
             }

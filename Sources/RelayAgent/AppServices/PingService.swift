@@ -9,7 +9,7 @@ enum PingService {
     /// The apps that offer the service, in order of preference: the agent, and a `relay host`.
     static let appIDs = [AgentConfiguration.appID, Membership.clientID]
 
-    static let service = Service(name) { connection, _ in
+    static let service = AppService(name) { connection, _ in
         try await connection.respond { $0.message }
     }
 }

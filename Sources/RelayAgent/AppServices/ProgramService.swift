@@ -17,8 +17,8 @@ struct ProgramService: Sendable {
     let running: RunningPrograms
     let log: @Sendable (String) -> Void
 
-    var service: Service {
-        Service(name) { connection, caller in
+    var service: AppService {
+        AppService(name) { connection, caller in
             if let devices = configuration.devices, !devices.contains(caller.systemID) {
                 throw AppServiceError(.notAuthorized, message: "the service is not open to this device")
             }

@@ -115,7 +115,7 @@ package struct Call: Sendable {
 extension LocalDevice {
     /// Opens a connection to a service. If the app has no such service, the error lists the services that it has.
     func open(_ name: String, of app: RemoteSystemApp, timeout: Duration) async throws(AppServiceError) -> AppServiceConnection {
-        let service = AppServiceInfo(name: name, packageID: app.appID)
+        let service = AppServiceInfo(name: name, appID: app.appID)
         do throws(AppServiceError) {
             return try await platform.openAppService(service, on: RemoteSystemConnectionRequest(app), timeout: timeout)
         } catch {

@@ -94,12 +94,10 @@ package struct CommandList: Sendable {
     }
 
     static func name(of status: CommandStatus) -> String {
-        switch status {
-        case .accepted: "accepted"
-        case .waking: "waking"
-        case .delivered: "delivered"
-        case .final(.succeeded, _): "succeeded"
-        case .final: "ended"
+        switch status.outcome {
+        case nil: "\(status)"
+        case .succeeded: "succeeded"
+        default: "ended"
         }
     }
 }

@@ -117,7 +117,7 @@ package struct Fetch: Sendable {
                 try await context.console.whileWaiting {
                     progress.line()
                 } _: {
-                    let service = AppServiceInfo(name: FileServiceMessages.serviceName, packageID: app.appID)
+                    let service = AppServiceInfo(name: FileServiceMessages.serviceName, appID: app.appID)
                     let connection = try await local.platform.openAppService(service, on: RemoteSystemConnectionRequest(app))
                     defer { connection.close() }
                     let remote = RemoteFolder(connection: connection)
@@ -187,7 +187,7 @@ package struct Fetch: Sendable {
         var failure = AgentError(error)
         let brokeOff = error.code == .remoteSystemUnavailable || error.code == .appServiceConnectionClosed || error.code == .timedOut
         if brokeOff, output != Self.standardOutput {
-            failure.message += "; run it again, and it goes on where it was"
+            failure.message += "; run it again to continue the transfer"
         }
         return failure
     }

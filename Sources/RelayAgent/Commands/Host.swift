@@ -59,7 +59,7 @@ package struct Host: Sendable {
     /// Runs until SIGINT or SIGTERM.
     package func run(_ context: AgentContext) async throws {
         if let scheme = schemes.first(where: { !LaunchURI.isScheme($0) }) {
-            throw AgentError("schemeInvalid", "\(scheme) is no URI scheme; give it without a colon, such as https", .usage)
+            throw AgentError("schemeInvalid", "\(scheme) is not a URI scheme; give it without a colon, such as https", .usage)
         }
         let output = HostOutput(console: context.console)
         let app = registration { try output.print($0) }
@@ -76,7 +76,7 @@ package struct Host: Sendable {
         RemoteSystemAppRegistration(
             appID: appID,
             displayName: name,
-            launching: Launching(schemes: schemes) { request in
+            launchHandler: LaunchHandler(schemes: schemes) { request in
                 try tell(
                     Event(
                         event: .launch,

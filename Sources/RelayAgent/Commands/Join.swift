@@ -84,7 +84,7 @@ package struct Join: Sendable {
                         guard let known, known.relay != membership.relay || known.caFile != membership.caFile else {
                             throw AgentError(
                                 "alreadyJoined",
-                                "this device has joined already, and is signed in; to join anew, run `relay leave` first",
+                                "this device has joined already, and is signed in; to join again, run `relay leave` first",
                                 .failed
                             )
                         }

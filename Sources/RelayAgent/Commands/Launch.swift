@@ -50,7 +50,7 @@ package struct Launch: Sendable {
 
         package func lines(_ style: Style) -> [String] {
             let place = "\(app) on \(style.show(deviceName, .strong))"
-            guard status == "succeeded" else { return ["\(command) \(status): it goes on to \(place)"] }
+            guard status == "succeeded" else { return ["\(command) \(status): it continues to \(place)"] }
             let proof = attested.map { [style.show("  \($0.description)", .faint)] } ?? []
             return ["launched\(fallback ?? false ? " the fallback" : "") by \(place)"] + proof
         }
@@ -58,7 +58,7 @@ package struct Launch: Sendable {
 
     package func run(_ context: AgentContext) async throws -> Result {
         if (try? LaunchURI(uri)) == nil, target.contains("://"), (try? LaunchURI(target)) != nil {
-            throw AgentError("invalidURI", "the device comes first, and then the URI", .usage)
+            throw AgentError("invalidURI", "write the device first, then the URI", .usage)
         }
         let uri = try Self.checked(uri, "the URI")
         let fallback = try fallback.map { try Self.checked($0, "the fallback URI") }
@@ -130,7 +130,7 @@ package struct Launch: Sendable {
             return failure
         }
         let name = DisplayText.sanitized(system.displayName)
-        failure.message = "not opened yet: \(name) has not answered; it goes on by itself. See `relay commands`. Cancel: relay cancel \(id)"
+        failure.message = "not opened yet: \(name) has not answered; the launch continues. See `relay commands`. Cancel: relay cancel \(id)"
         return failure
     }
 

@@ -53,7 +53,7 @@ extension LocalDevice {
 
     /// The device that a user's text names.
     func device(named text: String) throws -> RemoteSystem {
-        do throws(DeviceLookupError) {
+        do throws(RemoteSystemLookupError) {
             return try platform.remoteSystem(named: text, for: account)
         } catch {
             switch error {

@@ -78,7 +78,7 @@ extension LocalDevice {
 
     func place(_ text: String) async throws -> (RemoteSystem, RemoteSystemApp?) {
         let search = TargetResolver(text) { name in
-            do throws(DeviceLookupError) {
+            do throws(RemoteSystemLookupError) {
                 return [try platform.remoteSystem(named: name, for: account)]
             } catch {
                 if case .ambiguous(let systems) = error { return systems }
@@ -130,5 +130,5 @@ extension LocalDevice {
 
 extension RemoteSystem {
     /// The text that distinguishes devices of the same name.
-    var candidate: String { "\(id) (\(displayName)\(isNew ? ", new: nobody has approved it" : ""))" }
+    var candidate: String { "\(id) (\(displayName)\(isNew ? ", new: not approved" : ""))" }
 }

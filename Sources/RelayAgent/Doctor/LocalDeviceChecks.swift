@@ -69,12 +69,12 @@ struct LocalDeviceChecks: Sendable {
             let start = ContinuousClock.now
             _ = try await local.platform.sendStatelessMessage(
                 [:],
-                to: AppServiceInfo(name: PingService.name, packageID: app.appID),
+                to: AppServiceInfo(name: PingService.name, appID: app.appID),
                 on: RemoteSystemConnectionRequest(place),
                 timeToLive: Self.patience,
                 timeout: Self.patience
             )
-            return Doctor.Check(.mailbox, .ok, "a message to this device came and was answered in \(Self.milliseconds(since: start)) ms")
+            return Doctor.Check(.mailbox, .ok, "a message to this device arrived and was answered in \(Self.milliseconds(since: start)) ms")
         } catch {
             return Doctor.Check(.mailbox, failed: error)
         }
@@ -103,7 +103,7 @@ struct LocalDeviceChecks: Sendable {
                 )
             }
             let start = ContinuousClock.now
-            let service = AppServiceInfo(name: PingService.name, packageID: app.appID)
+            let service = AppServiceInfo(name: PingService.name, appID: app.appID)
             let (opened, answered) = try await local.platform.withAppService(
                 service,
                 on: RemoteSystemConnectionRequest(app),
@@ -122,7 +122,7 @@ struct LocalDeviceChecks: Sendable {
 
     private static func advice(forDevice failure: AgentError) -> String? {
         switch failure.status {
-        case .unreachable: "run `relay doctor` there too: the device has to be on and connected, and its agent has to run"
+        case .unreachable: "run `relay doctor` there too: the device must be on and connected, and its agent has to run"
         case .declined: "run `relay approve` there for this device, and compare the ids"
         default: nil
         }

@@ -63,7 +63,7 @@ package struct EndpointResult: Encodable, Sendable {
 
     /// The endpoint on one line.
     var description: String {
-        "\(name)\(new ? " (new: nobody has approved it)" : ""): \(kind), \(platform), endpoint \(id), device \(device)"
+        "\(name)\(new ? " (new: not approved)" : ""): \(kind), \(platform), endpoint \(id), device \(device)"
     }
 
     /// The facts that a user compares before a decision.

@@ -71,7 +71,7 @@ package enum ServiceManager: Sendable {
                 "ExecReload=/bin/kill -HUP $MAINPID",
             ] + environment + [
                 "Restart=on-failure", "RestartSec=5",
-                "# Wrong settings, and a device that has to join again, do not pass by themselves.", "RestartPreventExitStatus=2 3",
+                "# A restart does not repair wrong settings or a device that has to join again.", "RestartPreventExitStatus=2 3",
                 "# What was opened for a person stays open.", "KillMode=process", "", "[Install]", "WantedBy=\(target)", "",
             ]).joined(separator: "\n")
     }

@@ -75,13 +75,13 @@ struct TokenRequest: Sendable {
     }
 
     // The same text for an unknown, used and expired code or token, so that a guess reveals nothing.
-    static let unknownCode = OAuthError(.invalidGrant, "the invitation is unknown, used or over; ask for a new one")
+    static let unknownCode = OAuthError(.invalidGrant, "the invitation is unknown, already used or expired; ask for a new one")
     static let unknownAuthorizationCode = OAuthError(
         .invalidGrant,
-        "the code is unknown, used or over, or was issued for another client, redirect_uri or code_verifier; begin again"
+        "the code is unknown, already used or expired, or was issued for another client, redirect_uri or code_verifier; begin again"
     )
-    static let unknownDeviceCode = OAuthError(.invalidGrant, "the device code is unknown or used; begin again")
-    static let unknownToken = OAuthError(.invalidGrant, "the refresh token is unknown, replaced, revoked or over; join again")
+    static let unknownDeviceCode = OAuthError(.invalidGrant, "the device code is unknown or already used; begin again")
+    static let unknownToken = OAuthError(.invalidGrant, "the refresh token is unknown, replaced, revoked or expired; join again")
     /// The text for the holder of a token that this issuer signed, as is the next one.
     static let revokedEndpoint = OAuthError(
         .invalidGrant,
@@ -90,7 +90,7 @@ struct TokenRequest: Sendable {
     )
     static let forgottenLogin = OAuthError(
         .invalidGrant,
-        "this login is not known here any more: it is long over, or began after the backup that the relay was restored from; join again"
+        "this login is not known here any more: it expired long ago, or began after the backup that the relay was restored from; join again"
     )
 }
 

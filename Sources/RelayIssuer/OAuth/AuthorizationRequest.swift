@@ -24,7 +24,7 @@ struct AuthorizationRequest: Sendable {
         guard let client else {
             throw OAuthError(.invalidClient, "The app that sent you here is not registered with this relay. Start again in the app.")
         }
-        // Nothing is ever sent to an address that the client has not registered.
+        // No response goes to an address that the client has not registered.
         guard let redirect = query["redirect_uri"].flatMap(RedirectURI.init), client.redirects.contains(where: redirect.fits) else {
             throw OAuthError(.invalidRequest, "The app that sent you here wants the answer at an address that is not its own.")
         }

@@ -38,7 +38,7 @@ struct DeviceAuthorization: Hashable, Sendable {
     /// What the device gets that asks with its code.
     func answer(client: String, now: Milliseconds) -> Answer {
         guard client.utf8.elementsEqual(self.client.utf8) else { return .refuse(TokenRequest.unknownDeviceCode) }
-        guard now < expires else { return .refuse(OAuthError(.expiredToken, "the code is over; begin again")) }
+        guard now < expires else { return .refuse(OAuthError(.expiredToken, "the code has expired; begin again")) }
         switch decision {
         case .pending: return .refuse(OAuthError(.authorizationPending, "the user has not decided yet; ask again after the interval"))
         case .denied: return .refuse(OAuthError(.accessDenied, "the user does not allow it"))

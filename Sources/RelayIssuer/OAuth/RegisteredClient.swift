@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// A native public client that registered itself (RFC 7591). Nobody has checked its name.
+/// A native public client that registered itself (RFC 7591). Its name is not verified.
 struct RegisteredClient: Hashable, Sendable {
     /// The first label of the ids that the issuer gives.
     static let prefix = "dynamic."
@@ -11,7 +11,7 @@ struct RegisteredClient: Hashable, Sendable {
     static let maximumNameCharacters = 64
     /// The maximum number of clients. The oldest one that was never used makes room for a new one.
     static let maximum = 1_000
-    /// How long a client is kept that nobody has used.
+    /// How long an unused client is kept, in milliseconds.
     static let unusedLife: Int64 = 86_400_000
     /// How long a new client is safe from making room.
     static let settling: Int64 = 600_000

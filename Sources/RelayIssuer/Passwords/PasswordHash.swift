@@ -34,7 +34,7 @@ struct PasswordHash: Hashable, Sendable {
         self.hash = hash
     }
 
-    /// Hashes a password. Takes a long time and much memory, by intention: only `PasswordHasher` calls it.
+    /// Hashes a password. Takes a long time and much memory, by design: only `PasswordHasher` calls it.
     init(_ password: Secret<String>, cost: Cost) {
         let salt = randomBytes(PasswordHash.saltBytes)
         self.init(cost: cost, salt: salt, hash: PasswordHash.derive(password, salt: salt, cost: cost))

@@ -49,7 +49,7 @@ extension Issuer {
             "Let an app in?",
             """
             <p>\(request.client.name.isEmpty ? "An app" : request.client.name) wants to use this relay as <strong>\(user?.name ?? "")</strong>.</p>
-            <p class="note">Nobody has checked this app's name. The answer goes to \(request.redirect.place). Allow it only if you have just
+            <p class="note">This app's name is not verified. The answer goes to \(request.redirect.place). Allow it only if you have just
             started to sign in there.</p>
             <p>It may:</p>
             <ul>\(request.scopes.explanations.map { "<li>\($0)</li>" as HTML })</ul>

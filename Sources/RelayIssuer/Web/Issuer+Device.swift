@@ -16,7 +16,7 @@ extension Issuer {
             return codePage(visit, typed: typed)
         }
         pages.post(signedIn: "/device") { [self] visit, session, form throws(OAuthError) in
-            // Every code counts, also a right one: whoever guesses could enter own codes in between.
+            // Valid codes count too: an attacker could enter codes of own devices between guesses.
             if let wait = bounds.withLock({ $0.userCodes.attempt(session.subject, now: visit.now) }) { throw Issuer.tooManyAttempts(wait) }
             let typed = form["user_code"] ?? ""
             let digest = UserCode(typed: typed)?.digest(by: master.userCodeKey)
@@ -27,7 +27,7 @@ extension Issuer {
                 return codePage(
                     visit,
                     typed: typed,
-                    note: "This code is unknown, used or over. Compare it with your device.",
+                    note: "This code is unknown, already used or expired. Compare it with your device.",
                     status: .badRequest
                 )
             }
@@ -52,7 +52,7 @@ extension Issuer {
         }
     }
 
-    private static let deviceIsGone = OAuthError(.invalidRequest, "This code was used, or it is over. Start again on your device.")
+    private static let deviceIsGone = OAuthError(.invalidRequest, "This code was used or has expired. Start again on your device.")
 
     private func codePage(_ visit: Visit, typed: String, note: String? = nil, status: HTTPResponse.Status = .ok) -> PageResponse {
         .page(
@@ -83,7 +83,7 @@ extension Issuer {
             <li>App: <strong>\(found.client)</strong></li>
             <li>Platform: <strong>\(shown(found.platform))</strong></li>
             </ul>
-            <p class="note">The device names itself; nobody has checked it. If someone sent you this code, do not allow it: the device would be
+            <p class="note">The device's name is not verified. If someone sent you this code, do not allow it: the device would be
             theirs, with your account.</p>
             <p>It may:</p>
             <ul>\(found.scopes.explanations.map { "<li>\($0)</li>" as HTML })</ul>

@@ -49,7 +49,7 @@ extension Issuer {
                         try Issuer.add(passkey, visit, in: records)
                     else { return nil }
                     try records.removeSetUpToken(of: user.subject)
-                    // Whoever needs a link does not know the former password, but somebody else may.
+                    // The person does not know the former password, but a thief may.
                     try records.removePassword(of: user.subject)
                     try records.removeSessions(of: user.subject)
                     return try Issuer.beginSession(of: user.subject, visit, in: records)

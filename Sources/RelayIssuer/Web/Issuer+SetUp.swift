@@ -23,7 +23,7 @@ extension Issuer {
         return Secret("\(origin)\(Issuer.path)/setup?token=\(token.text.exposed)")
     }
 
-    /// Sets an account's password, and ends its sessions at the pages.
+    /// Sets an account's password, and ends its sessions in browsers.
     package func setPassword(subject: String, to password: Secret<String>) async throws(IssuerError) {
         guard let user = try await store.read({ try $0.user(subject) }) else { throw .unknownUser }
         if let objection = PasswordRule.objection(to: password, name: user.name) { throw .passwordInvalid(objection) }
@@ -45,7 +45,7 @@ extension Issuer {
         try await store.read { try $0.events(of: subject) }
     }
 
-    /// Ends all sessions of the user: one of them may be of the person whom the new password is to shut out.
+    /// Ends all sessions of the user: one of them may belong to a thief of the old password.
     static func setPassword(
         _ hash: PasswordHash,
         of subject: String,
@@ -100,7 +100,7 @@ extension Issuer {
 
     static let unknownLink = OAuthError(
         .accessDenied,
-        "This link was used, or it is over. Ask the operator of the relay for a new one.",
+        "This link was used or has expired. Ask the operator of the relay for a new one.",
         status: 403
     )
 

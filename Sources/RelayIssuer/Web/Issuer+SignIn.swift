@@ -74,7 +74,7 @@ extension Issuer {
         )
     }
 
-    /// - Returns: The browser's new secret, so that no one who knew the old one is signed in too; `nil` if name or password is wrong.
+    /// - Returns: The browser's new secret, so that the old one does not sign in too; `nil` if name or password is wrong.
     private func signIn(_ visit: Visit, name: String, password: Secret<String>) async throws(OAuthError) -> BrowserToken? {
         let name = name.utf8.count <= 4 * IssuerUser.maximumNameCharacters ? name : ""
         guard (1...PasswordRule.maximumBytes).contains(password.exposed.utf8.count) else { return nil }

@@ -4,8 +4,8 @@
 import Crypto
 import RelayProtocol
 
-/// The secret in a browser's cookie. It names a session if someone has signed in with it, and its forms carry a code made from
-/// it. It is replaced whenever someone signs in or out.
+/// The secret in a browser's cookie. It names a session if a user has signed in with it, and its forms carry a code made from
+/// it. It is replaced at each sign-in and sign-out.
 struct BrowserToken: Hashable, Sendable {
     private let bytes: Secret<[UInt8]>
 
@@ -36,7 +36,7 @@ struct BrowserToken: Hashable, Sendable {
 struct WebSession: Hashable, Sendable {
     static let idleLife: Int64 = 7 * 86_400_000
     static let wholeLife: Int64 = 30 * 86_400_000
-    /// How long after signing in a person may change how they sign in.
+    /// How long after signing in credentials may be changed, in milliseconds.
     static let freshness: Int64 = 600_000
     /// The sessions of one user. The least recently used one ends for a new one.
     static let maximum = 32
@@ -53,7 +53,7 @@ struct WebSession: Hashable, Sendable {
         now.count - used.count >= WebSession.idleLife || now.count - created.count >= WebSession.wholeLife
     }
 
-    /// Whether the user signed in so recently that it is still the same person.
+    /// Whether the user signed in so recently that credentials may be changed.
     func isFresh(at now: Milliseconds) -> Bool { now.count - created.count < WebSession.freshness }
 }
 
@@ -61,7 +61,7 @@ struct WebSession: Hashable, Sendable {
 struct SetUpToken: Hashable, Sendable {
     /// How long an operator's link works.
     static let life: Int64 = 86_400_000
-    /// How long it works for someone who came with a recovery code.
+    /// How long it works after a recovery code was used.
     static let recoveryLife: Int64 = 600_000
 
     private let bytes: Secret<[UInt8]>

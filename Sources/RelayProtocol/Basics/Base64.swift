@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Bytes as text of 64 characters (RFC 4648). Of all texts only the one is read that these bytes have: with the padding that belongs there and
-/// no other, and without bits that belong to no byte.
+/// Base64 (RFC 4648). The decoder accepts exactly one text for each byte sequence: the padding must be correct, and unused bits must be
+/// zero.
 ///
-/// Foundation's works on `Data`: the bytes would be copied into it and out again, several times for each frame about a command.
+/// Foundation's implementation works on `Data`. It would copy the bytes several times for each frame about a command.
 package struct Base64: Sendable {
     /// The standard alphabet, with padding (§4).
     package static let standard = Base64("+/", isPadded: true)
@@ -15,7 +15,7 @@ package struct Base64: Sendable {
     private static let padding = UInt8(ascii: "=")
 
     private let characters: [UInt8]
-    /// Of each byte that may stand in a text.
+    /// For each byte, its value as a character of the alphabet, or `noValue`.
     private let values: [UInt8]
     private let isPadded: Bool
 
@@ -35,7 +35,7 @@ package struct Base64: Sendable {
         }
     }
 
-    /// Writes the text behind another.
+    /// Appends the encoded bytes to `text`.
     func append(_ bytes: [UInt8], to text: inout [UInt8]) {
         let start = text.count
         text.append(contentsOf: repeatElement(Self.padding, count: textCount(of: bytes.count)))
@@ -70,16 +70,16 @@ package struct Base64: Sendable {
         }
     }
 
-    /// `nil` for anything but the one text of some bytes.
+    /// `nil` for every text that `encode` does not produce.
     package func decode(_ text: some StringProtocol) -> [UInt8]? { decode(Array(text.utf8)[...]) }
 
-    /// The same, of a text in ASCII.
+    /// Decodes ASCII text.
     func decode(_ text: ArraySlice<UInt8>) -> [UInt8]? { text.withUnsafeBufferPointer { decode($0) } }
 
     func decode(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         if isPadded, text.count % 4 != 0 { return nil }
         let count = text.count - (isPadded ? text.suffix(2).count { $0 == Self.padding } : 0)
-        // What is behind the last four: no character, or two or three.
+        // The characters after the last complete group of four: 0, 2 or 3.
         let rest = count % 4
         guard rest != 1 else { return nil }
         var isText = true
@@ -92,7 +92,7 @@ package struct Base64: Sendable {
 
     private func read(_ text: UnsafeBufferPointer<UInt8>, _ count: Int, to bytes: UnsafeMutableBufferPointer<UInt8>) -> Bool {
         values.withUnsafeBufferPointer { values in
-            // What is no value has bits that no value has.
+            // `noValue` has high bits that no valid value has, so one check after the loop finds all invalid characters.
             var all: UInt8 = 0
             func bits(_ place: Int) -> UInt32 {
                 let value = values[Int(text[place])]

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Bytes that the control channel carries as base64 and does not look into. The kind says what they are and how many
-/// there may be, so that one cannot stand where another is meant.
+/// Bytes that the control channel carries as base64 and does not interpret. The kind defines the content and the size, so that the compiler
+/// keeps blobs of different kinds apart.
 package struct Blob<Kind: BlobKind>: Hashable, Sendable {
     package let bytes: [UInt8]
 
     package init(_ bytes: [UInt8]) { self.bytes = bytes }
 }
 
-/// What a blob holds.
+/// A kind of blob.
 package protocol BlobKind: Sendable {
     static var bound: BlobBound { get }
 }
 
 /// How large a blob may be.
 package enum BlobBound: Sendable {
-    /// A limit that can be set; more is `LimitExceeded`.
+    /// A configurable limit. A larger blob is rejected with `LimitExceeded`.
     case limit(Limit)
-    /// What the format itself allows; anything else is malformed.
+    /// A range that the format defines. Any other size is malformed.
     case bytes(ClosedRange<Int>)
 }
 
@@ -34,17 +34,17 @@ package enum BlobKinds {
     package enum Revocation: BlobKind { package static let bound = BlobBound.bytes(1...1 << 10) }
     /// A command: header and sealed body.
     package enum Command: BlobKind { package static let bound = BlobBound.limit(.commandBytes) }
-    /// The target's signed word on a command's outcome.
+    /// The target's signed statement of a command's outcome.
     package enum Receipt: BlobKind { package static let bound = BlobBound.bytes(1...4 << 10) }
     /// The sealed reply to a command.
     package enum Reply: BlobKind { package static let bound = BlobBound.limit(.replyBytes) }
     /// The relay's challenge.
     package enum Nonce: BlobKind { package static let bound = BlobBound.bytes(32...32) }
-    /// Names one process of an endpoint.
+    /// Identifies one process of an endpoint.
     package enum Instance: BlobKind { package static let bound = BlobBound.bytes(16...16) }
     /// r and s of a P-256 signature.
     package enum Signature: BlobKind { package static let bound = BlobBound.bytes(64...64) }
-    /// One side's word to enter a tunnel.
+    /// The secret with which one endpoint enters a tunnel.
     package enum TunnelToken: BlobKind { package static let bound = BlobBound.bytes(32...32) }
     /// A subscriber's public P-256 point (RFC 8291).
     package enum PushPublicKey: BlobKind { package static let bound = BlobBound.bytes(65...65) }
@@ -53,10 +53,10 @@ package enum BlobKinds {
 }
 
 extension Blob: JSONCodable {
-    /// Standard base64 with padding (RFC 4648 §4). The size is judged by the text, before anything is decoded.
+    /// Standard base64 with padding (RFC 4648 §4). The size is checked by the length of the text, before decoding.
     package init(json: JSONValue) throws(JSONError) {
         let result = try json.withText { text -> Result<[UInt8], JSONError> in
-            // How many bytes it stands for, if it is base64.
+            // The size after decoding, if the text is valid base64.
             let count = text.count / 4 * 3 - text.suffix(2).count { $0 == UInt8(ascii: "=") }
             switch Kind.bound {
             case .limit(let limit):
@@ -77,6 +77,6 @@ extension Blob: JSONCodable {
 }
 
 extension Blob: CustomStringConvertible {
-    /// Only how many: what is inside may be private.
+    /// Only the size, because the content may be private.
     package var description: String { "(\(bytes.count) bytes)" }
 }

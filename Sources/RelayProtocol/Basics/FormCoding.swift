@@ -3,7 +3,7 @@
 
 /// Names and values of a form (`application/x-www-form-urlencoded`).
 package enum FormCoding {
-    /// All but RFC 3986's unreserved characters as `%` and two digits.
+    /// Percent-encodes all bytes except RFC 3986's unreserved characters.
     package static func encode(_ text: String) -> String {
         text.utf8.map { byte in
             switch byte {
@@ -14,7 +14,7 @@ package enum FormCoding {
         }.joined()
     }
 
-    /// `nil` for what is not UTF-8, or has a `%` without two digits. A plus sign is a space.
+    /// `nil` if a `%` is not followed by two hexadecimal digits, or if the result is not UTF-8. A plus sign is a space.
     package static func decode(_ bytes: some Sequence<UInt8>) -> String? {
         var decoded: [UInt8] = []
         var rest = bytes.makeIterator()

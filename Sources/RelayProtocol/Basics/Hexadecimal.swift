@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Bytes as text of 16 digits (RFC 4648 §8).
+/// Hexadecimal text (base16, RFC 4648 §8).
 package enum Hexadecimal {
     /// The value of a digit in either case; `nil` for other characters.
     package static func value(ofDigit digit: UInt8) -> UInt8? {

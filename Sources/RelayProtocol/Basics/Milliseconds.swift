@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// A duration, or a moment since 1970. Below 2^53, so that every JSON reader holds it exactly.
+/// A duration, or a time since 1970, in milliseconds. The range is 0 to 2^53 - 1, so that every JSON parser represents the value exactly.
 package struct Milliseconds: Hashable, Sendable, Comparable, ExpressibleByIntegerLiteral, CustomStringConvertible {
     static let end: Int64 = 1 << 53
 
     package let count: Int64
 
-    /// The nearest value there is.
+    /// The nearest value in the range.
     package init(clamping count: some BinaryInteger) { self.init(clamping: Int64(clamping: count)) }
 
-    /// The same, without a generic call from another module for every message.
+    /// A non-generic overload. It avoids a generic call across modules for every message.
     package init(clamping count: Int64) { self.count = min(max(count, 0), Milliseconds.end - 1) }
 
     package init(integerLiteral value: Int64) { self.init(clamping: value) }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Scheme, host and port of a URL (RFC 6454 §4), in one form: lower case, the port always there.
+/// Scheme, host and port of a URL (RFC 6454 §4) in normal form: scheme and host in lower case, the port always present.
 package struct Origin: Hashable, Sendable, CustomStringConvertible {
     package let scheme: String
-    /// A name or an address; an IPv6 address stands without its brackets.
+    /// A name or an address. An IPv6 address has no brackets here.
     package let host: String
     package let port: Int
 
@@ -14,7 +14,7 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
         self.port = port
     }
 
-    /// Reads `http` and `https` URLs that consist of nothing but their origin; a last slash is forgiven.
+    /// Reads an `http` or `https` URL that contains only an origin. One final slash is allowed.
     package init?(_ text: String) {
         guard text.utf8.count <= 512, let separator = text.firstRange(ofScheme: "://") else { return nil }
         var authority = text[separator.upperBound...]
@@ -22,7 +22,7 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
         self.init(scheme: text[..<separator.lowerBound].lowercased(), authority: String(authority))
     }
 
-    /// Reads what stands behind the scheme: `host`, `host:port`, `[address]` or `[address]:port`. So the `Host` field of a request has it.
+    /// Reads the part after the scheme: `host`, `host:port`, `[address]` or `[address]:port`. The `Host` field of a request has this form.
     package init?(scheme: String, authority: String) {
         guard authority.utf8.count <= 512, let defaultPort = Self.defaultPorts[scheme], let (host, port) = Self.split(authority[...]) else {
             return nil
@@ -32,16 +32,16 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
 
     package var isEncrypted: Bool { scheme == "https" }
 
-    /// As browsers and endpoints write it: a default port is left out.
+    /// The form that browsers and endpoints write: without a default port.
     package var description: String { "\(scheme)://\(authority)" }
 
-    /// What stands behind the scheme.
+    /// The part after the scheme, without a default port.
     package var authority: String {
         let name = host.contains(":") ? "[\(host)]" : host
         return Self.defaultPorts[scheme] == port ? name : "\(name):\(port)"
     }
 
-    /// Whether it leads to the machine on which it is asked.
+    /// Whether the host is `localhost` or a loopback address.
     package var isLoopback: Bool {
         if host == "::1" || host == "localhost" { return true }
         let parts = host.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)

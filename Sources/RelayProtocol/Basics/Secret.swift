@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Something that must not reach a log: neither `print`, interpolation, `dump` nor a debugger's summary shows it.
+/// A value that must not appear in a log: neither `print`, interpolation, `dump` nor a debugger's summary shows it.
 package struct Secret<Value: Hashable & Sendable>: Hashable, Sendable {
     /// The value itself.
     package let exposed: Value

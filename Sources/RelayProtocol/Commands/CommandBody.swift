@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What only sender and target know of a command.
+/// The part of a command that only sender and target can read.
 package enum CommandBody: Hashable, Sendable {
     /// Open a URI.
     case launch(LaunchRequest)
@@ -10,9 +10,9 @@ package enum CommandBody: Hashable, Sendable {
 
     package struct LaunchRequest: Codable, Hashable, Sendable {
         package var uri: LaunchURI
-        /// What to open when nothing handles the URI.
+        /// The URI to open if no app handles `uri`.
         package var fallbackURI: LaunchURI?
-        /// The apps the sender would like, the most preferred first.
+        /// The apps that the sender prefers, the most preferred first; at most 64.
         package var preferredAppIDs: [String]?
 
         package init(uri: LaunchURI, fallbackURI: LaunchURI? = nil, preferredAppIDs: [String]? = nil) {

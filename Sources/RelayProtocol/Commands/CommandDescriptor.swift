@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Commands of one lane are handled in the order of their numbers, one at a time; lanes run side by side.
+/// The commands of one sender to one app of one target. They are handled in the order of their numbers, one at a time. Lanes are
+/// independent of each other.
 package struct CommandLane: Hashable, Sendable {
     package let sender: EndpointID
     package let target: EndpointID
@@ -15,7 +16,7 @@ package struct CommandLane: Hashable, Sendable {
     }
 }
 
-/// Names a command among all of an account: an id is unique for its sender only.
+/// Identifies a command within an account. An id alone is unique only for its sender.
 package struct CommandKey: Hashable, Sendable {
     package let sender: EndpointID
     package let id: CommandID
@@ -26,19 +27,19 @@ package struct CommandKey: Hashable, Sendable {
     }
 }
 
-/// What the state machines know of a command: the routing fields of its header, and its blob's digest and size. The
-/// blob itself stays in the store.
+/// The data of a command that the state machines use: the routing fields of its header, and the digest and size of its blob. The store
+/// keeps the blob itself.
 package struct CommandDescriptor: Hashable, Sendable {
     package let id: CommandID
     package let lane: CommandLane
     /// Grows strictly within the lane.
     package let number: UInt64
-    /// Milliseconds since 1970, as are all times here; in relay time.
+    /// In relay time, in milliseconds since 1970, as all times here.
     package let created: Int64
     /// In relay time.
     package let expires: Int64
     package let digest: Digest256
-    /// Of the blob, in bytes.
+    /// The size of the blob, in bytes.
     package let size: Int
 
     package init(id: CommandID, lane: CommandLane, number: UInt64, created: Int64, expires: Int64, digest: Digest256, size: Int) {
@@ -56,22 +57,22 @@ package struct CommandDescriptor: Hashable, Sendable {
 
 /// The periods of the command protocol, in milliseconds.
 package enum CommandPeriod {
-    /// How far a creation time may be off.
+    /// How much a creation time may differ from the relay's clock.
     package static let creationTolerance: Int64 = 5 * 60_000
-    /// The longest time to live.
+    /// The longest time to live of a command.
     package static let maximumLife: Int64 = 28 * 86_400_000
-    /// How long after expiry a target's own clock may still allow handling, and the relay waits for the target's word.
+    /// How long after a command's expiry the target's own clock still permits handling. The relay waits that long for the target's result.
     package static let grace: Int64 = 24 * 3_600_000
-    /// How long a final outcome waits for its sender.
+    /// How long the relay keeps a final outcome that the sender has not acknowledged.
     package static let retention: Int64 = 7 * 86_400_000
-    /// The time a handler has.
+    /// How long a handler may take.
     package static let handling: Int64 = 30_000
-    /// The time it has from its start once it has asked for more.
+    /// How long a handler that asked for more time may take, counted from its start.
     package static let extendedHandling: Int64 = 5 * 60_000
 }
 
 extension Int64 {
-    /// Times come from peers: a sum of them must not trap.
+    /// The sum, or the nearest value on overflow. Times come from peers, so a sum must not trap.
     func saturatingAdding(_ other: Int64) -> Int64 {
         let (sum, overflow) = addingReportingOverflow(other)
         return overflow ? (other < 0 ? .min : .max) : sum

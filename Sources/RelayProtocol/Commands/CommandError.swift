@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Why a command, its receipt or its reply is refused.
+/// Why a command, its receipt or its reply is rejected.
 package enum CommandError: Error, Hashable, Sendable {
-    /// The bytes are not such a thing.
+    /// The bytes do not have the format.
     case malformed
-    /// A suite this version does not know.
+    /// This version does not know the suite.
     case unknownSuite(Int)
-    /// Larger than a limit allows.
+    /// It is larger than a limit allows.
     case limitExceeded(LimitExceeded)
-    /// For another account.
+    /// It is for another account.
     case wrongAccount
-    /// Sent through another relay.
+    /// It is for another relay.
     case wrongRelay
-    /// For another endpoint.
+    /// It is for another endpoint.
     case wrongTarget
-    /// From another endpoint than the one it came for.
+    /// It names another sender than expected.
     case wrongSender
-    /// A receipt or reply for another command.
+    /// The receipt or reply belongs to another command.
     case wrongCommand
-    /// The endpoint that should have did not sign it, or it was changed.
+    /// The signature is not the expected endpoint's, or the bytes were changed.
     case badSignature
-    /// Sealed for an agreement key that is no longer, or was never, there.
+    /// It is sealed for an agreement key that this endpoint never had, or no longer has.
     case unknownKey
-    /// It cannot be opened: changed, or sealed for another key.
+    /// Decryption fails: the bytes were changed, or they are sealed for another key.
     case cannotOpen
-    /// The seal is in order, what it held is not.
+    /// Decryption succeeds, but the content is malformed.
     case malformedBody
-    /// Its time is over.
+    /// It has expired.
     case expired
     /// It would live longer than 28 days.
     case livesTooLong

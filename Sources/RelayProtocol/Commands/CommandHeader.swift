@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What the relay may know of a command. It routes by this and nothing else; no field exists twice.
+/// The part of a command that the relay can read. The relay routes by the header alone. The body repeats none of its fields.
 package struct CommandHeader: Codable, Hashable, Sendable {
-    /// The only suite there is: HPKE with P-256, HKDF-SHA256, AES-256-GCM; ECDSA with P-256 and SHA-256.
+    /// The only suite: HPKE with P-256, HKDF-SHA256, AES-256-GCM; ECDSA with P-256 and SHA-256.
     package static let currentSuite = 1
 
-    /// What is sent.
+    /// What the body contains.
     package enum Kind: String, Codable, Sendable {
         case launch
         case message
@@ -20,14 +20,14 @@ package struct CommandHeader: Codable, Hashable, Sendable {
     package var target: EndpointID
     package var senderApp: String?
     package var targetApp: String
-    /// The target's agreement key that it is sealed for.
+    /// The id of the target's agreement key for which the body is sealed.
     package var keyID: [UInt8]
     package var kind: Kind
     /// Grows strictly within the lane.
     package var number: UInt64
     /// Milliseconds since 1970, in relay time.
     package var created: Int64
-    /// Milliseconds since 1970, in relay time; from then on it is not handled.
+    /// Milliseconds since 1970, in relay time. From this time on the command is not handled.
     package var expires: Int64
 
     package init(
@@ -59,10 +59,10 @@ package struct CommandHeader: Codable, Hashable, Sendable {
         self.expires = expires
     }
 
-    /// Reads a header as `ValueSetDecoder` would, and cheaper: the relay reads one for each command.
+    /// Reads a header as `ValueSetDecoder` does, but faster, because the relay reads one for each command.
     init(decoding set: ValueSet) throws(CommandError) {
         var fields = ValueSet.Fields(set)
-        // In the order in which they stand there.
+        // In the order of the encoding.
         guard let id = fields.take("id")?.string.flatMap({ CommandID($0) }),
             let kind = fields.take("kind")?.string.flatMap({ Kind(rawValue: $0) }),
             let keyID = fields.take("keyID")?.data,
@@ -98,10 +98,10 @@ package struct CommandHeader: Codable, Hashable, Sendable {
 
     package var lane: CommandLane { CommandLane(sender: sender, target: target, appID: targetApp) }
 
-    /// Whether the command lives longer than a command may. That is no fault of form: the relay refuses it with a code of its own.
+    /// Whether the command lives longer than allowed. Such a header is well formed; the relay refuses the command with a separate code.
     package var livesTooLong: Bool { expires > created.saturatingAdding(CommandPeriod.maximumLife) }
 
-    /// Checks what the types alone do not.
+    /// Checks what the types do not ensure.
     func validate() throws(CommandError) {
         guard suite == Self.currentSuite else { throw .unknownSuite(suite) }
         let identifiers = [account, targetApp] + (senderApp.map { [$0] } ?? [])

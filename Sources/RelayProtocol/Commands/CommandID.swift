@@ -7,29 +7,29 @@ public import FoundationEssentials
 public import Foundation
 #endif
 
-/// Names a command: a UUID of version 7 (RFC 9562 §5.7), so that ids sort by the time they were made.
+/// The id of a command: a UUID of version 7 (RFC 9562 §5.7). Ids sort by creation time.
 public struct CommandID: TextIdentifier {
     /// The UUID.
     public let uuid: UUID
 
-    /// The id in a UUID; `nil` if that is not of version 7.
+    /// The id in a UUID; `nil` if the UUID is not of version 7.
     public init?(uuid: UUID) {
         guard uuid.uuid.6 >> 4 == 7, uuid.uuid.8 >> 6 == 0b10 else { return nil }
         self.uuid = uuid
     }
 
-    /// Reads the text form of RFC 9562, in either case; `nil` if it is none or not of version 7.
+    /// Reads the text form of RFC 9562, in either case; `nil` for any other text, and for other versions.
     public init?(_ description: String) {
-        // Foundation's own takes several times as long, and an id is in every frame about a command.
+        // Foundation's parser takes several times as long, and every frame about a command contains an id.
         var text = description
         guard let words = text.withUTF8(Self.words) else { return nil }
         self.init(uuid: withUnsafeBytes(of: (words.0.bigEndian, words.1.bigEndian)) { UUID(uuid: $0.loadUnaligned(as: uuid_t.self)) })
     }
 
-    /// How many bytes are between the hyphens of the text form.
+    /// The number of bytes in each group of the text form.
     private static let groups = [4, 2, 2, 2, 6]
 
-    /// The two halves, the first byte being the most significant.
+    /// The two halves of the UUID, the most significant byte first.
     private static func words(of text: UnsafeBufferPointer<UInt8>) -> (UInt64, UInt64)? {
         guard text.count == 36 else { return nil }
         var words: (UInt64, UInt64) = (0, 0)
@@ -45,7 +45,7 @@ public struct CommandID: TextIdentifier {
         return words
     }
 
-    /// When the command was made, by the clock that its sender goes by.
+    /// When the command was created, by the clock that its sender used.
     public var time: Date {
         let bytes = uuid.uuid
         let milliseconds = [bytes.0, bytes.1, bytes.2, bytes.3, bytes.4, bytes.5].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
@@ -74,7 +74,7 @@ public struct CommandID: TextIdentifier {
         }
     }
 
-    /// By the bytes: earlier ids first.
+    /// Compares the bytes: earlier ids come first.
     public static func < (left: Self, right: Self) -> Bool {
         withUnsafeBytes(of: left.uuid.uuid) { left in
             withUnsafeBytes(of: right.uuid.uuid) { right in left.lexicographicallyPrecedes(right) }
@@ -82,11 +82,11 @@ public struct CommandID: TextIdentifier {
     }
 }
 
-/// Makes command ids that grow strictly, also within a millisecond and when the clock goes back
-/// (RFC 9562 §6.2, method 2: the random part is raised as a counter).
+/// Makes command ids that grow strictly, also within a millisecond and when the clock goes back (RFC 9562 §6.2, method 2: the random part
+/// serves as a counter).
 package struct CommandIDGenerator: Sendable {
     private var milliseconds: UInt64 = 0
-    /// The 74 bits behind the time: 12 and 62.
+    /// The 74 bits after the time: 12 in `high` and 62 in `low`.
     private var high: UInt16 = 0
     private var low: UInt64 = 0
 
@@ -98,11 +98,11 @@ package struct CommandIDGenerator: Sendable {
         let now = now & 0xFFFF_FFFF_FFFF
         if now > milliseconds || (milliseconds == 0 && high == 0 && low == 0) {
             milliseconds = now
-            // The upper bit stays clear, so that a burst does not run out of counter.
+            // The top bit stays 0, so that a burst does not overflow the counter.
             high = random.next() & 0x7FF
             low = random.next() & Self.lowMask
         } else {
-            // Steps of at least one, at random, so that the next id cannot be guessed.
+            // The step is random, so that the next id cannot be guessed.
             low += UInt64.random(in: 1...(1 << 32), using: &random)
             if low > Self.lowMask {
                 low &= Self.lowMask

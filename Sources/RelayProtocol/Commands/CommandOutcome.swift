@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// How a command ended. There is exactly one for every accepted command.
+/// How a command ended. Every accepted command has exactly one outcome.
 public enum CommandOutcome: Hashable, Sendable {
-    /// The handler took it.
+    /// The handler accepted the command.
     case succeeded
-    /// The handler, its user or a policy of the target declined it; the reason is the target's and may be shown. Empty if it gave none.
+    /// The handler, its user or a policy of the target declined it. The reason is the target's text and may be shown; it is empty if the
+    /// target gave none.
     case declined(reason: String)
-    /// Nothing at the target handles it.
+    /// No app or handler at the target supports it.
     case unsupported
-    /// The handler failed; the reason is the target's and may be shown.
+    /// The handler failed. The reason is the target's text and may be shown.
     case failed(reason: String)
-    /// It has not run and will not: its time was over.
+    /// It has not run and will not: it expired first.
     case expired
-    /// It has not run and will not: the sender cancelled it, or its target was removed before it was offered.
+    /// It has not run and will not: the sender cancelled it, or its target was removed before the relay offered it.
     case cancelled
     /// It may have run; it is never run again.
     case indeterminate(Indeterminate)
@@ -21,28 +22,28 @@ public enum CommandOutcome: Hashable, Sendable {
     /// It was declined, and the target gave no reason.
     public static let declined = CommandOutcome.declined(reason: "")
 
-    /// Why nobody knows whether a command ran.
+    /// Why it is unknown whether a command ran.
     public enum Indeterminate: String, Hashable, Sendable, Codable {
-        /// The target stopped while it was handling it.
+        /// The target stopped while it handled the command.
         case interrupted
-        /// The handler did not answer in its time.
+        /// The handler did not answer in time.
         case timedOut
-        /// The target is gone for good, has not answered 24 h after the command expired, or its answer was not its own.
+        /// The target was removed, did not answer within 24 h after the command expired, or sent an invalid receipt.
         case targetLost
     }
 }
 
 extension CommandOutcome {
-    /// Whether a relay can know it: that a command was never offered, or that its target is gone.
+    /// Whether a relay may attest this outcome. A relay only knows that it never offered a command, or that the target is gone.
     package var canBeAttestedByRelay: Bool {
         self == .expired || self == .cancelled || self == .indeterminate(.targetLost)
     }
 }
 
-/// Who says how a command ended.
+/// Who attests the outcome of a command.
 public enum CommandAttestation: String, Hashable, Sendable, Codable {
-    /// The target, by a receipt it signed.
+    /// The target, with a signed receipt.
     case target
-    /// The relay; only for what was never offered, or when the target is gone.
+    /// The relay, if it never offered the command, or if the target is gone.
     case relay
 }

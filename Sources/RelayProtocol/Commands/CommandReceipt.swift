@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The target's word how a command ended, signed by its identity key.
+/// The target's statement of a command's outcome, signed by its identity key.
 package struct CommandReceipt: SignedPayload {
     package static let purpose = Purpose.receipt
-    /// The longest reason in UTF-8 bytes.
+    /// The maximum length of a reason, in UTF-8 bytes.
     package static let maximumReasonBytes = 1_024
 
     /// The command's digest.
@@ -26,7 +26,7 @@ package struct CommandReceipt: SignedPayload {
         self.time = time
     }
 
-    /// Relay and sender read one for each command.
+    /// Reads the fields directly, because relay and sender read one receipt for each command.
     package init(reading set: ValueSet) throws {
         func digest(_ key: String) -> Digest256? { set[key]?.data.flatMap { Digest256(bytes: $0) } }
         func endpoint(_ key: String) -> EndpointID? { set[key]?.string.flatMap { EndpointID($0) } }
@@ -56,8 +56,8 @@ package struct CommandReceipt: SignedPayload {
 extension Signed<CommandReceipt> {
     /// Reads the receipt of a command that this endpoint sent.
     /// - Parameters:
-    ///   - target: a record of the target; its identity key is the same in all.
-    ///   - reply: the sealed reply that came with it.
+    ///   - target: a record of the target; all its records have the same identity key.
+    ///   - reply: the sealed reply that the relay delivered with the receipt.
     package init(verifying encoded: [UInt8], for command: CommandDescriptor, from target: EndpointRecord, reply: SealedReply?)
         throws(CommandError)
     {
@@ -74,8 +74,8 @@ extension Signed<CommandReceipt> {
 }
 
 extension CommandFinal {
-    /// What a sender learns from a receipt that the relay brought. The relay keeps no other: if this one does not hold, be it the target's
-    /// doing or the relay's, the command may have run, and nobody can say how it ended.
+    /// The final state that a sender derives from a receipt. The relay keeps only the first receipt of a command. If that one is invalid,
+    /// by a fault of target or relay, the command may have run, and its outcome stays unknown.
     package init(receipt: [UInt8], reply: [UInt8]?, of command: CommandDescriptor, from target: EndpointRecord) {
         do {
             let reply = try reply.map { try SealedReply(decoding: $0) }
@@ -97,7 +97,7 @@ extension CommandOutcome: Codable {
         case reason
     }
 
-    /// Reads `{"outcome": name}`, with a `reason` for `failed` and `indeterminate`, and perhaps one for `declined`.
+    /// Reads `{"outcome": name}`, with a `reason` for `failed` and `indeterminate`, and an optional one for `declined`.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self =

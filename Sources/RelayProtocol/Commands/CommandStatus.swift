@@ -1,19 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What the sender of a command sees of it on the way.
-public enum CommandStatus: Hashable, Sendable {
+/// What the sender of a command sees of it on the way. A newer version may use more statuses.
+public struct CommandStatus: Hashable, Sendable, CustomStringConvertible {
+    private enum Name: String { case accepted, waking, delivered, final }
+
+    private let name: Name
+    /// How the command ended; `nil` unless this is its final status.
+    public let outcome: CommandOutcome?
+    /// Who says how it ended; `nil` unless this is its final status.
+    public let attestedBy: CommandAttestation?
+
+    private init(_ name: Name, outcome: CommandOutcome? = nil, attestedBy: CommandAttestation? = nil) {
+        self.name = name
+        self.outcome = outcome
+        self.attestedBy = attestedBy
+    }
+
     /// The relay has stored it: it is not lost any more.
-    case accepted
+    public static let accepted = Self(.accepted)
     /// The relay has sent a wake to its target, which is not connected. A relay that sends no wakes never says so.
-    case waking
+    public static let waking = Self(.waking)
     /// The target has stored it.
-    case delivered
+    public static let delivered = Self(.delivered)
     /// It has ended. Nothing comes after this.
-    case final(CommandOutcome, attestedBy: CommandAttestation)
+    public static func final(_ outcome: CommandOutcome, attestedBy: CommandAttestation) -> Self {
+        Self(.final, outcome: outcome, attestedBy: attestedBy)
+    }
+
+    /// The status's name.
+    public var description: String { name.rawValue }
 }
 
-/// The statuses before the final one, in their order: a later one is never followed by an earlier one.
+/// The statuses before the final one, in order. A status is never followed by an earlier one.
 package enum CommandProgress: Int, Hashable, Sendable, Comparable {
     case accepted
     case waking
@@ -30,13 +49,13 @@ package enum CommandProgress: Int, Hashable, Sendable, Comparable {
     }
 }
 
-/// How a command ended, and what proves it. Receipt and reply are opaque here.
+/// The outcome of a command, and its proof. Receipt and reply are opaque here.
 package struct CommandFinal: Hashable, Sendable {
     package let outcome: CommandOutcome
     package let attestedBy: CommandAttestation
-    /// What the target signed; `nil` if the relay attests the outcome.
+    /// The target's signed receipt; `nil` if the relay attests the outcome.
     package let receipt: [UInt8]?
-    /// What the handler answered, sealed for the sender.
+    /// The handler's answer, sealed for the sender.
     package let reply: [UInt8]?
 
     /// The target's result.
@@ -47,7 +66,7 @@ package struct CommandFinal: Hashable, Sendable {
         self.reply = reply
     }
 
-    /// What the relay says. Whether it may say so is for the one who hears it to check: see `isWithinAuthority`.
+    /// An outcome that the relay states. The receiver checks with `isWithinAuthority` whether the relay may state it.
     package init(attestedByRelay outcome: CommandOutcome) {
         self.outcome = outcome
         self.attestedBy = .relay
@@ -55,7 +74,7 @@ package struct CommandFinal: Hashable, Sendable {
         self.reply = nil
     }
 
-    /// Whether this outcome is one that its witness may attest. What a handler did, the target alone can say.
+    /// Whether the attesting party may attest this outcome. Only the target can state what a handler did.
     package var isWithinAuthority: Bool {
         switch attestedBy {
         case .target: receipt != nil

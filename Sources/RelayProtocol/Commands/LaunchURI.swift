@@ -55,7 +55,7 @@ public struct LaunchURI: Hashable, Sendable, Codable {
         }
     }
 
-    /// Visible ASCII without the few that RFC 3986 leaves out; others are percent-encoded in a URI.
+    /// Visible ASCII except the characters that RFC 3986 excludes. A URI percent-encodes all others.
     private static func isAllowed(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "\\"), UInt8(ascii: "^"), UInt8(ascii: "`"),
@@ -83,13 +83,13 @@ public struct LaunchURI: Hashable, Sendable, Codable {
     }
 }
 
-/// Why a text is not a URI that can be launched. Never holds the text.
+/// Why a text is not a URI that can be launched. The error never contains the text.
 public enum LaunchURIError: Error, Hashable, Sendable, CustomStringConvertible {
     /// It is longer than allowed.
     case tooLong(LimitExceeded)
     /// It does not begin with a scheme and a colon.
     case noScheme
-    /// A character that must be percent-encoded; counted from 0 in UTF-8 bytes.
+    /// A character must be percent-encoded. The offset counts UTF-8 bytes from 0.
     case invalidCharacter(offset: Int)
 
     /// One line that says what to do.

@@ -3,13 +3,13 @@
 
 import Crypto
 
-/// A command as it travels: a header that the relay reads, a body that only the target can, and the sender's signature over
-/// both. The bytes are made once; every retry sends exactly these.
+/// A sealed command: a header that the relay reads, a body that only the target can decrypt, and the sender's signature over both. The
+/// sender makes the bytes once; every retry sends exactly these bytes.
 package struct SealedCommand: Hashable, Sendable {
     package let header: CommandHeader
     /// The CBOR map `{"header": bytes, "key": 65 bytes, "body": bytes, "signature": 64 bytes}`.
     package let encoded: [UInt8]
-    /// The SHA-256 of the bytes: what the relay and the receipt know the command by.
+    /// The SHA-256 of the bytes. Relay and receipt identify the command by it.
     package let digest: Digest256
 
     private let headerBytes: [UInt8]
@@ -19,7 +19,7 @@ package struct SealedCommand: Hashable, Sendable {
 
     /// Seals a body for the target and signs it.
     /// - Parameters:
-    ///   - header: whose kind must be the body's and whose key id the target's.
+    ///   - header: its kind must be the body's, its sender the key's endpoint, and its key id the target's.
     ///   - target: the agreement key in the target's record.
     ///   - key: the sender's identity key.
     package init(
@@ -54,7 +54,7 @@ package struct SealedCommand: Hashable, Sendable {
         self.signature = signature
     }
 
-    /// Reads a command without believing it: the relay's part. Checks form and size, not the signature.
+    /// Parses a command. It checks form and size, not the signature.
     package init(decoding encoded: [UInt8], limits: Limits = Limits()) throws(CommandError) {
         try limits.check(.commandBytes, encoded.count, as: CommandError.limitExceeded)
         guard let envelope = try? ValueSet(decoding: encoded), envelope.count == 4,
@@ -66,7 +66,7 @@ package struct SealedCommand: Hashable, Sendable {
         else {
             throw .malformed
         }
-        // Before the other fields, which another suite may have otherwise.
+        // The suite is checked first, because another suite may define the other fields differently.
         guard let suite = set["suite"]?.int else { throw .malformed }
         guard suite == CommandHeader.currentSuite else { throw .unknownSuite(suite) }
         let header = try CommandHeader(decoding: set)
@@ -80,7 +80,7 @@ package struct SealedCommand: Hashable, Sendable {
         self.signature = signature
     }
 
-    /// What the state machines go by.
+    /// The data that the state machines use.
     package var descriptor: CommandDescriptor {
         CommandDescriptor(
             id: header.id,
@@ -93,7 +93,7 @@ package struct SealedCommand: Hashable, Sendable {
         )
     }
 
-    /// Whose mailbox this is: what a command must be meant for to be taken.
+    /// The account, relay and endpoint to which a command must be addressed.
     package struct Recipient: Sendable {
         package var account: String
         package var relay: RelayID
@@ -106,8 +106,8 @@ package struct SealedCommand: Hashable, Sendable {
         }
     }
 
-    /// Checks that the command is meant for here and says that it comes from this endpoint: enough for a relay, which knows who speaks to
-    /// it.
+    /// Checks the command's addresses and its sender's id, not the signature. This is enough for a relay, which has authenticated the
+    /// sender's connection.
     package func check(for recipient: Recipient, from sender: EndpointID) throws(CommandError) {
         guard header.account == recipient.account else { throw .wrongAccount }
         guard header.relay == recipient.relay else { throw .wrongRelay }
@@ -115,9 +115,9 @@ package struct SealedCommand: Hashable, Sendable {
         guard header.sender == sender else { throw .wrongSender }
     }
 
-    /// Checks that the command is meant for here and comes from the endpoint that the record describes.
+    /// Checks that the command is addressed to this recipient and signed by the endpoint of the record.
     /// - Parameters:
-    ///   - sender: the newest record known of the sender.
+    ///   - sender: the newest known record of the sender.
     ///   - now: milliseconds since 1970, in relay time.
     package func verify(for recipient: Recipient, from sender: EndpointRecord, now: Int64) throws(CommandError) {
         guard sender.account == recipient.account else { throw .wrongAccount }
@@ -131,7 +131,7 @@ package struct SealedCommand: Hashable, Sendable {
     }
 
     /// Opens the body; only after `verify`.
-    /// - Parameter keys: the target's agreement keys, those still kept after a rotation included.
+    /// - Parameter keys: the target's agreement keys, including those that are kept after a rotation.
     package func open(with keys: [any AgreementKey], limits: Limits = Limits()) throws(CommandError) -> CommandBody {
         guard let key = keys.first(where: { $0.publicKey.keyID == header.keyID }) else { throw .unknownKey }
         guard

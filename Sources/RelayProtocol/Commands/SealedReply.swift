@@ -12,7 +12,7 @@ package struct SealedReply: Hashable, Sendable {
     private let encapsulatedKey: [UInt8]
     private let ciphertext: [UInt8]
 
-    /// How much longer than its answer a reply is, at most.
+    /// How many bytes a sealed reply is longer than its answer, at most.
     package static let overhead = 256
 
     /// Seals an answer with the agreement key in the sender's record.
@@ -26,7 +26,7 @@ package struct SealedReply: Hashable, Sendable {
         try self.init(decoding: try envelope.encodedBytes(), limits: limits)
     }
 
-    /// Reads a reply without believing it.
+    /// Parses a reply. It checks form and size only.
     package init(decoding encoded: [UInt8], limits: Limits = Limits()) throws(CommandError) {
         try limits.check(.replyBytes, encoded.count, as: CommandError.limitExceeded)
         guard let envelope = try? ValueSet(decoding: encoded), envelope.count == 3,
@@ -43,7 +43,7 @@ package struct SealedReply: Hashable, Sendable {
         self.ciphertext = ciphertext
     }
 
-    /// Opens the answer to a command; only after the receipt was verified.
+    /// Opens the answer to a command. Call it only after the receipt is verified.
     package func open(_ command: SealedCommand, with keys: [any AgreementKey]) throws(CommandError) -> ValueSet {
         guard let key = keys.first(where: { $0.publicKey.keyID == keyID }) else { throw .unknownKey }
         guard

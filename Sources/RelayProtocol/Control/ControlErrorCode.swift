@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Why the relay refused something. A string on the wire, so that a newer relay may have codes of its own.
+/// Why the relay refuses a request or a channel. It is a string on the wire, so that a newer relay can add codes.
 package struct ControlErrorCode: RawRepresentable, JSONCodable, Hashable, Sendable, CustomStringConvertible {
     package let rawValue: String
 
@@ -16,23 +16,23 @@ extension ControlErrorCode {
     package static let unknownType = Self(rawValue: "unknownType")
     /// A request whose fields are missing or wrong.
     package static let malformed = Self(rawValue: "malformed")
-    /// More than a limit allows; the error names it.
+    /// A limit would be exceeded; the error names it.
     package static let limitExceeded = Self(rawValue: "limitExceeded")
-    /// Too often; again after `retryAfter`.
+    /// Requests come too often. Repeat after `retryAfter`.
     package static let tooManyRequests = Self(rawValue: "tooManyRequests")
-    /// The endpoint, app, command or tunnel that was named does not exist in this account.
+    /// The named endpoint, app, command or tunnel does not exist in this account.
     package static let notFound = Self(rawValue: "notFound")
     /// This channel's role does not allow it.
     package static let notAuthorized = Self(rawValue: "notAuthorized")
     /// The token lacks a scope, which the message names.
     package static let insufficientScope = Self(rawValue: "insufficientScope")
-    /// Only an established endpoint may do it: the account's first one, or one that an established endpoint has vouched for.
+    /// Only an established endpoint may do it: the account's first endpoint, or one for which an established endpoint has vouched.
     package static let notEstablished = Self(rawValue: "notEstablished")
-    /// This relay does not do it, such as a push channel that it has no credentials for.
+    /// This relay does not support it, for example a push channel for which it has no credentials.
     package static let unsupported = Self(rawValue: "unsupported")
-    /// The relay cannot do it now; again after `retryAfter`.
+    /// The relay cannot do it now. Repeat after `retryAfter`.
     package static let unavailable = Self(rawValue: "unavailable")
-    /// A fault of the relay.
+    /// An internal error of the relay.
     package static let internalError = Self(rawValue: "internalError")
 }
 
@@ -40,55 +40,55 @@ extension ControlErrorCode {
 extension ControlErrorCode {
     /// Another command of this sender already has this id.
     package static let idConflict = Self(rawValue: "idConflict")
-    /// The target has no room.
+    /// The target's mailbox has no room.
     package static let mailboxFull = Self(rawValue: "mailboxFull")
-    /// The command's time of creation is too far from the relay's clock, whose time the error carries.
+    /// The command's creation time differs too much from the relay's clock. The error carries the relay's time.
     package static let clockSkew = Self(rawValue: "clockSkew")
     /// The lane has a command with this number or a higher one; the command ends as refused.
     package static let numberPassed = Self(rawValue: "numberPassed")
-    /// The command would live for longer than 28 days.
+    /// The command would live longer than 28 days.
     package static let livesTooLong = Self(rawValue: "livesTooLong")
-    /// The command is larger than the relay takes; the error names the limit.
+    /// The command is larger than the relay allows; the error names the limit.
     package static let commandTooLarge = Self(rawValue: "commandTooLarge")
-    /// There is no such endpoint in the account, or not any more.
+    /// The account has no such endpoint, or no longer has it.
     package static let targetUnknown = Self(rawValue: "targetUnknown")
-    /// The command's time was over when it arrived.
+    /// The command had expired when it arrived.
     package static let expired = Self(rawValue: "expired")
-    /// A signature does not hold, or the blob is not for this account, relay or sender.
+    /// A signature is invalid, or the blob is not for this account, relay or sender.
     package static let signatureInvalid = Self(rawValue: "signatureInvalid")
-    /// The target sleeps, and no wake may be sent before `retryAfter`.
+    /// The target sleeps, and no wake is allowed before `retryAfter`.
     package static let wakeSuppressed = Self(rawValue: "wakeSuppressed")
     /// The target is not connected and cannot be woken.
     package static let unreachable = Self(rawValue: "unreachable")
-    /// The other side did not want the tunnel.
+    /// The target declined the tunnel.
     package static let declined = Self(rawValue: "declined")
-    /// The other side did not come in time.
+    /// The other endpoint did not connect in time.
     package static let timedOut = Self(rawValue: "timedOut")
-    /// Whoever opened the tunnel no longer wants it.
+    /// The opener cancelled the tunnel.
     package static let cancelled = Self(rawValue: "cancelled")
 }
 
-// Who one is: in `rejected`, `auth.invalidated`, and in answers to `auth.refresh`.
+// Authentication: codes in `rejected`, `auth.invalidated`, and answers to `auth.refresh`.
 extension ControlErrorCode {
-    /// Not a token of any issuer this relay trusts: its form, algorithm, key or signature.
+    /// The form, algorithm, key or signature of the token is not that of an issuer that this relay trusts.
     package static let tokenInvalid = Self(rawValue: "tokenInvalid")
-    /// The token's time is over.
+    /// The token has expired.
     package static let tokenExpired = Self(rawValue: "tokenExpired")
-    /// The token's time has not come.
+    /// The token is not valid yet.
     package static let tokenNotYetValid = Self(rawValue: "tokenNotYetValid")
-    /// The issuer, or the account's owner, has revoked the token.
+    /// The login that the token belongs to was revoked.
     package static let tokenRevoked = Self(rawValue: "tokenRevoked")
     /// The token is for another audience.
     package static let wrongAudience = Self(rawValue: "wrongAudience")
-    /// The token is from an issuer this relay does not trust.
+    /// The token is from an issuer that this relay does not trust.
     package static let wrongIssuer = Self(rawValue: "wrongIssuer")
-    /// The issuer's settings do not list the client that got the token.
+    /// The issuer's settings do not list the client that received the token.
     package static let clientNotAllowed = Self(rawValue: "clientNotAllowed")
     /// The token is bound to another key than this endpoint's.
     package static let tokenBoundToOtherKey = Self(rawValue: "tokenBoundToOtherKey")
-    /// The identity has no account here, and its issuer may not make one.
+    /// The identity has no account at this relay, and its issuer may not create one.
     package static let accountUnknown = Self(rawValue: "accountUnknown")
-    /// The token is of another account than the record, or a refreshed one of another than the channel's.
+    /// The token is for another account than the record, or a refreshed token is for another account than the channel.
     package static let wrongAccount = Self(rawValue: "wrongAccount")
     /// The relay cannot reach the issuer to check the token.
     package static let issuerUnavailable = Self(rawValue: "issuerUnavailable")
@@ -96,9 +96,9 @@ extension ControlErrorCode {
     package static let wrongChallenge = Self(rawValue: "wrongChallenge")
     /// The hello is for another relay.
     package static let wrongRelay = Self(rawValue: "wrongRelay")
-    /// The origin that was dialled is none of this relay's addresses.
+    /// The dialled origin is not one of this relay's addresses.
     package static let wrongOrigin = Self(rawValue: "wrongOrigin")
-    /// The endpoint record cannot be read, or its signatures do not hold.
+    /// The endpoint record is malformed, or its signatures are invalid.
     package static let recordInvalid = Self(rawValue: "recordInvalid")
     /// The relay has a newer record of this endpoint.
     package static let recordOutdated = Self(rawValue: "recordOutdated")
@@ -106,8 +106,8 @@ extension ControlErrorCode {
     package static let endpointOfOtherAccount = Self(rawValue: "endpointOfOtherAccount")
     /// The endpoint was revoked and never comes back.
     package static let endpointRevoked = Self(rawValue: "endpointRevoked")
-    /// This endpoint has as many client channels as it may.
+    /// This endpoint already has the maximum number of client channels.
     package static let tooManyClients = Self(rawValue: "tooManyClients")
-    /// The two sides share no protocol version.
+    /// Endpoint and relay have no protocol version in common.
     package static let versionUnsupported = Self(rawValue: "versionUnsupported")
 }

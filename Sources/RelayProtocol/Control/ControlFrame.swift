@@ -3,23 +3,23 @@
 
 import NIOCore
 
-/// A message of the control channel: one JSON object, whose `type` says which.
+/// A message of the control channel: one JSON object whose `type` names the message type.
 ///
-/// A new one is a type that says what its `type` and members are, and a case of `EndpointMessage` or `RelayMessage`.
+/// A new message is a type that defines `type` and its members, and a case of `EndpointMessage` or `RelayMessage`.
 package protocol ControlMessage: JSONObjectCodable, Hashable, Sendable {
     static var type: String { get }
 }
 
-/// A request, or its answer: both bear the request's `ref`.
+/// A request, or its answer. Both contain the request's `ref`.
 package protocol NumberedControlMessage: ControlMessage {
     var ref: RequestRef { get }
 }
 
 /// Why a frame ends the channel.
 package enum ControlFrameError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// It is larger than it may be.
+    /// It is larger than allowed.
     case tooLarge(LimitExceeded)
-    /// It is not a message. The text names fields and their types, never a value.
+    /// It is not a valid message. The text names fields and their types, never a value.
     case malformed(String)
 
     init(_ error: JSONError) {
@@ -37,7 +37,7 @@ package enum ControlFrameError: Error, Hashable, Sendable, CustomStringConvertib
         }
     }
 
-    /// At most 123 bytes, which is what a close frame holds.
+    /// At most 123 bytes, the maximum in a close frame.
     package var description: String {
         switch self {
         case .tooLarge(let exceeded): exceeded.description
@@ -46,15 +46,15 @@ package enum ControlFrameError: Error, Hashable, Sendable, CustomStringConvertib
     }
 }
 
-/// How messages become frames and frames messages.
+/// Conversion between messages and frames.
 enum ControlFrame {
-    /// What is in a frame, once it is JSON and not too large.
+    /// Parses a frame after a check of its size and encoding.
     static func json(of frame: ByteBuffer, limits: Limits, isWelcome: Bool) throws(ControlFrameError) -> JSONValue {
         let limit: Limit = isWelcome ? .controlFrameBytes : .controlFrameBytesBeforeWelcome
         try limits.check(limit, frame.readableBytes, as: ControlFrameError.tooLarge)
         let bytes = Array(frame.readableBytesView)
         guard bytes.first(where: { !isJSONSpace($0) }) == UInt8(ascii: "{") else { throw .malformed("not a JSON object") }
-        // All of it, also in strings that nobody reads: so two readers of a frame are of one mind.
+        // The whole frame is checked, also ignored strings, so that two decoders always agree.
         guard bytes.withUnsafeBytes(\.isASCII) || String(validating: bytes, as: UTF8.self) != nil else {
             throw .malformed("not valid UTF-8")
         }

@@ -3,7 +3,7 @@
 
 package import NIOCore
 
-/// What an endpoint says to its relay.
+/// A message from an endpoint to its relay.
 package enum EndpointMessage: Hashable, Sendable {
     case hello(Hello)
     case publish(Publish)
@@ -48,10 +48,10 @@ package enum EndpointMessage: Hashable, Sendable {
         }
     }
 
-    /// The request's number; `nil` for what is not answered by `ok` or `error`.
+    /// The request's number; `nil` if neither `ok` nor `error` answers the message.
     package var ref: RequestRef? { (content as? any NumberedControlMessage)?.ref }
 
-    /// `nil` for a type that is not known.
+    /// `nil` for an unknown type.
     private init?(type: String, json: JSONValue) throws(JSONError) {
         switch type {
         case Hello.type: self = .hello(try Hello(json: json))
@@ -78,19 +78,19 @@ package enum EndpointMessage: Hashable, Sendable {
 }
 
 extension EndpointMessage {
-    /// What a frame from an endpoint is to the relay.
+    /// The result of decoding a frame from an endpoint.
     package enum Received: Hashable, Sendable {
         /// A message.
         case message(EndpointMessage)
-        /// A request that cannot be served: of an unknown type, malformed, or over a limit. This is the answer.
+        /// A request of an unknown type, malformed, or over a limit. The value is the answer.
         case refused(RelayMessage.Failure)
-        /// Of an unknown type, and asking for nothing.
+        /// A message of an unknown type that is not a request.
         case ignored
     }
 
     /// Reads a frame.
-    /// - Parameter isWelcome: whether the relay has said `welcome`; until then frames are smaller.
-    /// - Throws: only what ends the channel.
+    /// - Parameter isWelcome: whether the relay has sent `welcome`; before that the frame limit is lower.
+    /// - Throws: only errors that end the channel.
     package static func decode(
         from frame: ByteBuffer,
         limits: Limits,
@@ -104,7 +104,7 @@ extension EndpointMessage {
         }
     }
 
-    /// What is no request is not answered, whatever fields it has.
+    /// The relay does not answer these messages, whatever fields they have.
     private static let unanswered: Set<String> = [Hello.type, CommandReceived.type, CommandAcknowledge.type, TunnelDecline.type]
 
     private static func received(type: String, json: JSONValue) throws(JSONError) -> Received {
@@ -122,7 +122,7 @@ extension EndpointMessage {
         }
     }
 
-    /// Whether a message needs one is for the message to say.
+    /// The reference, if there is one. Each message type checks for itself whether it needs one.
     private static func ref(of json: JSONValue) -> RequestRef? { try? json.optional("ref") }
 
     /// The message as a frame.

@@ -3,7 +3,7 @@
 
 package import NIOCore
 
-/// What a relay says to an endpoint.
+/// A message from a relay to an endpoint.
 package enum RelayMessage: Hashable, Sendable {
     case challenge(Challenge)
     case welcome(Welcome)
@@ -57,7 +57,7 @@ package enum RelayMessage: Hashable, Sendable {
     /// The request that this answers, for `ok`, `error` and `command.settled`.
     package var ref: RequestRef? { (content as? any NumberedControlMessage)?.ref }
 
-    /// `nil` for a type that is not known.
+    /// `nil` for an unknown type.
     private init?(type: String, json: JSONValue) throws(JSONError) {
         switch type {
         case Challenge.type: self = .challenge(try Challenge(json: json))
@@ -87,8 +87,8 @@ package enum RelayMessage: Hashable, Sendable {
 }
 
 extension RelayMessage {
-    /// Reads a frame; `nil` for a message of an unknown type, which is to be ignored.
-    /// - Parameter isWelcome: whether `welcome` has arrived; until then, and it too, frames are smaller.
+    /// Reads a frame; `nil` for a message of an unknown type, which the endpoint ignores.
+    /// - Parameter isWelcome: whether `welcome` has arrived. For frames up to and including `welcome` the limit is lower.
     package static func decode(
         from frame: ByteBuffer,
         limits: Limits,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Names a request on one control channel, so that its answer finds it: 1 … 2^53 − 1, chosen by the endpoint.
+/// Identifies a request on one control channel, so that its answer can be matched: 1 … 2^53 − 1, chosen by the endpoint.
 package struct RequestRef: Hashable, Sendable, Comparable, CustomStringConvertible {
     package let number: Int64
 
-    /// The first one a channel uses.
+    /// The first number on a channel.
     package static let first = RequestRef(unchecked: 1)
 
-    /// `nil` outside of 1 … 2^53 − 1.
+    /// `nil` outside the range 1 … 2^53 − 1.
     package init?(_ number: Int64) {
         guard number > 0, number < Milliseconds.end else { return nil }
         self.number = number
@@ -16,7 +16,7 @@ package struct RequestRef: Hashable, Sendable, Comparable, CustomStringConvertib
 
     private init(unchecked number: Int64) { self.number = number }
 
-    /// The one after this; begins anew after the last.
+    /// The next number. After the last one it starts again at 1.
     package var next: RequestRef { RequestRef(number + 1) ?? .first }
 
     package var description: String { String(number) }

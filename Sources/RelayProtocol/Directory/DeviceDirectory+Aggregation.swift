@@ -50,7 +50,7 @@ extension DeviceDirectory.Endpoint {
                 displayName: registration.displayName,
                 attributes: registration.attributes,
                 schemes: registration.schemes.map(\.name),
-                appServices: registration.services.map { AppServiceInfo(name: $0.name, packageID: registration.appID) },
+                appServices: registration.services.map { AppServiceInfo(name: $0.name, appID: registration.appID) },
                 presence: presence,
                 isNew: !isConfirmed,
                 isVerified: isVerified,
@@ -61,7 +61,7 @@ extension DeviceDirectory.Endpoint {
 }
 
 extension [DeviceDirectory.Endpoint] {
-    /// The endpoint with the best presence; the first one of equals.
+    /// The endpoint with the best presence; the first one if several are equal.
     var best: DeviceDirectory.Endpoint? {
         self.min { $0.presence.isBetter(than: $1.presence) }
     }

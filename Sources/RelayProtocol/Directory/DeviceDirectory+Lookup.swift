@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// Why a user's text identifies no device.
-public enum DeviceLookupError: Error, Hashable, Sendable {
+public enum RemoteSystemLookupError: Error, Hashable, Sendable {
     /// No device has that name or id.
     case notFound
     /// Several devices match, in the order of their ids. The directory never guesses between them.
@@ -13,11 +13,11 @@ extension DeviceDirectory {
     /// A shorter prefix is more likely the beginning of a name than of an id.
     static let minimumPrefixCharacters = 4
 
-    /// The device that a user's text means: by its id, by its name in any case, or by a prefix of its id. A name or prefix
-    /// that fits a known device never means a new one.
-    package func system(named text: String) throws(DeviceLookupError) -> RemoteSystem {
+    /// The device that a user's text identifies: by its id, by its name in any case, or by a prefix of its id. A name or prefix that
+    /// matches a known device never selects a new one.
+    package func system(named text: String) throws(RemoteSystemLookupError) -> RemoteSystem {
         let systems = devices(hidesLocalApp: false).values.map(\.system).sorted { $0.id < $1.id }
-        // Compared by bytes: Unicode considers some different texts equal.
+        // The bytes are compared, because Unicode considers some different texts equal.
         let name = text.lowercased()
         let bytes = Array(name.utf8)
         if let exact = systems.first(where: { $0.id.description == name }) { return exact }

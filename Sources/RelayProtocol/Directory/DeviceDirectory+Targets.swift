@@ -72,12 +72,12 @@ extension DeviceDirectory {
     package func resolve(_ service: AppServiceInfo, on request: RemoteSystemConnectionRequest) throws(TargetError) -> ResolvedTarget {
         let pool = try candidates(for: request)
         let offers = { (candidate: Candidate) in
-            candidate.registration.appID == service.packageID
+            candidate.registration.appID == service.appID
                 && candidate.registration.services.contains { $0.name == service.name }
         }
         if let best = pool.usable.filter(offers).best { return best.target }
         try pool.refuseUnconfirmed(where: offers)
-        guard pool.usable.contains(where: { $0.registration.appID == service.packageID }) else { throw .appNotInstalled }
+        guard pool.usable.contains(where: { $0.registration.appID == service.appID }) else { throw .appNotInstalled }
         throw .appServiceUnavailable
     }
 
@@ -104,8 +104,8 @@ extension DeviceDirectory {
         throw .protocolUnavailable
     }
 
-    /// The apps that a request may mean. A named app may be unconfirmed; on a device with a confirmed endpoint, only apps of
-    /// confirmed endpoints count.
+    /// The apps that can be meant by a request. A named app may be unconfirmed. On a device with a confirmed endpoint, only the apps of
+    /// confirmed endpoints are usable.
     private func candidates(for request: RemoteSystemConnectionRequest) throws(TargetError) -> Pool {
         switch request.target {
         case .app(let id):
@@ -151,7 +151,7 @@ extension DeviceDirectory.Endpoint {
 }
 
 extension [DeviceDirectory.Candidate] {
-    /// The candidate with the best presence; the first one of equals, in the order of endpoint ids.
+    /// The candidate with the best presence; the first one, in the order of endpoint ids, if several are equal.
     fileprivate var best: DeviceDirectory.Candidate? {
         self.min { $0.presence.isBetter(than: $1.presence) }
     }

@@ -3,17 +3,16 @@
 
 /// The endpoints of one account. From the relay's events it derives devices, device events and resolved targets.
 ///
-/// The size is bounded whatever a relay sends: at most the relay's `endpointsPerAccount` and at most 1,024 endpoints.
-/// When the directory is full, a confirmed endpoint replaces an unconfirmed one, and a new endpoint is rejected, which
-/// watchers learn. A relay that invents endpoints can therefore displace new ones but never a known one. The record
-/// limits bound what an endpoint publishes.
+/// The size is bounded, whatever a relay sends: at most the relay's `endpointsPerAccount`, and at most 1,024 endpoints. When the directory
+/// is full, a confirmed endpoint replaces an unconfirmed one. A new endpoint is rejected, and watchers receive an error. So a relay that
+/// invents endpoints can displace new ones, but never a known one. The record limits bound what an endpoint publishes.
 package struct DeviceDirectory: Sendable {
     /// The verified state of an endpoint: its record, registrations and presence.
     package struct Endpoint: Hashable, Sendable {
         package var record: EndpointRecord {
             didSet { (id, systemID) = (record.endpointID, record.systemID) }
         }
-        /// Cached from the record, because computing them hashes keys.
+        /// Cached from the record, because their computation hashes keys.
         package private(set) var id: EndpointID
         package private(set) var systemID: SystemID
         /// At most one for each app id.
@@ -53,7 +52,7 @@ package struct DeviceDirectory: Sendable {
 
         package var isConfirmed: Bool { isLocal || trust != .new }
 
-        /// Whether it is confirmed by more than the listing at the time when this endpoint joined.
+        /// Whether the endpoint is confirmed by more than the relay's listing when this endpoint joined.
         package var isVerified: Bool { isLocal || trust != .new && knowledge == .verified }
     }
 
@@ -102,7 +101,7 @@ package struct DeviceDirectory: Sendable {
     /// All endpoints, in the order of their ids.
     package var endpointIDs: [EndpointID] { endpoints.keys.sorted() }
 
-    /// The endpoint of an id.
+    /// The endpoint with this id.
     package subscript(endpoint: EndpointID) -> Endpoint? { endpoints[endpoint] }
 }
 
@@ -139,7 +138,7 @@ extension DeviceDirectory {
     package mutating func update(_ id: EndpointID, _ change: (inout Endpoint) -> Void) {
         guard var endpoint = endpoints[id] else { return }
         change(&endpoint)
-        // A changed id would be another endpoint.
+        // An endpoint with another id would be another endpoint.
         guard endpoint.id == id else { return }
         set(endpoint, for: id)
     }

@@ -7,16 +7,25 @@ public import FoundationEssentials
 public import Foundation
 #endif
 
-/// Whether a device or endpoint can be reached now.
-public enum RemoteSystemStatus: String, Hashable, Sendable, CaseIterable {
+/// Whether a device or endpoint can be reached now. A newer version may use more statuses.
+public struct RemoteSystemStatus: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    /// The name in JSON.
+    public let rawValue: String
+
+    /// The status of that name.
+    public init(rawValue: String) { self.rawValue = rawValue }
+
     /// It is connected.
-    case available
+    public static let available = Self(rawValue: "available")
     /// Its availability is being determined: a wake was sent, or the relay has just started.
-    case discoveringAvailability
+    public static let discoveringAvailability = Self(rawValue: "discoveringAvailability")
     /// Its availability is unknown.
-    case unknown
+    public static let unknown = Self(rawValue: "unknown")
     /// It is not connected. A wake may still reach it: see the presence's reason.
-    case unavailable
+    public static let unavailable = Self(rawValue: "unavailable")
+
+    /// The status's name.
+    public var description: String { rawValue }
 }
 
 /// The reachability of a device, an app or an endpoint, and the reason.
@@ -33,7 +42,7 @@ public struct Presence: Hashable, Sendable {
         sinceMilliseconds.map { Date(timeIntervalSince1970: Double($0.count) / 1_000) }
     }
 
-    /// The time in which it normally answers a wake.
+    /// The time within which it normally answers a wake.
     public var expectedWithin: Duration? {
         expectedWithinMilliseconds.map { .milliseconds($0.count) }
     }
@@ -76,8 +85,9 @@ public struct Presence: Hashable, Sendable {
 
 extension Presence: JSONObjectCodable {
     package init(json: JSONValue) throws(JSONError) {
+        let state = RemoteSystemStatus(rawValue: try json.member("state"))
         // A newer relay may know more states.
-        self.state = RemoteSystemStatus(rawValue: try json.member("state")) ?? .unknown
+        self.state = state.rank == nil ? .unknown : state
         self.reason = try json.member("reason")
         self.sinceMilliseconds = try json.optional("since")
         self.expectedWithinMilliseconds = try json.optional("expectedWithin")
@@ -94,19 +104,28 @@ extension Presence: JSONObjectCodable {
 extension Presence.Reason: JSONCodable {}
 
 extension Presence {
-    /// Orders the presences of two endpoints, best first: available, being discovered, unknown, suspended, unavailable for
-    /// another reason; of equals, the more recent one.
+    /// Orders the presences of two endpoints, best first: available, being discovered, unknown, suspended, unavailable for another reason.
+    /// If they are equal, the more recent one comes first.
     func isBetter(than other: Presence) -> Bool {
         if rank != other.rank { return rank < other.rank }
         return (sinceMilliseconds ?? 0) > (other.sinceMilliseconds ?? 0)
     }
 
     private var rank: Int {
-        switch state {
+        // A suspended device can be woken.
+        reason == .suspended && state == .unavailable ? 3 : state.rank ?? 2
+    }
+}
+
+extension RemoteSystemStatus {
+    /// The order of statuses, best first; `nil` for one that this version does not know.
+    fileprivate var rank: Int? {
+        switch self {
         case .available: 0
         case .discoveringAvailability: 1
         case .unknown: 2
-        case .unavailable: reason == .suspended ? 3 : 4
+        case .unavailable: 4
+        default: nil
         }
     }
 }

@@ -79,10 +79,6 @@ public struct RemoteSystemApp: Hashable, Sendable, Identifiable {
     public var appID: String { id.appID }
     /// The endpoint that published it.
     public var endpoint: EndpointID { id.endpoint }
-    /// Whether it is reachable on the local network. Always `false` in this version: devices are found through the relay.
-    public var isAvailableByProximity: Bool { false }
-    /// Whether it is reachable by Bluetooth. Always `false` in this version: devices are found through the relay.
-    public var isAvailableBySpatialProximity: Bool { false }
 }
 
 /// Identifies an app service by its name and its app.
@@ -90,12 +86,12 @@ public struct AppServiceInfo: Hashable, Sendable {
     /// The service's name.
     public let name: String
     /// The id of the app that offers it.
-    public let packageID: String
+    public let appID: String
 
     /// Creates an identifier from a service's name and its app's id.
-    public init(name: String, packageID: String) {
+    public init(name: String, appID: String) {
         self.name = name
-        self.packageID = packageID
+        self.appID = appID
     }
 }
 

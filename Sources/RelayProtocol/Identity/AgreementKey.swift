@@ -80,7 +80,8 @@ public struct AgreementPublicKey: Sendable, Hashable, Codable {
         self.bytes = bytes
     }
 
-    /// Identifies the key in sealed data, so that its holder finds the right key after a rotation: the first 16 bytes of its SHA-256.
+    /// Identifies the key in sealed data, so that its holder finds the right key after a rotation. It is the first 16 bytes of the point's
+    /// SHA-256.
     package var keyID: [UInt8] { Array(Digest256(hashing: bytes).bytes.prefix(16)) }
 
     /// Encrypts data so that only the holder of the private key can read it.

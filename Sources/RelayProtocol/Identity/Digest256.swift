@@ -4,7 +4,7 @@
 import Crypto
 
 /// A SHA-256 digest with constant-time comparison.
-public struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible {
+package struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible {
     /// Big-endian, most significant word first.
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
@@ -19,7 +19,7 @@ public struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible
     }
 
     /// The digest with these 32 bytes; `nil` for any other number of bytes.
-    public init?(bytes: [UInt8]) {
+    package init?(bytes: [UInt8]) {
         guard bytes.count == 32 else { return nil }
         self = bytes.withUnsafeBytes { Digest256($0) }
     }
@@ -52,25 +52,28 @@ public struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible
     }
 
     /// The 32 bytes.
-    public var bytes: [UInt8] {
+    package var bytes: [UInt8] {
         let bigEndian = (words.0.bigEndian, words.1.bigEndian, words.2.bigEndian, words.3.bigEndian)
         return withUnsafeBytes(of: bigEndian) { [UInt8]($0) }
     }
 
     /// The text form: 52 lower-case base32 characters.
-    public var description: String { Base32.encode(bytes) }
+    package var description: String { Base32.encode(bytes) }
+
+    /// The first 8 characters of the text form.
+    package var label: String { String(description.prefix(8)) }
 
     /// Runs in constant time.
-    public static func == (left: Self, right: Self) -> Bool {
+    package static func == (left: Self, right: Self) -> Bool {
         (left.words.0 ^ right.words.0) | (left.words.1 ^ right.words.1) | (left.words.2 ^ right.words.2) | (left.words.3 ^ right.words.3)
             == 0
     }
 
     /// Compares the bytes in order.
-    public static func < (left: Self, right: Self) -> Bool { left.words < right.words }
+    package static func < (left: Self, right: Self) -> Bool { left.words < right.words }
 
     /// Consistent with `==`.
-    public func hash(into hasher: inout Hasher) {
+    package func hash(into hasher: inout Hasher) {
         hasher.combine(words.0)
         hasher.combine(words.1)
         hasher.combine(words.2)
@@ -80,7 +83,7 @@ public struct Digest256: Hashable, Sendable, Comparable, CustomStringConvertible
 
 extension Digest256: Codable {
     /// Decodes the 32 bytes.
-    public init(from decoder: any Decoder) throws {
+    package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let digest = Digest256(bytes: try container.decode([UInt8].self)) else {
             throw DecodingError.dataCorruptedError(in: container, debugDescription: "A digest has 32 bytes.")
@@ -89,7 +92,7 @@ extension Digest256: Codable {
     }
 
     /// Encodes the 32 bytes.
-    public func encode(to encoder: any Encoder) throws {
+    package func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(bytes)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Text from another device that is shown to a user.
+/// Text from another device for display to a user.
 package enum DisplayText {
     /// Whether a text contains no character that controls the terminal, the writing direction or the line, so that it cannot
     /// imitate other output.

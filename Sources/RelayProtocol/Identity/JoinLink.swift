@@ -4,7 +4,7 @@
 /// A link that admits a device to an account without a browser. It contains the relay's URL, the relay's id and a
 /// single-use code. All but the URL is in the fragment, which browsers do not send.
 ///
-/// Anyone who reads the link can join, so only `text` reveals it: descriptions and mirrors do not.
+/// Anyone who reads the link can join. So only `text` contains it; descriptions and mirrors do not.
 public struct JoinLink: Hashable, Sendable {
     /// The relay's URL: scheme, host and port, without a path or trailing slash.
     public let origin: String
@@ -21,7 +21,7 @@ public struct JoinLink: Hashable, Sendable {
     public static let maximumBytes = 2_048
     private static let maximumSecretBytes = 256
 
-    /// - Parameter plainHTTP: Whether `http` is permitted. Only the operator of the relay can know that the network is safe.
+    /// - Parameter plainHTTP: Whether `http` is permitted. Only the operator of the relay can know whether the network is safe.
     package init(
         origin: String,
         relay: RelayID,
@@ -64,7 +64,7 @@ public struct JoinLink: Hashable, Sendable {
     /// later versions can add some.
     /// - Parameters:
     ///   - text: The link, without surrounding text.
-    ///   - plainHTTP: Whether the link may lead to plain HTTP. Only the operator of the relay can know that the network is safe.
+    ///   - plainHTTP: Whether the link may lead to plain HTTP. Only the operator of the relay can know whether the network is safe.
     /// - Throws: `JoinLinkError`, whose description contains advice.
     public init(parsing text: String, plainHTTP: PlainHTTP = .refused) throws(JoinLinkError) {
         guard text.utf8.count <= JoinLink.maximumBytes else { throw .tooLong }

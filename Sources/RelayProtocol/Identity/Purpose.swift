@@ -44,7 +44,7 @@ extension SigningPublicKey {
     }
 }
 
-/// Proves that a new device holds the secret of an invitation, which the relay never sees: the HMAC-SHA256 of its endpoint id.
+/// The proof that a new device holds the secret of an invitation: the HMAC-SHA256 of its endpoint id. The relay never sees the secret.
 package enum InvitationProof {
     package static func make(secret: [UInt8], endpoint: EndpointID) -> [UInt8] {
         Array(HMAC<SHA256>.authenticationCode(for: Purpose.invitation.statement(endpoint.digest.bytes), using: SymmetricKey(data: secret)))

@@ -15,7 +15,7 @@ public protocol SigningKey: Sendable {
 public protocol IdentityKey: SigningKey {}
 
 /// The key that the endpoints on one piece of hardware share. Its fingerprint is the `SystemID`.
-public protocol SystemKey: SigningKey {}
+package protocol SystemKey: SigningKey {}
 
 /// A signing key in memory.
 public struct P256SigningKey: IdentityKey, SystemKey {

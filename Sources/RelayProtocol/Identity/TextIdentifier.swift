@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// An identifier that JSON and CBOR encode in its text form.
-public protocol TextIdentifier: Hashable, Sendable, Codable, Comparable, LosslessStringConvertible {}
+package protocol TextIdentifier: Hashable, Sendable, Codable, Comparable, LosslessStringConvertible {}
 
 extension TextIdentifier {
     /// Decodes the text form.

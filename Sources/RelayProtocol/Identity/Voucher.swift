@@ -27,7 +27,7 @@ package struct Voucher: SignedPayload {
     package enum VerificationLevel: String, Codable, Comparable, Sendable {
         /// By the proof of an invitation, or because users compared the ids.
         case verified
-        /// It was listed when the signer joined, and nobody has compared anything.
+        /// It was listed when the signer joined; no user has compared the ids.
         case firstSeen
 
         /// The weaker kind is smaller.

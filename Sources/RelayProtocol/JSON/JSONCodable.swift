@@ -59,7 +59,7 @@ extension Array: JSONWritable where Element: JSONWritable {
     package func write(to json: inout JSONWriter) { json.array(self) }
 }
 
-// Names: of a set that is closed, or open if the initializer takes any.
+// Names. The set of values is closed, or open if `init(rawValue:)` accepts any text.
 extension JSONReadable where Self: RawRepresentable<String> {
     package init(json: JSONValue) throws(JSONError) {
         guard let value = Self(rawValue: try json.text()) else { throw json.invalid }

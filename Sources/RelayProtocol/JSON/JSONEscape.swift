@@ -3,7 +3,7 @@
 
 /// The escapes in a JSON string (RFC 8259 §7).
 enum JSONEscape {
-    /// What the escape at a place stands for, and how long it is. Half a surrogate pair is none.
+    /// The scalar of the escape at a position, and the length of the escape. Half a surrogate pair is an error.
     static func read(_ bytes: UnsafeBufferPointer<UInt8>, at position: Int) throws(JSONSyntaxError) -> (scalar: Unicode.Scalar, count: Int)
     {
         guard position + 1 < bytes.count else { throw JSONSyntaxError(.truncated, at: bytes.count) }
@@ -19,7 +19,7 @@ enum JSONEscape {
         case UInt8(ascii: "u"):
             let first = try codeUnit(bytes, at: position)
             if let scalar = Unicode.Scalar(first) { return (scalar, 6) }
-            // The first half of a surrogate pair needs the second; the second may not stand alone.
+            // The first half of a surrogate pair needs the second half. The second half must not stand alone.
             guard first < 0xDC00, bytes[(position + 6)...].starts(with: #"\u"#.utf8) else {
                 throw JSONSyntaxError(.invalidText, at: position)
             }
@@ -32,7 +32,7 @@ enum JSONEscape {
         }
     }
 
-    /// Of UTF-16: the four digits behind `\u`.
+    /// A UTF-16 code unit: the four digits after `\u`.
     private static func codeUnit(_ bytes: UnsafeBufferPointer<UInt8>, at position: Int) throws(JSONSyntaxError) -> UInt32 {
         var unit: UInt32 = 0
         for place in position + 2..<position + 6 {
@@ -43,7 +43,7 @@ enum JSONEscape {
         return unit
     }
 
-    /// Gives the bytes that part of a string stands for, one by one.
+    /// Passes the unescaped UTF-8 bytes of a part of a string to `append`, one by one.
     static func unescape(_ bytes: UnsafeBufferPointer<UInt8>, _ range: Range<Int>, _ append: (UInt8) -> Void) {
         var position = range.lowerBound
         while position < range.upperBound {
@@ -57,7 +57,7 @@ enum JSONEscape {
         }
     }
 
-    /// Writes what stands for a byte in a string.
+    /// Writes a byte of a string, as an escape if it needs one.
     static func write(_ byte: UInt8, to text: inout [UInt8]) {
         switch byte {
         case UInt8(ascii: "\""): text.append(contentsOf: "\\\"".utf8)
@@ -75,7 +75,7 @@ enum JSONEscape {
         }
     }
 
-    /// Zero for a byte that stands for itself.
+    /// Zero for a byte that needs no escape.
     @inline(__always) static func isSpecial(_ byte: UInt8) -> UInt8 {
         (byte < 0x20 ? 1 : 0) | (byte == UInt8(ascii: "\"") ? 1 : 0) | (byte == UInt8(ascii: "\\") ? 1 : 0) | (byte == 0x7F ? 1 : 0)
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Where the values of one JSON text (RFC 8259) are. Its syntax is checked once, in one pass; nothing is copied until somebody asks for it.
-/// Numbers are kept as they are written, so 1 and 1.0 stay apart.
+/// The positions of the values in one JSON text (RFC 8259). The syntax is checked once, in one pass. Nothing is copied until a caller reads
+/// a value. Numbers keep their text, so 1 and 1.0 stay different.
 package final class JSONIndex: Sendable {
     enum Kind: UInt8 {
         case string, number, yes, no, null, object, array
@@ -10,31 +10,32 @@ package final class JSONIndex: Sendable {
 
     struct Node {
         var kind: Kind
-        /// Of a string's text.
+        /// Whether the text of a string contains escapes.
         var hasEscapes = false
-        /// Of its text: without the quotes for a string.
+        /// The start of the value's text. For a string, start and end exclude the quotes.
         var start: Int
         var end: Int
-        /// The node behind it and all that is in it. In an object each value comes behind its key.
+        /// The index of the next node after this one and its content. In an object, each value follows its key.
         var next: Int
     }
 
-    /// How large a text may be. Each value costs its reader more than its writer.
+    /// The maximum size of a text. The bounds are needed because a value costs its reader more than its writer.
     struct Bounds {
-        /// Nested ones and the keys of objects counted.
+        /// Nested values and the keys of objects count too.
         var values: Int
         var levels: Int
     }
 
-    /// With the default limits no control message has nearly as many values.
+    /// With the default limits, no control message has nearly as many values.
     package static let maximumValues = 4_096
     static let maximumLevels = 512
 
     let bytes: [UInt8]
-    /// The whole text is the first.
+    /// The first node is the whole text.
     let nodes: [Node]
 
-    /// - Parameter bytes: Outside of strings only JSON's own characters are taken; that strings are UTF-8 is for the caller to check.
+    /// - Parameter bytes: The text. Outside strings only JSON's own characters are accepted. The caller checks that strings are valid
+    ///   UTF-8.
     init(_ bytes: [UInt8], bounds: Bounds = Bounds(values: maximumValues, levels: maximumLevels)) throws(JSONSyntaxError) {
         self.bytes = bytes
         let result = bytes.withUnsafeBufferPointer { bytes -> Result<[Node], JSONSyntaxError> in
@@ -49,12 +50,12 @@ package final class JSONIndex: Sendable {
         self.nodes = try result.get()
     }
 
-    /// The text of a string; what is not UTF-8 in it is replaced.
+    /// The text of a string. Bytes that are not valid UTF-8 are replaced.
     func text(_ node: Node) -> String {
         bytes.withUnsafeBufferPointer { bytes in
             let raw = bytes[node.start..<node.end]
             guard node.hasEscapes else { return String(decoding: raw, as: UTF8.self) }
-            // No escape is shorter than what it stands for.
+            // An escape is never shorter than the bytes it stands for.
             return String(unsafeUninitializedCapacity: raw.count) { text in
                 var count = 0
                 JSONEscape.unescape(bytes, raw.indices) { byte in
@@ -66,7 +67,7 @@ package final class JSONIndex: Sendable {
         }
     }
 
-    /// Which node is the value of a member of an object, if it is one. Of equal keys the first counts.
+    /// The node of a member's value; `nil` if the node is not an object, or has no such member. If a key is repeated, the first one counts.
     func member(_ key: String, of object: Int) -> Int? {
         guard nodes[object].kind == .object else { return nil }
         var place = object + 1
@@ -77,9 +78,9 @@ package final class JSONIndex: Sendable {
         return nil
     }
 
-    /// Whether a string is this text.
+    /// Whether a string equals this text.
     func isText(_ node: Node, _ text: String) -> Bool {
-        // An escape has six bytes at most for one of the text's: a longer string is another one, whatever it holds.
+        // An escape has at most six bytes for one byte of the text, so a longer string cannot be equal.
         let (count, expected) = (node.end - node.start, text.utf8.count)
         guard count == expected || node.hasEscapes && (expected...6 * expected).contains(count) else { return false }
         if node.hasEscapes { return self.text(node).utf8.elementsEqual(text.utf8) }
@@ -90,7 +91,7 @@ package final class JSONIndex: Sendable {
     }
 }
 
-/// Why a text is not JSON, or larger than its reader takes.
+/// Why a text is not valid JSON, or exceeds the reader's bounds.
 struct JSONSyntaxError: Error, Hashable, Sendable {
     enum Problem: Hashable, Sendable {
         case truncated, trailingBytes, notAKey, invalidSyntax, invalidText, tooDeep, tooManyValues
@@ -102,9 +103,9 @@ struct JSONSyntaxError: Error, Hashable, Sendable {
     }
 
     let problem: Problem
-    /// The byte at which it was met.
+    /// The byte position of the error.
     let offset: Int
-    /// The value it was met in, from the inside outwards.
+    /// The path of the value that contains the error, from the inside outwards.
     private(set) var path: [Step] = []
 
     init(_ problem: Problem, at offset: Int) { (self.problem, self.offset) = (problem, offset) }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// JSON's grammar: finds the nodes of an index.
+/// A JSON parser. It produces the nodes of an index.
 struct JSONParser {
     private let bytes: UnsafeBufferPointer<UInt8>
     private let bounds: JSONIndex.Bounds
@@ -14,7 +14,7 @@ struct JSONParser {
         nodes.reserveCapacity(16)
     }
 
-    /// The one value that the text consists of.
+    /// Parses a text, which is a single value.
     mutating func text() throws(JSONSyntaxError) {
         skipSpace()
         try value(depth: 1)
@@ -94,7 +94,7 @@ struct JSONParser {
         nodes.append(JSONIndex.Node(kind: kind, hasEscapes: hasEscapes, start: start, end: end, next: nodes.count + 1))
     }
 
-    /// A key, for an error.
+    /// A key's text, for an error path.
     private func text(of key: JSONIndex.Node) -> String {
         var text: [UInt8] = []
         JSONEscape.unescape(bytes, key.start..<key.end) { text.append($0) }
@@ -127,12 +127,13 @@ extension JSONParser {
         throw JSONSyntaxError(.truncated, at: position)
     }
 
-    /// Skips eight bytes at a time while none of them means anything in a string: most of what a string has is the text of bytes.
+    /// Skips eight bytes at a time while none of them is a quote, a backslash or a control character. Most string content is base64.
     private mutating func skipPlain() {
         let (ones, highs): (UInt64, UInt64) = (0x0101_0101_0101_0101, 0x8080_8080_8080_8080)
         while bytes.count - position >= 8 {
             let word = UnsafeRawBufferPointer(bytes).loadUnaligned(fromByteOffset: position, as: UInt64.self)
-            // The high bit of a byte is set that is less than what is subtracted; a borrow may set another's too, behind one that is.
+            // A byte's high bit is set if the byte is less than the subtracted value. A borrow can set the bit of a byte only above a real
+            // match.
             let (quotes, backslashes) = (word ^ 0x22 &* ones, word ^ 0x5C &* ones)
             let found = (word &- 0x20 &* ones) & ~word | (quotes &- ones) & ~quotes | (backslashes &- ones) & ~backslashes
             guard found & highs == 0 else { return }
@@ -153,7 +154,7 @@ extension JSONParser {
     private mutating func number() throws(JSONSyntaxError) {
         let start = position
         _ = skip("-")
-        // One zero, or digits that do not begin with one.
+        // Either a single zero, or digits that do not begin with zero.
         if !skip("0") { try digits() }
         if skip(".") { try digits() }
         if skip("e") || skip("E") {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// One value in a JSON text, as its reader sees it.
+/// One value in a JSON text, for reading.
 package struct JSONValue: Sendable {
     let index: JSONIndex
-    /// Which node it is.
+    /// The index of its node.
     let place: Int
-    /// What its fields are measured by.
+    /// The limits for its fields.
     let limits: Limits
 
     init(_ index: JSONIndex, place: Int = 0, limits: Limits = Limits()) {
@@ -38,24 +38,24 @@ extension JSONValue: JSONReadable {
 
 // Members and elements.
 extension JSONValue {
-    /// A member that has to be there.
+    /// A required member.
     package func member<Value: JSONReadable>(_ key: String) throws(JSONError) -> Value {
         try expect(.object)
         guard let member = index.member(key, of: place) else { throw .malformed("\(JSONError.name(path + [key])) is missing") }
         return try Value(json: value(at: member))
     }
 
-    /// A member that may be left out, or be null.
+    /// A member that may be missing or null.
     package func optional<Value: JSONReadable>(_ key: String) throws(JSONError) -> Value? {
         try expect(.object)
         guard let member = index.member(key, of: place).map(value), !member.isNull else { return nil }
         return try Value(json: member)
     }
 
-    /// A member, if it is there.
+    /// A member, if it is present.
     package subscript(key: String) -> JSONValue? { index.member(key, of: place).map(value) }
 
-    /// An object's members, in their order.
+    /// An object's members, in the order of the text.
     package func object() throws(JSONError) -> [(key: String, value: JSONValue)] {
         try expect(.object)
         return contents(from: 1).map { (index.text(index.nodes[$0 - 1]), value(at: $0)) }
@@ -67,7 +67,7 @@ extension JSONValue {
         return contents(from: 0).map(value)
     }
 
-    /// - Parameter offset: How many nodes are before each value.
+    /// - Parameter offset: The number of nodes before each value: 1 in an object, for the key, and 0 in an array.
     private func contents(from offset: Int) -> [Int] {
         var places: [Int] = []
         var next = place + 1
@@ -87,7 +87,7 @@ extension JSONValue {
         return index.text(node)
     }
 
-    /// Reads a string's bytes where they lie, if they need no unescaping.
+    /// Calls `body` with a string's bytes, without a copy if the string has no escapes.
     func withText<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) throws(JSONError) -> Result {
         try expect(.string)
         guard !node.hasEscapes else {
@@ -103,12 +103,12 @@ extension JSONValue {
         return true
     }
 
-    /// A number with a fraction or an exponent may be whole all the same.
+    /// A number with a fraction or exponent is accepted if its value is whole.
     func integer() throws(JSONError) -> Int64 {
         try expect(.number)
         let text = index.text(node)
         if let number = Int64(text) { return number }
-        // Nothing beyond what a double holds exactly.
+        // Only values that a double represents exactly.
         guard let double = Double(text), double.magnitude < 0x1p53, let number = Int64(exactly: double) else { throw invalid }
         return number
     }
@@ -125,22 +125,22 @@ extension JSONValue {
     }
 }
 
-// What is wrong with it.
+// Errors.
 extension JSONValue {
-    /// It is of the right type, and yet not what belongs here.
+    /// The error for a value of the right type that is not valid here.
     package var invalid: JSONError { .malformed("\(JSONError.name(path)) has no valid value") }
 
-    /// A member is.
+    /// The error for a member that is not valid.
     func invalid(_ key: String) -> JSONError { .malformed("\(JSONError.name(path + [key])) has no valid value") }
 
-    /// Where it is. That is looked for only when it is asked for, since few values are complained of.
+    /// The path to the value. It is computed only on demand, because errors are rare.
     private var path: [String] {
         var path: [String] = []
         var outer = JSONValue(index)
         while outer.place < place {
             let isObject = outer.isObject
             let places = outer.contents(from: isObject ? 1 : 0)
-            // The last that begins no later.
+            // The last value that begins at or before this one.
             guard let count = places.lastIndex(where: { $0 <= place }) else { break }
             path.append(isObject ? index.text(index.nodes[places[count] - 1]) : String(count))
             outer = JSONValue(index, place: places[count])
@@ -149,16 +149,16 @@ extension JSONValue {
     }
 }
 
-/// Why JSON is not what its reader expects.
+/// Why JSON does not have the expected form.
 package enum JSONError: Error, Hashable, Sendable {
-    /// A field is missing or wrong. The text names fields, never what they hold.
+    /// A field is missing or wrong. The text names fields, never their values.
     case malformed(String)
-    /// A field holds more than a limit allows.
+    /// A field exceeds a limit.
     case tooLarge(LimitExceeded)
 
     static let notJSON = "not JSON, nested too deep, or of too many values"
 
-    /// Shows only names that can be our own.
+    /// Only names that can be field names of this protocol are shown; others become "…".
     fileprivate static func name(_ path: [String]) -> String {
         let names = path.suffix(4).map { $0.utf8.count <= 24 && $0.utf8.allSatisfy(isASCIIAlphanumeric) ? $0 : "…" }
         return names.isEmpty ? "the message" : names.joined(separator: ".")

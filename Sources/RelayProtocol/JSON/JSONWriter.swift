@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Writes JSON on one line, value by value; members in the order in which they are given.
+/// Writes JSON on one line, value by value, with members in the order of the calls.
 package struct JSONWriter {
     package private(set) var bytes: [UInt8] = []
-    /// Nothing was written yet in the innermost object or array.
+    /// Whether the innermost object or array is still empty.
     private var isEmpty = true
 
-    /// - Parameter capacity: About how long the text becomes.
+    /// - Parameter capacity: The expected length of the text.
     package init(capacity: Int = 0) { bytes.reserveCapacity(capacity) }
 
     // MARK: Objects and arrays
@@ -25,7 +25,7 @@ package struct JSONWriter {
         value.write(to: &self)
     }
 
-    /// Leaves the member out if there is no value.
+    /// Omits the member if the value is `nil`.
     package mutating func member(_ key: String, _ value: (some JSONWritable)?) {
         if let value { member(key, value) }
     }
@@ -54,17 +54,17 @@ package struct JSONWriter {
 
     // MARK: Scalars
 
-    /// A number, or a word.
+    /// A number or a literal name.
     mutating func word(_ word: String) { bytes.append(contentsOf: word.utf8) }
 
     mutating func integer(_ number: Int64) { word(String(number)) }
 
-    /// A string in quotes, with the escapes it needs.
+    /// A string in quotes, with escapes where needed.
     mutating func string(_ text: String) {
         bytes.append(UInt8(ascii: "\""))
         var text = text
         text.withUTF8 { text in
-            // Without a branch in it the loop takes many bytes at a time.
+            // The loop has no branch, so that the compiler can vectorize it.
             var specials: UInt8 = 0
             for byte in text { specials |= JSONEscape.isSpecial(byte) }
             if specials == 0 {

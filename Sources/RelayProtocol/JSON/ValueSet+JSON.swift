@@ -7,14 +7,14 @@ import FoundationEssentials
 import Foundation
 #endif
 
-// The mapping, lossless both ways: text, booleans, arrays and sets as themselves; integers as numbers without and doubles
-// as numbers with a fraction or exponent. What JSON has no form for is an object with one key, its tag:
+// The mapping is lossless in both directions. Text, booleans, arrays and sets map to the corresponding JSON values. Integers are numbers
+// without a fraction or exponent, doubles are numbers with one. A value without a JSON form is an object with one key, its tag:
 // `{"$int": "…"}` beyond ±(2^53 − 1), `{"$double": "NaN" | "Infinity" | "-Infinity"}`, `{"$date": seconds since 1970}`,
-// `{"$uuid": "…"}` and `{"$data": base64}`. A key of a set that begins with `$` is written with a second one in front.
+// `{"$uuid": "…"}` and `{"$data": base64}`. A key of a set that begins with `$` gets a second `$` in front.
 
 extension ValueSet {
     /// The message as JSON on one line.
-    /// - Throws: what a message cannot hold, as when it is sent: a mixed array, an infinite date, too deep a nesting.
+    /// - Throws: The error of encoding the message as CBOR: a mixed array, an infinite date, or too many levels or values.
     public func json() throws(ValueSetError) -> String {
         _ = try encodedSize()
         var json = JSONWriter()
@@ -23,7 +23,7 @@ extension ValueSet {
     }
 }
 
-/// The objects that stand for what JSON has no form for.
+/// The tags of values that have no JSON form.
 enum JSONTag: String {
     case int = "$int"
     case double = "$double"
@@ -32,7 +32,7 @@ enum JSONTag: String {
     case data = "$data"
 
     static let exactIntegers: ClosedRange<Int64> = -(1 << 53 - 1)...(1 << 53 - 1)
-    /// What the tag's object stands for, if its content fits.
+    /// The value of the tag's object; `nil` if its content is invalid.
     func value(of content: ValueSet.Value) -> ValueSet.Value? {
         switch (self, content) {
         case (.int, .string(let text)): Self.integer(text)
@@ -46,7 +46,7 @@ enum JSONTag: String {
         }
     }
 
-    // One value has one text: no sign or zero in front, no stray bits behind.
+    // Each value has exactly one text: no sign or zero in front, no unused bits at the end.
 
     private static func integer(_ text: String) -> ValueSet.Value? {
         guard let value: ValueSet.Value = Int64(text).map({ .int($0) }) ?? UInt64(text).map({ .uint($0) }) else { return nil }
@@ -64,10 +64,11 @@ enum JSONTag: String {
         return text.withUTF8(Base64.standard.decode).map { .data($0) }
     }
 
-    /// Whether a key, as it is written, is that of a tag and not of a set.
+    /// Whether an unmodified key from JSON is a tag's key.
     static func isTag(_ key: String) -> Bool { needsEscape(key) && !needsEscape(key.utf8.dropFirst()) }
 
-    /// Whether a key of a set is written with a `$` in front. By bytes: a combining mark behind the sign changes nothing.
+    /// Whether a key of a set gets a `$` in front. It compares bytes, because a combining mark after the `$` would hide it from a
+    /// comparison of characters.
     static func needsEscape(_ key: String) -> Bool { needsEscape(key.utf8[...]) }
 
     private static func needsEscape(_ key: Substring.UTF8View) -> Bool { key.first == UInt8(ascii: "$") }

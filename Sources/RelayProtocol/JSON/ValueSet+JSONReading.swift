@@ -3,11 +3,12 @@
 
 extension ValueSet {
     /// Reads a message from JSON text in UTF-8.
-    /// - Throws: what is wrong, with the key path and the byte.
+    /// - Throws: The error with its key path and byte position.
     public init(json: some Sequence<UInt8>) throws(ValueSetError) {
         let index: JSONIndex
         do throws(JSONSyntaxError) {
-            // An object's values are half of its nodes. The object of a tag is no level of its own, and holds no further one.
+            // Half of an object's nodes are keys. A tag's object is not a level of its own, but may be one level deeper than the deepest
+            // set.
             let bounds = JSONIndex.Bounds(values: 2 * Self.maximumValueCount, levels: Self.maximumDepth + 1)
             index = try JSONIndex(Array(json), bounds: bounds)
         } catch {
@@ -21,25 +22,25 @@ extension ValueSet {
     }
 
     /// Reads a message from JSON text.
-    /// - Throws: what is wrong, with the key path and the byte.
+    /// - Throws: The error with its key path and byte position.
     public init(json: String) throws(ValueSetError) {
         try self.init(json: json.utf8)
     }
 }
 
 extension JSONIndex.Node {
-    /// Where the value begins: at a string's quote.
+    /// The start of the value: for a string, its quote.
     fileprivate var offset: Int { kind == .string ? start - 1 : start }
 }
 
-/// Makes values of an index's nodes. Unlike other readers it refuses equal keys.
+/// Converts the nodes of an index to values. Unlike other readers it rejects repeated keys.
 private struct ValueSetJSONReader {
     let index: JSONIndex
     private var valueCount = 0
 
     init(index: JSONIndex) { self.index = index }
 
-    /// - Parameter depth: The level that a set or array at this place is on.
+    /// - Parameter depth: The nesting level of a set or array at this place.
     mutating func value(at place: Int, depth: Int) throws(ValueSetError) -> ValueSet.Value {
         let node = index.nodes[place]
         valueCount += 1
@@ -55,7 +56,7 @@ private struct ValueSetJSONReader {
         }
     }
 
-    /// An object: a set, or what a tag stands for.
+    /// An object: a set, or a tagged value.
     private mutating func object(at place: Int, depth: Int) throws(ValueSetError) -> ValueSet.Value {
         let start = index.nodes[place].start
         var pairs = try pairs(at: place, depth: depth)
@@ -72,7 +73,7 @@ private struct ValueSetJSONReader {
         return .valueSet(ValueSet(pairs))
     }
 
-    /// The pairs of an object, their keys as they are written.
+    /// The pairs of an object, with unmodified keys.
     private mutating func pairs(at object: Int, depth: Int) throws(ValueSetError) -> [ValueSet.Element] {
         var pairs: [ValueSet.Element] = []
         var keys: Set<[UInt8]> = []
@@ -110,14 +111,14 @@ private struct ValueSetJSONReader {
     }
 
     private func text(_ node: JSONIndex.Node) throws(ValueSetError) -> String {
-        // Escapes are ASCII: with or without them it is UTF-8 or not.
+        // Escapes are ASCII, so they do not change whether the text is valid UTF-8.
         guard let text = String(validating: index.bytes[node.start..<node.end], as: UTF8.self) else {
             throw ValueSetError(.invalidText, at: node.offset)
         }
         return node.hasEscapes ? index.text(node) : text
     }
 
-    /// An integer if it has neither fraction nor exponent, else a double.
+    /// An integer if it has no fraction or exponent, else a double.
     private func number(_ node: JSONIndex.Node) throws(ValueSetError) -> ValueSet.Value {
         let text = index.text(node)
         guard text.utf8.contains(where: ".eE".utf8.contains) else {

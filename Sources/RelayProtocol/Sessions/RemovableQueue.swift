@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// A FIFO queue whose elements can be removed by ticket. A removed element leaves no memory behind, however often a peer
-/// adds and removes elements.
+/// A FIFO queue whose elements can be removed by ticket. A removed element frees its memory, so a peer that adds and removes elements does
+/// not make the queue grow.
 ///
 /// Inlinable, because other modules use it on their fast paths.
 package struct RemovableQueue<Element: Sendable>: Sendable {

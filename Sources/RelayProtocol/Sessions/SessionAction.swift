@@ -46,7 +46,7 @@ package struct MessageCredit: Hashable, Sendable {
     let windowBytes: Int
     package let assemblyBytes: Int
 
-    /// What it occupies of a window, if it is a request.
+    /// The part of a window that it occupies, if it is a request.
     package var pendingBytes: Int { kind == .request && assemblyBytes == 0 ? windowBytes : 0 }
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The announced messages of one kind that a session receives: they get their grants in order, each for its whole length, within a budget.
+/// The announced messages of one kind that a session receives. They get their grants in order, each for the whole length, within a budget.
 ///
-/// Requests and responses have one each. A request may wait for handlers that wait for responses; were the responses to wait for the same
-/// memory, all would wait for each other.
+/// Requests and responses have separate budgets. A request may wait for a handler that itself waits for a response. With a common budget
+/// this could deadlock.
 struct SessionAssembly: Sendable {
     struct Reservation {
         let bytes: Int
@@ -12,16 +12,16 @@ struct SessionAssembly: Sendable {
     }
 
     let limit: Int
-    /// Bodies that the peer announced and that want a grant, in order.
+    /// Announced bodies that wait for a grant, in order.
     var announcements = RemovableQueue<SessionConnection.Announcement>()
-    /// What the owner was asked to reserve. The body may be gone when the answer comes.
+    /// The bytes that the owner has to reserve. The body may no longer exist when they are reserved.
     private(set) var reservation: Reservation?
     /// Bytes of announced messages, from the reservation until the app has taken the message.
     private(set) var bytes = 0
 
     init(limit: Int) { self.limit = limit }
 
-    /// What is to be reserved for the first that waits, if the budget has room.
+    /// The number of bytes to reserve for the first waiting body, if the budget has room for it.
     mutating func reserveNext() -> Int? {
         guard reservation == nil, let (ticket, next) = announcements.first, next.length <= limit - bytes else { return nil }
         bytes += next.length
@@ -29,7 +29,7 @@ struct SessionAssembly: Sendable {
         return next.length
     }
 
-    /// What was asked for is reserved.
+    /// Takes the pending reservation when its bytes are reserved.
     mutating func takeReservation() -> Reservation? { reservation.take() }
 
     mutating func release(_ count: Int) { bytes -= count }

@@ -60,7 +60,7 @@ struct SessionConnection: Sendable {
         case queued(RemovableQueue<QueuedFrame>.Ticket)
         /// It was announced and waits for the grant.
         case announced(ByteBuffer)
-        /// It was granted and is being sent in slices, in turn with other bodies.
+        /// It was granted and is being sent in slices, round-robin with other bodies.
         case granted(ByteBuffer, RemovableQueue<BodyKey>.Ticket)
     }
 

@@ -45,7 +45,7 @@ enum SessionFrameType: UInt8, CaseIterable {
         }
     }
 
-    /// What a frame type is about. The header's ids that it needs are not 0; the others are 0.
+    /// The subject of a frame type. The header ids that it needs are not 0; the other ids are 0.
     enum Subject {
         case session
         case connection

@@ -8,15 +8,15 @@ package struct SessionOpening: Hashable, Sendable {
     /// The app service's name.
     package var serviceName: String
     /// The app that offers the service. An empty id matches no app.
-    package var packageID: String
+    package var appID: String
     /// The app id of the caller by its own account; may be empty.
     package var callerAppID: String
     /// How long the caller waits.
     package var timeLeft: Duration?
 
-    package init(serviceName: String, packageID: String = "", callerAppID: String = "", timeLeft: Duration? = nil) {
+    package init(serviceName: String, appID: String = "", callerAppID: String = "", timeLeft: Duration? = nil) {
         self.serviceName = serviceName
-        self.packageID = packageID
+        self.appID = appID
         self.callerAppID = callerAppID
         self.timeLeft = timeLeft
     }
@@ -25,7 +25,7 @@ package struct SessionOpening: Hashable, Sendable {
         guard let serviceName = map["service"]?.string else { throw .invalidMetadata }
         self.init(
             serviceName: serviceName,
-            packageID: try Self.text(map["package"]),
+            appID: try Self.text(map["package"]),
             callerAppID: try Self.text(map["caller"]),
             timeLeft: try SessionDeadline.timeLeft(map["deadline"])
         )
@@ -39,7 +39,7 @@ package struct SessionOpening: Hashable, Sendable {
 
     var map: ValueSet {
         var map: ValueSet = ["service": .string(serviceName)]
-        if !packageID.isEmpty { map["package"] = .string(packageID) }
+        if !appID.isEmpty { map["package"] = .string(appID) }
         if !callerAppID.isEmpty { map["caller"] = .string(callerAppID) }
         if let timeLeft { map["deadline"] = .int(Int64(SessionDeadline.milliseconds(timeLeft))) }
         return map

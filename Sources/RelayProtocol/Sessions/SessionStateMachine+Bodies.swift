@@ -143,8 +143,7 @@ extension SessionStateMachine {
         if ungrantedAnswers == 1 { grantDeadline = latest + SessionWire.grantInterval }
     }
 
-    /// Extends the deadline of responses in the same way. A granted response blocks those behind it, so a slow peer must not
-    /// hold it forever.
+    /// Extends the deadline of responses in the same way. A granted response blocks later ones, so a slow peer must not hold it forever.
     private mutating func answersProgressed(_ bytes: Int) {
         let bought = SessionWire.bodyKiBTime * bytes / 1_024
         grantDeadline = min(grantDeadline + bought, latest + SessionWire.grantInterval)

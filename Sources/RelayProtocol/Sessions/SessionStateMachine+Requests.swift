@@ -146,7 +146,7 @@ extension SessionStateMachine {
         if let word = Self.lastWord(request, exchange) { actions.append(word) }
     }
 
-    /// Removes a frame from the queue. Frames behind it may now fit into the window.
+    /// Removes a frame from the queue. Later frames may now fit into the window.
     private mutating func leaveLine(
         _ ticket: RemovableQueue<SessionConnection.QueuedFrame>.Ticket?,
         at index: ConnectionIndex,
@@ -157,7 +157,7 @@ extension SessionStateMachine {
         sendQueued(at: index, into: &actions)
     }
 
-    /// The action that tells the app that a request of the peer has ended.
+    /// The action that reports the end of a peer's request to the app.
     private static func lastWord(_ request: SessionRequestID, _ exchange: Exchange) -> SessionAction? {
         switch exchange {
         case .awaitingResponse: .requestCancelled(request)

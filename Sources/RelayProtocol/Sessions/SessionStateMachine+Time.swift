@@ -10,7 +10,8 @@ extension SessionStateMachine {
         probeDeadline = nil
     }
 
-    /// Sends a ping with a short deadline. A newer session with the same peer exists, so this one may belong to a network that is gone.
+    /// Sends a ping with a short deadline. Call this when a newer session with the same peer exists, because this session may use a network
+    /// that is gone.
     package mutating func probe(at now: Duration, into actions: inout [SessionAction]) {
         guard end == nil, probeDeadline == nil else { return }
         probeDeadline = now + SessionWire.probeInterval

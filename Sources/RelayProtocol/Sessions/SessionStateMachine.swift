@@ -305,7 +305,7 @@ package struct SessionStateMachine: Sendable {
         into actions: inout [SessionAction]
     ) -> SessionResponseProgress {
         guard let index = indexAwaitingResponse(request) else { return .dropped }
-        // The peer can provoke it at will, like a `pong`.
+        // The peer can cause this frame at will, like a `pong`.
         repliesSent += 1
         return transmit(SessionFrame(.error(failure), request), nil, isOutgoing: false, at: index, into: &actions)
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// 16-bit floats (IEEE 754 binary16) as CBOR uses them. `Float16` does not exist on every platform we build for.
+/// 16-bit floats (IEEE 754 binary16) as CBOR uses them. `Float16` is not available on every supported platform.
 enum HalfPrecision {
     static let quietNaN: UInt16 = 0x7E00
 
-    /// The bits of a number that a 16-bit float holds exactly; NaN is not handled here.
+    /// The bits of a number; `nil` if a 16-bit float does not represent it exactly. NaN is not handled here.
     static func bits(exactly value: Float) -> UInt16? {
         let bits = value.bitPattern
         let sign = UInt16(truncatingIfNeeded: bits >> 16) & 0x8000
@@ -29,7 +29,7 @@ enum HalfPrecision {
         }
     }
 
-    /// The number that 16 bits stand for.
+    /// The number with these 16 bits.
     static func value(_ bits: UInt16) -> Double {
         let exponent = Int(bits >> 10 & 0x1F)
         let mantissa = Double(bits & 0x3FF)

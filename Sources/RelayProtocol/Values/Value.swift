@@ -10,8 +10,8 @@ public import Foundation
 extension ValueSet {
     /// One value of a message.
     ///
-    /// Integers are one kind: `.uint` continues `.int` above `Int64.max`, and equal numbers are equal values whichever
-    /// case holds them. `.double` follows IEEE 754 (NaN differs from itself, −0 equals 0).
+    /// All integers are one kind. `.uint` is needed only above `Int64.max`, and equal numbers are equal values in either case. `.double`
+    /// follows IEEE 754 (NaN differs from itself, −0 equals 0).
     public enum Value: Sendable {
         /// Text.
         case string(String)
@@ -19,17 +19,17 @@ extension ValueSet {
         case bool(Bool)
         /// An integer from −2^63 to 2^63 − 1.
         case int(Int64)
-        /// An integer; on the wire and after decoding only used above `Int64.max`.
+        /// An integer. The decoder uses this case only above `Int64.max`.
         case uint(UInt64)
-        /// A 64-bit floating point number; NaN keeps no payload on the wire.
+        /// A 64-bit floating-point number. The wire format has only one NaN, without payload.
         case double(Double)
-        /// A moment, kept on the wire as seconds since 1970 in double precision; must be finite.
+        /// A time. On the wire it is the number of seconds since 1970, in double precision. It must be finite.
         case date(Date)
         /// A UUID.
         case uuid(UUID)
         /// Bytes.
         case data([UInt8])
-        /// Values of one kind; a mixed array is refused when it is encoded or decoded.
+        /// Values of one kind. A mixed array is rejected when it is encoded or decoded.
         case array([Value])
         /// A nested set.
         case valueSet(ValueSet)
@@ -37,7 +37,7 @@ extension ValueSet {
 }
 
 extension ValueSet.Value {
-    /// The kinds of value an array may not mix.
+    /// The kinds of values. All elements of an array have the same kind.
     package enum Kind: String, Sendable {
         case string
         case bool
@@ -64,7 +64,7 @@ extension ValueSet.Value {
         }
     }
 
-    /// An integer of any width, in the case that fits; `nil` outside of −2^63 … 2^64 − 1.
+    /// An integer of any width, as `.int` if it fits, else as `.uint`; `nil` outside −2^63 … 2^64 − 1.
     public init?(exactly integer: some BinaryInteger) {
         if let value = Int64(exactly: integer) {
             self = .int(value)
@@ -85,16 +85,16 @@ extension ValueSet.Value {
         if case .bool(let value) = self { value } else { nil }
     }
 
-    /// The integer, if this is one that `Int` holds.
+    /// The value as `Int`; `nil` if it is not an integer or does not fit.
     public var int: Int? { integer(as: Int.self) }
 
-    /// The integer, if this is one that `Int64` holds.
+    /// The value as `Int64`; `nil` if it is not an integer or does not fit.
     public var int64: Int64? { integer(as: Int64.self) }
 
-    /// The integer, if this is one that `UInt64` holds.
+    /// The value as `UInt64`; `nil` if it is not an integer or does not fit.
     public var uint64: UInt64? { integer(as: UInt64.self) }
 
-    /// The integer, if this is one that the type holds.
+    /// The value as the given type; `nil` if it is not an integer or does not fit.
     public func integer<Integer: FixedWidthInteger>(as type: Integer.Type) -> Integer? {
         switch self {
         case .int(let value): Integer(exactly: value)
@@ -103,7 +103,7 @@ extension ValueSet.Value {
         }
     }
 
-    /// The number, if this is a double or an integer that a double holds exactly.
+    /// The number, if this is a double, or an integer that a double represents exactly.
     public var double: Double? {
         switch self {
         case .double(let value): value
@@ -113,7 +113,7 @@ extension ValueSet.Value {
         }
     }
 
-    /// The moment, if this is one.
+    /// The date, if this is one.
     public var date: Date? {
         if case .date(let value) = self { value } else { nil }
     }
@@ -143,7 +143,7 @@ extension ValueSet.Value {
 }
 
 extension ValueSet.Value: Hashable {
-    /// Equal kind and content; integers by their number.
+    /// Equal kind and content. Integers are compared as numbers.
     public static func == (left: Self, right: Self) -> Bool {
         switch (left, right) {
         case (.string(let left), .string(let right)): left == right
@@ -167,7 +167,7 @@ extension ValueSet.Value: Hashable {
         switch self {
         case .string(let value): hasher.combine(value)
         case .bool(let value): hasher.combine(value)
-        // The bit patterns of equal integers agree; −1 and 2^64 − 1 may share a hash.
+        // Equal integers have equal bit patterns. −1 and 2^64 − 1 share a hash, which is permitted.
         case .int(let value): hasher.combine(UInt64(bitPattern: value))
         case .uint(let value): hasher.combine(value)
         case .double(let value): hasher.combine(value)

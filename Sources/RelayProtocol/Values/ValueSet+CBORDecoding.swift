@@ -10,16 +10,16 @@ import Foundation
 #endif
 
 extension ValueSet {
-    /// Reads a message that fills the buffer's readable bytes.
-    /// - Throws: what the bytes break of the accepted form, with the key path and the byte. Only the deterministic
-    ///   encoding is accepted, so that equal messages have equal bytes.
+    /// Decodes a message that fills the buffer's readable bytes.
+    /// - Throws: The violated rule, with key path and byte position. Only the deterministic encoding is accepted, so that equal messages
+    ///   have equal bytes.
     package init(decoding buffer: ByteBuffer) throws(ValueSetError) {
         self = try buffer.withUnsafeReadableBytes { (bytes) -> Result<ValueSet, ValueSetError> in
             CBORReader.message(in: bytes)
         }.get()
     }
 
-    /// Reads a message from bytes that hold nothing else.
+    /// Decodes a message that fills the bytes.
     package init(decoding bytes: [UInt8]) throws(ValueSetError) {
         self = try bytes.withUnsafeBytes { (bytes) -> Result<ValueSet, ValueSetError> in
             CBORReader.message(in: bytes)
@@ -27,8 +27,8 @@ extension ValueSet {
     }
 }
 
-/// Walks over the bytes of one message. Every read is checked against the end before it happens; no length is
-/// trusted for an allocation beyond what the remaining bytes could hold.
+/// Reads the bytes of one message. Every read is checked against the end first. No length causes an allocation beyond what the remaining
+/// bytes could contain.
 private struct CBORReader {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
@@ -110,7 +110,7 @@ private struct CBORReader {
         return ValueSet(sortedEntries: entries)
     }
 
-    /// A claimed count is believed only so far: the claims of 32 nested levels would add up.
+    /// The capacity to reserve for a claimed count. It is bounded, because the claims of 32 nested levels add up.
     private static func reservation(_ count: UInt64) -> Int { Int(min(count, 1_024)) }
 
     private mutating func array(count: UInt64, depth: Int, start: Int) throws(ValueSetError) -> [ValueSet.Value] {
@@ -162,7 +162,7 @@ private struct CBORReader {
         }
     }
 
-    /// Booleans and floats; the head was read, and `start` points to it.
+    /// Booleans and floats. The head is already read, and `start` is its position.
     private func simple(start: Int, argument: UInt64) throws(ValueSetError) -> ValueSet.Value {
         let number: Double
         switch bytes[start] {
@@ -185,7 +185,7 @@ private struct CBORReader {
 
     // MARK: Bytes
 
-    /// An item's first byte and its argument. For floats the argument is their bits.
+    /// The major type of an item, and its argument. For a float the argument is its bits.
     private mutating func head() throws(ValueSetError) -> (CBOR.Major, UInt64) {
         let start = position
         guard remaining > 0 else { throw ValueSetError(.truncated, at: position) }
@@ -225,13 +225,13 @@ private struct CBORReader {
     }
 
     private static func string(_ bytes: UnsafeRawBufferPointer, at offset: Int) throws(ValueSetError) -> String {
-        // `String(decoding:)` replaces what is invalid, but is several times faster: for ASCII the two agree.
+        // `String(decoding:)` replaces invalid bytes, but is several times faster. For ASCII both give the same result.
         if bytes.isASCII { return String(decoding: bytes, as: UTF8.self) }
         guard let text = String(validating: bytes, as: UTF8.self) else { throw ValueSetError(.invalidText, at: offset) }
         return text
     }
 
-    /// Wire order of two encoded keys: below, at or above zero.
+    /// The wire order of two encoded keys: negative, zero or positive.
     private static func order(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Int {
         guard left.count == right.count else { return left.count < right.count ? -1 : 1 }
         for index in 0..<left.count where left[index] != right[index] {

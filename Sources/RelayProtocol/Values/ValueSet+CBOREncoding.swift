@@ -13,21 +13,21 @@ import Foundation
 // values and adds up the size, the second writes into memory of just that size and cannot fail.
 
 extension ValueSet {
-    /// The deepest nesting of a message, its outermost set counted.
+    /// The maximum nesting depth of a message, including the outermost set.
     package static let maximumDepth = 32
-    /// The most values one message may hold, nested ones counted: each costs up to 40 bytes once decoded, so
-    /// without a limit a message of one-byte values would grow forty-fold in memory.
+    /// The maximum number of values in a message, including nested ones. A decoded value takes up to 40 bytes, so without this bound a
+    /// message of one-byte values would grow forty-fold in memory.
     package static let maximumValueCount = 1 << 21
 
     /// The size of the encoding in bytes.
-    /// - Throws: what cannot be encoded: a mixed array, a date that is not finite, nesting or a count over the limit.
+    /// - Throws: The reason why the message cannot be encoded: a mixed array, a date that is not finite, too many levels or values.
     package func encodedSize() throws(ValueSetError) -> Int {
         var measure = CBORMeasure()
         try measure.add(self, depth: 1)
         return measure.size
     }
 
-    /// Appends the encoding to a buffer and returns its size; on an error the buffer is as it was.
+    /// Appends the encoding to a buffer and returns its size. On an error the buffer is unchanged.
     @discardableResult
     package func encode(into buffer: inout ByteBuffer) throws(ValueSetError) -> Int {
         let size = try encodedSize()
@@ -36,7 +36,7 @@ extension ValueSet {
     }
 
     /// Appends the encoding to a buffer.
-    /// - Parameter size: What `encodedSize` gave.
+    /// - Parameter size: The result of `encodedSize`.
     package func encode(into buffer: inout ByteBuffer, measuredAs size: Int) {
         buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: size) { memory in
             var writer = CBORWriter(memory: memory)
@@ -57,7 +57,7 @@ extension ValueSet {
     }
 }
 
-/// The CBOR a message is made of.
+/// The parts of CBOR that messages use.
 enum CBOR {
     enum Major: UInt8 {
         case unsigned = 0
@@ -89,7 +89,7 @@ enum CBOR {
         }
     }
 
-    /// A double in the shortest of the three widths that keeps it.
+    /// A double in the shortest of the three widths that represents it exactly.
     enum ShortestFloat {
         case half(UInt16)
         case float(UInt32)
@@ -121,13 +121,13 @@ enum CBOR {
         }
     }
 
-    /// What tag 1 encloses: whole seconds as an integer, all others as a float.
+    /// The content of tag 1: whole seconds as an integer, all other times as a float.
     enum Epoch {
         case seconds(Int64)
         case fraction(Double)
 
         init(_ seconds: Double) {
-            // Beyond 2^53 every double is whole, and a float is never longer than the integer.
+            // Beyond 2^53 every double is a whole number, and a float is never longer than the integer.
             if seconds.magnitude < 0x1p53, let whole = Int64(exactly: seconds) {
                 self = .seconds(whole)
             } else {
@@ -197,7 +197,7 @@ private struct CBORMeasure {
     }
 }
 
-/// Writes items, and what else is sent with them, into memory that is large enough.
+/// Writes CBOR items and other frame fields into memory that is large enough.
 struct CBORWriter {
     let memory: UnsafeMutableRawBufferPointer
     private(set) var position = 0

@@ -4,8 +4,9 @@
 package import NIOCore
 
 extension ValueSet {
-    /// The bytes of memory that a message takes once it is decoded, from its encoding alone: an array of small numbers takes 24 times its
-    /// encoding. One pass over the heads of the items, without an allocation. Bytes that do not decode give some number.
+    /// The bytes of memory that a message takes after decoding, computed from its encoding. An array of small numbers takes 24 times its
+    /// encoded size. It is one pass over the heads of the items, without an allocation. For bytes that do not decode, the result has no
+    /// meaning.
     package static func decodedMemory(of buffer: ByteBuffer) -> Int {
         buffer.withUnsafeReadableBytes { bytes in
             var memory = 0
@@ -19,7 +20,7 @@ extension ValueSet {
                 case .bytes, .text:
                     guard argument <= UInt64(remaining) else { return memory }
                     position += Int(argument)
-                    // Up to 15 bytes of text lie in the value itself.
+                    // Up to 15 bytes of text are stored in the value itself.
                     if argument > 15 || first >> 5 == CBOR.Major.bytes.rawValue { memory += objectBytes + Int(argument) }
                 case .array:
                     guard argument <= UInt64(remaining) else { return memory }
@@ -28,7 +29,7 @@ extension ValueSet {
                     guard argument <= UInt64(remaining) else { return memory }
                     memory += objectBytes + Int(argument) * MemoryLayout<Entry>.stride
                 case .unsigned, .negative, .tag, .simple, nil:
-                    // Counted with the array or map that it lies in.
+                    // Counted with the array or map that contains it.
                     break
                 }
             }
@@ -36,12 +37,12 @@ extension ValueSet {
         }
     }
 
-    /// What an array or a text has besides its elements, and what the allocator rounds up.
+    /// The header of an array or text in memory, and the allocator's rounding.
     private static let objectBytes = 48
-    /// No more is counted: heads may claim far more elements than there are.
+    /// Counting stops here, because heads may claim far more elements than there are.
     private static let enoughForAnyLimit = 1 << 40
 
-    /// `nil` if the bytes end before it, or it is not of a kind that a message has.
+    /// The argument of a head; `nil` if the bytes end before it, or if the head is reserved or indefinite.
     private static func argument(of first: UInt8, in bytes: UnsafeRawBufferPointer, at position: inout Int) -> UInt64? {
         let information = first & 0x1F
         guard information >= 24 else { return UInt64(information) }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// A message: named values, as two apps exchange them (the original's `ValueSet`).
+/// A message: named values that two apps exchange (the original's `ValueSet`).
 ///
-/// Keys are unique and compared by their UTF-8 bytes; iteration follows the order in which keys stand on the wire
-/// (shorter first, then bytewise: RFC 8949 §4.2.1). Looking a key up costs O(log n); adding one in the middle O(n),
-/// so build a set of many thousand keys from a sequence rather than key by key.
+/// Keys are unique and compared by their UTF-8 bytes. Iteration follows the order of the keys on the wire (shorter first, then bytewise:
+/// RFC 8949 §4.2.1). A lookup costs O(log n), an insertion O(n). So create a set of many thousand keys from a sequence, not key by key.
 public struct ValueSet: Hashable, Sendable {
     /// One key with its value.
     public typealias Element = (key: String, value: Value)
@@ -15,7 +14,7 @@ public struct ValueSet: Hashable, Sendable {
         var value: Value
     }
 
-    /// Strictly ascending in wire order: encoding needs no sorting and decoding no hashing.
+    /// Strictly ascending in wire order, so that encoding needs no sorting and decoding no hashing.
     var entries: [Entry]
 
     /// An empty set.
@@ -27,10 +26,10 @@ public struct ValueSet: Hashable, Sendable {
         self.entries = sortedEntries
     }
 
-    /// A set of the given pairs; where a key occurs again, the later value stands.
+    /// A set of the given pairs. If a key occurs more than once, its last value counts.
     public init(_ pairs: some Sequence<Element>) {
         var entries = pairs.map { Entry(key: $0.key, value: $0.value) }
-        // `sort` is stable, so of equal keys the last is the latest.
+        // `sort` is stable, so the last of several equal keys is the latest.
         entries.sort { ValueSet.precedes($0.key, $1.key) }
         self.entries = []
         self.entries.reserveCapacity(entries.count)
@@ -43,7 +42,7 @@ public struct ValueSet: Hashable, Sendable {
         }
     }
 
-    /// The value of a key; `nil` when there is none. Setting `nil` removes the key.
+    /// The value of a key; `nil` if the key is missing. Setting `nil` removes the key.
     public subscript(key: String) -> Value? {
         get {
             let place = place(of: key)
@@ -60,10 +59,10 @@ public struct ValueSet: Hashable, Sendable {
         }
     }
 
-    /// For who reads several keys: those that are asked for in wire order are found without a search.
+    /// Reads several keys. Keys that are read in wire order are found without a search.
     struct Fields {
         private let set: ValueSet
-        /// Behind the one that was found last.
+        /// The position after the key that was found last.
         private var next = 0
 
         init(_ set: ValueSet) { self.set = set }
@@ -80,7 +79,7 @@ public struct ValueSet: Hashable, Sendable {
     /// The keys in wire order.
     public var keys: [String] { entries.map(\.key) }
 
-    /// Where the key stands, or would stand.
+    /// The position of a key, or the position at which to insert it.
     private func place(of key: String) -> (index: Int, isThere: Bool) {
         entries.withUnsafeBufferPointer { entries in
             var low = 0
@@ -99,8 +98,8 @@ public struct ValueSet: Hashable, Sendable {
 
     static func areSame(_ left: String, _ right: String) -> Bool { order(left, right) == 0 }
 
-    /// Wire order of text strings in deterministic CBOR: by encoded bytes, which begin with the length. Below, at or above zero. Several
-    /// times as fast as what goes through the views of both.
+    /// The wire order of text strings in deterministic CBOR: by encoded bytes, which begin with the length. The result is negative, zero or
+    /// positive. This is several times as fast as a comparison of the UTF-8 views.
     private static func order(_ left: String, _ right: String) -> Int {
         let (leftCount, rightCount) = (left.utf8.count, right.utf8.count)
         guard leftCount == rightCount else { return leftCount < rightCount ? -1 : 1 }
@@ -132,7 +131,7 @@ extension ValueSet: Sequence {
 }
 
 extension ValueSet: ExpressibleByDictionaryLiteral {
-    /// `["Type": "ping", "Count": 3]`; where a key occurs again, the later value stands.
+    /// `["Type": "ping", "Count": 3]`. If a key occurs more than once, its last value counts.
     public init(dictionaryLiteral elements: (String, Value)...) {
         self.init(elements.lazy.map { (key: $0.0, value: $0.1) })
     }

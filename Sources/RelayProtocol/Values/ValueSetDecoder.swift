@@ -7,29 +7,28 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Turns a message into any `Decodable` type, the reverse of `ValueSetEncoder`.
+/// Decodes a message as any `Decodable` type, the reverse of `ValueSetEncoder`.
 ///
-/// A missing key is `nil` for an optional property and `DecodingError.keyNotFound` otherwise; a value of another kind is
-/// `typeMismatch`, an integer that the property's type cannot hold `dataCorrupted`, each with its coding path. Keys that the type does
-/// not know are ignored.
+/// A missing key is `nil` for an optional property, else `DecodingError.keyNotFound`. A value of another kind is `typeMismatch`. An integer
+/// that does not fit the property's type is `dataCorrupted`. Each error has its coding path. Keys that the type does not know are ignored.
 public struct ValueSetDecoder: Sendable {
-    /// Passed on to the type's own `init(from:)`.
+    /// Passed to the type's `init(from:)`.
     public var userInfo: [CodingUserInfoKey: any Sendable] = [:]
 
     /// A decoder without user information.
     public init() {}
 
-    /// The value that a message stands for.
+    /// Decodes a value from a message.
     public func decode<T: Decodable>(_ type: T.Type = T.self, from set: ValueSet) throws -> T {
         try ValueDecoder(value: .valueSet(set), parentPath: [], key: nil, userInfoValues: userInfo).decode(type)
     }
 }
 
-/// A decoder at one value; it is its own single value container. The generic `decode` of the other containers stands
-/// for every type: a scalar decodes itself through here.
+/// A decoder at one value. It is also its own single value container. The generic `decode` of the other containers handles every type,
+/// because a scalar decodes itself through this decoder.
 private struct ValueDecoder: Decoder {
     let value: ValueSet.Value
-    /// The path is put together only when somebody asks for it: most values are never complained of.
+    /// `codingPath` is computed from these on demand, because errors are rare.
     let parentPath: [any CodingKey]
     let key: (any CodingKey)?
     let userInfoValues: [CodingUserInfoKey: any Sendable]
@@ -42,7 +41,7 @@ private struct ValueDecoder: Decoder {
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
-        // A type that reads its bytes one by one finds them in data too.
+        // A type that decodes its bytes one by one can also read them from data.
         if case .data(let bytes) = value {
             return UnkeyedValueContainer(decoder: self, count: bytes.count) { .int(Int64(bytes[$0])) }
         }
@@ -78,7 +77,7 @@ extension ValueDecoder: SingleValueDecodingContainer {
     }
 
     func decode<Integer: FixedWidthInteger & Decodable>(_ type: Integer.Type) throws -> Integer { try integer(type) }
-    // The standard library's own default for these refuses every number.
+    // The standard library's default implementation rejects every number.
     func decode(_ type: Int128.Type) throws -> Int128 { try integer(type) }
     func decode(_ type: UInt128.Type) throws -> UInt128 { try integer(type) }
 
@@ -89,7 +88,7 @@ extension ValueDecoder: SingleValueDecodingContainer {
     }
 
     func decode<T: Decodable>(_ type: T.Type) throws -> T {
-        // Comparing types is much cheaper than casting each value.
+        // A comparison of types is much cheaper than a cast of each value.
         let special: T? =
             if T.self == Date.self {
                 try unwrap(value.date, as: type) as? T

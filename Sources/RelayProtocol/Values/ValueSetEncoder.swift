@@ -7,19 +7,19 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Turns any `Encodable` type into a message.
+/// Encodes any `Encodable` type as a message.
 ///
-/// Numbers, text, `Date`, `UUID`, `Data`, `[UInt8]` and `URL` become the value of their kind, arrays an array, everything with
-/// keys a nested set. A `nil` property is left out. What a message cannot hold is an `EncodingError.invalidValue` with its
-/// coding path: an integer outside of −2^63 … 2^64 − 1, `nil` or values of different kinds in an array, a top level without keys.
+/// Numbers, text, `Date`, `UUID`, `Data`, `[UInt8]` and `URL` become the value of their kind, arrays become an array, and types with keys
+/// become a nested set. A `nil` property is omitted. A value that a message cannot contain is an `EncodingError.invalidValue` with its
+/// coding path: an integer outside −2^63 … 2^64 − 1, `nil` or values of different kinds in an array, a top level without keys.
 public struct ValueSetEncoder: Sendable {
-    /// Passed on to the type's own `encode(to:)`.
+    /// Passed to the type's `encode(to:)`.
     public var userInfo: [CodingUserInfoKey: any Sendable] = [:]
 
     /// An encoder without user information.
     public init() {}
 
-    /// The message that stands for a value.
+    /// Encodes a value as a message.
     public func encode(_ value: some Encodable) throws -> ValueSet {
         let node = EncodedNode()
         try NodeEncoder(node: node, codingPath: [], userInfoValues: userInfo).encode(value)
@@ -30,7 +30,8 @@ public struct ValueSetEncoder: Sendable {
     }
 }
 
-/// A place that an encoder fills: a reference, because nested containers may still be written when their parents were handed out.
+/// A place that an encoder fills. It is a class, because a type may write to a nested container after the container was added to its
+/// parent.
 private final class EncodedNode {
     private enum Content {
         case nothing
@@ -39,7 +40,7 @@ private final class EncodedNode {
         case unkeyed([Place])
     }
 
-    /// Where a value stands; one that is known at once needs no node.
+    /// The content of a place. A value that is known at once needs no node.
     enum Place {
         case value(ValueSet.Value)
         case node(EncodedNode)
@@ -54,7 +55,7 @@ private final class EncodedNode {
 
     private var content: Content = .nothing
 
-    /// What was encoded here; `nil` for nothing, or an optional without a value.
+    /// The encoded value; `nil` if nothing was encoded, or an optional without a value.
     func value(codingPath: [any CodingKey]) throws -> ValueSet.Value? {
         switch content {
         case .nothing: return nil
@@ -117,7 +118,7 @@ private final class EncodedNode {
     }
 }
 
-/// The value of a type that a message has a kind for; `nil` for all others. Comparing types is much cheaper than casting.
+/// The value of a type that messages represent directly; `nil` for all other types. A comparison of types is much cheaper than a cast.
 private func directValue<T: Encodable>(_ value: T) -> ValueSet.Value? {
     if T.self == Date.self {
         (value as? Date).map { .date($0) }
@@ -142,7 +143,7 @@ private func integerValue(_ value: some BinaryInteger, _ codingPath: @autoclosur
     return value
 }
 
-/// An encoder at one place; it is its own single value container.
+/// An encoder at one place. It is also its own single value container.
 private struct NodeEncoder: Encoder {
     let node: EncodedNode
     let codingPath: [any CodingKey]
@@ -174,7 +175,7 @@ extension NodeEncoder: SingleValueEncodingContainer {
     func encode(_ value: Double) throws { node.set(.double(value)) }
     func encode(_ value: Float) throws { node.set(.double(Double(value))) }
     func encode(_ value: some BinaryInteger & Encodable) throws { node.set(try integerValue(value, codingPath)) }
-    // The standard library's own default for these refuses every number.
+    // The standard library's default implementation rejects every number.
     func encode(_ value: Int128) throws { node.set(try integerValue(value, codingPath)) }
     func encode(_ value: UInt128) throws { node.set(try integerValue(value, codingPath)) }
 
@@ -187,8 +188,8 @@ extension NodeEncoder: SingleValueEncodingContainer {
     }
 }
 
-// The containers put scalars where they belong at once. The generic `encode` stands for every type that has no method of its
-// own: such a value encodes itself into a node.
+// The containers store scalars directly. The generic `encode` handles every type that has no method of its own: such a value encodes itself
+// into a node.
 
 private struct UnkeyedNodeContainer: UnkeyedEncodingContainer {
     let encoder: NodeEncoder

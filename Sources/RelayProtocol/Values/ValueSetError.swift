@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Why bytes are not a message, or a message cannot be encoded: what, in which value, and at which byte.
+/// Why bytes are not a valid message, or why a message cannot be encoded: the kind of error, the value and the byte position.
 public struct ValueSetError: Error, Hashable, Sendable {
-    /// What is wrong.
+    /// The kind of error.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         private enum Kind: String {  // swift-format-ignore
             case truncated, trailingBytes, notAValueSet, nonStringKey, duplicateKey, unsortedKey, mixedArray, unknownTag,
@@ -15,7 +15,7 @@ public struct ValueSetError: Error, Hashable, Sendable {
 
         /// The input ends inside a value.
         public static let truncated = Code(.truncated)
-        /// Something follows the message.
+        /// Bytes follow the message.
         public static let trailingBytes = Code(.trailingBytes)
         /// The outermost value is not a set.
         public static let notAValueSet = Code(.notAValueSet)
@@ -27,9 +27,9 @@ public struct ValueSetError: Error, Hashable, Sendable {
         public static let unsortedKey = Code(.unsortedKey)
         /// An array holds values of different kinds.
         public static let mixedArray = Code(.mixedArray)
-        /// A CBOR tag, or a JSON key that begins with `$` and stands alone, that is not known.
+        /// CBOR: an unknown tag. JSON: a key with exactly one leading `$` that is unknown, or that is not the only key of its object.
         public static let unknownTag = Code(.unknownTag)
-        /// What a tag encloses does not fit it: a date that is no number, a UUID that is not 16 bytes, base64 that is none.
+        /// The content of a tag is invalid, such as a date that is not a number, a UUID that does not have 16 bytes, or invalid base64.
         public static let invalidTagContent = Code(.invalidTagContent)
         /// A type that messages do not have, such as null.
         public static let unsupportedType = Code(.unsupportedType)
@@ -39,28 +39,28 @@ public struct ValueSetError: Error, Hashable, Sendable {
         public static let notShortest = Code(.notShortest)
         /// Text that is not valid Unicode.
         public static let invalidText = Code(.invalidText)
-        /// An integer outside of −2^63 … 2^64 − 1.
+        /// An integer outside −2^63 … 2^64 − 1.
         public static let integerOutOfRange = Code(.integerOutOfRange)
-        /// JSON: a number that a double cannot hold.
+        /// JSON: a number outside the range of a double.
         public static let numberOutOfRange = Code(.numberOutOfRange)
         /// A date that is infinite or not a number.
         public static let dateNotFinite = Code(.dateNotFinite)
-        /// Nested deeper than 32 levels.
+        /// More than 32 nested levels.
         public static let tooDeep = Code(.tooDeep)
-        /// More values than one message may hold.
+        /// More values than a message may contain.
         public static let tooManyValues = Code(.tooManyValues)
-        /// JSON: something that is not JSON.
+        /// JSON: invalid syntax.
         public static let invalidSyntax = Code(.invalidSyntax)
 
         /// The code's name.
         public var description: String { kind.rawValue }
     }
 
-    /// What is wrong.
+    /// The kind of error.
     public let code: Code
-    /// The value it was met in, from the outermost set inwards: `photos[3].name`. Empty for the message itself.
+    /// The path to the value with the error, from the outermost set inwards: `photos[3].name`. Empty for the message itself.
     public private(set) var keyPath: String
-    /// The byte of the input at which it was met; `nil` when encoding.
+    /// The byte position of the error in the input; `nil` when encoding.
     public let offset: Int?
 
     package init(_ code: Code, at offset: Int? = nil) {
@@ -69,7 +69,7 @@ public struct ValueSetError: Error, Hashable, Sendable {
         self.offset = offset
     }
 
-    /// The same error seen from one level further out.
+    /// The same error, with one outer level added to its path.
     func inside(key: String) -> ValueSetError {
         var error = self
         let isPlain = !key.isEmpty && key.utf8.allSatisfy { isASCIIAlphanumeric($0) || $0 == UInt8(ascii: "_") || $0 == UInt8(ascii: "-") }
@@ -86,7 +86,7 @@ public struct ValueSetError: Error, Hashable, Sendable {
 }
 
 extension ValueSetError: CustomStringConvertible {
-    /// One line: the code, the value and the byte.
+    /// One line: the code, the path and the byte position.
     public var description: String {
         var text = code.description
         if !keyPath.isEmpty { text += " in \(keyPath)" }

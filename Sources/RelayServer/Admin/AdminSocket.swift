@@ -69,7 +69,10 @@ package struct AdminSocket: Service {
             // The relay stops.
         } catch {
             // Such as too many open files. The relay serves on without it.
-            logger.warning("the operator's commands reach this relay no more", metadata: ["socket": "\(path)", "reason": "\(error)"])
+            logger.warning(
+                "the operator's commands cannot reach this relay any more",
+                metadata: ["socket": "\(path)", "reason": "\(error)"]
+            )
         }
         unlink(path)
         try? await gracefulShutdown()
@@ -86,7 +89,7 @@ package struct AdminSocket: Service {
             if let request = try? JSONDecoder().decode(AdminRequest.self, from: Data(bytes.readableBytesView)) {
                 answer = await self.answer(request)
             } else {
-                answer = AdminAnswer(error: "this relay does not know the request: it is of another version than the command")
+                answer = AdminAnswer(error: "this relay does not know the request: it has another version than the command")
             }
             try await outbound.write(ByteBuffer(bytes: try JSONEncoder().encode(answer)))
         }
@@ -107,7 +110,7 @@ package struct AdminSocket: Service {
                     }
                 }
         } catch {
-            throw AdminError("no relay runs on \(directory): start it with `relayd serve`, or say which with --data-directory")
+            throw AdminError("no relay runs on \(directory): start it with `relayd serve`, or name its directory with --data-directory")
         }
         let bytes = try await channel.executeThenClose { inbound, outbound in
             try await outbound.write(ByteBuffer(bytes: try JSONEncoder().encode(request)))

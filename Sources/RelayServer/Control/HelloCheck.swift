@@ -35,7 +35,7 @@ package struct HelloCheck: Sendable {
         guard isOwnOrigin else {
             throw RelayMessage.Rejected(
                 code: .wrongOrigin,
-                message: "the origin that was dialled is none of this relay's; if it is meant to be, name it with --url",
+                message: "the dialled origin is not one of this relay's origins; if it should be one, add it with --url",
                 retry: false
             )
         }
@@ -50,7 +50,7 @@ package struct HelloCheck: Sendable {
         guard statement.isSigned(hello.signature.bytes, by: record.payload.identityKey) else {
             throw RelayMessage.Rejected(
                 code: .signatureInvalid,
-                message: "the signature is not over this relay's id, the origin, this channel's challenge, the token and the record",
+                message: "the signature does not cover this relay's id, the origin, this channel's challenge, the token and the record",
                 retry: false
             )
         }
@@ -67,9 +67,9 @@ extension RelayMessage.Rejected {
         }
         let reason =
             switch error {
-            case .badSignature: "its signature does not hold"
+            case .badSignature: "its signature is not valid"
             case .notPartOfSystem: "its device's key did not sign for this endpoint"
-            case .invalidField(let field): "its field \(field) holds what it may not"
+            case .invalidField(let field): "its field \(field) has a value that is not allowed"
             default: "it cannot be read"
             }
         self.init(code: .recordInvalid, message: "the endpoint record: \(reason)", retry: false)

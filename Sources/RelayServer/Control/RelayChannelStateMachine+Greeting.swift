@@ -20,7 +20,7 @@ extension RelayChannelStateMachine {
     /// What the verifier says of the hello's token, or of a new one.
     package mutating func tokenChecked(_ result: Result<AcceptedToken, TokenRefusal>, _ now: Moment) -> [Action] {
         let result = result.flatMap { token in
-            token.expires > now.time ? .success(token) : .failure(TokenRefusal(code: .tokenExpired, message: "the token's time is over"))
+            token.expires > now.time ? .success(token) : .failure(TokenRefusal(code: .tokenExpired, message: "the token has expired"))
         }
         switch (state, result) {
         case (.verifying(let hello, let record), .success(let token)):

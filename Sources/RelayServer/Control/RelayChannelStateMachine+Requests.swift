@@ -63,7 +63,7 @@ extension RelayChannelStateMachine {
             answer = .ok(RelayMessage.OK(ref: ref))
             following = follow(token.login)
         case .success:
-            answer = .failure(RelayMessage.Failure(ref: ref, code: .wrongAccount, message: "the token is of somebody else"))
+            answer = .failure(RelayMessage.Failure(ref: ref, code: .wrongAccount, message: "the token belongs to another account"))
         case .failure(let refusal):
             answer = .failure(RelayMessage.Failure(ref: ref, code: refusal.code, message: refusal.message))
         }

@@ -45,7 +45,7 @@ extension RelayChannelStateMachine {
 
     private mutating func openTimePassed(_ now: Moment) -> [Action] {
         if now.uptime >= token.ends {
-            let invalidated = RelayMessage.AuthInvalidated(code: .tokenExpired, message: "the token's time is over")
+            let invalidated = RelayMessage.AuthInvalidated(code: .tokenExpired, message: "the token has expired")
             return say(.authInvalidated(invalidated), now) + close(code: 1008, reason: ControlErrorCode.tokenExpired.rawValue)
         }
         if now.uptime >= deadDue { return close(code: 1001, reason: "silent for too long", isSilent: true) }

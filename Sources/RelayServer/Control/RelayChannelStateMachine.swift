@@ -186,11 +186,11 @@ package struct RelayChannelStateMachine {
         switch (state, received) {
         case (_, .ignored): return []
         case (.greeting, .message(.hello(let hello))): return receivedHello(hello, now)
-        case (.greeting, _): return close(code: 1002, reason: "hello is awaited first")
+        case (.greeting, _): return close(code: 1002, reason: "hello is expected first")
         case (.open, .message(.hello)): return close(code: 1002, reason: "one hello is enough")
         case (.open, .refused(let failure)): return say(.failure(failure), now)
         case (.open(let open), .message(let message)): return receivedRequest(message, open, now)
-        default: return close(code: 1002, reason: "nothing is awaited before welcome but one hello")
+        default: return close(code: 1002, reason: "only one hello is expected before welcome")
         }
     }
 

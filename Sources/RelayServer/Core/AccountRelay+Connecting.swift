@@ -169,7 +169,7 @@ extension AccountRelay {
         // Before anything else is said on the channel: the transport says `welcome` now.
         perform(.accept(channel))
         // The process has left it behind; what may still come on it is older than what the process says now.
-        for forerunner in forerunners { close(forerunner, saying: nil, code: 1000, reason: "the same process came anew") }
+        for forerunner in forerunners { close(forerunner, saying: nil, code: 1000, reason: "the same process connected again") }
         var presence: Presence?
         if channel.role == .host {
             for older in others { close(older, saying: .replaced(.init()), code: 1000, reason: "replaced by a newer channel") }
@@ -208,7 +208,7 @@ extension AccountRelay {
 extension RelayMessage.Rejected {
     static let unavailable = RelayMessage.Rejected(
         code: .unavailable,
-        message: "the relay takes no endpoint now",
+        message: "the relay accepts no endpoints now",
         retry: true,
         retryAfter: 5_000
     )

@@ -102,7 +102,7 @@ extension AccountRelay {
         }
         // The same bytes get the same answer, whatever would be allowed now.
         if let known = try store.change(key, { $0.sentAgain(digest: command.digest) }) { return known }
-        guard case .failure(let refusal) = admitted else { throw Refusal(.internalError, "a command is there and is not") }
+        guard case .failure(let refusal) = admitted else { throw Refusal(.internalError, "the stored command cannot be found") }
         return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(refusal)])
     }
 

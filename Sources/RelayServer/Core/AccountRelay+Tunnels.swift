@@ -117,9 +117,9 @@ extension AccountRelay {
             switch code {
             case .unreachable: "the target is not connected"
             case .timedOut: "not both sides came in time"
-            case .declined: "the target does not want the tunnel"
-            case .cancelled: "the opener does not want the tunnel any more"
-            default: "the target is not there any more"
+            case .declined: "the target declined the tunnel"
+            case .cancelled: "the opener cancelled the tunnel"
+            default: "the target is no longer in the account"
             }
         send(.tunnelFailed(.init(tunnel: tunnel, code: code, message: message)), to: channel)
     }

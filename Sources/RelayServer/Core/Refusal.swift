@@ -28,7 +28,7 @@ struct Refusal: Error, Hashable {
         case .outdated, .versionReused: self = .outdated
         case .limitExceeded(let exceeded): self.init(exceeding: exceeded)
         case .malformed: self.init(.malformed, "it cannot be read")
-        case .invalidField(let field): self.init(.malformed, "\(field) holds what it may not")
+        case .invalidField(let field): self.init(.malformed, "\(field) has a value that is not allowed")
         }
     }
 

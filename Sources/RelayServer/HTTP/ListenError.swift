@@ -42,7 +42,7 @@ package struct ListenError: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String {
         switch errnoCode {
         case EADDRINUSE: "\(address) is in use by another program; stop it, or choose another port with \(flag)"
-        case EADDRNOTAVAIL: "\(address) is no address of this machine; choose another with \(flag)"
+        case EADDRNOTAVAIL: "\(address) is not an address of this machine; choose another with \(flag)"
         case EACCES, EPERM: "this user may not listen on \(address); choose a port from 1024 up with \(flag)"
         default: "\(address) cannot be listened on (error \(errnoCode)); choose another with \(flag)"
         }

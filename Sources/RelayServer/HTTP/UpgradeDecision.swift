@@ -111,7 +111,7 @@ extension ProblemDetails {
     )
     package static let wrongHost = ProblemDetails(
         .misdirectedRequest,
-        "The Host field names none of this relay's addresses. To serve this name, set it with --url."
+        "The Host field does not name an address of this relay. To serve this name, set it with --url."
     )
     static let oneHost = ProblemDetails(.badRequest, "One Host field is needed.")
     /// Whether it is the tunnel or the token that does not fit, is not told.

@@ -64,7 +64,7 @@ package struct RelayKeyError: Error, Hashable, Sendable, CustomStringConvertible
         case .readableByOthers: "\(path) can be read by others; run: chmod 600 '\(path)'"
         case .notAKey:
             "\(path) is not a P-256 key in PEM; restore it from a backup. "
-                + "With a new one the relay has another id, and endpoints must join anew"
+                + "With a new key the relay has another id, and endpoints must join again"
         }
     }
 }

@@ -43,14 +43,14 @@ package enum TokenError: Error, Hashable, Sendable, CaseIterable {
     /// The message for users.
     package var message: String {
         switch self {
-        case .malformed: "The token is no signed JSON Web Token."
+        case .malformed: "The token is not a signed JSON Web Token."
         case .algorithm: "The token must be signed with one of \(TokenAlgorithm.allCases.map(\.rawValue).joined(separator: ", "))."
-        case .type: "The token is no access token: its typ is not at+jwt."
+        case .type: "The token is not an access token: its typ is not at+jwt."
         case .unknownIssuer: "The token is from an issuer this relay does not trust."
         case .unknownKey: "The token is signed with a key that its issuer does not publish."
-        case .signature: "The token's signature does not hold."
-        case .claims: "The token lacks a claim, or one is not what it should be."
-        case .expired: "The token's time is over; get a new one."
+        case .signature: "The token's signature is not valid."
+        case .claims: "A claim of the token is missing or not valid."
+        case .expired: "The token has expired; get a new one."
         case .notYetValid: "The token's time has not come; compare the clocks of issuer and relay."
         case .revoked: "The token's login was revoked; log in again."
         case .audience: "The token is not for this relay."

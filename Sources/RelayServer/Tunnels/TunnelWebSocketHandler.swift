@@ -153,7 +153,7 @@ extension TunnelHandler.Greeting {
                     switch status {
                     case .timedOut: ProblemDetails(.gatewayTimeout, "The other side did not come in time.")
                     case .closed: ProblemDetails(.gone, "The tunnel is not wanted any more.")
-                    case .replaced: ProblemDetails(.conflict, "This side came anew.")
+                    case .replaced: ProblemDetails(.conflict, "A newer connection of this side replaced this one.")
                     case .refused, .paired: .noTunnel
                     }
                 upgrade.refuse(problem)

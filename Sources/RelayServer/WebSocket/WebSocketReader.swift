@@ -118,7 +118,7 @@ package struct WebSocketReader {
         guard let code = payload.readInteger(as: UInt16.self) else { throw .protocolError("a close code has two bytes") }
         switch code {
         case 1000...1003, 1007...1014, 3000...4999: break
-        default: throw .protocolError("this close code is not one to send")
+        default: throw .protocolError("this close code may not be sent")
         }
         guard String(validating: payload.readableBytesView, as: UTF8.self) != nil else {
             throw Violation(code: 1007, reason: "a close reason is UTF-8")

@@ -32,7 +32,7 @@ package final class FileLock: Sendable {
         close(descriptor)
     }
 
-    /// Releases the lock. Closing the descriptor alone does not, while a child process that is being spawned holds a copy of it.
+    /// Releases the lock. Closing the descriptor is not enough, because a child process that is being spawned may hold a copy of it.
     package func release() { _ = flock(descriptor, LOCK_UN) }
 
     /// Waits for the lock, at most 5 s, and holds it for a short operation.

@@ -11,13 +11,13 @@ import Musl
 
 /// Small files for one user only: mode 0600. Writes are atomic. Symbolic links are not followed.
 package enum PrivateFile {
-    /// A larger file was not written by this type.
+    /// The default size limit, in bytes. A larger file counts as damaged.
     package static let largest = 1 << 20
 
     package static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
     /// The content; `nil` if the file does not exist.
-    /// - Parameter limit: In bytes; a larger file is `damaged`.
+    /// - Parameter limit: The size limit, in bytes. A larger file throws `damaged`.
     package static func contents(of path: String, upTo limit: Int = largest) throws(StorageError) -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else {

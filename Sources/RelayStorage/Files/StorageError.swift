@@ -9,7 +9,7 @@ import Glibc
 import Musl
 #endif
 
-/// Why files are not usable. The description contains advice.
+/// Why a file or directory is not usable. The description contains advice.
 package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Problem: Hashable, Sendable {
         case notADirectory
@@ -17,13 +17,15 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         case notReadable
         /// Other users can read or change it.
         case openToOthers
-        /// Another host holds the lock; the text identifies its process.
+        /// Another process holds the endpoint's lock; the text identifies it.
         case endpointInUse(by: String)
         /// Another process has held a lock for too long.
         case locked
         case full
         /// It is not a regular file, too large, or has unknown content.
         case damaged
+        /// The app's own storage of keys failed; the text is its error.
+        case keyStorage(String)
         /// The system's error number.
         case failed(Int32)
     }
@@ -54,7 +56,8 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         case .notReadable: "\(path) cannot be read; it must belong to the user that runs this"
         case .openToOthers: "\(path) is open to other users; run: chmod go-rwx '\(path)'"
         case .endpointInUse(let holder): "\(path) is in use by \(holder); stop it, or choose another storage directory"
-        case .locked: "\(path) is locked by another process that does not go on; stop it and try again"
+        case .keyStorage(let error): "the storage of keys failed: \(error)"
+        case .locked: "\(path) is locked by another process that does not finish; stop it and try again"
         case .full: "there is no space left for \(path)"
         case .damaged: "\(path) is damaged; restore it from a backup, or remove the account and add it again"
         case .failed(let number): "\(path) cannot be used (system error \(number))"

@@ -15,7 +15,7 @@ package struct ColumnError: Error {
     package init() {}
 }
 
-// How values are stored in columns, and how they are read without trusting the file.
+// Conversion of values to columns and back. The file is not trusted when it is read.
 
 extension KeyFingerprint {
     package var column: Data { digest.column }
@@ -70,7 +70,7 @@ extension Row {
     package func commandID(_ name: String) throws -> CommandID { try CommandID(column: try required(name)) }
 }
 
-/// Columns by index, which must not be null. Without the lookup of the name and the copy of the bytes.
+/// Columns by index, which must not be null. This avoids the lookup of the name and a copy of the bytes.
 extension Row {
     package func bytes(at column: Int) throws -> [UInt8] {
         try withUnsafeData(atIndex: column) { data in

@@ -5,8 +5,8 @@ package import GRDB
 
 /// SQLite databases in files for one user only, in which every commit survives a loss of power.
 package enum DatabaseFile {
-    /// Opens or creates a database, in WAL mode with `synchronous = FULL`, and migrates it. A file that is damaged or was written by a newer
-    /// version is not changed.
+    /// Opens or creates a database, in WAL mode with `synchronous = FULL`, and migrates it. A file that is damaged, or that a newer version
+    /// wrote, is not changed.
     /// - Parameters:
     ///   - patience: How long to wait for a lock of another process, in seconds.
     ///   - label: The name of the database's dispatch queue.
@@ -25,7 +25,7 @@ package enum DatabaseFile {
             try check(path, configuration)
             configuration.journalMode = .wal
             configuration.foreignKeysEnabled = true
-            // After a disk failure a transaction may be open; GRDB must not trap then.
+            // After a disk failure a transaction may be open. Without this setting GRDB would trap.
             configuration.allowsUnsafeTransactions = true
             let database = try DatabaseQueue(path: path, configuration: configuration)
             try database.inDatabase { try flushCommits(of: $0) }
@@ -43,7 +43,7 @@ package enum DatabaseFile {
         }
     }
 
-    /// Checks the whole file before it is opened for writing, which changes it: a damaged file may still be recoverable.
+    /// Checks the whole file before it is opened for writing. Opening changes the file, and a damaged file may still be recoverable.
     private static func check(_ path: String, _ configuration: Configuration) throws {
         var configuration = configuration
         configuration.readonly = true

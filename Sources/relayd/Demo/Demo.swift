@@ -31,7 +31,7 @@ struct Demo: Sendable {
 
     func run() async throws {
         let begin = ContinuousClock.now
-        screen.title("Device Relay: a relay, a phone and a living room PC, each a process of its own on this machine.")
+        screen.title("Device Relay: a relay, a phone and a living room PC, each in its own process on this machine.")
 
         screen.step("A relay, and a device on it")
         screen.command("relay", ["relayd", "serve"])
@@ -48,18 +48,18 @@ struct Demo: Sendable {
         let watch = try phone.start("watch", "--json")
         defer { watch.kill() }
 
-        screen.step("The PC becomes a device that can be launched on; the phone sees it come")
+        screen.step("The PC becomes a device that can be launched on; the phone sees it appear")
         try writeSettings()
         var agent = try await startAgent()
         defer { agent.kill() }
         try await seen(on: watch, status: "available")
 
-        screen.step("Go on over there: a launch opens on the PC")
+        screen.step("Continue on the PC: a launch opens there")
         let film = "https://films.example/42?t=1200"
         try await phone.run("launch", pc.name, film)
         try await opened([film])
 
-        screen.step("How far is it: a message there and back, end-to-end encrypted")
+        screen.step("Measure the round trip: a message and its answer, end-to-end encrypted")
         try await phone.run("ping", pc.name, "--count", "5", "--interval", "0.1")
 
         screen.step("Photos from a folder of the PC")
@@ -74,7 +74,7 @@ struct Demo: Sendable {
         let meanwhile = "https://films.example/43"
         try await phone.run("launch", "--no-wait", pc.name, meanwhile)
 
-        screen.step("The PC comes back: what waited is handled, once")
+        screen.step("The PC connects again: the waiting launch is handled once")
         agent = try await startAgent()
         try await opened([film, meanwhile])
         try await phone.run("commands")
@@ -160,7 +160,7 @@ struct Demo: Sendable {
                 )
             else { throw DemoFailure("\(path) is not the same on both sides") }
         }
-        screen.line(phone.label, "\(photoCount) photos, \(photoCount * photoBytes / 1_048_576) MiB: every byte the same")
+        screen.line(phone.label, "\(photoCount) photos, \(photoCount * photoBytes / 1_048_576) MiB: all bytes equal")
     }
 
     // MARK: The phone's view

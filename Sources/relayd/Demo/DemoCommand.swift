@@ -20,7 +20,7 @@ struct DemoCommand: AsyncParsableCommand {
         let relay = self.relay.map { URL(filePath: $0) } ?? relayd.deletingLastPathComponent().appending(path: "relay")
         guard FileManager.default.isExecutableFile(atPath: relay.path) else {
             throw DemoFailure(
-                "there is no `relay` at \(relay.path); build it with `swift build --product relay`, or say where it is with --relay"
+                "there is no `relay` at \(relay.path); build it with `swift build --product relay`, or give its path with --relay"
             )
         }
         let directory = FileManager.default.temporaryDirectory.appending(path: "device-relay-demo-\(UUID().uuidString)")

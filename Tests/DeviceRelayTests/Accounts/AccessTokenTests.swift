@@ -6,14 +6,14 @@ import Foundation
 import Testing
 
 @Suite struct AccessTokenTests {
-    @Test func aTokenNeverShowsItself() {
+    @Test func accessTokenIsNotPrinted() {
         let token = AccessToken("eyJ-canary")
         var dumped = ""
         dump(token, to: &dumped)
         for text in ["\(token)", String(reflecting: token), dumped, "\([token])"] { #expect(!text.contains("canary")) }
     }
 
-    @Test func anErrorShowsNothingOfItsCause() {
+    @Test func errorDescriptionOmitsItsCause() {
         struct Cause: Error { let secret = "canary" }
         let error = AccessTokenError(.serviceFailed, message: "the issuer answered 500", cause: Cause())
         #expect(error.description == "serviceFailed: the issuer answered 500")
@@ -21,7 +21,7 @@ import Testing
         #expect(!AccessTokenError(.signInRequired, message: "").isTransient)
     }
 
-    @Test func staticTokensFollowEachOther() async throws {
+    @Test func staticProviderReturnsTheNextTokenAfterInvalidation() async throws {
         let provider = StaticAccessTokenProvider(AccessToken("one"), AccessToken("two"))
         let request = AccessTokenRequest(accountID: "me", relay: try #require(URL(string: "https://relay.example")))
         #expect(try await provider.accessToken(for: request).value == "one")

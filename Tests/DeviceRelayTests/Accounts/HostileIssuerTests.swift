@@ -99,7 +99,7 @@ import Testing
         )
     }
 
-    @Test func aGoodIssuerIsAskedThreeTimes() async throws {
+    @Test func joinSendsThreeRequests() async throws {
         let ended = try await Self.join(Answers())
         #expect(ended.error == nil)
         #expect(
@@ -119,7 +119,7 @@ import Testing
         (#"["http://127.0.0.1.evil.example/auth"]"#, .accessTokenRequestFailed), (#"[]"#, .accessTokenRequestFailed),
         (#"["ORIGIN@evil.example/auth", "ORIGIN/auth?x", "ORIGIN/au th", ""]"#, .accessTokenRequestFailed), (#"[1]"#, .serviceFailed),
         ("7", .serviceFailed),
-    ]) func anIssuerElsewhereGetsNothing(_ servers: String, _ code: AccountError.Code) async throws {
+    ]) func issuersOfOtherOriginsGetNoRequest(_ servers: String, _ code: AccountError.Code) async throws {
         let ended = try await Self.join(Answers(resource: Answers.json("{\"authorization_servers\": \(servers)}")))
         #expect(ended.error?.code == code)
         #expect(ended.requests.count == 1)
@@ -132,7 +132,7 @@ import Testing
         #"{"issuer": "ORIGIN/auth", "token_endpoint": "ORIGIN/token#x"}"#,
         #"{"issuer": "ORIGIN/auth", "token_endpoint": "ORIGIN/\r\nX: y"}"#,
         #"{"issuer": "ORIGIN/auth"}"#, "", "[[[[[[[[", String(repeating: "[", count: 60_000),
-    ]) func metadataThatLeadAwayAreRefused(_ metadata: String) async throws {
+    ]) func issuerMetadataWithInvalidURLsAreRejected(_ metadata: String) async throws {
         let ended = try await Self.join(Answers(metadata: Answers.json(metadata)))
         #expect(ended.error?.code == .serviceFailed)
         #expect(ended.requests.count == 2)
@@ -149,20 +149,20 @@ import Testing
         #"{"access_token": "\#(String(repeating: "a", count: 17_000))", "token_type": "DPoP"}"#,
         #"{"access_token": "\#(String(repeating: "a", count: 70_000))", "token_type": "DPoP"}"#,
         "canary", "",
-    ]) func tokensThatAreNoneAreNotStored(_ body: String) async throws {
+    ]) func invalidTokenResponsesAreNotStored(_ body: String) async throws {
         let ended = try await Self.join(Answers(tokens: [Answers.json(body)]))
         #expect(ended.error?.code == .serviceFailed)
         #expect(ended.stored == nil)
     }
 
     @Test(arguments: [("-5", 1_700_000_000_000), ("1e300", 1_700_086_400_000), ("0.5", 1_700_000_000_500)] as [(String, Int64)])
-    func aTokensLifeIsWithinReason(_ life: String, _ expires: Int64) async throws {
+    func accessTokenLifetimeIsClamped(_ life: String, _ expires: Int64) async throws {
         let body = "{\"access_token\": \"a\", \"token_type\": \"dpop\", \"expires_in\": \(life)}"
         #expect(try await Self.join(Answers(tokens: [Answers.json(body)])).stored?.accessTokenExpires == expires)
     }
 
     @Test(arguments: [("endpointRevoked", AccessTokenError.Code.endpointRevoked), ("other", .signInRequired)])
-    func whyALoginIsOverIsTold(reason: String, code: AccessTokenError.Code) async throws {
+    func refreshErrorNamesTheReason(reason: String, code: AccessTokenError.Code) async throws {
         let refusal = Answers.json(#"{"error": "invalid_grant", "reason": "\#(reason)"}"#, status: 400)
         let bench = try await Bench(Answers(tokens: [refusal]))
         try await bench.endpoint.tokens.withExclusiveAccess { $0 = .sample }
@@ -175,14 +175,14 @@ import Testing
         (429, "temporarily_unavailable", .serviceFailed), (503, "temporarily_unavailable", .serviceFailed),
         (500, "server_error", .serviceFailed),
         (302, "invalid_grant", .serviceFailed),
-    ]) func refusalsAreTold(_ status: Int, _ error: String, _ code: AccountError.Code) async throws {
+    ]) func tokenErrorsMapToAccountErrors(_ status: Int, _ error: String, _ code: AccountError.Code) async throws {
         let answer = Answers.json("{\"error\": \"\(error)\", \"error_description\": \"canary\"}", status: status)
         let ended = try await Self.join(Answers(tokens: [answer]))
         #expect(ended.error?.code == code)
         #expect(ended.stored == nil)
     }
 
-    @Test func aProofThatIsNotTakenIsMadeOnceMoreByTheServersTime() async throws {
+    @Test func rejectedDPoPProofIsRetriedOnceWithServerTime() async throws {
         let refusal = Answers.json(#"{"error": "invalid_dpop_proof"}"#, status: 400, headers: "Date: Tue, 14 Nov 2023 23:13:20 GMT\r\n")
         let ended = try await Self.join(Answers(tokens: [refusal, Answers.json(Answers.good)]))
         #expect(ended.error == nil)
@@ -190,7 +190,7 @@ import Testing
             try SignedJSON(parsing: proof).claims(JSONValue.self).member("iat") as Int64
         }
         #expect(times == [1_700_000_000, 1_700_003_600])
-        // But not for ever, and not without a time.
+        // It is repeated once, and only with a server time.
         let again = try await Self.join(Answers(tokens: [refusal, refusal, Answers.json(Answers.good)]))
         #expect(again.error?.code == .accessTokenRequestFailed)
         #expect(again.requests.count == 4)
@@ -198,7 +198,7 @@ import Testing
         #expect(try await Self.join(Answers(tokens: [timeless, Answers.json(Answers.good)])).requests.count == 3)
     }
 
-    @Test func aCancelledJoinStoresNothingAndHangsUp() async throws {
+    @Test func cancelledJoinStoresNothingAndClosesConnections() async throws {
         let (arrived, continuation) = AsyncStream.makeStream(of: Void.self)
         let bench = try await Bench(Answers(tokens: [nil])) { continuation.yield() }
         let link = try bench.link()

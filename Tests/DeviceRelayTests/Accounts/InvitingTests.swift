@@ -11,7 +11,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(10))) struct InvitingTests {
     static func token(_ endpoint: EndpointCredentials) throws -> AccessToken { AccessToken(try endpoint.stored().accessToken.exposed) }
 
-    @Test func anEndpointInvitesTheNext() async throws {
+    @Test func connectedEndpointMakesAnInvitation() async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.connected()
         let invitation = try await makeInvitation(as: endpoint, accessToken: try Self.token(endpoint))
@@ -35,7 +35,7 @@ import Testing
         )
     }
 
-    @Test func aTokenOfAnotherKeyInvitesNobody() async throws {
+    @Test func tokenOfAnotherKeyMakesNoInvitation() async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.connected()
         let token = try Self.token(endpoint)
@@ -51,7 +51,7 @@ import Testing
         )
     }
 
-    @Test func aWithdrawnLoginInvitesNobody() async throws {
+    @Test func revokedLoginMakesNoInvitation() async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.connected()
         let token = try Self.token(endpoint)

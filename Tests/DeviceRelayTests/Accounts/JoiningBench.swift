@@ -51,7 +51,7 @@ final class JoiningBench {
     }
 
     /// An endpoint of the relay, after its first connection.
-    /// - Parameter link: one of the operator, unless told.
+    /// - Parameter link: By default, a link of the operator.
     func connected(by link: JoinLink? = nil) async throws -> EndpointCredentials {
         let link = if let link { link } else { try await self.link() }
         endpoints += 1
@@ -79,7 +79,7 @@ final class JoiningBench {
         return FileTokenStorage(directory: path)
     }
 
-    /// The token endpoint's answer to whoever withdraws a login.
+    /// The status of the revocation endpoint's answer.
     func revoke(_ token: Secret<String>, at endpoint: EndpointCredentials) async throws -> Int {
         try await HTTPRequestClient().send(
             HTTPRequest(

@@ -9,7 +9,7 @@ import Testing
 
 /// Joining a real relay by a link.
 @Suite(.serialized, .timeLimit(.minutes(10))) struct JoiningTests {
-    @Test func aLinkLetsOneEndpointIn() async throws {
+    @Test func joinLinkIsRedeemedOnce() async throws {
         let bench = try await JoiningBench()
         let link = try await bench.link()
         let endpoint = try bench.endpoint(relay: link.relay)
@@ -33,7 +33,7 @@ import Testing
         #expect(try await tokenError(JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID), endpoint) == nil)
     }
 
-    @Test func aLinkThatWasStolenLetsNobodyStay() async throws {
+    @Test func secondUseOfAJoinLinkEndsTheFirstLogin() async throws {
         let bench = try await JoiningBench()
         let link = try await bench.link()
         let (thief, owner) = (try bench.endpoint(relay: link.relay), try bench.endpoint(relay: link.relay))
@@ -43,12 +43,12 @@ import Testing
                 == .linkInvalid
         )
         #expect(try owner.tokens.read() == nil)
-        // Nobody knows which of them was meant, so the login is over.
+        // The issuer cannot know which endpoint was meant, so the login ends.
         try await thief.expire()
         #expect(try await tokenError(JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID), thief) == .signInRequired)
     }
 
-    @Test func aClientWithoutAProperNameIsToldSo() async throws {
+    @Test func invalidClientIDIsRejected() async throws {
         let bench = try await JoiningBench()
         let link = try await bench.link()
         let endpoint = try bench.endpoint(relay: link.relay)
@@ -60,7 +60,7 @@ import Testing
         try await redeem(link, clientID: JoiningBench.clientID, as: endpoint)
     }
 
-    @Test(arguments: [3_600_000, -3_600_000] as [Int64]) func aClockThatIsOffDoesNotMatter(_ offset: Int64) async throws {
+    @Test(arguments: [3_600_000, -3_600_000] as [Int64]) func joinAndRefreshWorkWithAWrongClock(_ offset: Int64) async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined { EndpointCredentials.systemTime() + offset }
         let first = try endpoint.stored()
@@ -73,7 +73,7 @@ import Testing
         #expect(invitation.link.relay == member.relay)
     }
 
-    @Test func withTLSThePinnedKeyDecides() async throws {
+    @Test func joinOverTLSRequiresThePinnedKey() async throws {
         let bench = try await JoiningBench(.ownCertificate)
         let endpoint = try await bench.joined()
         try await endpoint.expire()
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    @Test func aRelayThatIsDownIsSaidSo() async throws {
+    @Test func stoppedRelayIsReportedAsNetworkNotAvailable() async throws {
         let bench = try await JoiningBench()
         let link = try await bench.link()
         let joined = try await bench.joined()
@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    @Test func whereNothingCanBeStoredTheLinkStaysGood() async throws {
+    @Test func joinLinkIsNotUsedWhenStorageFails() async throws {
         let bench = try await JoiningBench()
         let link = try await bench.link()
         let endpoint = try bench.endpoint(relay: link.relay)
@@ -132,7 +132,7 @@ import Testing
         try await redeem(link, clientID: JoiningBench.clientID, as: endpoint)
     }
 
-    @Test func anUnpinnedRelaySaysWhichOneItIs() async throws {
+    @Test func unpinnedRelayIsIdentified() async throws {
         let bench = try await JoiningBench()
         let link = try await bench.link()
         let endpoint = try bench.endpoint(relay: link.relay)

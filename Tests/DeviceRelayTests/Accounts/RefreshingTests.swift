@@ -11,7 +11,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(10))) struct RefreshingTests {
     static func provider() -> JoinLinkAccessTokenProvider { JoinLinkAccessTokenProvider(clientID: JoiningBench.clientID) }
 
-    @Test func manyThatAskAtOnceGetOneSuccessor() async throws {
+    @Test func concurrentRequestsShareOneRefresh() async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined()
         let first = try endpoint.stored()
@@ -30,7 +30,7 @@ import Testing
         #expect(try endpoint.stored().refreshToken != first.refreshToken)
     }
 
-    @Test func aTokenIsGivenWhileItIsValidForAMinute() async throws {
+    @Test func tokenIsReusedUntilAMinuteBeforeItExpires() async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined()
         let first = try endpoint.stored()
@@ -40,11 +40,11 @@ import Testing
         #expect(try await Self.provider().accessToken(for: try late.request()).value != first.accessToken.exposed)
     }
 
-    @Test func aLostAnswerIsAskedForAgain() async throws {
+    @Test func refreshIsRepeatedAfterALostResponse() async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined()
         try await endpoint.expire()
-        // Another life of the endpoint refreshes, and dies before it stores what it got.
+        // Another process of the endpoint refreshes, and ends before it stores the tokens.
         let copy = try bench.tokens("lost")
         let stored = try endpoint.stored()
         try await copy.withExclusiveAccess { $0 = stored }
@@ -58,7 +58,7 @@ import Testing
         #expect(try await tokenError(Self.provider(), endpoint) == nil)
     }
 
-    @Test func aTokenThatTheRelayRefusedIsReplaced() async throws {
+    @Test func invalidatedTokenIsReplacedOnce() async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined()
         let (one, other) = (Self.provider(), Self.provider())
@@ -68,14 +68,14 @@ import Testing
         await one.accessTokenInvalidated(request)
         let second = try await one.accessToken(for: request)
         #expect(second != first)
-        // Whoever comes late with the news of the first does not end the second.
+        // A late invalidation of the first token does not invalidate the second.
         await other.accessTokenInvalidated(request)
         #expect(try await other.accessToken(for: request) == second)
         await other.accessTokenInvalidated(request)
         #expect(try await one.accessToken(for: request) != second)
     }
 
-    @Test func aLoginThatWasWithdrawnNeedsAPerson() async throws {
+    @Test func revokedLoginRequiresSignIn() async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined()
         let stored = try endpoint.stored()
@@ -87,7 +87,7 @@ import Testing
         #expect(try await tokenError(Self.provider(), endpoint) == nil)
     }
 
-    @Test func aRefreshTokenWithoutItsKeyIsOfNoUse() async throws {
+    @Test func refreshTokenRequiresItsKey() async throws {
         let bench = try await JoiningBench()
         let endpoint = try await bench.joined()
         try await endpoint.expire()
@@ -95,7 +95,7 @@ import Testing
         #expect(try await tokenError(Self.provider(), endpoint) == nil)
     }
 
-    @Test func withoutALoginAPersonIsNeeded() async throws {
+    @Test func missingLoginRequiresSignIn() async throws {
         let directory = try TemporaryDirectory()
         let relay = MachineBench.relay
         let endpoint = EndpointCredentials(
@@ -113,7 +113,7 @@ import Testing
         #expect(try await tokenError(Self.provider(), endpoint) == .signInRequired)
     }
 
-    @Test func aProviderOfAnAppCanProveTheKey() async throws {
+    @Test func accessTokenRequestMakesDPoPProofs() async throws {
         let key = P256SigningKey()
         let relay = MachineBench.relay
         let endpoint = EndpointCredentials(

@@ -11,7 +11,7 @@ import Testing
 @Suite struct StorageDirectoryTests {
     static let day: Int64 = 86_400_000
 
-    @Test func everythingBelongsToTheUserAlone() async throws {
+    @Test func storedFilesArePrivateToTheUser() async throws {
         let directory = try TemporaryDirectory()
         let storage = try directory.storage()
         let account = try storage.open(.sample("../../etc/passwd\0"), now: 0)
@@ -25,7 +25,7 @@ import Testing
         withExtendedLifetime(host) {}
     }
 
-    @Test func anEndpointStaysTheSame() throws {
+    @Test func endpointKeysPersist() throws {
         let directory = try TemporaryDirectory()
         let first = try directory.storage().open(.sample(), now: 0)
         let second = try directory.storage().open(.sample(), now: 5)
@@ -37,7 +37,7 @@ import Testing
         #expect(try directory.storage().scopes() == [.sample()])
     }
 
-    @Test func accountsHaveTheirOwnKeys() throws {
+    @Test func eachAccountHasItsOwnIdentityKey() throws {
         let directory = try TemporaryDirectory()
         let storage = try directory.storage()
         let otherRelay = AccountScope(relay: RelayID(P256SigningKey().publicKey), accountID: "me")
@@ -47,7 +47,7 @@ import Testing
         #expect(try Set(storage.scopes()) == [.sample("me"), .sample("you"), otherRelay])
     }
 
-    @Test func theSystemKeyIsSharedByAll() async throws {
+    @Test func systemKeyIsSharedByAllStorageDirectories() async throws {
         let directory = try TemporaryDirectory()
         let file = SystemKeyFile(path: "\(directory.path)/a/b/system.key")
         let keys = try await withThrowingTaskGroup(of: SigningPublicKey.self) { group in
@@ -59,7 +59,7 @@ import Testing
         #expect(try directory.storage("one").systemKey.load().publicKey == directory.storage("two").systemKey.load().publicKey)
     }
 
-    @Test func versionsGrowAcrossProcesses() throws {
+    @Test func recordVersionsGrowAcrossInstances() throws {
         let directory = try TemporaryDirectory()
         let one = try directory.storage().open(.sample(), now: 0)
         let two = try directory.storage().open(.sample(), now: 0)
@@ -96,7 +96,7 @@ import Testing
         #expect(try directory.modes().keys.filter { $0.contains("agreement-") }.count == 1)
     }
 
-    @Test func aClockThatWasWrongOnceKeepsNoKeyForYears() throws {
+    @Test func agreementKeyWithAFutureTimeIsRotated() throws {
         let directory = try TemporaryDirectory()
         let account = try directory.storage().open(.sample(), now: 3650 * Self.day)
         #expect(try !account.rotateAgreementKey(now: Self.day).isNew)
@@ -117,7 +117,7 @@ import Testing
         #expect(try storage.open(.sample(), now: 0).identityKey().publicKey != key)
     }
 
-    @Test func aKeyFoundWithoutItsStorageIsDiscarded() throws {
+    @Test func keyWithoutItsStorageIsDiscarded() throws {
         let directory = try TemporaryDirectory()
         let keys = try FileKeyStorage(directory: "\(directory.path)/keychain")
         func storage() throws -> StorageDirectory {
@@ -129,13 +129,13 @@ import Testing
         }
         let key = try storage().open(.sample(), now: 0).identityKey().publicKey
         try FileManager.default.removeItem(atPath: "\(directory.path)/storage")
-        #expect(try keys.identityKey(of: .sample())?.publicKey == key)
+        #expect(try keys.identityKey(of: AccountScope.sample().name)?.publicKey == key)
         let reinstalled = try storage()
-        #expect(try keys.identityKey(of: .sample()) == nil)
+        #expect(try keys.identityKey(of: AccountScope.sample().name) == nil)
         #expect(try reinstalled.open(.sample(), now: 0).identityKey().publicKey != key)
     }
 
-    @Test func onlyOneHostHasADirectory() throws {
+    @Test func storageDirectoryHasOneHost() throws {
         let directory = try TemporaryDirectory()
         let storage = try directory.storage()
         var host: StorageDirectory.HostLock? = try storage.lockForHost()
@@ -146,7 +146,7 @@ import Testing
         _ = try directory.storage().lockForHost()
     }
 
-    @Test func theHostLockEndsWithItsProcess() async throws {
+    @Test func hostLockEndsWithItsProcess() async throws {
         let directory = try TemporaryDirectory()
         _ = try directory.storage()
         let other = Process()
@@ -160,7 +160,7 @@ import Testing
         _ = try directory.storage().lockForHost()
     }
 
-    @Test func errorsSayWhatIsWrong() throws {
+    @Test func invalidDirectoriesThrowStorageErrors() throws {
         let directory = try TemporaryDirectory()
         try Data("x".utf8).write(to: URL(fileURLWithPath: "\(directory.path)/file"))
         #expect(throws: StorageError(.notADirectory, path: "\(directory.path)/file")) { _ = try directory.storage("file") }
@@ -172,7 +172,7 @@ import Testing
         #expect(throws: StorageError(.openToOthers, path: open)) { _ = try directory.storage("open") }
     }
 
-    @Test(arguments: ["identity", "agreement-1", "account.cbor"]) func whatIsDamagedIsNotReplaced(_ name: String) throws {
+    @Test(arguments: ["identity", "agreement-1", "account.cbor"]) func damagedFilesAreReportedAndKept(_ name: String) throws {
         let directory = try TemporaryDirectory()
         _ = try directory.storage().open(.sample(), now: 0)
         let found = try directory.modes().keys.first { $0.hasSuffix(name) }

@@ -19,7 +19,7 @@ extension StoredTokens {
 }
 
 @Suite struct TokenStorageTests {
-    @Test func whatIsStoredIsReadBack() async throws {
+    @Test func tokensAreStoredAndDeleted() async throws {
         let directory = try TemporaryDirectory()
         let tokens = FileTokenStorage(directory: directory.path)
         #expect(try tokens.read() == nil)
@@ -29,7 +29,7 @@ extension StoredTokens {
         #expect(try tokens.read() == nil)
     }
 
-    @Test func oneRefreshServesAll() async throws {
+    @Test func concurrentAccessRefreshesOnce() async throws {
         let directory = try TemporaryDirectory()
         try await FileTokenStorage(directory: directory.path).withExclusiveAccess { $0 = .sample }
         let refreshes = Shared(0)
@@ -53,7 +53,7 @@ extension StoredTokens {
         #expect(refreshes.withLock { $0 } == 1)
     }
 
-    @Test func anotherProcessIsWaitedFor() async throws {
+    @Test func accessWaitsForTheLockOfAnotherProcess() async throws {
         let directory = try TemporaryDirectory()
         let tokens = FileTokenStorage(directory: directory.path)
         try await tokens.withExclusiveAccess { $0 = .sample }
@@ -76,7 +76,7 @@ extension StoredTokens {
         other.waitUntilExit()
     }
 
-    @Test func aFailureStoresNothingAndFreesTheLock() async throws {
+    @Test func failedAccessStoresNothingAndReleasesTheLock() async throws {
         let directory = try TemporaryDirectory()
         let tokens = FileTokenStorage(directory: directory.path)
         try await tokens.withExclusiveAccess { $0 = .sample }
@@ -90,7 +90,7 @@ extension StoredTokens {
         try await tokens.withExclusiveAccess { _ in }
     }
 
-    @Test func waitingCanBeCancelled() async throws {
+    @Test func waitForTheLockIsCancellable() async throws {
         let directory = try TemporaryDirectory()
         let tokens = FileTokenStorage(directory: directory.path)
         try await tokens.withExclusiveAccess { _ in
@@ -100,7 +100,7 @@ extension StoredTokens {
         }
     }
 
-    @Test func tokensNeverShowThemselves() {
+    @Test func storedTokensAreNotPrinted() {
         var dumped = ""
         dump(StoredTokens.sample, to: &dumped)
         #expect(!(dumped + "\(StoredTokens.sample)").contains("canary"))

@@ -14,7 +14,7 @@ import Testing
         return ran
     }
 
-    @Test func theMessageIsTakenOnce() {
+    @Test func messageIsTakenOnce() {
         var machine = Machine(message: "hello")
         #expect(machine.message == "hello")
         #expect(machine.takeMessage(onCancel: nil) == "hello")
@@ -24,7 +24,7 @@ import Testing
         #expect(run(machine.cancel()) == [], "what was not taken registers nothing")
     }
 
-    @Test func aMessageThatIsDroppedIsNotTaken() {
+    @Test func droppedMessageCannotBeTaken() {
         var machine = Machine(message: "hello")
         machine.reserve(7)
         #expect(machine.dropMessage() == "hello")
@@ -45,7 +45,7 @@ import Testing
         #expect(machine.complete() == .cancelled)
     }
 
-    @Test func nothingRunsAfterTheAnswer() {
+    @Test func cancelHandlersDoNotRunAfterCompletion() {
         var machine = Machine(message: "hello")
         _ = machine.takeMessage(onCancel: 1)
         #expect(machine.complete() == .send)
@@ -57,7 +57,7 @@ import Testing
         #expect(machine.beginAnswer() == false)
     }
 
-    @Test func anAnswerByHandIsTheOnlyOne() {
+    @Test func secondAnswerIsRejected() {
         var machine = Machine(message: "hello")
         #expect(machine.beginAnswer() == true)
         #expect(machine.beginAnswer() == false)
@@ -68,7 +68,7 @@ import Testing
         #expect(machine.beginAnswer() == false, "it has left")
     }
 
-    @Test func anAnswerThatCannotBeSentLeavesRoomForAnother() {
+    @Test func failedAnswerAllowsAnotherAnswer() {
         var machine = Machine(message: "hello")
         #expect(machine.beginAnswer() == true)
         machine.answerFailed()
@@ -77,7 +77,7 @@ import Testing
         #expect(machine.fail() == .send)
     }
 
-    @Test func aRequestIsCancelledWhileItsAnswerLeaves() {
+    @Test func requestIsCancelledWhileItsAnswerIsSent() {
         var machine = Machine(message: "hello")
         _ = machine.takeMessage(onCancel: 1)
         #expect(machine.beginAnswer() == true)
@@ -89,7 +89,7 @@ import Testing
         #expect(machine.complete() == .cancelled)
     }
 
-    @Test func theAppMayAnswerWhatNobodyWants() {
+    @Test func cancelledRequestMayBeAnswered() {
         var machine = Machine(message: "hello")
         _ = machine.cancel()
         #expect(machine.beginAnswer() == true)
@@ -99,7 +99,7 @@ import Testing
         #expect(machine.fail() == .cancelled)
     }
 
-    @Test func aHandlerThatIsDoneEndsAnAnswerByHand() {
+    @Test func cancelHandlersDoNotRunAfterTheHandlerReturns() {
         var machine = Machine(message: "hello")
         _ = machine.takeMessage(onCancel: 1)
         #expect(machine.beginAnswer() == true)

@@ -39,14 +39,14 @@ import Testing
 
     private func next(_ inbox: AppServiceInbox) async -> Int? { (await inbox.next() as? Request)?.number }
 
-    @Test func requestsComeInOrder() async {
+    @Test func requestsAreDeliveredInOrder() async {
         let inbox = AppServiceInbox()
         for number in 0..<100 { inbox.deliver(Request(number, count: count)) }
         for number in 0..<100 { #expect(await next(inbox) == number) }
         #expect(count.value == 0)
     }
 
-    @Test func whoWaitsGetsTheNextOne() async {
+    @Test func eachWaiterGetsOneRequest() async {
         let inbox = AppServiceInbox()
         let numbers = await withTaskGroup(of: Int?.self) { group in
             for _ in 0..<20 { group.addTask { await next(inbox) } }
@@ -60,7 +60,7 @@ import Testing
         #expect(count.value == 0)
     }
 
-    @Test func cancelledRequestsPileUpForNobody() async {
+    @Test func cancelledRequestsAreRemoved() async {
         let inbox = AppServiceInbox()
         let kept = Request(0, count: count)
         inbox.deliver(kept)
@@ -76,7 +76,7 @@ import Testing
         #expect(await next(inbox) == 10_001)
     }
 
-    @Test func whoIsCancelledTakesNothing() async {
+    @Test func cancelledWaiterTakesNoRequest() async {
         let inbox = AppServiceInbox()
         // Before it waits, with a request that is there; and while it waits.
         inbox.deliver(Request(1, count: count))
@@ -98,7 +98,7 @@ import Testing
         #expect(count.value == 0)
     }
 
-    @Test func theEndIsForAll() async {
+    @Test func closingEndsAllWaiters() async {
         let inbox = AppServiceInbox()
         await withTaskGroup(of: Int?.self) { group in
             for _ in 0..<10 { group.addTask { await next(inbox) } }

@@ -25,7 +25,7 @@ import Testing
     ) async -> [String] {
         let answers = Shared<[String]>([])
         let connection = AppServiceConnection(
-            info: AppServiceInfo(name: "test", packageID: "com.example.app"),
+            info: AppServiceInfo(name: "test", appID: "com.example.app"),
             stateless: message,
             responseBytes: responseBytes
         ) { answer in
@@ -37,18 +37,18 @@ import Testing
                 }
             }
         }
-        await Service("test") { connection, _ in try await handler(connection) }.serve(connection, caller)
+        await AppService("test") { connection, _ in try await handler(connection) }.serve(connection, caller)
         return answers.value
     }
 
-    @Test func isAnswered() async {
+    @Test func requestIsAnswered() async {
         let answers = await Self.answers { connection in
             try await connection.respond { request in ["Text": request.message["Type"] ?? ""] }
         }
         #expect(answers == ["response ping"])
     }
 
-    @Test func hasOneRequestAndThenCloses() async {
+    @Test func connectionClosesAfterOneRequest() async {
         let count = Shared(0)
         let answers = await Self.answers { connection in
             for await request in connection.requests {
@@ -68,17 +68,17 @@ import Testing
         #expect(answers == ["failed failure"])
     }
 
-    @Test func aHandlerThatDoesNotReadFails() async {
+    @Test func requestFailsWhenTheHandlerReturnsWithoutReading() async {
         #expect(await Self.answers { _ in } == ["failed failure"])
         #expect(await Self.answers { $0.close() } == ["failed failure"])
     }
 
-    @Test func aCallerIsRefused() async {
+    @Test func connectionIsRefusedByTheService() async {
         #expect(await Self.answers { _ in throw AppServiceError(.notAuthorized) } == ["refused notAuthorized"])
         #expect(await Self.answers { _ in throw Plain() } == ["failed failure"])
     }
 
-    @Test func aMessageIsRefused() async {
+    @Test func requestIsRefusedByTheService() async {
         let manually = await Self.answers { connection in
             for await request in connection.requests { request.refuse(AppServiceError(.resourceLimitsExceeded)) }
         }
@@ -90,7 +90,7 @@ import Testing
         #expect(await Self.answers { try await $0.respond { _ in throw Plain() } } == ["failed failure"])
     }
 
-    @Test func thereIsOneAnswer() async {
+    @Test func requestHasOneAnswer() async {
         let answers = await Self.answers { connection in
             for await request in connection.requests {
                 try await request.respond(["Text": "first"])
@@ -102,7 +102,7 @@ import Testing
         #expect(answers == ["response first"])
     }
 
-    @Test func anAnswerAfterTheEndIsNotTaken() async throws {
+    @Test func answerAfterTheEndFails() async throws {
         let kept = Shared<AppServiceRequest?>(nil)
         let answers = await Self.answers { connection in
             for await request in connection.requests {
@@ -116,7 +116,7 @@ import Testing
         #expect(error?.code == .appServiceConnectionClosed)
     }
 
-    @Test func aTooLargeAnswerLeavesRoomForAnother() async {
+    @Test func tooLargeAnswerAllowsAnotherAnswer() async {
         let answers = await Self.answers(responseBytes: 32) { connection in
             for await request in connection.requests {
                 let error = await #expect(throws: AppServiceError.self) {
@@ -133,7 +133,7 @@ import Testing
         #expect(responded == ["refused messageTooLarge"])
     }
 
-    @Test func nothingCanBeSentBack() async {
+    @Test func serviceCannotSendRequests() async {
         let answers = await Self.answers { connection in
             let error = await #expect(throws: AppServiceError.self) { try await connection.send([:]) }
             #expect(error?.code == .notSupported)
@@ -142,7 +142,7 @@ import Testing
         #expect(answers == ["refused notAuthorized"])
     }
 
-    @Test func aCancelledServiceEnds() async {
+    @Test func cancelledServiceFailsTheRequest() async {
         let answers = Shared<[String]>([])
         let hasBegun = AsyncStream.makeStream(of: Void.self)
         let task = Task {

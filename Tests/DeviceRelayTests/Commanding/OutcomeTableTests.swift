@@ -7,7 +7,7 @@ import Testing
 
 @testable import DeviceRelay
 
-/// The table of outcomes in the documentation says what the code does.
+/// The documentation's table of outcomes matches the code.
 @Suite struct OutcomeTableTests {
     private func rows() throws -> [String: [String]] {
         let article = URL(filePath: #filePath).deletingLastPathComponent()
@@ -23,14 +23,14 @@ import Testing
         ("indeterminate: interrupted, timedOut", .indeterminate(.timedOut)),
         ("indeterminate: targetLost", .indeterminate(.targetLost)),
     ])
-    func anOutcomeHasTheErrorThatTheTableNames(name: String, outcome: CommandOutcome) throws {
+    func documentedErrorMatchesTheOutcome(name: String, outcome: CommandOutcome) throws {
         let row = try #require(try rows()[name])
         #expect(row[3] == RemoteLaunchError(.outcome(outcome)).code.description)
         #expect(row[1].contains("relay") == outcome.canBeAttestedByRelay)
         #expect(!RemoteLaunchError(.outcome(outcome)).message.isEmpty)
     }
 
-    @Test func whatHasNotEndedIsPending() throws {
+    @Test func openCommandIsPending() throws {
         #expect(try rows()["none yet"]?.contains(RemoteLaunchError(.pending).code.description) == true)
         // The heads and the rule beside them.
         #expect(try rows().count == 11)

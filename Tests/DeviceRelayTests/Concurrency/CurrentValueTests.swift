@@ -10,7 +10,7 @@ import Testing
         while current.waiterCount != count { await Task.yield() }
     }
 
-    @Test func eachIsWokenByWhatItWaitsForAlone() async {
+    @Test func waitersResumeOnlyWhenTheirConditionIsMet() async {
         let current = CurrentValue(0)
         let wishes = [3, 1, 2, 3]
         let waiting = wishes.map { wanted in Task { await current.first { $0 >= wanted } } }
@@ -22,14 +22,14 @@ import Testing
         for (task, wanted) in zip(waiting, wishes) { #expect(await task.value.map { $0 >= wanted } == true) }
     }
 
-    @Test func aConditionThatIsMetNeedsNoChange() async {
+    @Test func metConditionReturnsAtOnce() async {
         let current = CurrentValue(7)
         #expect(await current.first { $0 == 7 } == 7)
         current.finish()
         #expect(await current.first { $0 == 7 } == 7, "the final value counts too")
     }
 
-    @Test func whoWaitsInVainLearnsTheEnd() async {
+    @Test func finishResumesWaitersWithNil() async {
         let current = CurrentValue(0)
         let waiting = Task { await current.first { $0 > 9 } }
         await wait(until: 1, waitFor: current)
@@ -38,7 +38,7 @@ import Testing
         #expect(await waiting.value == nil)
     }
 
-    @Test func waitingEndsWithTheTaskAndWithTheTime() async {
+    @Test func waitEndsOnCancellationAndTimeout() async {
         let current = CurrentValue(0)
         let waiting = Task { await current.first { $0 > 9 } }
         let patient = Task { await current.first(within: .seconds(600)) { $0 > 9 } }
@@ -52,7 +52,7 @@ import Testing
         #expect(await patient.value == 10)
     }
 
-    @Test func changesAreSeenWhateverOthersWaitFor() async {
+    @Test func nextReturnsEachChange() async {
         let current = CurrentValue(0)
         let waiting = Task { await current.first { $0 > 9 } }
         let first = await current.next(after: 0)

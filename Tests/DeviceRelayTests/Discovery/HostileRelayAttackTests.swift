@@ -22,7 +22,7 @@ import Testing
 
     // MARK: Ghosts
 
-    @Test func aGhostThatIsListedWhileADeviceJoinsByALinkIsNotKnown() throws {
+    @Test func forgedEndpointListedDuringAJoinByLinkIsNotKnown() throws {
         var book = joined(by: inviter)
         for member in [own, ghost, inviter] { _ = book.added(member.added()) }
         #expect(!book.enumerated().contains(.storeEnumeration))
@@ -37,7 +37,7 @@ import Testing
         #expect(try book.introduced(ghost.introduction(), as: ghost.id).isNew)
     }
 
-    @Test func theInviterIsPinnedAndVouchedForOnceAndNoOtherInItsPlace() throws {
+    @Test func onlyTheInviterIsPinnedAndVouchedForOnce() throws {
         var book = joined(by: inviter)
         #expect(book.added(ghost.added()).isEmpty)
         let actions = book.added(inviter.added())
@@ -49,7 +49,7 @@ import Testing
         #expect(book.added(inviter.added()).isEmpty)
     }
 
-    @Test func aGhostInAnotherAccountIsNotKnown() throws {
+    @Test func forgedEndpointOfAnotherAccountIsNotKnown() throws {
         let friend = try Member("Friend", account: "before")
         let before = PeerBook(of: try Member("Own", account: "before", key: own.key), pins: [(friend, .verified)], hasEnumerated: false)
         var book = before.emptied(for: "account", isOther: true)
@@ -62,7 +62,7 @@ import Testing
         #expect(book.errorCodes == [.accountChanged])
     }
 
-    @Test func whatWasThereAtAJoinWithoutAnInviterIsKnownAndNotVerified() throws {
+    @Test func endpointsListedAtAJoinWithoutInviterAreKnownButUnverified() throws {
         var book = PeerBook(of: own, hasEnumerated: false)
         let first = try Member("First")
         _ = book.added(first.added())
@@ -73,7 +73,7 @@ import Testing
         _ = book.added(ghost.added())
         #expect(book.enumerated().isEmpty)
         #expect(!book.isKnown(ghost))
-        // What it vouches for is known no better than itself.
+        // An endpoint that it vouches for gets no higher level than its own.
         let other = try Member("Other")
         _ = book.added(other.added([try first.voucher(for: other)]))
         #expect(book.isKnown(other))
@@ -85,7 +85,7 @@ import Testing
         #expect(book.isVerified(other))
     }
 
-    @Test func aGhostWithTheSystemOfAKnownDeviceIsNotPartOfIt() throws {
+    @Test func endpointWithACopiedSystemKeyIsNotListed() throws {
         var book = PeerBook(of: own, pins: [(inviter, .verified)])
         _ = book.added(inviter.added())
         // The relay copies the device's system key and its signature into a record that it signs.
@@ -117,7 +117,7 @@ import Testing
 
     // MARK: Chains
 
-    @Test func chainsOfVouchersCountAsMuchAsTheirWeakestPart() throws {
+    @Test func voucherChainHasTheLevelOfItsWeakestVoucher() throws {
         let (first, second, third) = (try Member("First"), try Member("Second"), try Member("Third"))
         var book = PeerBook(of: own, pins: [(inviter, .verified)])
         // In the order in which they are least use.
@@ -131,7 +131,7 @@ import Testing
             #expect(book.isKnown(member))
             #expect(!book.isVerified(member))
         }
-        // A better word makes the rest of the chain better too.
+        // A verified voucher raises the rest of the chain too.
         _ = book.updated(.init(endpoint: second.id, introduction: second.introduction([try first.voucher(for: second)])))
         #expect(book.isVerified(third))
         // A ring of ghosts that vouch for each other leads nowhere.
@@ -141,7 +141,7 @@ import Testing
         #expect(!book.isKnown(ghost) && !book.isKnown(other))
     }
 
-    @Test func aChainEndsAtARevokedEndpoint() throws {
+    @Test func voucherChainEndsAtARevokedEndpoint() throws {
         let (first, second) = (try Member("First"), try Member("Second"))
         var book = PeerBook(of: own, pins: [(inviter, .verified)])
         _ = book.added(inviter.added())
@@ -169,7 +169,7 @@ import Testing
         #expect(again.directory[first.id] == nil)
     }
 
-    @Test func anInviterThatWasRevokedIsNotPinned() throws {
+    @Test func revokedInviterIsNotPinned() throws {
         var book = joined(by: inviter)
         let other = try Member("Other")
         _ = book.added(other.added())
@@ -181,13 +181,18 @@ import Testing
 
     // MARK: Revocations
 
-    /// None of these is a statement of an endpoint whose word counts.
+    /// None of these is signed by a known endpoint.
     @Test(arguments: ["by a ghost", "forged", "of another account", "of another endpoint", "without"])
-    func whatNoKnownEndpointHasSignedHoldsAsLongAsTheRelaySaysIt(_ kind: String) throws {
+    func revocationNotSignedByAKnownEndpointIsNotPermanent(_ kind: String) throws {
         let victim = try Member("Victim")
         var book = PeerBook(of: own, pins: [(inviter, .verified), (victim, .verified)])
         for member in [own, inviter, victim, ghost] { _ = book.added(member.added()) }
+        // Known by the victim's word.
+        let friend = try Member("Friend")
+        let introduced = friend.added([try victim.voucher(for: friend)])
+        _ = book.added(introduced)
         _ = book.enumerated()
+        #expect(book.isKnown(friend))
         let revocation: Signed<Revocation>? =
             switch kind {
             case "by a ghost": try ghost.revocation(of: victim.id)
@@ -197,63 +202,74 @@ import Testing
             case "of another endpoint": try inviter.revocation(of: ghost.id)
             default: nil
             }
-        // No pin goes, and no lane by which old commands are told from new ones.
+        // No pin is removed, and no lane, which distinguishes old commands from new ones.
         #expect(book.revoked(victim, revocation) == [.shutOut(victim.id)])
         #expect(book.directory[victim.id] == nil)
         #expect(throws: PeerBook.EndpointRevoked.self) { try book.introduced(victim.introduction(), as: victim.id) }
         #expect(book.errorCodes == [.revokedByRelay])
+        let confirmed = book.confirm(victim.id)
+        #expect(confirmed == nil)
+        #expect(!book.isKnown(friend))
         _ = book.enumerated()
         #expect(book.isRefused(victim.id))
-        // Said again, it is no news.
+        // A repetition changes nothing.
         #expect(book.revoked(victim, revocation).isEmpty)
-        // The relay lists it again: it is what it was.
+        // The relay lists it again: its state is the same as before.
         book.beginEnumeration()
         for member in [own, inviter, victim] { _ = book.added(member.added()) }
+        _ = book.added(introduced)
         _ = book.enumerated()
         #expect(book.isKnown(victim))
         #expect(book.isVerified(victim))
+        #expect(book.isKnown(friend))
     }
 
-    @Test func aRevocationCountsOnceItsSignerIsKnown() throws {
+    @Test func revocationIsStoredWhenItsSignerIsKnown() throws {
         let victim = try Member("Victim")
         var book = PeerBook(of: own, pins: [(victim, .verified)])
-        // The enumeration says it before it lists the signer, and the signer is known by a chain only.
+        // The revocation comes before its signer is listed, and the signer is known by a voucher chain only.
         let revocation = try inviter.revocation(of: victim.id)
         #expect(book.revoked(victim, revocation) == [.shutOut(victim.id)])
         let voucher = try own.voucher(for: inviter)
         for member in [own, inviter] { _ = book.added(member.added(member.id == inviter.id ? [voucher] : [])) }
         #expect(book.enumerated().contains(.storeRevocation(revocation, isUntold: false)))
-        // Watchers are not told of a doubt that the enumeration has settled.
+        // Watchers get no error for a doubt that the enumeration has resolved.
         #expect(book.errorCodes.isEmpty)
         #expect(book.added(victim.added()).isEmpty)
     }
 
-    @Test func endpointsRevokeThemselvesAndThoseOfTheirDevice() throws {
+    @Test func endpointMayRevokeItselfAndEndpointsOfItsDevice() throws {
         let second = try Member("Second", systemKey: ghost.systemKey)
         for signer in [ghost, second] {
-            // Neither is known: what they say of others counts for nothing, and what they say of each other fills no storage.
+            // Neither is known: their revocations of others are not stored, nor those of each other.
             var book = PeerBook(of: own, pins: [(inviter, .verified)])
             for member in [inviter, ghost, second] { _ = book.added(member.added()) }
             #expect(book.revoked(inviter, try signer.revocation(of: inviter.id)) == [.shutOut(inviter.id)])
             let revocation = try signer.revocation(of: ghost.id)
             #expect(book.revoked(ghost, revocation) == [.shutOut(ghost.id)])
             #expect(book.isRefused(ghost.id))
-            // Of a known device it is kept for ever.
+            // The revocation of a known device is permanent.
             var other = PeerBook(of: own, pins: [(ghost, .verified)])
             for member in [ghost, second] { _ = other.added(member.added()) }
             #expect(other.revoked(ghost, revocation).contains(.storeRevocation(revocation, isUntold: false)))
         }
     }
 
-    @Test func aRevokedEndpointRevokesNoOther() throws {
+    @Test func revocationsSignedByRevokedEndpointsAreNotStored() throws {
         let thief = try Member("Thief")
         var book = PeerBook(of: own, pins: [(inviter, .verified), (thief, .verified)])
         for member in [inviter, thief] { _ = book.added(member.added()) }
         _ = book.revoked(thief, try inviter.revocation(of: thief.id))
         #expect(book.revoked(inviter, try thief.revocation(of: inviter.id)) == [.shutOut(inviter.id)])
+        // Nor does one of the same device, while the relay says that it is revoked.
+        let sibling = try Member("Sibling", systemKey: inviter.systemKey)
+        var other = PeerBook(of: own, pins: [(inviter, .verified), (sibling, .verified)])
+        for member in [inviter, sibling] { _ = other.added(member.added()) }
+        _ = other.revoked(sibling, nil)
+        #expect(other.revoked(inviter, try sibling.revocation(of: inviter.id)) == [.shutOut(inviter.id)])
     }
 
-    @Test func whatThisEndpointRevokesIsRefusedWithoutTheRelay() throws {
+    @Test func ownRevocationIsEnforcedWithoutTheRelay() throws {
         var book = PeerBook(of: own, pins: [(inviter, .verified)])
         _ = book.added(inviter.added())
         let revocation = try own.revocation(of: inviter.id)
@@ -271,7 +287,7 @@ import Testing
         #expect(!book.isRefused(own.id))
     }
 
-    @Test func aRelayThatRevokesWithoutEndDoesNotFillTheMemory() throws {
+    @Test func revocationsByTheRelayAreBounded() throws {
         var book = PeerBook(of: own, pins: [(inviter, .verified)])
         _ = book.added(inviter.added())
         let made = PeerBook.maximumRevocations + 10
@@ -285,9 +301,9 @@ import Testing
         #expect(book.isRefused(inviter.id))
     }
 
-    // MARK: What an inviter says
+    // MARK: Vouchers of an inviter
 
-    @Test func anInviterVouchesForWhatItKnowsAndNotForWhatIsNew() throws {
+    @Test func endpointVouchesForKnownEndpointsOnly() throws {
         let (first, second) = (try Member("First"), try Member("Second"))
         var book = PeerBook(of: own, pins: [(inviter, .firstSeen), (first, .verified)])
         _ = book.added(own.added())
@@ -295,11 +311,11 @@ import Testing
         _ = book.added(first.added([try own.voucher(for: first)]))
         _ = book.added(second.added([try first.voucher(for: second)]))
         _ = book.added(ghost.added())
-        // Of the first it has said so already.
+        // It has vouched for the first already.
         #expect(Set(book.unvouched.map(\.payload.endpointID)) == [inviter.id, second.id])
         #expect(book.knowledge(of: inviter.id) == .firstSeen)
         #expect(book.knowledge(of: second.id) == .verified)
-        // It knows it better now than it said.
+        // Its voucher has a lower level than its knowledge.
         _ = book.updated(.init(endpoint: inviter.id, introduction: inviter.introduction([try own.voucher(for: inviter, .firstSeen)])))
         #expect(book.unvouched.map(\.payload.endpointID) == [second.id])
         _ = book.confirm(inviter.id)
@@ -308,7 +324,7 @@ import Testing
 }
 
 extension PeerBook {
-    /// What its watchers are told.
+    /// The errors that its watchers get.
     fileprivate var errorCodes: [RemoteSystemWatcherError.Code] {
         var iteration = DeviceDirectory.Iteration()
         var codes: [RemoteSystemWatcherError.Code] = []

@@ -9,7 +9,7 @@ import Testing
 
 /// A relay that says anything in any order, with all that it could have: what honest endpoints have signed, and what keys of its own sign.
 @Suite struct HostileRelaySimulationTests {
-    @Test(arguments: 0..<30) func nothingThatARelaySaysMakesItsOwnEndpointsKnown(_ seed: UInt64) throws {
+    @Test(arguments: 0..<30) func noRelayMessageMakesAForgedEndpointKnown(_ seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let own = try Member("Own")
         let inviter = try Member("Inviter")
@@ -53,7 +53,7 @@ import Testing
                     isInviterPinned = true
                 case .vouch(let record, _): #expect(record.payload.endpointID == inviter.id, "step \(step)")
                 case .storeRevocation(let revocation, let isUntold):
-                    // A ghost is believed about itself alone, which none of these is.
+                    // A ghost may revoke only itself, and none of these revocations does.
                     #expect(revocation == retiring && !isUntold, "step \(step)")
                     isRetired = true
                 case .forgetSender(let sender): #expect(sender == retired.id, "step \(step)")

@@ -10,7 +10,7 @@ import Testing
     private let account = "account"
     private let secret = Secret([UInt8](repeating: 7, count: 32))
 
-    /// Somebody who proves the invitation.
+    /// A newcomer with a valid invitation proof.
     private func newcomer() throws -> RelayMessage.EndpointAdded {
         let key = P256SigningKey()
         let id = EndpointID(key.publicKey)
@@ -33,7 +33,7 @@ import Testing
         )
     }
 
-    @Test func anInvitationCountsOnceAlsoWhileItIsStillStored() throws {
+    @Test func invitationProofIsAcceptedOnce() throws {
         var book = PeerBook(
             own: EndpointID(P256SigningKey().publicKey),
             directoryName: "me",

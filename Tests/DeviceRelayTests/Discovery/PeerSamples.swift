@@ -5,7 +5,7 @@ import RelayProtocol
 
 @testable import DeviceRelay
 
-/// An endpoint of an account, with its keys: what it signs, and what a relay says of it.
+/// An endpoint of an account, with its keys, its signed statements and the relay's messages about it.
 struct Member {
     let account: String
     let key: P256SigningKey
@@ -97,7 +97,7 @@ extension PeerBook {
 
     func isVerified(_ member: Member) -> Bool { directory[member.id]?.isVerified ?? false }
 
-    /// The relay says that an endpoint is revoked.
+    /// The relay reports that an endpoint is revoked.
     mutating func revoked(_ member: Member, _ revocation: Signed<Revocation>? = nil) -> [Action] {
         removed(.init(endpoint: member.id, isRevoked: true, revocation: revocation.map { Blob($0.encoded) }))
     }

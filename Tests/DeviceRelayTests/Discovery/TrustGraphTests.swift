@@ -11,12 +11,12 @@ import Testing
     private static let ids = (0..<8).map { EndpointID(digest: Digest256(hashing: [$0])) }
     private static let systems = (0..<3).map { SystemID(digest: Digest256(hashing: [100 + $0])) }
 
-    @Test func nothingIsKnownButTheOwnEndpoint() {
+    @Test func onlyTheOwnEndpointIsKnownAtFirst() {
         let graph = TrustGraph(own: Self.ids[0])
         #expect(graph.known == [Self.ids[0]: .verified])
     }
 
-    @Test func aBetterChainWinsOverAShorterOne() {
+    @Test func verifiedChainWinsOverAShorterFirstSeenChain() {
         var graph = TrustGraph(own: Self.ids[0], pins: [Self.ids[1]: .verified])
         graph.setVouchers([Self.ids[1]: .firstSeen, Self.ids[3]: .verified], for: Self.ids[4])
         #expect(graph.known[Self.ids[4]] == .firstSeen)
@@ -28,7 +28,7 @@ import Testing
         #expect(graph.known[Self.ids[4]] == .firstSeen)
     }
 
-    @Test func theOwnEndpointIsNeverRefused() {
+    @Test func ownEndpointCannotBeRevoked() {
         var graph = TrustGraph(own: Self.ids[0])
         graph.revoke(Self.ids[0])
         graph.revokeByRelay(Self.ids[0])
@@ -36,8 +36,8 @@ import Testing
         #expect(graph.known[Self.ids[0]] == .verified)
     }
 
-    /// Against a slow definition of the same: what is known is made better until nothing changes.
-    @Test(arguments: 0..<50) func itIsWhatTheDefinitionSays(_ seed: UInt64) {
+    /// Compares with a slow model that raises levels until nothing changes.
+    @Test(arguments: 0..<50) func trustGraphMatchesItsDefinition(_ seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         let own = Self.ids[0]
         var graph = TrustGraph(own: own)

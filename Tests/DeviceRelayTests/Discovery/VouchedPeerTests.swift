@@ -6,13 +6,13 @@ import Testing
 
 @testable import DeviceRelay
 
-/// What others say of an endpoint counts as long as the relay passes it on, however often it does.
+/// Vouchers for an endpoint count as long as the relay passes them on.
 @Suite struct VouchedPeerTests {
     private func book() -> PeerBook {
         PeerBook(own: EndpointID(P256SigningKey().publicKey), directoryName: "me", account: "account", hasEnumerated: true)
     }
 
-    @Test func vouchersCountAgainAndNoLongerThanTheyAreThere() throws {
+    @Test func vouchersCountOnlyWhileTheyArePresent() throws {
         let (giver, newcomer) = (try Member("PC"), try Member("Phone"))
         var book = book()
         _ = book.added(giver.added())
@@ -23,7 +23,7 @@ import Testing
         #expect(try !book.introduced(newcomer.introduction(vouchers), as: newcomer.id).isNew)
     }
 
-    @Test func aVoucherWaitsForItsGiver() throws {
+    @Test func voucherCountsOnceItsGiverIsConfirmed() throws {
         let (giver, newcomer) = (try Member("PC"), try Member("Phone"))
         var book = book()
         let vouchers = [try giver.voucher(for: newcomer)]

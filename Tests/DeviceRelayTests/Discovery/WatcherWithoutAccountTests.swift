@@ -7,7 +7,7 @@ import Testing
 
 @testable import DeviceRelay
 
-/// A watcher that could wait for ever says why.
+/// A watcher that has nothing to wait for reports why.
 @Suite(.timeLimit(.minutes(10))) struct WatcherWithoutAccountTests {
     private static func platform(in directory: TemporaryDirectory) throws -> ConnectedDevicesPlatform {
         var settings = ConnectedDevicesPlatformSettings(
@@ -29,7 +29,7 @@ import Testing
         return error.code == .authenticationError && error.message.contains("no account")
     }
 
-    @Test(arguments: [false, true]) func thatThereIsNoAccountIsTold(_ watchesBeforeStart: Bool) async throws {
+    @Test(arguments: [false, true]) func watcherReportsThatThereIsNoAccount(_ watchesBeforeStart: Bool) async throws {
         let directory = try TemporaryDirectory()
         let platform = try Self.platform(in: directory)
         if !watchesBeforeStart { try await platform.start() }
@@ -39,7 +39,7 @@ import Testing
         await platform.shutdown()
     }
 
-    @Test func itGoesOnWhenThereIsAnAccount() async throws {
+    @Test func watcherContinuesWhenAnAccountIsAdded() async throws {
         let directories = CurrentValue<[String: DeviceDirectory]>([:])
         let watcher = RemoteSystemWatcher(directories: directories, filters: []) { true }
         var events = watcher.makeAsyncIterator()

@@ -7,10 +7,10 @@ import Testing
 @testable import DeviceRelay
 
 struct EndpointLoopsTests {
-    @Test func endpointsTakeAllLoopsInTurn() {
+    @Test func endpointsUseAllEventLoops() {
         let all = Set(MultiThreadedEventLoopGroup.singleton.makeIterator().map { ObjectIdentifier($0) })
         let taken = (0..<64 * all.count).map { _ in
-            // Somebody else takes one each time.
+            // Other code takes a loop each time.
             _ = MultiThreadedEventLoopGroup.singleton.next()
             return ObjectIdentifier(LocalEndpoint.nextLoop())
         }

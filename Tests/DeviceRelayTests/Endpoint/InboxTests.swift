@@ -16,7 +16,7 @@ import Testing
         sender = try Member("Sender")
     }
 
-    /// An app that notes what it is launched with, and answers when the test says so.
+    /// An app that records its launches, and answers when the test permits it.
     private struct App {
         let launched = CurrentValue<[String]>([])
         let mayAnswer = CurrentValue(true)
@@ -24,7 +24,7 @@ import Testing
         var registration: RemoteSystemAppRegistration {
             RemoteSystemAppRegistration(
                 appID: "player",
-                launching: Launching(schemes: ["https"]) { [launched, mayAnswer] request in
+                launchHandler: LaunchHandler(schemes: ["https"]) { [launched, mayAnswer] request in
                     launched.update { $0.append(request.uri.text) }
                     _ = await mayAnswer.first { $0 }
                     return .launched
@@ -67,14 +67,14 @@ import Testing
         try world.endpoint.journal.read { try $0.result(command.descriptor.key) }
     }
 
-    @Test func aCommandGoesFromTheRelayToItsResult() async throws {
+    @Test func offeredCommandIsHandledAndSettled() async throws {
         let app = App()
         let world = try await world(app)
         let command = try command(1, for: try await world.record())
         await world.offered(Blob(command.encoded), from: sender.record)
         let result = try await world.next { $0.result }
         #expect(app.launched.value == ["https://example.org/1"])
-        #expect(world.said.value.first?.received == command.header.id)
+        #expect(world.sentMessages.value.first?.received == command.header.id)
         let receipt = try Signed<CommandReceipt>(
             verifying: result.receipt.bytes,
             for: command.descriptor,
@@ -89,21 +89,21 @@ import Testing
         await next.end()
     }
 
-    @Test func whatIsOfferedTwiceIsHandledOnce() async throws {
+    @Test func commandOfferedTwiceIsHandledOnce() async throws {
         let app = App()
         let world = try await world(app)
         let command = try command(1, for: try await world.record())
         for _ in 0..<3 { await world.offered(Blob(command.encoded), from: sender.record) }
         _ = try await world.next { $0.result }
         await world.offered(Blob(command.encoded), from: sender.record)
-        _ = await world.said.first { $0.compactMap(\.result).count == 2 }
+        _ = await world.sentMessages.first { $0.compactMap(\.result).count == 2 }
         #expect(app.launched.value.count == 1)
         // The very bytes: two receipts for one command would be two outcomes.
-        #expect(Set(world.said.value.compactMap(\.result?.receipt.bytes)).count == 1)
+        #expect(Set(world.sentMessages.value.compactMap(\.result?.receipt.bytes)).count == 1)
         await world.end()
     }
 
-    @Test func whatACrashInterruptsIsNotHandledAgain() async throws {
+    @Test func commandInterruptedByACrashIsNotHandledAgain() async throws {
         let app = App()
         app.mayAnswer.update { $0 = false }
         let first = try await world(app)
@@ -121,14 +121,14 @@ import Testing
         )
         #expect(receipt.payload.outcome == .indeterminate(.interrupted))
         await second.offered(Blob(command.encoded), from: sender.record)
-        _ = await second.said.first { $0.compactMap(\.result).count == 2 }
+        _ = await second.sentMessages.first { $0.compactMap(\.result).count == 2 }
         #expect(app.launched.value.count == 1)
         app.mayAnswer.update { $0 = true }
         await first.end()
         await second.end()
     }
 
-    @Test func aResultThatFindsNoConnectionIsStored() async throws {
+    @Test func resultWithoutAConnectionIsStored() async throws {
         let app = App()
         app.mayAnswer.update { $0 = false }
         let world = try await world(app)
@@ -147,13 +147,13 @@ import Testing
         await next.end()
     }
 
-    @Test func anUnknownSendersCommandWaitsForTheEnumeration() async throws {
+    @Test func commandOfAnUnlistedSenderWaits() async throws {
         let app = App()
         let world = try await world(app, isListed: false)
         let command = try command(1, for: try await world.record())
         await world.offered(Blob(command.encoded), from: sender.record)
         #expect(app.launched.value.isEmpty)
-        #expect(world.said.value.isEmpty)
+        #expect(world.sentMessages.value.isEmpty)
         await world.list(sender.record)
         _ = try await world.next { $0.result }
         #expect(app.launched.value.count == 1)

@@ -23,8 +23,8 @@ import Testing
     }
 
     private func sent(by world: EndpointWorld, after count: Int = 0) async throws -> EndpointMessage.CommandSend {
-        let said = await world.said.first { $0.compactMap(\.sending).count > count }
-        return try #require(said?.compactMap(\.sending).dropFirst(count).first)
+        let sentMessages = await world.sentMessages.first { $0.compactMap(\.sending).count > count }
+        return try #require(sentMessages?.compactMap(\.sending).dropFirst(count).first)
     }
 
     private func receipt(_ row: SentCommand, _ outcome: CommandOutcome) throws -> RelayMessage.CommandStatus {
@@ -32,7 +32,7 @@ import Testing
         return .init(id: row.command.id, status: .attestedByTarget(Blob(receipt.encoded), reply: nil))
     }
 
-    @Test func aCommandGoesFromTheAppToItsEnd() async throws {
+    @Test func launchedCommandIsSentAndGetsItsOutcome() async throws {
         let world = try await world()
         await world.connect()
         let (row, state) = try await world.launch("https://example.org/", on: target.id, appID: "player")
@@ -40,31 +40,31 @@ import Testing
         #expect(send.command.bytes == (try world.endpoint.journal.read { try $0.sentContent(row.command.id)?.blob }))
         await world.answer(send.ref, .ok(nil))
         #expect(await state.first { $0 == .accepted(.accepted) } != nil)
-        await world.told(try receipt(row, .succeeded))
+        await world.receiveStatus(try receipt(row, .succeeded))
         let end = await state.first(where: \.isEnded)
         guard case .final(let final) = end else { return #expect(Bool(false), "\(String(describing: end))") }
         #expect(final.outcome == .succeeded)
         #expect(final.attestedBy == .target)
-        // Told only when it is stored; the relay is told to forget it.
+        // It is reported only when it is stored, and then acknowledged.
         #expect(try world.endpoint.journal.read { try $0.sent(row.command.id)?.state } == end)
         #expect(try await world.next { $0.acknowledged } == row.command.id)
         await world.end()
     }
 
-    @Test func aReceiptOfAnotherKeyProvesNothing() async throws {
+    @Test func receiptSignedByAnotherKeyIsIgnored() async throws {
         let world = try await world()
         await world.connect()
         let (row, state) = try await world.launch("https://example.org/", on: target.id, appID: "player")
         await world.answer(try await sent(by: world).ref, .ok(nil))
         let forged = try Signed(CommandReceipt(for: row.command, outcome: .succeeded, time: 1), key: P256SigningKey())
-        await world.told(.init(id: row.command.id, status: .attestedByTarget(Blob(forged.encoded), reply: nil)))
+        await world.receiveStatus(.init(id: row.command.id, status: .attestedByTarget(Blob(forged.encoded), reply: nil)))
         guard case .final(let final) = await state.first(where: \.isEnded) else { return #expect(Bool(false)) }
         #expect(final.attestedBy == .relay)
         #expect(final.outcome == .indeterminate(.targetLost))
         await world.end()
     }
 
-    @Test func theNextProcessSendsTheSameBytesAgain() async throws {
+    @Test func unansweredCommandIsResentUnchangedAfterACrash() async throws {
         let first = try await world()
         await first.connect()
         let (row, _) = try await first.launch("https://example.org/", on: target.id, appID: "player")
@@ -80,20 +80,20 @@ import Testing
         await second.end()
     }
 
-    @Test func whatIsBehindInALaneWaitsForTheAnswer() async throws {
+    @Test func nextCommandOfALaneWaitsForTheAnswer() async throws {
         let world = try await world()
         await world.connect()
         let (first, _) = try await world.launch("https://example.org/1", on: target.id, appID: "player")
         let (second, _) = try await world.launch("https://example.org/2", on: target.id, appID: "player")
         let send = try await sent(by: world)
         #expect(try SealedCommand(decoding: send.command.bytes).header.id == first.command.id)
-        #expect(world.said.value.compactMap(\.sending).count == 1)
+        #expect(world.sentMessages.value.compactMap(\.sending).count == 1)
         await world.answer(send.ref, .ok(nil))
         #expect(try SealedCommand(decoding: try await sent(by: world, after: 1).command.bytes).header.id == second.command.id)
         await world.end()
     }
 
-    @Test func clocksThatAreFarApartAreMendedByAnotherSignature() async throws {
+    @Test func commandIsSignedAgainAfterClockSkew() async throws {
         let world = try await world()
         await world.connect()
         let (row, _) = try await world.launch("https://example.org/", on: target.id, appID: "player")
@@ -104,12 +104,12 @@ import Testing
         #expect(again.header.id == row.command.id)
         #expect(again.header.created >= time.count)
         #expect(again.header.expires - again.header.created == row.command.expires - row.command.created)
-        // Whatever is sent is what is stored.
+        // The stored command is the one that is sent.
         #expect(try world.endpoint.journal.read { try $0.sent(row.command.id)?.command.digest } == again.descriptor.digest)
         await world.end()
     }
 
-    @Test func whatHasNotLeftIsWithdrawn() async throws {
+    @Test func cancelledUnsentCommandIsWithdrawn() async throws {
         let world = try await world()
         let (row, state) = try await world.launch("https://example.org/", on: target.id, appID: "player")
         try await world.cancel(row.command.id)
@@ -117,7 +117,7 @@ import Testing
         #expect(try world.endpoint.journal.read { try $0.sent(row.command.id)?.state } == .withdrawn)
         await world.connect()
         #expect(try await world.commands().map(\.state) == [.withdrawn])
-        #expect(world.said.value.compactMap(\.sending).isEmpty)
+        #expect(world.sentMessages.value.compactMap(\.sending).isEmpty)
         await world.end()
     }
 }

@@ -7,17 +7,17 @@ import Testing
 
 @testable import DeviceRelay
 
-/// A hostile relay against the whole SDK: what it says goes over a socket, and what is believed is stored.
+/// A hostile relay against the whole SDK: its messages go over a socket, and accepted statements are stored.
 @Suite(.timeLimit(.minutes(5))) struct ScriptedRelayAttackTests {
-    @Test func aRelayThatChangesTheAccountHasNoGhostBelieved() async throws {
+    @Test func changedAccountMakesNoForgedEndpointKnown() async throws {
         let device = try await ScriptedDevice()
         let (friend, ghost) = (try Member("Friend", account: "first"), try Member("Ghost", account: "second"))
-        device.relay.script.withLock { $0 = .init(account: "first", told: [.endpointAdded(friend.added())]) }
+        device.relay.script.withLock { $0 = .init(account: "first", enumeration: [.endpointAdded(friend.added())]) }
         try await device.platform.accounts.add(device.account)
         try await device.enumerated()
         #expect(device.listed()[friend.id] == .pinned)
         // The person signs in again, and the relay uses that to name another account.
-        device.relay.script.withLock { $0 = .init(account: "second", told: [.endpointAdded(ghost.added())]) }
+        device.relay.script.withLock { $0 = .init(account: "second", enumeration: [.endpointAdded(ghost.added())]) }
         let link = try JoinLink(origin: device.relay.url, relay: device.relay.id, invite: Secret("code"), plainHTTP: .allowed)
         var events = device.platform.remoteSystems().makeAsyncIterator()
         #expect(await events.next() == .enumerationCompleted)
@@ -36,26 +36,26 @@ import Testing
         await device.end()
     }
 
-    @Test func whatAPersonRevokesIsRefusedAlsoWhereTheRelayRefuses() async throws {
+    @Test func revocationHoldsWhenTheRelayRejectsIt() async throws {
         let device = try await ScriptedDevice()
         let victim = try Member("Victim")
-        device.relay.script.withLock { $0.told = [.endpointAdded(victim.added())] }
+        device.relay.script.withLock { $0.enumeration = [.endpointAdded(victim.added())] }
         try await device.platform.accounts.add(device.account)
         try await device.enumerated()
         device.relay.script.withLock { $0.revoking = .refused }
         await #expect(throws: AccountError.self) { try await device.platform.revoke(victim.id, for: device.account) }
         #expect(device.listed().isEmpty)
-        device.relay.say(.endpointAdded(victim.added()))
+        device.relay.send(.endpointAdded(victim.added()))
         try await device.restart()
         #expect(device.listed().isEmpty)
         #expect(await !device.platform.confirm(victim.id, for: device.account))
         await device.end()
     }
 
-    @Test func aRevocationThatTheRelayDoesNotAnswerIsToldAgain() async throws {
+    @Test func unansweredRevocationIsSentAgain() async throws {
         let device = try await ScriptedDevice()
         let victim = try Member("Victim")
-        device.relay.script.withLock { $0.told = [.endpointAdded(victim.added())] }
+        device.relay.script.withLock { $0.enumeration = [.endpointAdded(victim.added())] }
         try await device.platform.accounts.add(device.account)
         try await device.enumerated()
         device.relay.script.withLock { $0.revoking = .hangsUp }
@@ -66,7 +66,7 @@ import Testing
         device.relay.script.withLock { $0.revoking = .ok }
         try await device.restart()
         var statements: [[UInt8]] = []
-        for await message in device.relay.said {
+        for await message in device.relay.received {
             guard case .endpointRevoke(let revoke) = message else { continue }
             #expect(revoke.endpoint == victim.id)
             statements.append(revoke.revocation.bytes)
@@ -85,18 +85,18 @@ import Testing
         await device.end()
     }
 
-    @Test func aForgedRevocationHoldsNoLongerThanTheRelaySaysIt() async throws {
+    @Test func forgedRevocationIsNotPermanent() async throws {
         let device = try await ScriptedDevice()
         let (victim, ghost) = (try Member("Victim"), try Member("Ghost"))
-        device.relay.script.withLock { $0.told = [.endpointAdded(victim.added())] }
+        device.relay.script.withLock { $0.enumeration = [.endpointAdded(victim.added())] }
         try await device.platform.accounts.add(device.account)
         try await device.enumerated()
-        device.relay.say(.endpointAdded(ghost.added()))
+        device.relay.send(.endpointAdded(ghost.added()))
         let forged = Blob<BlobKinds.Revocation>(try ghost.revocation(of: victim.id).encoded)
-        device.relay.say(.endpointRemoved(.init(endpoint: victim.id, isRevoked: true, revocation: forged)))
+        device.relay.send(.endpointRemoved(.init(endpoint: victim.id, isRevoked: true, revocation: forged)))
         let withdrawn = await device.platform.directories.first { $0["me"]?[victim.id] == nil && $0["me"]?[ghost.id] != nil }
         #expect(withdrawn != nil)
-        device.relay.say(.endpointAdded(victim.added()))
+        device.relay.send(.endpointAdded(victim.added()))
         let again = await device.platform.directories.first { $0["me"]?[victim.id] != nil }
         #expect(again?["me"]?[victim.id]?.trust == .pinned)
         #expect(try device.endpoint().journal.read { try $0.pins() }.map(\.endpoint) == [victim.id])

@@ -6,11 +6,11 @@ import Testing
 
 @testable import DeviceRelay
 
-/// What a sender that does not look at what an app declares does not get.
+/// A target rejects launches for schemes that its app does not declare.
 @Suite struct SchemeAttackTests {
     private let app = RemoteSystemAppRegistration(
         appID: "org.example.player",
-        launching: Launching(schemes: ["https", "film"]) { _ in .launched }
+        launchHandler: LaunchHandler(schemes: ["https", "film"]) { _ in .launched }
     )
     private let sender = EndpointID(P256SigningKey().publicKey)
 
@@ -25,16 +25,16 @@ import Testing
     }
 
     @Test(arguments: ["http://films.example/", "file:///etc/passwd", "javascript:alert(1)", "films:1", "fil:1"])
-    func anAppDoesNotGetWhatItDoesNotDeclare(uri: String) throws {
+    func undeclaredSchemesAreUnsupported(uri: String) throws {
         for isNew in [false, true] { #expect(try check(uri, isNew: isNew, to: app) == .refused(.unsupported)) }
     }
 
-    @Test func anAppWithoutSchemesGetsNothing() throws {
-        let none = RemoteSystemAppRegistration(appID: "org.example.none", launching: Launching(schemes: []) { _ in .launched })
+    @Test func appWithoutSchemesSupportsNoURI() throws {
+        let none = RemoteSystemAppRegistration(appID: "org.example.none", launchHandler: LaunchHandler(schemes: []) { _ in .launched })
         #expect(try check("https://films.example/", isNew: false, to: none) == .refused(.unsupported))
     }
 
-    @Test func aNewDeviceGetsPagesAloneAndIsToldWhom() throws {
+    @Test func newDeviceMayLaunchWebPagesOnly() throws {
         #expect(try check("HTTPS://films.example/", isNew: true, to: app) == .valid)
         #expect(try check("film:1", isNew: false, to: app) == .valid)
         guard case .refused(.declined(let reason)) = try check("film:1", isNew: true, to: app) else {

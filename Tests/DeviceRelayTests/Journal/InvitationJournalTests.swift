@@ -16,7 +16,7 @@ import Testing
 
     static func secret(_ byte: UInt8) -> Secret<[UInt8]> { Secret([UInt8](repeating: byte, count: 32)) }
 
-    @Test func openInvitationsAreKeptUntilTheirEnd() async throws {
+    @Test func openInvitationsAreStoredUntilTheyEnd() async throws {
         let (one, two) = (Self.secret(1), Self.secret(2))
         let journal = try Journal(path: path, endpoint: endpoint)
         try await journal.write {
@@ -32,7 +32,7 @@ import Testing
         #expect(try again.read { try $0.invitations(now: 0) } == [])
     }
 
-    @Test func theirNumberIsBounded() async throws {
+    @Test func openInvitationsAreBounded() async throws {
         let journal = try Journal(path: path, endpoint: endpoint)
         let kept = try await journal.write { transaction in
             for number in UInt8(0)..<70 { try transaction.storeInvitation(Self.secret(number), ends: 1_000 + Int64(number)) }

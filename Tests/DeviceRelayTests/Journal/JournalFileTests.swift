@@ -17,7 +17,7 @@ import Testing
 
     func journal(patience: Double = 0.1) throws -> Journal { try Journal(path: path, endpoint: endpoint, patience: patience) }
 
-    @Test func filesBelongToTheUserAlone() async throws {
+    @Test func journalFilesArePrivateToTheUser() async throws {
         let journal = try journal()
         try await journal.write { try $0.setRelayOffset(1) }
         let modes = try directory.modes()
@@ -25,7 +25,7 @@ import Testing
         #expect(modes.values.allSatisfy { $0 == 0o600 })
     }
 
-    @Test func resultsComeAfterTheCommitAndInOrder() async throws {
+    @Test func completionsRunAfterTheCommitInOrder() async throws {
         let journal = try journal()
         let other = try self.journal(patience: 5)
         let seen = Shared<[Int64]>([])
@@ -35,7 +35,7 @@ import Testing
                 journal.write {
                     try $0.setRelayOffset(number)
                 } completion: { _ in
-                    // What is told can be read by anybody.
+                    // A completed write is visible to other connections.
                     let committed = try? other.read { try $0.relayOffset() }
                     if (committed ?? nil) ?? 0 < number { late.withLock { $0 += 1 } }
                     let count = seen.withLock { seen in
@@ -50,7 +50,7 @@ import Testing
         #expect(late.withLock { $0 } == 0)
     }
 
-    @Test func aBodyThatThrowsSpoilsNoOther() async throws {
+    @Test func throwingWriteDoesNotAffectOtherWrites() async throws {
         struct Refused: Error {}
         let journal = try journal()
         let outcomes = await withTaskGroup(of: Bool.self) { group in
@@ -71,7 +71,7 @@ import Testing
         #expect(try await journal.write { try $0.nextNumber(to: EndpointID(digest: .zero), appID: "a") } == 51)
     }
 
-    @Test(arguments: [0, 1, 40, 5_000]) func aDamagedFileIsReportedAndLeftAlone(_ offset: Int) async throws {
+    @Test(arguments: [0, 1, 40, 5_000]) func damagedFileIsReportedAndNotChanged(_ offset: Int) async throws {
         do {
             let journal = try journal()
             try await journal.write { try $0.setRelayOffset(1) }
@@ -100,7 +100,7 @@ import Testing
         INSERT INTO received_commands VALUES
         (zeroblob(32), X'00000000000070008000000000000000', 'a', 0, 0, 0, zeroblob(32), 1, 'answered', 'conquered', NULL)
         """,
-    ]) func aRowThatMakesNoSenseIsReported(_ sql: String) async throws {
+    ]) func invalidRowIsReported(_ sql: String) async throws {
         let journal = try journal()
         let raw = try DatabaseQueue(path: path)
         try await raw.write { try $0.execute(sql: sql) }
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test func aLockedDatabaseIsReportedAndLosesNothing() async throws {
+    @Test func lockedDatabaseIsReported() async throws {
         let journal = try journal()
         try await journal.write { try $0.setRelayOffset(1) }
         var configuration = Configuration()
@@ -124,7 +124,7 @@ import Testing
         #expect(try journal.read { try $0.relayOffset() } == 3)
     }
 
-    @Test func aJournalOfAnotherEndpointOrANewerVersionIsRefused() async throws {
+    @Test func journalOfAnotherEndpointOrNewerVersionIsRejected() async throws {
         _ = try journal()
         let path = path
         #expect(throws: JournalError.otherEndpoint(path)) {
@@ -135,7 +135,7 @@ import Testing
         #expect(throws: JournalError.tooNew(path)) { _ = try self.journal() }
     }
 
-    @Test func aDirectoryThatIsNotThereIsReported() throws {
+    @Test func missingDirectoryIsReported() throws {
         let path = "\(directory.path)/nowhere/journal.sqlite"
         #expect(throws: JournalError.notWritable(path)) { _ = try Journal(path: path, endpoint: endpoint) }
     }
@@ -148,7 +148,7 @@ import Testing
         """
         INSERT INTO received_commands VALUES (zeroblob(32), zeroblob(16), 'a', 0, 0, 0, zeroblob(32), 1, 'answered', NULL, NULL)
         """,
-    ]) func theSchemaRefusesNonsense(_ sql: String) async throws {
+    ]) func schemaRejectsInvalidRows(_ sql: String) async throws {
         _ = try journal()
         let raw = try DatabaseQueue(path: path)
         await #expect(throws: DatabaseError.self) { try await raw.write { try $0.execute(sql: sql) } }

@@ -60,7 +60,7 @@ import Testing
         .final(CommandFinal(outcome: .indeterminate(.timedOut), receipt: [9], reply: nil)),
     ]
 
-    @Test func vouchersWaitUntilTheyAreToldAndGoWhenTheirEndpointIsRevoked() async throws {
+    @Test func vouchersAreKeptUntilSentOrTheirEndpointIsRevoked() async throws {
         let journal = try journal()
         let (one, two) = (EndpointID(P256SigningKey().publicKey), EndpointID(P256SigningKey().publicKey))
         let waiting = try await journal.write { transaction in
@@ -124,7 +124,7 @@ import Testing
         #expect(try again.read { try $0.sent(rows[5].command.id) } == rows[5])
     }
 
-    @Test func everyStateOfATakenCommandIsReadBack() async throws {
+    @Test func everyStateOfAReceivedCommandIsReadBack() async throws {
         let states: [CommandTarget.State] = [
             .received, .handling, .answered(.succeeded), .answered(.failed(reason: "x")), .answered(.indeterminate(.timedOut)),
         ]
@@ -152,11 +152,11 @@ import Testing
         try await again.write { try $0.remove(rows[2].command.key) }
         #expect(try again.read { try $0.result(rows[2].command.key) } == nil)
         #expect(try again.read { try $0.receivedContent(rows[2].command.key) } == nil)
-        // The lane stays for ever.
+        // The lane is never removed.
         #expect(try again.read { try $0.target() } == CommandTarget(highestNumbers: highest, rows: rows.filter { $0 != rows[2] }))
     }
 
-    @Test func whatTheMachinesAskForCanBeStored() async throws {
+    @Test func actionsOfTheStateMachinesAreStored() async throws {
         let journal = try journal()
         var target = try journal.read { try $0.target() }
         let clock = TargetClock(own: 1, relay: 1)
@@ -187,7 +187,7 @@ import Testing
         #expect(restored.connected().count == 2)
     }
 
-    @Test func numbersGrowWithinALaneAndSurvive() async throws {
+    @Test func commandNumbersGrowWithinALane() async throws {
         let (one, two) = (try journal(), try journal())
         let other = EndpointID(P256SigningKey().publicKey)
         let peer = peer
@@ -204,7 +204,7 @@ import Testing
         await #expect(throws: JournalError.self) { try await two.write { try $0.nextNumber(to: peer, appID: "a") } }
     }
 
-    @Test func whatAnotherProcessSentInTheLaneIsFoundInItsOrder() async throws {
+    @Test func unansweredCommandsOfALaneAreReadInOrder() async throws {
         let (one, two) = (try journal(), try journal())
         let peer = peer
         let open: [SentCommand.State] = [.sent, .prepared, .accepted(.waking), .withdrawn, .sent, .prepared]
@@ -222,7 +222,7 @@ import Testing
         #expect(known.map(\.command.number).sorted() == [1, 2, 4, 5, 6, 9])
     }
 
-    @Test func signingAnewReplacesTheBlob() async throws {
+    @Test func signingAgainReplacesTheStoredCommand() async throws {
         let journal = try journal()
         let before = SentCommand(restoring: command(1), state: .prepared, cancelRequested: false, signings: 1)
         let old = before.command
@@ -247,7 +247,7 @@ import Testing
         #expect(try journal.read { try $0.sentContent(old.id) } == nil)
     }
 
-    @Test func whatHasEndedMakesRoomAndWhatHasNotIsBounded() async throws {
+    @Test func endedCommandsAreDroppedAndOpenCommandsAreBounded() async throws {
         var limits = Limits()
         limits[.mailboxCommands] = 3
         let journal = try journal(limits: limits)
@@ -267,7 +267,7 @@ import Testing
         #expect(try journal.read { try $0.sentCommands() }.filter { !$0.isEnded }.count == 3)
     }
 
-    @Test func peersAndTimeAreReadBack() async throws {
+    @Test func pinsAndClockOffsetAreReadBack() async throws {
         let peer = peer
         let pin = JournalTransaction.Pin(endpoint: peer, record: [1], pinned: 5)
         let newer = JournalTransaction.Pin(endpoint: peer, record: [2], pinned: 9)
@@ -291,7 +291,7 @@ import Testing
         #expect(try again.read { try $0.pins().isEmpty })
     }
 
-    @Test func knowledgeOnlyBecomesBetter() async throws {
+    @Test func verificationLevelOnlyRises() async throws {
         let (journal, peer) = (try journal(), peer)
         for (knowledge, expected) in [
             (Voucher.VerificationLevel.firstSeen, Voucher.VerificationLevel.firstSeen), (.verified, .verified), (.firstSeen, .verified),
@@ -301,7 +301,7 @@ import Testing
         }
     }
 
-    @Test func aRevocationStaysAndItsEndpointIsNotPinnedAgain() async throws {
+    @Test func revokedEndpointIsNotPinnedAgain() async throws {
         let peer = peer
         do {
             let journal = try journal()
@@ -334,7 +334,7 @@ import Testing
         #expect(try journal.read { try $0.revoked() }.count == JournalTransaction.maximumRevocations)
     }
 
-    @Test func theInviterIsRememberedUntilItIsSeen() async throws {
+    @Test func inviterIsStoredUntilItIsForgotten() async throws {
         let peer = peer
         do {
             let journal = try journal()
@@ -346,7 +346,7 @@ import Testing
         #expect(try again.read { try $0.ownEndpoint() } == .init(account: nil, record: nil, hasEnumerated: true))
     }
 
-    @Test func peersAreBounded() async throws {
+    @Test func pinsAreBounded() async throws {
         let journal = try journal()
         let most = DeviceDirectory.maximumEndpoints
         let peers = (0...most).map { EndpointID(digest: Digest256(hashing: Array("\($0)".utf8))) }

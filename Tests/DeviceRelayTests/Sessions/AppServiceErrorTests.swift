@@ -18,7 +18,7 @@ import Testing
         .authenticationError, .networkNotAvailable, .disabledByPolicy, .webServiceUnavailable, .timedOut, .invalidMessage, .appUnavailable,
     ]
 
-    @Test func whatIsOnTheWireComesBackAsItWas() {
+    @Test func errorCodesRoundTrip() {
         for code in Self.refusals {
             #expect(AppServiceError(SessionRefusal(code, "why")).refusal == SessionRefusal(code, "why"))
         }
@@ -30,7 +30,7 @@ import Testing
         #expect(AppServiceError(SessionRefusal(.sessionEnding)).cause is SessionEnding)
     }
 
-    @Test func theRelaysCodesHaveTheirPlace() {
+    @Test func relayErrorCodesAreMapped() {
         let unnamed: [ControlErrorCode] = [.malformed, ControlErrorCode(rawValue: "somethingNew")]
         for code in unnamed { #expect(AppServiceError(relay: code, message: "").code == .unknown) }
         #expect(AppServiceError(relay: .unreachable, message: "").code == .remoteSystemUnavailable)
@@ -41,7 +41,7 @@ import Testing
         #expect(error.message == "the relay says: later\u{FFFD}")
     }
 
-    @Test func everyCodeSaysWhatToDoAndIsDocumented() throws {
+    @Test func everyCodeHasAMessageAndIsDocumented() throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../docs/app-services.md").standardizedFileURL
         let document = String(decoding: try Data(contentsOf: file), as: UTF8.self)
         for name in AppServiceError.Code.Name.allCases {
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func causesStayOutOfTheText() {
+    @Test func causeIsNotPrinted() {
         struct Secret: Error, CustomStringConvertible { let description = "hush" }
         #expect("\(AppServiceError(.failure, message: "it failed", cause: Secret()))" == "failure: it failed")
     }

@@ -7,7 +7,7 @@ import Testing
 @testable import DeviceRelay
 
 @Suite struct DeadlineQueueTests {
-    @Test func theEarliestComesFirst() {
+    @Test func earliestDeadlineIsPoppedFirst() {
         var random = SeededGenerator(seed: 1)
         for _ in 0..<50 {
             var queue = DeadlineQueue()
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func thoseWhoAreDoneDoNotStayForEver() {
+    @Test func endedEntriesArePruned() {
         var queue = DeadlineQueue()
         for token in 0..<UInt64(100_000) {
             queue.add(token, at: .seconds(Int(token % 97)))

@@ -61,7 +61,7 @@ import Testing
 
     static let settings = SessionFrame(.settings(SessionSettings()))
 
-    @Test func anIdleSessionEnds() throws {
+    @Test func idleSessionEnds() throws {
         let harness = try Harness()
         harness.shakeHands()
         #expect(try harness.sent() == [Self.settings])
@@ -81,7 +81,7 @@ import Testing
         #expect(harness.failures.value.isEmpty)
     }
 
-    @Test func aHandshakeThatDoesNotComeIsGivenUp() throws {
+    @Test func missingHandshakeTimesOut() throws {
         for isHalfway in [false, true] {
             let harness = try Harness()
             if isHalfway { harness.shakeHands() }
@@ -93,14 +93,14 @@ import Testing
         }
     }
 
-    @Test func anotherProtocolIsNoSession() throws {
+    @Test func missingALPNIsRejected() throws {
         let harness = try Harness()
         harness.channel.pipeline.fireUserInboundEventTriggered(TLSUserEvent.handshakeCompleted(negotiatedProtocol: nil))
         #expect(harness.failures.value == [.notAuthentic])
         #expect(!harness.channel.isActive)
     }
 
-    @Test func aFirstFrameThatIsNoneIsNoSession() throws {
+    @Test func firstFrameOtherThanSettingsIsRejected() throws {
         let harness = try Harness()
         harness.shakeHands()
         try harness.receive(SessionFrame(.ping(1)))

@@ -23,7 +23,8 @@ import Testing
         ([.socket], [.socket]), ([.webSocket], [.webSocket]), ([.socket], [.webSocket]), ([.webSocket], [.socket]),
     ]
 
-    @Test(arguments: ways) func messagesOfAllSizesPass(_ opener: [TestTunnelRelay.Way], _ target: [TestTunnelRelay.Way]) async throws {
+    @Test(arguments: ways) func messagesUpToTheLimitAreEchoed(_ opener: [TestTunnelRelay.Way], _ target: [TestTunnelRelay.Way]) async throws
+    {
         try await SessionWorld.with(ways: (opener, target), services: [.echo()]) { world in
             let connection = try await world.open()
             #expect(try await connection.send([:]) == [:])
@@ -43,10 +44,10 @@ import Testing
     }
 
     /// What tasks want at once is done in one turn of the loop: requests, some of them taken back at once, and answers, some of them too large.
-    @Test func whatManyWantAtOnceIsDoneForEach() async throws {
+    @Test func concurrentRequestsGetTheirAnswers() async throws {
         var limits = Limits()
         limits[.messageBytes] = 1_000
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond(concurrently: 64) { request in
                 guard case .int(let number) = request.message["Number"], number % 5 == 0 else { return request.message }
                 return ["Data": .data(Array(repeating: 1, count: 2_000))]
@@ -86,16 +87,16 @@ import Testing
         }
     }
 
-    @Test func anAnswerIsNotTooLargeEither() async throws {
+    @Test func tooLargeResponseIsRejected() async throws {
         let tooLarge = try Self.message(encodedBytes: (16 << 20) + 1)
-        let service = Service("test") { connection, _ in try await connection.respond { _ in tooLarge } }
+        let service = AppService("test") { connection, _ in try await connection.respond { _ in tooLarge } }
         try await SessionWorld.with(services: [service]) { world in
             let connection = try await world.open()
             #expect(await code { () async throws(AppServiceError) in try await connection.send([:]) } == .messageTooLarge)
         }
     }
 
-    @Test func theOtherSidesLimitCounts() async throws {
+    @Test func messageLimitOfThePeerApplies() async throws {
         var limits = Limits()
         limits[.messageBytes] = 1 << 10
         try await SessionWorld.with(targetLimits: limits, services: [.echo()]) { world in
@@ -107,10 +108,10 @@ import Testing
         }
     }
 
-    @Test func aThousandCallsAreInFlight() async throws {
+    @Test func thousandRequestsAreInFlight() async throws {
         let all = Signal()
         let count = Shared(0)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond(concurrently: 1_000) { request in
                 // None is answered before all are there.
                 if count.withLock({
@@ -135,11 +136,11 @@ import Testing
         }
     }
 
-    @Test func moreRequestsThanTheLimitAreRefusedHere() async throws {
+    @Test func requestsAboveTheLimitFailLocally() async throws {
         var limits = Limits()
         limits[.requestsPerConnection] = 2
         let arrived = AsyncStream.makeStream(of: AppServiceRequest.self)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             for await request in connection.requests { arrived.continuation.yield(request) }
         }
         try await SessionWorld.with(limits: limits, services: [service]) { world in
@@ -176,8 +177,8 @@ import Testing
         }
     }
 
-    @Test func aServiceThatDoesNotReadHoldsNobodyUp() async throws {
-        let stalled = Service("stalled") { connection, _ in _ = try await connection.closed }
+    @Test func stalledServiceDoesNotBlockOthers() async throws {
+        let stalled = AppService("stalled") { connection, _ in _ = try await connection.closed }
         try await SessionWorld.with(services: [stalled, .echo()]) { world in
             let stuck = try await world.open("stalled")
             let message = try Self.message(encodedBytes: 30 << 10)
@@ -210,8 +211,8 @@ import Testing
         limits[.messageBytes] = 64 << 10
         limits[.assemblyBytesPerEndpoint] = 256 << 10
         let goOn = Signal()
-        let service = Service("test") { connection, caller in
-            // What the first sends is received, and not taken.
+        let service = AppService("test") { connection, caller in
+            // The requests of the first app are received and not taken.
             if caller.appID == "first" {
                 await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask { _ = try await connection.closed }
@@ -236,7 +237,7 @@ import Testing
         await target.hasFree(192 << 10)
         async let waiting = second.connection.send(large)
         while await second.accepted.inventory()["claims"] != 1 { await Task.yield() }
-        // What is small does not wait.
+        // Small messages do not wait.
         #expect(try await second.connection.send(["Text": "small"]) == ["Text": "small"])
         goOn.happen()
         #expect(try await held == large)
@@ -246,7 +247,7 @@ import Testing
         await relay.stop()
     }
 
-    @Test func aPeerThatIsNotReadForAWhileGoesOn() async throws {
+    @Test func sessionSurvivesAPausedTunnel() async throws {
         try await SessionWorld.with(services: [.echo()]) { world in
             let connection = try await world.open()
             try await world.relay.hold(true)
@@ -261,8 +262,8 @@ import Testing
         }
     }
 
-    @Test func bothSidesAskOnOneConnection() async throws {
-        let service = Service("test") { connection, _ in
+    @Test func bothSidesSendRequestsOnOneConnection() async throws {
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 let back = try await connection.send(["Question": request.message["Text"] ?? ""])
                 return ["Answer": back["Reply"] ?? ""]
@@ -282,13 +283,13 @@ import Testing
     }
 
     /// Requests of both sides fill all the memory for requests, and their handlers need large answers of the other side to go on.
-    @Test func largeAnswersToHandlersWaitForNoRequest() async throws {
+    @Test func largeResponsesDoNotWaitForRequests() async throws {
         var limits = Limits()
         limits[.messageBytes] = 64 << 10
         limits[.assemblyBytesPerSession] = 128 << 10
         limits[.assemblyBytesPerEndpoint] = 256 << 10
         let large = try Self.message(encodedBytes: 60 << 10)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 let answer = try await connection.send([:], timeout: .seconds(300))
                 return ["IsEqual": .bool(answer == request.message)]
@@ -319,7 +320,7 @@ import Testing
         }
     }
 
-    @Test func theTargetOpensOnTheSameSession() async throws {
+    @Test func targetOpensConnectionsOnTheSameSession() async throws {
         try await SessionWorld.with(services: [.echo()]) { world in
             let there = try await world.open()
             let back = try await world.targetSession.open(SessionWorld.info, timeout: .seconds(30))
@@ -335,7 +336,7 @@ import Testing
     }
 
     @Test func callsAreTyped() async throws {
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 guard request.message == ["Type": "album", "name": "Rome"] else { return ["photos": "many"] }
                 return ["photos": 3]

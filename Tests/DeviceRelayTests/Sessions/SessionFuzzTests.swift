@@ -39,10 +39,10 @@ import Testing
         return Array(bytes.readableBytesView)
     }
 
-    static let opening = SessionOpening(serviceName: "test", packageID: "com.example.app", timeLeft: .seconds(30))
+    static let opening = SessionOpening(serviceName: "test", appID: "com.example.app", timeLeft: .seconds(30))
     static let large = ByteBuffer(repeating: 0x40, count: 16 << 10)
 
-    /// What an opener says who calls a service in every way there is.
+    /// The frames of an opener that calls a service in every possible way.
     static let calls: [[UInt8]] = [
         frame(.settings(SessionSettings()), 0), frame(.open(opening)),
         frame(.request(.inline(ByteBuffer(bytes: [0xA0])), timeLeft: nil), 1, 1),
@@ -54,7 +54,7 @@ import Testing
         frame(.ping(1), 0), frame(.grant(.response), 1, 2), frame(.close(SessionClosure(.completed)), 3), frame(.open(opening), 5),
     ].map(encoded)
 
-    /// What a target says that answers two calls on its one connection.
+    /// The frames of a target that answers two requests on one connection.
     static let answers: [[UInt8]] = [
         frame(.settings(SessionSettings()), 0), frame(.opened), frame(.response(.inline(ByteBuffer(bytes: [0xA0]))), 1, 1),
         frame(.ping(3), 0),
@@ -88,34 +88,34 @@ import Testing
 
     // MARK: Peers
 
-    /// Keeps what it is told.
-    private final class Ear: ChannelInboundHandler, Sendable {
+    /// Records the bytes that it receives.
+    private final class FrameRecorder: ChannelInboundHandler, Sendable {
         typealias InboundIn = ByteBuffer
-        let heard = Mutex<[UInt8]>([])
+        let received = Mutex<[UInt8]>([])
         /// Of types of frames.
-        private let signals = [Ear.open: Signal(), Ear.request: Signal()]
+        private let signals = [FrameRecorder.open: Signal(), FrameRecorder.request: Signal()]
         static let open = SessionFuzzTests.calls[1][4]
         static let request = SessionFuzzTests.calls[2][4]
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             let bytes = unwrapInboundIn(data)
-            let all = heard.withLock { heard in
-                heard += bytes.readableBytesView
-                return heard
+            let all = received.withLock { received in
+                received += bytes.readableBytesView
+                return received
             }
             for (type, signal) in signals where Self.types(in: all).contains(type) { signal.happen() }
         }
         func channelInactive(context: ChannelHandlerContext) { stop() }
 
-        /// Waits for a frame of a type, until there is nothing more to hear, or for a second: what is spoilt may have no answer.
-        func hears(_ type: UInt8) async {
+        /// Waits for a frame of a type, for the end of the stream, or for a second: a mutated frame may have no answer.
+        func waitForFrame(_ type: UInt8) async {
             guard let signal = signals[type] else { return }
-            let patience = Task {
+            let timeout = Task {
                 try await Task.sleep(for: .seconds(1))
                 signal.happen()
             }
             await signal.wait()
-            patience.cancel()
+            timeout.cancel()
         }
 
         func stop() { for signal in signals.values { signal.happen() } }
@@ -145,11 +145,11 @@ import Testing
         return configuration
     }
 
-    @Test func openersThatAreAlmostRight() async throws {
+    @Test func targetSurvivesMutatedOpeners() async throws {
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(limits: Self.limits, services: [.echo()])
         let context = try NIOSSLContext(configuration: try Self.configuration(try TestCertificate(), isServer: false))
-        // Somebody else, whose calls go on and are nobody's business.
+        // Another opener. Its requests go on, and its data stays private.
         let honest = try SessionSide()
         let tunnel = relay.tunnel()
         async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
@@ -158,11 +158,11 @@ import Testing
         let secret = "what the others must not know"
         for seed in 0..<Self.seeds {
             var random = SeededGenerator(seed: UInt64(seed))
-            let ear = Ear()
+            let recorder = FrameRecorder()
             let tunnel = relay.tunnel()
             async let started = try? target.connector.accept(over: tunnel.target) { _ in true }
             let channel = try await tunnel.opener.connect(timeout: .seconds(60)) { channel in
-                try channel.pipeline.syncOperations.addHandlers([NIOSSLClientHandler(context: context, serverHostname: nil), ear])
+                try channel.pipeline.syncOperations.addHandlers([NIOSSLClientHandler(context: context, serverHostname: nil), recorder])
             }
             channel.writeAndFlush(ByteBuffer(bytes: Self.mutated(Self.calls, using: &random)), promise: nil)
             #expect(try await connection.send(["Secret": .string(secret)], timeout: .seconds(60)) == ["Secret": .string(secret)])
@@ -177,8 +177,8 @@ import Testing
                 #expect(await session.ended() != nil, "seed \(seed)")
                 #expect(await Inventory.settled(session).isEmpty, "seed \(seed)")
             }
-            let heard = String(decoding: ear.heard.withLock { $0 }, as: UTF8.self)
-            #expect(!heard.contains(secret), "seed \(seed)")
+            let received = String(decoding: recorder.received.withLock { $0 }, as: UTF8.self)
+            #expect(!received.contains(secret), "seed \(seed)")
         }
         await session.shutDown()
         _ = try await accepted.ended()
@@ -186,7 +186,7 @@ import Testing
         await relay.stop()
     }
 
-    @Test func targetsThatAreAlmostRight() async throws {
+    @Test func openerSurvivesMutatedTargets() async throws {
         let relay = try await TestTunnelRelay()
         let opener = try SessionSide(limits: Self.limits)
         let certificate = try TestCertificate()
@@ -195,23 +195,23 @@ import Testing
         let answered = Shared(0)
         for seed in 0..<Self.seeds {
             var random = SeededGenerator(seed: UInt64(seed))
-            let ear = Ear()
+            let recorder = FrameRecorder()
             let tunnel = relay.tunnel()
-            // Half of its settings is all that some of them say.
+            // Some targets send only half of their settings.
             async let opened = try? opener.connector.open(to: id, over: tunnel.opener, timeout: .seconds(1))
             let channel = try await tunnel.target.connect(timeout: .seconds(60)) { channel in
-                try channel.pipeline.syncOperations.addHandlers([NIOSSLServerHandler(context: context), ear])
+                try channel.pipeline.syncOperations.addHandlers([NIOSSLServerHandler(context: context), recorder])
             }
-            // It says all of it before it is asked, or each part when it was: for the settings, for an opening, for a request.
+            // It sends everything at once, or each part when it is due: the settings, the answer to an open, the answer to a request.
             let bytes = ArraySlice(Self.mutated(Self.answers, using: &random))
             let cuts = random.oneIn(2) ? [] : [Self.answers[0].count, Self.answers[0].count + Self.answers[1].count]
-            var said = bytes.startIndex
-            func say(to end: Int) {
+            var sentEnd = bytes.startIndex
+            func send(to end: Int) {
                 let end = min(end, bytes.endIndex)
-                channel.writeAndFlush(ByteBuffer(bytes: bytes[said..<end]), promise: nil)
-                said = end
+                channel.writeAndFlush(ByteBuffer(bytes: bytes[sentEnd..<end]), promise: nil)
+                sentEnd = end
             }
-            say(to: cuts.first ?? bytes.endIndex)
+            send(to: cuts.first ?? bytes.endIndex)
             let session = await opened
             let calls = Task {
                 await withTaskGroup { group in
@@ -223,19 +223,19 @@ import Testing
                                 _ = try await connection.send([:], timeout: .seconds(300))
                                 answered.withLock { $0 += 1 }
                             } catch {
-                                // Which one, is the peer's doing; that there is one is what counts.
+                                // The peer determines the error; the call must only end with one.
                                 #expect(error.code != .timedOut && error.code != .cancelled, "seed \(seed): \(error)")
                             }
                         }
                     }
                 }
                 // They may have been refused on this side already.
-                ear.stop()
+                recorder.stop()
             }
             for cut in cuts.dropFirst() + [bytes.endIndex] {
-                await ear.hears(Ear.open)
-                say(to: cut)
-                if cut < bytes.endIndex { await ear.hears(Ear.request) }
+                await recorder.waitForFrame(FrameRecorder.open)
+                send(to: cut)
+                if cut < bytes.endIndex { await recorder.waitForFrame(FrameRecorder.request) }
             }
             if let session {
                 let held = await session.inventory()["bytes", default: 0]

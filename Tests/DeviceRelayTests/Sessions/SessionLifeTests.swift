@@ -18,9 +18,9 @@ import Testing
 
     // MARK: Opening
 
-    @Test func theServiceLearnsWhoCalls() async throws {
+    @Test func serviceKnowsItsCaller() async throws {
         let callers = Shared<[AppServiceCaller]>([])
-        let service = Service("test") { connection, caller in
+        let service = AppService("test") { connection, caller in
             callers.withLock { $0.append(caller) }
             #expect(connection.info == SessionWorld.info)
             try await connection.respond { $0.message }
@@ -33,21 +33,21 @@ import Testing
         }
     }
 
-    @Test func connectionsAreRefused() async throws {
+    @Test func connectionsAreRefusedWithTheirCodes() async throws {
         let services = [
-            Service("stranger") { _, _ in throw AppServiceError(.notAuthorized, message: "ask the owner\u{1B}[0m") },
-            Service("broken") { _, _ in throw Plain() },
-            Service("friends", allowedApps: ["com.example.friend"]) { connection, _ in try await connection.respond { $0.message } },
+            AppService("restricted") { _, _ in throw AppServiceError(.notAuthorized, message: "ask the owner\u{1B}[0m") },
+            AppService("broken") { _, _ in throw Plain() },
+            AppService("friends", allowedApps: ["com.example.friend"]) { connection, _ in try await connection.respond { $0.message } },
         ]
         try await SessionWorld.with(services: services) { world in
-            let error = await #expect(throws: AppServiceError.self) { try await world.open("stranger") }
+            let error = await #expect(throws: AppServiceError.self) { try await world.open("restricted") }
             #expect(error?.code == .notAuthorized)
             #expect(error?.message == "ask the owner\u{FFFD}[0m")
             #expect(await code { () async throws(AppServiceError) in try await world.open("broken") } == .appUnavailable)
             #expect(await code { () async throws(AppServiceError) in try await world.open("none") } == .appServiceUnavailable)
             #expect(await code { () async throws(AppServiceError) in try await world.open("friends") } == .remoteSystemNotSupportedByApp)
-            let other = AppServiceInfo(name: "friends", packageID: "com.example.other")
-            let friend = AppServiceInfo(name: "friends", packageID: "com.example.app")
+            let other = AppServiceInfo(name: "friends", appID: "com.example.other")
+            let friend = AppServiceInfo(name: "friends", appID: "com.example.app")
             let noApp = await code { () async throws(AppServiceError) in try await world.session.open(other, timeout: .seconds(30)) }
             #expect(noApp == .appNotInstalled)
             let nameless = await code { () async throws(AppServiceError) in try await world.session.open(friend, timeout: .seconds(30)) }
@@ -62,19 +62,19 @@ import Testing
         }
     }
 
-    @Test func aServiceThatReturnsAtOnceWasThere() async throws {
-        try await SessionWorld.with(services: [Service("test") { _, _ in }]) { world in
+    @Test func serviceThatReturnsAtOnceCompletesTheConnection() async throws {
+        try await SessionWorld.with(services: [AppService("test") { _, _ in }]) { world in
             let connection = try await world.open()
             #expect(try await connection.closed == AppServiceClosure(.completed))
             #expect(await Self.send(connection) == .appServiceConnectionClosed)
         }
     }
 
-    @Test func openingIsGivenUp() async throws {
+    @Test func openingTimesOutOrIsCancelled() async throws {
         let begun = AsyncStream.makeStream(of: Void.self)
         let ended = AsyncStream.makeStream(of: Bool.self)
         let goOn = Signal()
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             begun.continuation.yield()
             await goOn.wait()
             // It was taken back meanwhile.
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test func thereIsALimitOfConnections() async throws {
+    @Test func connectionsAreLimited() async throws {
         var limits = Limits()
         limits[.connectionsPerSession] = 2
         try await SessionWorld.with(limits: limits, services: [.echo()]) { world in
@@ -109,11 +109,11 @@ import Testing
         }
     }
 
-    @Test func servicesThatGoOnCountAsConnections() async throws {
+    @Test func runningServicesCountAsConnections() async throws {
         var limits = Limits()
         limits[.connectionsPerSession] = 2
         let goOn = Signal()
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             _ = try await connection.closed
             await goOn.wait()
         }
@@ -128,8 +128,8 @@ import Testing
 
     // MARK: Answers
 
-    @Test func errorsComeBackByName() async throws {
-        let service = Service("test") { connection, _ in
+    @Test func requestErrorsKeepTheirCodes() async throws {
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 switch request.message["Type"]?.string {
                 case "limit": throw AppServiceError(.resourceLimitsExceeded, message: "come back tomorrow")
@@ -146,13 +146,13 @@ import Testing
             #expect(error?.message == "come back tomorrow")
             #expect(await Self.send(connection, ["Type": "plain"]) == .failure)
             #expect(await Self.send(connection, ["Type": "impossible"]) == .invalidMessage)
-            // What is no answer on the wire is a failure.
+            // A response that cannot be encoded is a failure.
             #expect(await Self.send(connection, ["Type": "other"]) == .failure)
         }
     }
 
     @Test func aDroppedRequestFails() async throws {
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             for await request in connection.requests { _ = request.message }
         }
         try await SessionWorld.with(services: [service]) { world in
@@ -164,9 +164,9 @@ import Testing
 
     // MARK: Cancelling
 
-    @Test func aCallIsCancelledBeforeItIsSent() async throws {
+    @Test func requestIsCancelledBeforeItIsSent() async throws {
         let count = Shared(0)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 count.withLock { $0 += 1 }
                 return request.message
@@ -185,9 +185,9 @@ import Testing
     }
 
     /// A service that keeps every request until it is cancelled, and tells of both.
-    static func waiting() -> (service: Service, events: AsyncStream<String>) {
+    static func waiting() -> (service: AppService, events: AsyncStream<String>) {
         let events = AsyncStream.makeStream(of: String.self)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 let over = Signal()
                 request.onCancel { over.happen() }
@@ -205,7 +205,7 @@ import Testing
         return (service, events.stream)
     }
 
-    @Test func aCallIsCancelledWhileItIsHandled() async throws {
+    @Test func requestIsCancelledWhileItIsHandled() async throws {
         let (service, stream) = Self.waiting()
         var events = stream.makeAsyncIterator()
         try await SessionWorld.with(services: [service]) { world in
@@ -220,9 +220,9 @@ import Testing
         }
     }
 
-    @Test func theEndOfTheTimeIsTheSameForTheService() async throws {
+    @Test func timeoutCancelsTheHandler() async throws {
         let (began, cancelled) = (Shared(0), Shared(0))
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 began.withLock { $0 += 1 }
                 let over = Signal()
@@ -246,7 +246,7 @@ import Testing
         }
     }
 
-    @Test func cancellingLaterChangesNothing() async throws {
+    @Test func cancellationAfterTheResponseHasNoEffect() async throws {
         try await SessionWorld.with(services: [.echo()]) { world in
             let connection = try await world.open()
             let answered = Signal()
@@ -266,7 +266,7 @@ import Testing
         }
     }
 
-    @Test func aLargeCallIsCancelledOnItsWay() async throws {
+    @Test func largeRequestIsCancelledWhileItIsSent() async throws {
         let message = try SessionExchangeTests.message(encodedBytes: 16 << 20)
         try await SessionWorld.with(services: [.echo()]) { world in
             let connection = try await world.open()
@@ -287,14 +287,14 @@ import Testing
 
     // MARK: Closing
 
-    @Test func theServiceEndsTheConnection() async throws {
+    @Test func serviceClosesTheConnection() async throws {
         let services = [
-            Service("done") { connection, _ in _ = await connection.requests.first { _ in true } },
-            Service("broken") { connection, _ in
+            AppService("done") { connection, _ in _ = await connection.requests.first { _ in true } },
+            AppService("broken") { connection, _ in
                 _ = await connection.requests.first { _ in true }
                 throw Plain()
             },
-            Service("full") { connection, _ in
+            AppService("full") { connection, _ in
                 _ = await connection.requests.first { _ in true }
                 throw AppServiceError(.resourceLimitsExceeded, message: "no more today")
             },
@@ -312,9 +312,9 @@ import Testing
         }
     }
 
-    @Test func theCallerEndsTheConnection() async throws {
+    @Test func callerClosesTheConnection() async throws {
         let closures = AsyncStream.makeStream(of: AppServiceClosure.self)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { $0.message }
             closures.continuation.yield(try await connection.closed)
         }
@@ -325,13 +325,13 @@ import Testing
             connection.close()
             #expect(await ends.next() == AppServiceClosure(.completed))
             #expect(try await connection.closed == AppServiceClosure(.completed))
-            // One that nobody holds any more closes too.
+            // A connection without references closes too.
             _ = try await world.open().send([:])
             #expect(await ends.next() == AppServiceClosure(.completed))
         }
     }
 
-    @Test func fiveHundredConnectionsLeaveNothingBehind() async throws {
+    @Test func closedConnectionsLeaveNoState() async throws {
         try await SessionWorld.with(services: [.echo()]) { world in
             for number in 0..<500 {
                 let connection = try await world.open()
@@ -344,7 +344,7 @@ import Testing
         }
     }
 
-    @Test func manySessionsLeaveNothingBehind() async throws {
+    @Test func closedSessionsLeaveNoState() async throws {
         let relay = try await TestTunnelRelay()
         let (opener, target) = (try SessionSide(), try SessionSide(services: [.echo()]))
         weak var last: PeerSession?
@@ -367,11 +367,11 @@ import Testing
 
     // MARK: The session's end
 
-    @Test func drainingFinishesWhatIsOpen() async throws {
+    @Test func drainingFinishesOpenConnections() async throws {
         try await SessionWorld.with(services: [.echo()]) { world in
             let connection = try await world.open()
             world.targetSession.drain()
-            // Also the other side hears of it, sooner or later.
+            // The other side learns of it after a while.
             var isDraining = false
             while !isDraining {
                 do throws(AppServiceError) {
@@ -390,10 +390,11 @@ import Testing
         }
     }
 
-    @Test func shuttingDownTellsEverybody() async throws {
+    @Test func shutdownFailsOpenRequests() async throws {
         let (service, stream) = Self.waiting()
         var events = stream.makeAsyncIterator()
-        try await SessionWorld.with(services: [service, Service("slow") { _, _ in try await Task.sleep(for: .seconds(3_600)) }]) { world in
+        try await SessionWorld.with(services: [service, AppService("slow") { _, _ in try await Task.sleep(for: .seconds(3_600)) }]) {
+            world in
             let connection = try await world.open()
             let call = Task { await Self.send(connection) }
             #expect(await events.next() == "request")

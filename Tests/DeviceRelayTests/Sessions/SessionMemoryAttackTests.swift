@@ -40,7 +40,7 @@ import Testing
         let tunnel = relay.tunnel()
         async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
         let session = try await SessionSide().connector.open(to: target.id, over: tunnel.opener)
-        let connection = try await session.open(AppServiceInfo(name: "echo", packageID: "com.example.app"), timeout: .seconds(60))
+        let connection = try await session.open(AppServiceInfo(name: "echo", appID: "com.example.app"), timeout: .seconds(60))
         let large: ValueSet = ["Data": .data(Array(repeating: 1, count: 2 << 20))]
         for message in [["Text": "small"], large] {
             #expect(try await connection.send(message, timeout: .seconds(60)) == message)
@@ -51,13 +51,13 @@ import Testing
 
     private static func attackWithAnswersThatAreNeverTaken() async throws {
         let relay = try await TestTunnelRelay()
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { _ in ["Data": .data(Array(repeating: 1, count: 1 << 20))] }
         }
         let target = try SessionSide(services: [service, .echo("echo")])
         try await otherIsServed(relay, by: target)
         let before = try residentBytes()
-        let peer = try await TalkingPeer.connect(relay, to: target) { frame in
+        let peer = try await ScriptedPeer.connect(relay, to: target) { frame in
             // Asks as soon as it may, and grants nothing.
             guard case .opened = frame.payload else { return [] }
             return (1...16).map { SessionFrame(.request(empty, timeLeft: nil), connection: frame.connection, number: UInt32($0)) }
@@ -76,7 +76,7 @@ import Testing
     private static func attackWithMessagesThatGrow() async throws {
         let relay = try await TestTunnelRelay()
         // It keeps its requests as long as there is a connection.
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 await Signal().wait()
                 return request.message
@@ -86,14 +86,14 @@ import Testing
         try await otherIsServed(relay, by: target)
         let before = try residentBytes()
         let message = zeros(1 << 20)
-        let peer = try await TalkingPeer.connect(relay, to: target) { frame in
+        let peer = try await ScriptedPeer.connect(relay, to: target) { frame in
             switch frame.payload {
             case .opened:
                 (1...16).map {
                     let request = SessionFrame.Payload.request(.announced(message.readableBytes), timeLeft: nil)
                     return SessionFrame(request, connection: frame.connection, number: UInt32($0))
                 }
-            case .grant(.request): TalkingPeer.data(message, for: frame)
+            case .grant(.request): ScriptedPeer.data(message, for: frame)
             default: []
             }
         }
@@ -108,30 +108,30 @@ import Testing
         #expect(try residentBytes() - before < wanted)
     }
 
-    @Test func answersThatAreNeverTakenFillNoMoreThanTheSessionsPart() async {
+    @Test func unreadResponsesUseNoMoreThanTheSessionBudget() async {
         await #expect(processExitsWith: .success) { try await SessionMemoryAttackTests.attackWithAnswersThatAreNeverTaken() }
     }
 
-    @Test func messagesThatGrowWhenTheyAreDecodedFillNoMoreThanTheSessionsPart() async {
+    @Test func expandingMessagesUseNoMoreThanTheSessionBudget() async {
         await #expect(processExitsWith: .success) { try await SessionMemoryAttackTests.attackWithMessagesThatGrow() }
     }
     #endif
 
     /// Several sessions give a peer no more memory than one. It sends nothing of what it announces, keeps handlers busy with what it has sent,
     /// and takes no answer.
-    @Test func sessionsOfAPeerMultiplyNoMemory() async throws {
+    @Test func sessionsOfAPeerShareOneMemoryBudget() async throws {
         var limits = Limits()
         limits[.messageBytes] = 64 << 10
         limits[.assemblyBytesPerSession] = 128 << 10
         limits[.assemblyBytesPerEndpoint] = 512 << 10
         let (large, goOn) = (Self.zeros(60 << 10), Signal())
-        let hold = Service("hold") { connection, _ in
+        let hold = AppService("hold") { connection, _ in
             try await connection.respond { _ in
                 await goOn.wait()
                 return [:]
             }
         }
-        let give = Service("give") { connection, _ in
+        let give = AppService("give") { connection, _ in
             try await connection.respond { _ in ["Data": .data(Array(repeating: 1, count: 60 << 10))] }
         }
         let relay = try await TestTunnelRelay()
@@ -139,17 +139,17 @@ import Testing
         let certificate = try TestCertificate()
         // 40 KiB of memory each when it is decoded.
         let grows = Self.zeros(1_800)
-        var peers: [TalkingPeer] = []
+        var peers: [ScriptedPeer] = []
         for _ in 0..<4 {
-            let peer = try await TalkingPeer.connect(relay, to: target, as: certificate) { frame in
+            let peer = try await ScriptedPeer.connect(relay, to: target, as: certificate) { frame in
                 guard case .opened = frame.payload else { return [] }
                 return switch frame.connection {
-                case TalkingPeer.id(0): (1...8).map { TalkingPeer.request(.inline(grows), $0, on: 0) }
-                case TalkingPeer.id(1): (1...8).map { TalkingPeer.request(Self.empty, $0, on: 1) }
-                default: (1...8).map { TalkingPeer.request(.announced(large.readableBytes), $0, on: 2) }
+                case ScriptedPeer.id(0): (1...8).map { ScriptedPeer.request(.inline(grows), $0, on: 0) }
+                case ScriptedPeer.id(1): (1...8).map { ScriptedPeer.request(Self.empty, $0, on: 1) }
+                default: (1...8).map { ScriptedPeer.request(.announced(large.readableBytes), $0, on: 2) }
                 }
             }
-            peer.say([TalkingPeer.open(0, to: "hold"), TalkingPeer.open(1, to: "give"), TalkingPeer.open(2, to: "hold")])
+            peer.send([ScriptedPeer.open(0, to: "hold"), ScriptedPeer.open(1, to: "give"), ScriptedPeer.open(2, to: "hold")])
             peers.append(peer)
         }
         // All that it asks for is there, and it holds all that it can.
@@ -172,7 +172,7 @@ import Testing
         async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
         let session = try await SessionSide(limits: limits).connector.open(to: target.id, over: tunnel.opener)
         _ = try await accepted
-        let connection = try await session.open(AppServiceInfo(name: "echo", packageID: "com.example.app"), timeout: .seconds(60))
+        let connection = try await session.open(AppServiceInfo(name: "echo", appID: "com.example.app"), timeout: .seconds(60))
         let message = try SessionExchangeTests.message(encodedBytes: 60 << 10)
         for _ in 0..<10 { #expect(try await connection.send(message, timeout: .seconds(300)) == message) }
         await session.shutDown()
@@ -183,16 +183,16 @@ import Testing
     }
 
     /// What a peer may send within its windows, without asking, is bounded over all connections and sessions.
-    @Test func connectionsMultiplyNoMessagesThatWait() async throws {
+    @Test func waitingMessagesAreBoundedOverAllConnections() async throws {
         let (message, count) = (ByteBuffer(repeating: 0x40, count: 31 << 10), 8)
-        let stalled = Service("test") { connection, _ in _ = try await connection.closed }
+        let stalled = AppService("test") { connection, _ in _ = try await connection.closed }
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(services: [stalled, .echo("echo")])
         let certificate = try TestCertificate()
         let refused = Shared(0)
-        var peers: [TalkingPeer] = []
+        var peers: [ScriptedPeer] = []
         for _ in 0..<2 {
-            let peer = try await TalkingPeer.connect(relay, to: target, as: certificate) { frame in
+            let peer = try await ScriptedPeer.connect(relay, to: target, as: certificate) { frame in
                 switch frame.payload {
                 case .opened:
                     return (1...count).map {
@@ -227,7 +227,7 @@ import Testing
         async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
         let session = try await SessionSide().connector.open(to: target.id, over: tunnel.opener)
         _ = try await accepted
-        let connection = try await session.open(AppServiceInfo(name: "echo", packageID: "com.example.app"), timeout: .seconds(60))
+        let connection = try await session.open(AppServiceInfo(name: "echo", appID: "com.example.app"), timeout: .seconds(60))
         let other = try SessionExchangeTests.message(encodedBytes: 30 << 10)
         try await SessionRespondingTests.sendAtOnce(200, on: connection)
         for _ in 0..<20 { #expect(try await connection.send(other, timeout: .seconds(300)) == other) }
@@ -237,10 +237,10 @@ import Testing
         await relay.stop()
     }
 
-    @Test func aMessageThatWouldTakeMoreThanThereEverIsIsRefusedBeforeItIsDecoded() async throws {
+    @Test func requestAboveTheMemoryBudgetIsRefusedBeforeDecoding() async throws {
         let relay = try await TestTunnelRelay()
         let handled = Shared(0)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 handled.withLock { $0 += 1 }
                 return [:]
@@ -249,11 +249,11 @@ import Testing
         let target = try SessionSide(services: [service])
         let message = Self.zeros((1 << 21) - 2)
         let failures = AsyncStream.makeStream(of: SessionFailure.self)
-        let peer = try await TalkingPeer.connect(relay, to: target) { frame in
+        let peer = try await ScriptedPeer.connect(relay, to: target) { frame in
             switch frame.payload {
             case .opened:
                 return [SessionFrame(.request(.announced(message.readableBytes), timeLeft: nil), connection: frame.connection, number: 1)]
-            case .grant(.request): return TalkingPeer.data(message, for: frame)
+            case .grant(.request): return ScriptedPeer.data(message, for: frame)
             case .error(let failure): failures.continuation.yield(failure)
             default: break
             }
@@ -270,9 +270,9 @@ import Testing
         await relay.stop()
     }
 
-    @Test func anAnswerThatWouldTakeMoreThanThereEverIsIsRefusedByItsCaller() async throws {
+    @Test func responseAboveTheMemoryBudgetFailsAtTheCaller() async throws {
         let answer = ValueSet.Value.array(Array(repeating: .int(0), count: (1 << 21) - 2))
-        let service = Service("test") { connection, _ in try await connection.respond { _ in ["a": answer] } }
+        let service = AppService("test") { connection, _ in try await connection.respond { _ in ["a": answer] } }
         try await SessionWorld.with(services: [service]) { world in
             let connection = try await world.open()
             #expect(await code { () async throws(AppServiceError) in try await connection.send([:]) } == .messageTooLarge)
@@ -281,10 +281,10 @@ import Testing
     }
 
     /// To ask and to take it back must not make room for more while the handler still has the message.
-    @Test func aRequestThatIsTakenBackCountsUntilItsHandlerIsDone() async throws {
+    @Test func cancelledRequestCountsUntilItsHandlerReturns() async throws {
         let relay = try await TestTunnelRelay()
         let (began, goOn) = (Signal(), Signal())
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 began.happen()
                 // It does not look whether it is cancelled.
@@ -294,11 +294,11 @@ import Testing
         }
         let target = try SessionSide(services: [service])
         let message = Self.zeros(100_000)
-        let peer = try await TalkingPeer.connect(relay, to: target) { frame in
+        let peer = try await ScriptedPeer.connect(relay, to: target) { frame in
             switch frame.payload {
             case .opened:
                 [SessionFrame(.request(.announced(message.readableBytes), timeLeft: nil), connection: frame.connection, number: 1)]
-            case .grant(.request): TalkingPeer.data(message, for: frame)
+            case .grant(.request): ScriptedPeer.data(message, for: frame)
             default: []
             }
         }
@@ -306,7 +306,7 @@ import Testing
         await began.wait()
         let held = target.memory.decoded.free
         #expect(held <= 128 << 20 - 2_300_000)
-        peer.say([SessionFrame(.cancel, connection: TalkingPeer.id(0), number: 1)])
+        peer.send([SessionFrame(.cancel, connection: ScriptedPeer.id(0), number: 1)])
         while await peer.session.inventory()["exchanges"] != nil { await Task.yield() }
         #expect(target.memory.decoded.free == held)
         goOn.happen()
@@ -315,10 +315,10 @@ import Testing
         await relay.stop()
     }
 
-    @Test func connectionsMultiplyNoHandlers() async throws {
+    @Test func handlersAreBoundedOverAllConnections() async throws {
         let relay = try await TestTunnelRelay()
         let (running, goOn) = (Shared(0), Signal())
-        let slow = Service("test") { connection, _ in
+        let slow = AppService("test") { connection, _ in
             try await connection.respond { _ in
                 running.withLock { $0 += 1 }
                 await goOn.wait()
@@ -328,12 +328,12 @@ import Testing
         let target = try SessionSide(services: [slow, .echo("echo")])
         let echoed = Signal()
         let responses = Shared(0)
-        let peer = try await TalkingPeer.connect(relay, to: target) { frame in
+        let peer = try await ScriptedPeer.connect(relay, to: target) { frame in
             switch frame.payload {
-            case .opened where frame.connection == TalkingPeer.id(100): return [TalkingPeer.request(Self.empty, 1, on: 100)]
+            case .opened where frame.connection == ScriptedPeer.id(100): return [ScriptedPeer.request(Self.empty, 1, on: 100)]
             case .opened:
                 return (1...16).map { SessionFrame(.request(Self.empty, timeLeft: nil), connection: frame.connection, number: $0) }
-            case .response where frame.connection == TalkingPeer.id(100): echoed.happen()
+            case .response where frame.connection == ScriptedPeer.id(100): echoed.happen()
             case .response: responses.withLock { $0 += 1 }
             default: break
             }
@@ -343,10 +343,10 @@ import Testing
         while await peer.session.inventory()["exchanges"] != 640 { await Task.yield() }
         while running.value < HandlerLimiter.defaultLimit { await Task.yield() }
         // Another service of the same session is not held up.
-        peer.say([TalkingPeer.open(100, to: "echo")])
+        peer.send([ScriptedPeer.open(100, to: "echo")])
         await echoed.wait()
         #expect(running.value == HandlerLimiter.defaultLimit)
-        // All have their turn.
+        // All requests are handled.
         goOn.happen()
         while responses.value < 640 { await Task.yield() }
         #expect(running.value == 640)

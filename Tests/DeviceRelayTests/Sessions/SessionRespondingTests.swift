@@ -20,10 +20,10 @@ import Testing
         }
     }
 
-    @Test(arguments: [0, 1, 3, 40]) func soManyRequestsAreHandledAtOnce(_ concurrently: Int) async throws {
+    @Test(arguments: [0, 1, 3, 40]) func concurrentHandlersAreLimited(_ concurrently: Int) async throws {
         let load = Shared(Load())
         let full = Signal()
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond(concurrently: concurrently) { request in
                 let now = load.withLock { load in
                     load.begin()
@@ -63,10 +63,10 @@ import Testing
         }
     }
 
-    @Test(arguments: [1, 2]) func aHandlerIsCancelledForNoOtherRequest(_ concurrently: Int) async throws {
+    @Test(arguments: [1, 2]) func handlerIsCancelledOnlyForItsOwnRequest(_ concurrently: Int) async throws {
         let began = AsyncStream.makeStream(of: Void.self)
         let wrong = Shared(0)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond(concurrently: concurrently) { request in
                 switch request.message["Type"]?.string {
                 case "wait":
@@ -113,10 +113,10 @@ import Testing
         for _ in 0..<100 { await Task.yield() }
     }
 
-    @Test func whoCancelsRespondingWaitsForItsHandlers() async throws {
+    @Test func cancelledRespondWaitsForItsHandlers() async throws {
         let (began, finished) = (Signal(), Shared(0))
         let events = AsyncStream.makeStream(of: String.self)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             let responding = Task {
                 do throws(AppServiceError) {
                     try await connection.respond { request in
@@ -144,8 +144,8 @@ import Testing
         }
     }
 
-    @Test func respondingThatIsCancelledBeforeItBeginsAnswersNothing() async throws {
-        let service = Service("test") { connection, _ in
+    @Test func respondCancelledBeforeItBeginsAnswersNothing() async throws {
+        let service = AppService("test") { connection, _ in
             let responding = Task {
                 withUnsafeCurrentTask { $0?.cancel() }
                 return await code { () async throws(AppServiceError) in try await connection.respond { _ in ["Text": "wrong"] } }
@@ -163,7 +163,7 @@ import Testing
         let began = AsyncStream.makeStream(of: Void.self)
         let finished = Shared(0)
         let after = AsyncStream.makeStream(of: Int.self)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { request in
                 began.continuation.yield()
                 await Self.cancelledAndSlow()
@@ -187,11 +187,11 @@ import Testing
         }
     }
 
-    @Test func answersThatDoNotLeaveHoldTheHandlersUp() async throws {
+    @Test func blockedResponsesHoldBackHandlers() async throws {
         let (handled, arrived) = (Shared(0), Shared(0))
         let goOn = Signal()
         let answer = try SessionExchangeTests.message(encodedBytes: 30 << 10)
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             try await connection.respond { _ in
                 await goOn.wait()
                 handled.withLock { $0 += 1 }
@@ -231,10 +231,10 @@ import Testing
         }
     }
 
-    @Test func anAnswerThatCannotLeaveIsRefusedForTheCaller() async throws {
+    @Test func tooLargeResponseFailsAtTheCaller() async throws {
         var limits = Limits()
         limits[.messageBytes] = 1 << 10
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             let large = try SessionExchangeTests.message(encodedBytes: (1 << 10) + 1)
             try await connection.respond { request in
                 request.message["Large"]?.bool == true ? large : ["Text": "small"]

@@ -14,7 +14,7 @@ import Testing
         return SessionRoom(known + new, isKnown: isKnown.contains, most: most)
     }
 
-    @Test func aNewPeerHasFewSessions() {
+    @Test func newPeerHasAtMostTwoSessions() {
         let peer = Self.peers[0]
         #expect(Self.room().refusal(of: peer, isKnown: false) == nil)
         #expect(Self.room(new: [peer]).refusal(of: peer, isKnown: false) == nil)
@@ -22,7 +22,7 @@ import Testing
         #expect(Self.room(new: [peer, peer]).refusal(of: Self.peers[1], isKnown: false) == nil)
     }
 
-    @Test func allNewPeersTogetherHaveFewAndKnownOnesKeepTheirRoom() {
+    @Test func newPeersTogetherAreLimited() {
         let new = Array(Self.peers[..<8])
         let room = Self.room(new: new, most: 1)
         #expect(room.refusal(of: Self.peers[9], isKnown: false) == .newPeer)
@@ -30,7 +30,7 @@ import Testing
         #expect(room.refusalToOpen == nil)
     }
 
-    @Test func knownPeersHaveTheLimitAndEachAFew() {
+    @Test func knownPeersAreLimitedEachAndTogether() {
         let peer = Self.peers[0]
         #expect(Self.room(known: Array(repeating: peer, count: 7)).refusal(of: peer, isKnown: true) == nil)
         #expect(Self.room(known: Array(repeating: peer, count: 8)).refusal(of: peer, isKnown: true) == .knownPeer)

@@ -13,7 +13,7 @@ import Testing
         return (ids[0], ids[1])
     }
 
-    @Test func theOneOfTheSmallerIDIsUsedOnBothSides() {
+    @Test func bothSidesUseTheSessionOfTheSmallerID() {
         let (smaller, larger) = Self.ids()
         let (ofSmaller, ofLarger) = (Session(), Session())
         for order in [false, true] {
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test func theOnlyOneIsUsed() {
+    @Test func singleSessionIsUsed() {
         let (smaller, larger) = Self.ids()
         var table = SessionTable<Session>(own: smaller)
         #expect(table.session(with: larger) == nil)
@@ -39,7 +39,7 @@ import Testing
         #expect(table.session(with: smaller) == nil)
     }
 
-    @Test func ofTheSameSideTheNewestIsUsed() {
+    @Test func newestSessionOfTheSameSideIsUsed() {
         let (smaller, larger) = Self.ids()
         var table = SessionTable<Session>(own: smaller)
         let sessions = (0..<3).map { _ in Session() }

@@ -10,7 +10,7 @@ import Testing
 
 /// Who is let into a session.
 @Suite(.timeLimit(.minutes(10))) struct SessionTrustTests {
-    /// What both sides get of a session between an opener and a target, of which one may be somebody else.
+    /// The error codes of both sides of a session. One side may be a different endpoint or a plain TLS client.
     static func outcome(
         opener: @escaping @Sendable (TunnelTransport, SessionSide) async -> AppServiceError.Code?,
         target: @escaping @Sendable (TunnelTransport, SessionSide) async -> AppServiceError.Code?
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func anotherEndpointThanTheOneMeantIsRefused() async throws {
+    @Test func unexpectedTargetIsRejected() async throws {
         let (target, meant, opener) = (try SessionSide(), try SessionSide(), try SessionSide())
         let codes = try await Self.outcome(
             opener: { transport, _ in await Self.open(opener, to: meant.id, transport) },
@@ -49,7 +49,7 @@ import Testing
         #expect(codes.target == .authenticationError)
     }
 
-    @Test func anUnknownEndpointIsRefused() async throws {
+    @Test func unacceptedOpenerIsRejected() async throws {
         let (target, opener) = (try SessionSide(), try SessionSide())
         let asked = Shared<[EndpointID]>([])
         let codes = try await Self.outcome(
@@ -61,18 +61,18 @@ import Testing
                 }
             }
         )
-        // The client has ended its part of the handshake when the server says no.
+        // The client has ended its part of the handshake when the server rejects it.
         #expect(codes.opener == .authenticationError)
         #expect(codes.target == .authenticationError)
         #expect(asked.value == [opener.id])
     }
 
-    /// A TLS client of its own making.
-    struct Stranger {
+    /// A TLS client that is not the SDK.
+    struct TLSClient {
         var certificate: TestCertificate?
         var applicationProtocols = ["device-relay/1"]
         var maximumVersion: TLSVersion?
-        var says: [UInt8] = []
+        var sends: [UInt8] = []
 
         func open(_ transport: TunnelTransport) async -> AppServiceError.Code? {
             let closed = Signal()
@@ -87,7 +87,7 @@ import Testing
                     try channel.pipeline.syncOperations.addHandler(QuietHandler())
                     channel.closeFuture.whenComplete { _ in closed.happen() }
                 }
-                channel.writeAndFlush(ByteBuffer(bytes: says), promise: nil)
+                channel.writeAndFlush(ByteBuffer(bytes: sends), promise: nil)
                 await closed.wait()
             } catch {
                 closed.happen()
@@ -96,35 +96,35 @@ import Testing
         }
     }
 
-    static func strangers() throws -> [(String, Stranger)] {
+    static func invalidClients() throws -> [(String, TLSClient)] {
         [
-            ("no certificate", Stranger()),
-            ("another protocol", Stranger(certificate: try TestCertificate(), applicationProtocols: ["h2"])),
-            ("no protocol", Stranger(certificate: try TestCertificate(), applicationProtocols: [])),
-            ("TLS 1.2", Stranger(certificate: try TestCertificate(), maximumVersion: .tlsv12)),
+            ("no certificate", TLSClient()),
+            ("another protocol", TLSClient(certificate: try TestCertificate(), applicationProtocols: ["h2"])),
+            ("no protocol", TLSClient(certificate: try TestCertificate(), applicationProtocols: [])),
+            ("TLS 1.2", TLSClient(certificate: try TestCertificate(), maximumVersion: .tlsv12)),
         ]
     }
 
-    @Test func strangersAreRefused() async throws {
-        for (name, stranger) in try Self.strangers() {
+    @Test func invalidOpenersAreRejected() async throws {
+        for (name, client) in try Self.invalidClients() {
             let target = try SessionSide()
             let codes = try await Self.outcome(
-                opener: { transport, _ in await stranger.open(transport) },
+                opener: { transport, _ in await client.open(transport) },
                 target: { transport, _ in await Self.accept(target, transport) { _ in true } }
             )
             #expect(codes.target == .authenticationError, "\(name)")
         }
     }
 
-    @Test func anyCertificateOverTheRightKeyWillDo() async throws {
+    @Test func certificateContentsAreIgnored() async throws {
         // Other name, other dates, made by another library.
-        let certificate = try TestCertificate(name: "somebody")
-        let stranger = Stranger(certificate: certificate, says: Array(Self.settings))
+        let certificate = try TestCertificate(name: "other name")
+        let client = TLSClient(certificate: certificate, sends: Array(Self.settings))
         let id = EndpointID(SigningPublicKey(certificate.key.publicKey))
         let relay = try await TestTunnelRelay()
         let target = try SessionSide()
         let tunnel = relay.tunnel()
-        async let opened = stranger.open(tunnel.opener)
+        async let opened = client.open(tunnel.opener)
         let session = try await target.connector.accept(over: tunnel.target) { $0 == id }
         #expect(session.peer == id)
         await session.shutDown()
@@ -138,7 +138,7 @@ import Testing
         return Array(bytes.readableBytesView)
     }
 
-    @Test func keysThatCannotBeReadAreEnough() async throws {
+    @Test func signOnlyKeysAuthenticate() async throws {
         /// Signs, and shows nothing.
         struct Enclave: IdentityKey {
             let key = P256SigningKey()
@@ -167,7 +167,7 @@ import Testing
         await relay.stop()
     }
 
-    @Test func aKeyThatFailsIsNoEndpoint() async throws {
+    @Test func failingKeyFailsTheHandshake() async throws {
         /// Signs its certificate and then no more.
         struct Locked: IdentityKey {
             struct IsLocked: Error {}
@@ -193,7 +193,7 @@ import Testing
     }
 }
 
-/// Reads and forgets.
+/// Reads and discards all data.
 final class QuietHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

@@ -27,7 +27,7 @@ import Testing
         #expect(ledger.activeCount == 0)
     }
 
-    @Test func aPeerHoldsNoMoreThanItsPart() {
+    @Test func peerHoldsNoMoreThanItsShare() {
         var ledger = Ledger(whole: 100, part: 10)
         #expect(ledger.take(10, for: "a") == true)
         #expect(ledger.take(1, for: "a") == false)
@@ -37,7 +37,7 @@ import Testing
         #expect(ledger.release(10, of: "a") == [1])
     }
 
-    @Test func aPeerHoldsAQuarterOfWhatTheOthersLeave() {
+    @Test func peerHoldsAQuarterOfTheRest() {
         var ledger = Ledger(whole: 64, part: 64)
         #expect(ledger.part == 16)
         #expect(ledger.take(16, for: "a") == true)
@@ -49,8 +49,8 @@ import Testing
         #expect(ledger.free == 27)
     }
 
-    /// However many peers take what they get, the next one gets some at once.
-    @Test(arguments: [1, 3, 4, 10, 20]) func noNumberOfPeersTakesAll(_ count: Int) {
+    /// For any number of peers, the next one gets a part at once.
+    @Test(arguments: [1, 3, 4, 10, 20]) func peersCannotExhaustTheBudget(_ count: Int) {
         var ledger = Ledger(whole: 100_000, part: 25_000)
         var left = 100_000
         for peer in 0..<count {
@@ -65,7 +65,7 @@ import Testing
         #expect(ledger.release(left / 4, of: "new") == [])
     }
 
-    @Test func aClaimThatDoesNotFitHoldsUpNoOtherPeer() {
+    @Test func waitingClaimBlocksNoOtherPeer() {
         var ledger = Ledger(whole: 64, part: 16)
         #expect(ledger.take(16, for: "a") == true)
         _ = ledger.wait(14, for: 14, of: "b")
@@ -79,7 +79,7 @@ import Testing
         #expect(ledger.release(16, of: "a") == [14])
     }
 
-    @Test func aClaimThatIsTakenBackMakesRoom() {
+    @Test func cancelledClaimAdmitsTheNext() {
         var ledger = Ledger(whole: 40, part: 10)
         #expect(ledger.take(6, for: "a") == true)
         let large = ledger.wait(10, for: 10, of: "a")
@@ -90,7 +90,7 @@ import Testing
         #expect(ledger.free == 30)
     }
 
-    @Test func randomClaimsAreAllServedAndNothingIsLost() {
+    @Test func randomClaimsAreAllServed() {
         for seed in 0..<200 {
             var random = SeededGenerator(seed: UInt64(seed))
             var ledger = Ledger(whole: 160, part: 40)
@@ -134,7 +134,7 @@ import Testing
         }
     }
 
-    @Test func aTaskWaitsForItsAmountOrIsCancelled() async {
+    @Test func taskWaitsForItsAmountOrIsCancelled() async {
         let budget = SharedBudget(whole: 40, part: 10)
         let (one, same) = (budget.share(of: Self.peer), budget.share(of: Self.peer))
         #expect(await one.take(10))

@@ -11,8 +11,8 @@ import NIOPosix
 actor EndpointWorld {
     nonisolated let endpoint: EndpointContext
     nonisolated var unownedExecutor: UnownedSerialExecutor { endpoint.loop.unownedExecutor }
-    /// What the endpoint said to the relay.
-    nonisolated let said = CurrentValue<[EndpointMessage]>([])
+    /// The messages that the endpoint sent to the relay.
+    nonisolated let sentMessages = CurrentValue<[EndpointMessage]>([])
     private let link = TestLink()
     private let identity: OwnIdentity
     private let peers: Peers
@@ -57,7 +57,7 @@ actor EndpointWorld {
             peers: peers,
             app: { $0 == app?.appID ? app : nil }
         )
-        link.said = said
+        link.sentMessages = sentMessages
     }
 
     /// This endpoint's record.
@@ -99,7 +99,7 @@ actor EndpointWorld {
         inbox.offered(.init(command: blob, sender: Introduction(record: Blob(sender.encoded))))
     }
 
-    func told(_ status: RelayMessage.CommandStatus) { outbox.told(status) }
+    func receiveStatus(_ status: RelayMessage.CommandStatus) { outbox.told(status) }
 
     func launch(_ uri: String, on target: EndpointID, appID: String) async throws -> (SentCommand, Outbox.State) {
         let body = CommandBody.launch(.init(uri: try LaunchURI(uri)))
@@ -115,7 +115,7 @@ actor EndpointWorld {
 
     func commands() async throws -> [SentCommand] { try await outbox.commands().map(\.0) }
 
-    /// The process stops: what is not on disk is lost.
+    /// The process stops: data that is not on disk is lost.
     func crash() { inbox.stop() }
 
     /// The process ends in order.
@@ -129,8 +129,8 @@ actor EndpointWorld {
 
     /// The first message of a kind that is not among those that were seen.
     nonisolated func next<Found: Sendable>(_ find: @escaping @Sendable (EndpointMessage) -> Found?) async throws -> Found {
-        let said = await said.first { $0.contains { find($0) != nil } }
-        guard let found = said?.lazy.compactMap(find).first else { throw CancellationError() }
+        let sentMessages = await sentMessages.first { $0.contains { find($0) != nil } }
+        guard let found = sentMessages?.lazy.compactMap(find).first else { throw CancellationError() }
         return found
     }
 }
@@ -139,7 +139,7 @@ actor EndpointWorld {
 private final class TestLink: ControlSending {
     var isConnected = false
     var limits = Limits()
-    var said = CurrentValue<[EndpointMessage]>([])
+    var sentMessages = CurrentValue<[EndpointMessage]>([])
     private var last: RequestRef?
     private var answers: [RequestRef: (ControlAnswer) -> Void] = [:]
 
@@ -151,7 +151,7 @@ private final class TestLink: ControlSending {
         say(make(ref))
     }
 
-    func say(_ message: EndpointMessage) { if isConnected { said.update { $0.append(message) } } }
+    func say(_ message: EndpointMessage) { if isConnected { sentMessages.update { $0.append(message) } } }
 
     func afterOnConnection(_ delay: Int64, _ body: @escaping () -> Void) {}
 

@@ -3,7 +3,7 @@
 
 import DeviceRelay
 
-/// What a session holds.
+/// The objects that a session holds.
 enum Inventory {
     /// Returns when nothing but what stays has been there for a turn; whoever waits for what does not go runs into the test's time limit.
     static func settled(_ session: PeerSession) async -> [String: Int] {

@@ -8,13 +8,13 @@ import RelayProtocol
 
 @testable import DeviceRelay
 
-/// A relay that says what a test wants of it: which account an endpoint is of, which others there are, and how it answers.
+/// A relay that follows a script: the account that it assigns, the endpoints that it lists, and its answers.
 final class ScriptedRelay: Sendable {
     struct Script: Sendable {
         /// The account that it assigns the endpoint to.
         var account = "account"
-        /// What it tells in each enumeration, beside the endpoint itself.
-        var told: [RelayMessage] = []
+        /// The messages of each enumeration, beside the endpoint itself.
+        var enumeration: [RelayMessage] = []
         /// How it answers `endpoint.revoke`.
         var revoking = Revoking.ok
     }
@@ -28,8 +28,8 @@ final class ScriptedRelay: Sendable {
 
     let id = RelayID(P256SigningKey().publicKey)
     let script = Shared(Script())
-    /// What the endpoint said, in order.
-    let said: AsyncStream<EndpointMessage>
+    /// The messages of the endpoint, in order.
+    let received: AsyncStream<EndpointMessage>
     private let server: TestRelayServer
     private let channel = Shared<(any Channel)?>(nil)
 
@@ -37,8 +37,8 @@ final class ScriptedRelay: Sendable {
 
     init() async throws {
         let (id, script, channel) = (id, script, channel)
-        let (said, continuation) = AsyncStream.makeStream(of: EndpointMessage.self)
-        self.said = said
+        let (received, continuation) = AsyncStream.makeStream(of: EndpointMessage.self)
+        self.received = received
         server = try await TestRelayServer(
             .plain,
             .webSocket(
@@ -67,8 +67,8 @@ final class ScriptedRelay: Sendable {
 
     func stop() async { await server.stop() }
 
-    /// Says something to the endpoint that has connected last.
-    func say(_ message: RelayMessage) {
+    /// Sends a message to the endpoint that connected last.
+    func send(_ message: RelayMessage) {
         if let channel = channel.value { Self.send(message, on: channel) }
     }
 
@@ -88,7 +88,7 @@ final class ScriptedRelay: Sendable {
             send(.welcome(.init(limits: Limits(), intervals: .init(), urls: [], features: [])), on: channel)
         case .watch(let watch):
             send(.ok(.init(ref: watch.ref)), on: channel)
-            for message in script.told { send(message, on: channel) }
+            for message in script.enumeration { send(message, on: channel) }
             send(.enumerationCompleted(.init()), on: channel)
         case .endpointRevoke(let revoke):
             switch script.revoking {
@@ -132,7 +132,7 @@ final class ScriptedDevice {
         return endpoint
     }
 
-    /// Waits until the relay has told all there is on the present connection.
+    /// Waits until the enumeration on the present connection is complete.
     func enumerated() async throws { _ = try await endpoint().link.first { $0.isEnumerated } }
 
     /// A new process on the same storage.

@@ -14,12 +14,12 @@ struct SessionSide: Sendable {
 
     var id: EndpointID { EndpointID(key.publicKey) }
 
-    /// Returns when so many bytes are free; what is never given back runs into the test's time limit.
+    /// Returns when so many bytes are free. If they are never released, the test's time limit ends it.
     func hasFree(_ bytes: Int) async {
         while memory.freeBytes != bytes { await Task.yield() }
     }
 
-    init(key: any IdentityKey = P256SigningKey(), limits: Limits = Limits(), services: [Service] = []) throws {
+    init(key: any IdentityKey = P256SigningKey(), limits: Limits = Limits(), services: [AppService] = []) throws {
         self.key = key
         memory = SessionMemory(limits: limits)
         connector = SessionConnector(certificate: try EndpointCertificate(key), limits: limits, memory: memory) { peer, opening in
@@ -31,7 +31,7 @@ struct SessionSide: Sendable {
                 appID: opening.callerAppID.isEmpty ? nil : opening.callerAppID,
                 isNew: false
             )
-            return SessionAdmission(opening.packageID == "com.example.app" ? services : nil, for: opening, from: caller)
+            return SessionAdmission(opening.appID == "com.example.app" ? services : nil, for: opening, from: caller)
         }
     }
 }
@@ -44,13 +44,13 @@ struct SessionWorld: Sendable {
     let session: PeerSession
     let targetSession: PeerSession
 
-    static let info = AppServiceInfo(name: "test", packageID: "com.example.app")
+    static let info = AppServiceInfo(name: "test", appID: "com.example.app")
 
     static func with(
         limits: Limits = Limits(),
         targetLimits: Limits? = nil,
         ways: (opener: [TestTunnelRelay.Way], target: [TestTunnelRelay.Way]) = ([.socket], [.socket]),
-        services: [Service],
+        services: [AppService],
         _ body: (SessionWorld) async throws -> Void
     ) async throws {
         let relay = try await TestTunnelRelay()
@@ -72,18 +72,18 @@ struct SessionWorld: Sendable {
     }
 
     func open(_ name: String = "test", timeout: Duration = .seconds(30)) async throws(AppServiceError) -> AppServiceConnection {
-        try await session.open(AppServiceInfo(name: name, packageID: "com.example.app"), from: "com.example.remote", timeout: timeout)
+        try await session.open(AppServiceInfo(name: name, appID: "com.example.app"), from: "com.example.remote", timeout: timeout)
     }
 }
 
-extension Service {
-    /// Answers with what it is sent.
-    static func echo(_ name: String = "test") -> Service {
+extension AppService {
+    /// Answers with the request's message.
+    static func echo(_ name: String = "test") -> AppService {
         Service(name) { connection, _ in try await connection.respond(concurrently: 64) { $0.message } }
     }
 }
 
-/// The code of what an operation throws.
+/// The code of the error that an operation throws.
 func code<Value>(
     of operation: () async throws(AppServiceError) -> Value,
     sourceLocation: SourceLocation = #_sourceLocation

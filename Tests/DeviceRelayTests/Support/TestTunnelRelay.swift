@@ -12,12 +12,12 @@ import Testing
 
 /// The tunnels of a relay, as far as endpoints see them: two sockets, plain or WebSocket, that are put together by their tunnel's id.
 final class TestTunnelRelay: Sendable {
-    /// What it does with who comes.
+    /// How it handles a new connection.
     enum Behaviour: Sendable {
         case pair
         /// Answers with this status; a WebSocket's as that of HTTP.
         case refuse(Int)
-        /// Takes the connection and says nothing.
+        /// Accepts the connection and sends nothing.
         case silent
         case hangUp
     }
@@ -37,7 +37,7 @@ final class TestTunnelRelay: Sendable {
     struct Side {
         let channel: any Channel
         let handler: SpliceHandler
-        /// Says that the other side is there, or what else there is to say.
+        /// Sends that the other side is connected, or another status.
         let answer: (Int) -> Void
     }
 
@@ -117,7 +117,7 @@ final class TestTunnelRelay: Sendable {
         )
     }
 
-    // MARK: Trouble
+    // MARK: Faults
 
     /// Connections that are open, and that there were.
     var counts: (open: Int, accepted: Int) {

@@ -82,7 +82,7 @@ import Musl
         return failure
     }
 
-    /// What a server says that is no good, and the code that the connection is closed with.
+    /// Invalid bytes of a server, and the code with which the connection is closed.
     static func code(of bytes: [UInt8], thenClose: Bool = false) async throws -> (texts: [String], code: UInt16?) {
         let server = try await TestRelayServer(.plain, .bytes(bytes, thenClose: thenClose))
         var texts: [String] = []
@@ -98,8 +98,8 @@ import Musl
         return (texts, code)
     }
 
-    /// Says hello, waits for the echo, and closes.
-    static func talk(_ dialled: Dialled) async -> [String] {
+    /// Sends hello, waits for the echo, and closes.
+    static func exchangeHello(_ dialled: Dialled) async -> [String] {
         var log: [String] = []
         var connection: ControlConnection?
         for await event in dialled.events {
@@ -121,21 +121,21 @@ import Musl
 
     // MARK: Good relays
 
-    @Test func messagesGoBothWays() async throws {
+    @Test func messagesAreEchoed() async throws {
         let server = try await TestRelayServer(.plain, .echo)
-        #expect(await Self.talk(try Self.dial("http://127.0.0.1:\(server.port)")) == ["opened", "hello", "closed 1000"])
+        #expect(await Self.exchangeHello(try Self.dial("http://127.0.0.1:\(server.port)")) == ["opened", "hello", "closed 1000"])
         await server.stop()
     }
 
-    @Test func thePinnedKeyIsEnough() async throws {
+    @Test func pinnedKeyIsTrusted() async throws {
         let certificate = try TestCertificate(host: "another.example")
         let server = try await TestRelayServer(certificate.security, .echo)
-        let log = await Self.talk(try Self.dial("https://127.0.0.1:\(server.port)/base/", relay: certificate.relayID))
+        let log = await Self.exchangeHello(try Self.dial("https://127.0.0.1:\(server.port)/base/", relay: certificate.relayID))
         #expect(log == ["opened", "hello", "closed 1000"])
         await server.stop()
     }
 
-    @Test func anAuthorityIsEnoughIfTheNameFits() async throws {
+    @Test func authorityIsTrustedForMatchingNames() async throws {
         let authority = try TestCertificate(name: "authority", isAuthority: true)
         let right = try TestCertificate(address: [127, 0, 0, 1], issuer: authority)
         let wrong = try TestCertificate(host: "relay.example", issuer: authority)
@@ -149,12 +149,12 @@ import Musl
                 relay: MachineBench.relay,
                 authorities: [authority.certificate]
             )
-            #expect(await Self.talk(dialled) == log)
+            #expect(await Self.exchangeHello(dialled) == log)
             await server.stop()
         }
     }
 
-    @Test func theFileOfAPrivateAuthorityIsEnough() async throws {
+    @Test func fileOfAPrivateAuthorityIsTrusted() async throws {
         let authority = try TestCertificate(name: "authority", isAuthority: true)
         let server = try await TestRelayServer(try TestCertificate(address: [127, 0, 0, 1], issuer: authority).security, .echo)
         let file = FileManager.default.temporaryDirectory.appending(path: "ca-\(UUID().uuidString).pem")
@@ -168,7 +168,7 @@ import Musl
                 return .failure(error)
             }
         }
-        // The server is trusted, and only then answers what is no challenge.
+        // The server is trusted; then its first message is not a challenge.
         guard case .failure(.failed(.untrusted(.authoritiesUnreadable))) = await answer(.file(file.appending(path: "none"))),
             case .failure(.failed(.untrusted(.notTrusted))) = await answer(.system)
         else {
@@ -176,11 +176,11 @@ import Musl
             return
         }
         let dial = Self.dial(address, .file(file))
-        #expect(await Self.talk(dial) == ["opened", "hello", "closed 1000"])
+        #expect(await Self.exchangeHello(dial) == ["opened", "hello", "closed 1000"])
         await server.stop()
     }
 
-    // MARK: Whoever answers
+    // MARK: Invalid servers
 
     @Test func anotherKeyIsNotTrusted() async throws {
         let certificate = try TestCertificate(address: [127, 0, 0, 1])
@@ -192,17 +192,17 @@ import Musl
         #expect(try await Self.failure(unpinned, scheme: "https") == .untrusted(.notTrusted))
     }
 
-    @Test func aServerWithoutCertificateIsRefused() async throws {
+    @Test func serverWithoutCertificateIsRejected() async throws {
         let server = try await TestRelayServer(.tlsWithoutCertificate, .echo)
         #expect(try await Self.failure(server, scheme: "https", relay: MachineBench.relay) == .protocolError("TLS failed"))
     }
 
-    @Test func whatIsNoTLSIsRefused() async throws {
+    @Test func plaintextServerIsRejectedOverTLS() async throws {
         let server = try await TestRelayServer(.plain, .raw("HTTP/1.1 400 Bad Request\r\n\r\n"))
         #expect(try await Self.failure(server, scheme: "https", relay: MachineBench.relay) == .protocolError("TLS failed"))
     }
 
-    @Test func whatIsNoWebSocketIsRefused() async throws {
+    @Test func responseWithoutWebSocketIsRejected() async throws {
         let notFound = try await TestRelayServer(.plain, .raw("HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"))
         #expect(try await Self.failure(notFound) == .notARelay(status: 404, retryAfter: nil))
         let busy = try await TestRelayServer(
@@ -227,26 +227,26 @@ import Musl
         }
     }
 
-    @Test func aSilentServerIsGivenUp() async throws {
+    @Test func silentServerTimesOut() async throws {
         #expect(try await Self.failure(try await TestRelayServer(.plain, .silent), timeout: 200) == .timedOut)
         #expect(try await Self.failure(try await TestRelayServer(.plain, .silent), scheme: "https", timeout: 200) == .timedOut)
     }
 
-    @Test func nobodyThereIsSaidSo() async throws {
+    @Test func closedPortIsUnreachable() async throws {
         let server = try await TestRelayServer(.plain, .silent)
         await server.stop()
         #expect(try await Self.failure(server) == .unreachable("nothing answers there"))
     }
 
-    /// A relay that is killed does so to those who dial just then: that is no reason to say that there is no relay at its address.
-    @Test(arguments: TestRelayServer.HangUp.allCases) func whoeverHangsUpIsNotTakenForAnother(_ hangUp: TestRelayServer.HangUp) async throws
+    /// A relay that is killed closes new connections like this. The client must not report that the address has no relay.
+    @Test(arguments: TestRelayServer.HangUp.allCases) func closedConnectionIsReportedAsHungUp(_ hangUp: TestRelayServer.HangUp) async throws
     {
         #expect(try await Self.failure(try await TestRelayServer(.plain, .hangsUp(hangUp))) == .hungUp)
         let server = try await TestRelayServer(.plain, .hangsUp(hangUp))
         #expect(try await Self.failure(server, scheme: "https", relay: MachineBench.relay) == .hungUp)
     }
 
-    @Test func aCancelledDialSaysNothing() async throws {
+    @Test func cancelledDialHasNoEvents() async throws {
         let server = try await TestRelayServer(.plain, .silent)
         let dialled = try Self.dial("http://127.0.0.1:\(server.port)", timeout: 300)
         dialled.dial.cancel()
@@ -259,7 +259,7 @@ import Musl
 
     // MARK: What the relay sends
 
-    @Test func fragmentsArePutTogether() async throws {
+    @Test func fragmentsAreJoined() async throws {
         // "he", a ping in between, "l", "lo"; then a close.
         let bytes: [UInt8] = [0x01, 2, 104, 101, 0x89, 0, 0x00, 1, 108, 0x80, 2, 108, 111, 0x88, 2, 0x03, 0xE8]
         let (texts, code) = try await Self.code(of: bytes)
@@ -288,14 +288,14 @@ import Musl
         #expect(seen.code == (code == 0 ? 1000 : code))
     }
 
-    @Test func fragmentsTogetherAreBounded() async throws {
+    @Test func fragmentedMessageIsBounded() async throws {
         let fragment = [0x00, 126, 0x40, 0x00] + [UInt8](repeating: 65, count: 0x4000)
         var bytes: [UInt8] = [0x01, 126, 0x40, 0x00] + [UInt8](repeating: 65, count: 0x4000)
         for _ in 0..<5 { bytes += fragment }
         #expect(try await Self.code(of: bytes).code == 1009)
     }
 
-    @Test func aConnectionThatBreaksOffIsClosed() async throws {
+    @Test func truncatedFrameClosesTheConnection() async throws {
         let (texts, code) = try await Self.code(of: [0x81, 5, 104, 101], thenClose: true)
         #expect(texts == [])
         #expect(code == nil)
@@ -307,7 +307,7 @@ import Musl
         #expect(code == 1007)
     }
 
-    @Test func aSlowRelayIsFollowedByteByByte() async throws {
+    @Test func frameArrivesByteByByte() async throws {
         let bytes: [UInt8] = [0x81, 5, 104, 101, 108, 108, 111, 0x88, 2, 0x03, 0xE8]
         let server = try await TestRelayServer(
             .plain,
@@ -335,7 +335,7 @@ import Musl
         await server.stop()
     }
 
-    @Test func framesAreMaskedAndWrittenBytesAreTold() async throws {
+    @Test func framesAreMaskedAndWrittenBytesAreReported() async throws {
         let seen = Shared<[Bool]>([])
         let server = try await TestRelayServer(
             .plain,
@@ -366,7 +366,7 @@ import Musl
         await server.stop()
     }
 
-    @Test func aRelayThatDoesNotAnswerACloseIsLeft() async throws {
+    @Test func unansweredCloseEndsTheConnection() async throws {
         let server = try await TestRelayServer(.plain, .webSocket(onOpen: { _ in }, onFrame: { _, _ in }))
         var code: UInt16?
         for await event in try Self.dial("http://127.0.0.1:\(server.port)").events {
@@ -379,15 +379,15 @@ import Musl
 
     // MARK: Nothing is left behind
 
-    @Test func manyConnectionsLeaveNoDescriptor() async throws {
+    @Test func closedConnectionsLeaveNoSocket() async throws {
         let certificate = try TestCertificate()
         let plain = try await TestRelayServer(.plain, .echo)
         let tls = try await TestRelayServer(certificate.security, .echo)
         func once(_ index: Int) async throws {
             switch index % 4 {
-            case 0: _ = await Self.talk(try Self.dial("http://127.0.0.1:\(plain.port)"))
-            case 1: _ = await Self.talk(try Self.dial("https://127.0.0.1:\(tls.port)", relay: certificate.relayID))
-            case 2: _ = await Self.talk(try Self.dial("https://127.0.0.1:\(tls.port)", relay: MachineBench.relay))
+            case 0: _ = await Self.exchangeHello(try Self.dial("http://127.0.0.1:\(plain.port)"))
+            case 1: _ = await Self.exchangeHello(try Self.dial("https://127.0.0.1:\(tls.port)", relay: certificate.relayID))
+            case 2: _ = await Self.exchangeHello(try Self.dial("https://127.0.0.1:\(tls.port)", relay: MachineBench.relay))
             default: try Self.dial("https://127.0.0.1:\(tls.port)", relay: certificate.relayID).dial.cancel()
             }
         }

@@ -11,7 +11,7 @@ import Testing
 @Suite struct ControlChannelPropertyTests {
     typealias Action = EndpointChannelStateMachine.Action
 
-    /// What the actions say of the world outside.
+    /// The state of the outside world, derived from the actions.
     struct World {
         var pending: Set<RequestRef> = []
         var dialled: Int?
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test(arguments: UInt64(0)..<300) func promisesHoldWhateverHappens(_ seed: UInt64) throws {
+    @Test(arguments: UInt64(0)..<300) func invariantsHoldForRandomEvents(_ seed: UInt64) throws {
         var bench = MachineBench(role: seed % 4 == 0 ? .client : .host, seed: seed)
         var chance = SeededGenerator(seed: seed &+ 1_000)
         var world = World()

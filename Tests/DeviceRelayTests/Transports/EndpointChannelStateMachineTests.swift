@@ -12,7 +12,7 @@ import Testing
 
     // MARK: Greeting
 
-    @Test func aConnectionIsMadeStepByStep() throws {
+    @Test func connectionIsMadeStepByStep() throws {
         var bench = MachineBench()
         #expect(bench.machine.status == .stopped(nil))
         #expect(bench.machine.start(now: 10) == [.requestToken(attempt: 1)])
@@ -31,7 +31,7 @@ import Testing
         #expect(bench.machine.status == .connected)
     }
 
-    @Test func nothingElseHasAPlaceBeforeWelcome() throws {
+    @Test func unexpectedMessageBeforeWelcomeClosesTheConnection() throws {
         for message in [RelayMessage.ok(.init(ref: .first)), .replaced(.init()), .welcome(.sample), .enumerationCompleted(.init())] {
             var bench = MachineBench()
             _ = bench.machine.start(now: 0)
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func anotherRelayGetsNoToken() throws {
+    @Test func otherRelayGetsNoToken() throws {
         var bench = MachineBench(relay: RelayID(P256SigningKey().publicKey))
         _ = bench.machine.start(now: 0)
         _ = bench.machine.tokenReady(attempt: 1, MachineBench.token, now: 0)
@@ -55,14 +55,14 @@ import Testing
         #expect(actions == [.close(attempt: 1, code: 1000, reason: ""), .disconnected(.otherRelay(MachineBench.relay))])
     }
 
-    @Test func theFirstRelayMetIsTheOneFromThenOn() throws {
+    @Test func firstRelayIsPinned() throws {
         var bench = MachineBench(relay: nil)
         _ = bench.machine.start(now: 0)
-        try bench.greet(now: 0)
+        try bench.completeHello(now: 0)
         #expect(bench.machine.relay == MachineBench.relay)
     }
 
-    @Test func rejectionsAreFinalOrNot() throws {
+    @Test func rejectionStopsOrRetries() throws {
         func rejected(_ rejected: RelayMessage.Rejected) throws -> (MachineBench, [Action]) {
             var bench = MachineBench()
             _ = bench.machine.start(now: 0)
@@ -83,7 +83,7 @@ import Testing
         #expect(try (20_000...20_500).contains(#require(waiting.waitingUntil)))
     }
 
-    @Test func anUnknownVersionIsFinal() throws {
+    @Test func unsupportedVersionStops() throws {
         var bench = MachineBench()
         _ = bench.machine.start(now: 0)
         _ = bench.machine.tokenReady(attempt: 1, MachineBench.token, now: 0)
@@ -94,7 +94,7 @@ import Testing
         #expect(bench.machine.status == .stopped(.versionUnsupported([2, 3])))
     }
 
-    @Test func everyStepHasItsTime() throws {
+    @Test func everyStepHasATimeout() throws {
         var bench = MachineBench()
         _ = bench.machine.start(now: 0)
         _ = bench.machine.tokenReady(attempt: 1, MachineBench.token, now: 0)
@@ -109,7 +109,7 @@ import Testing
         #expect(bench.pass(51_000).last == .disconnected(.timedOut))
     }
 
-    @Test func whatComesTooLateIsIgnored() throws {
+    @Test func eventsOfOldAttemptsAreIgnored() throws {
         var bench = try MachineBench.connected()
         let before = bench.machine
         #expect(try bench.receive(.replaced(.init()), attempt: 0, now: 5) == [])
@@ -122,7 +122,7 @@ import Testing
 
     // MARK: Requests
 
-    @Test func eachRequestGetsItsAnswerOnce() throws {
+    @Test func eachRequestIsAnsweredOnce() throws {
         var bench = try MachineBench.connected()
         let (one, two) = (try bench.watch(), try bench.watch())
         #expect(one != two)
@@ -169,7 +169,7 @@ import Testing
         _ = try bench.machine.say(.commandReceived(.init(sender: EndpointID(digest: .zero), id: .sample)))
     }
 
-    @Test func whatIsTooLargeDoesNotLeave() throws {
+    @Test func tooLargeMessageIsNotSent() throws {
         var bench = try MachineBench.connected()
         let command = Blob<BlobKinds.Command>(Array(repeating: 0, count: 512 << 10))
         do {
@@ -184,7 +184,7 @@ import Testing
         }
     }
 
-    @Test func aRelayThatDoesNotAnswerIsLeft() throws {
+    @Test func unansweredRequestEndsTheConnection() throws {
         var bench = try MachineBench.connected()
         let ref = try bench.watch(now: 1_000)
         bench.machine.receivedBytes(attempt: 1, now: 50_000)
@@ -195,7 +195,7 @@ import Testing
 
     // MARK: Liveness
 
-    @Test func silenceIsAskedAndThenGivenUp() throws {
+    @Test func silentRelayIsPingedThenDisconnected() throws {
         var bench = try MachineBench.connected()
         #expect(bench.machine.deadline == 30_000)
         #expect(bench.pass(29_999) == [])
@@ -206,7 +206,7 @@ import Testing
         #expect(bench.pass(75_000) == [.close(attempt: 1, code: 1001, reason: ""), .disconnected(.silent)])
     }
 
-    @Test func anySignOfLifeCounts() throws {
+    @Test func anyReceivedBytesDelayThePing() throws {
         var bench = try MachineBench.connected()
         for now in stride(from: Int64(20_000), through: 400_000, by: 20_000) {
             bench.machine.receivedBytes(attempt: 1, now: now)
@@ -216,7 +216,7 @@ import Testing
         #expect(bench.machine.deadline == 440_000)
     }
 
-    @Test func intervalsOfTheRelayAreTakenWithinReason() throws {
+    @Test func intervalsOfTheRelayAreClamped() throws {
         let welcome = RelayMessage.Welcome(limits: Limits(), intervals: .init(ping: 0, dead: 0), urls: [], features: [])
         let bench = try MachineBench.connected(welcome: welcome)
         #expect(bench.machine.deadline == 1_000)
@@ -229,7 +229,7 @@ import Testing
         #expect(try MachineBench.connected(welcome: slow).machine.deadline == 600_000)
     }
 
-    @Test func aSleepingDeviceComesBackAtOnce() throws {
+    @Test func connectionIsRetriedAtOnceAfterSleep() throws {
         var bench = try MachineBench.connected()
         #expect(bench.pass(9_000_000).last == .disconnected(.silent))
         #expect(try (9_000_000...9_000_500).contains(#require(bench.waitingUntil)))
@@ -237,7 +237,7 @@ import Testing
 
     // MARK: The token
 
-    @Test func aTokenThatExpiresIsRefreshed() throws {
+    @Test func expiringTokenIsRefreshed() throws {
         var bench = try MachineBench.connected()
         #expect(try bench.receive(.authExpiring(.init(expires: 60_000)), now: 5) == [.requestToken(attempt: 1)])
         #expect(try bench.receive(.authExpiring(.init(expires: 60_000)), now: 5) == [])
@@ -251,7 +251,7 @@ import Testing
         #expect(try bench.receive(.authExpiring(.init(expires: 60_000)), now: 8) == [.requestToken(attempt: 1)])
     }
 
-    @Test func aRefreshThatFailsForNowIsTriedAgain() throws {
+    @Test func transientRefreshFailureIsRetried() throws {
         var bench = try MachineBench.connected()
         _ = try bench.receive(.authExpiring(.init(expires: 60_000)), now: 0)
         #expect(bench.machine.tokenFailed(attempt: 1, isTransient: true, now: 0, random: &bench.random) == [])
@@ -260,7 +260,7 @@ import Testing
         #expect(bench.machine.status == .connected)
     }
 
-    @Test func anInvalidatedTokenIsThrownAway() throws {
+    @Test func invalidatedTokenIsDiscarded() throws {
         var bench = try MachineBench.connected()
         let actions = try bench.receive(.authInvalidated(.init(code: .tokenRevoked, message: "")), now: 5)
         #expect(actions.first == .invalidateToken)
@@ -271,7 +271,7 @@ import Testing
         #expect(revoked.machine.status == .stopped(.tokenInvalidated(.endpointRevoked)))
     }
 
-    @Test func withoutATokenNothingIsDialled() {
+    @Test func missingTokenPreventsDialing() {
         var bench = MachineBench()
         _ = bench.machine.start(now: 0)
         #expect(
@@ -286,7 +286,7 @@ import Testing
 
     // MARK: Coming back
 
-    @Test func aReplacedHostDoesNotComeBack() throws {
+    @Test func replacedHostDoesNotReconnect() throws {
         var bench = try MachineBench.connected()
         let ref = try bench.watch()
         #expect(
@@ -297,7 +297,7 @@ import Testing
         #expect(bench.machine.networkChanged(now: 9, random: &bench.random) == [])
     }
 
-    @Test func aRestartingRelayIsObeyed() throws {
+    @Test func restartDelayOfTheRelayIsRespected() throws {
         for seed in UInt64(0)..<50 {
             var bench = try MachineBench.connected()
             bench.random = SeededGenerator(seed: seed)
@@ -309,7 +309,7 @@ import Testing
         }
     }
 
-    @Test func retryAfterIsObeyedWithinReason() throws {
+    @Test func retryAfterIsRespectedUpToAnHour() throws {
         var bench = MachineBench()
         _ = bench.machine.start(now: 0)
         _ = bench.machine.tokenReady(attempt: 1, MachineBench.token, now: 0)
@@ -322,7 +322,7 @@ import Testing
     }
 
     @Test(arguments: [700, 2_500, 8_000, 15_000] as [Int64])
-    func whoeverWasWithoutTheRelayDialsBeforeAsLongAgainHasPassed(absence: Int64) throws {
+    func reconnectDelayIsBoundedByTheAbsence(absence: Int64) throws {
         var dials: [Int64] = []
         for seed in 0..<300 as Range<UInt64> {
             var bench = MachineBench(seed: seed)
@@ -342,7 +342,7 @@ import Testing
         #expect(dials.filter { $0 < max(absence, 500) / 4 }.count < 200)
     }
 
-    @Test func backOffGrowsAndIsResetOnlyByALastingConnection() throws {
+    @Test func backoffIsResetOnlyByALastingConnection() throws {
         var bench = MachineBench(seed: 7)
         _ = bench.machine.start(now: 0)
         var now: Int64 = 0
@@ -368,7 +368,7 @@ import Testing
         // A connection of 29 s is no success, one of 30 s is.
         var waits: [Int64] = []
         for _ in 0..<40 {
-            try bench.greet(now: now)
+            try bench.completeHello(now: now)
             now += 29_000
             _ = bench.machine.closed(attempt: bench.machine.attempt, code: nil, now: now, random: &bench.random)
             waits.append(try #require(bench.waitingUntil) - now)
@@ -377,7 +377,7 @@ import Testing
         }
         #expect(try #require(waits.max()) > 15_000)
         for _ in 0..<20 {
-            try bench.greet(now: now)
+            try bench.completeHello(now: now)
             now += 30_000
             bench.machine.receivedBytes(attempt: bench.machine.attempt, now: now)
             _ = bench.machine.closed(attempt: bench.machine.attempt, code: nil, now: now, random: &bench.random)
@@ -387,7 +387,7 @@ import Testing
         }
     }
 
-    @Test func aNewNetworkIsTriedAtOnce() throws {
+    @Test func networkChangeRetriesAtOnce() throws {
         var bench = MachineBench()
         _ = bench.machine.start(now: 0)
         for _ in 0..<10 {
@@ -408,7 +408,7 @@ import Testing
         )
     }
 
-    @Test func aConnectionIsProbedWhenTheNetworkChanges() throws {
+    @Test func networkChangeProbesTheConnection() throws {
         var bench = try MachineBench.connected()
         #expect(bench.machine.networkChanged(now: 1_000, random: &bench.random) == [.ping(attempt: 1)])
         #expect(bench.machine.networkChanged(now: 1_001, random: &bench.random) == [])
@@ -419,7 +419,7 @@ import Testing
         #expect(bench.pass(6_000).last == .disconnected(.silent))
     }
 
-    @Test func theRelaysURLsTakeTurns() throws {
+    @Test func relayURLsAreTriedInTurn() throws {
         let welcome = RelayMessage.Welcome(limits: Limits(), intervals: .init(), urls: ["https://b", "https://c"], features: [])
         var bench = try MachineBench.connected(welcome: welcome)
         _ = bench.machine.closed(attempt: 1, code: nil, now: 0, random: &bench.random)
@@ -436,7 +436,7 @@ import Testing
 
     // MARK: Leaving
 
-    @Test func aHostSaysThatItLeaves() throws {
+    @Test func hostSendsLeavingBeforeItCloses() throws {
         var bench = try MachineBench.connected()
         let pending = try bench.watch()
         let actions = bench.machine.leave(.suspended, now: 5)
@@ -454,13 +454,13 @@ import Testing
         #expect(bench.machine.start(now: 9) == [.requestToken(attempt: 2)])
     }
 
-    @Test func leavingDoesNotWaitForLong() throws {
+    @Test func unansweredLeavingTimesOut() throws {
         var bench = try MachineBench.connected()
         _ = bench.machine.leave(.suspended, now: 5)
         #expect(bench.pass(2_005) == [.close(attempt: 1, code: 1000, reason: ""), .disconnected(.suspended)])
     }
 
-    @Test func whoComesBackWhileLeavingIsConnectedAnew() throws {
+    @Test func startWhileLeavingReconnects() throws {
         var bench = try MachineBench.connected()
         _ = bench.machine.leave(.suspended, now: 5)
         #expect(bench.machine.start(now: 6) == [])
@@ -470,7 +470,7 @@ import Testing
         )
     }
 
-    @Test func aClientJustGoes() throws {
+    @Test func clientClosesWithoutLeaving() throws {
         var bench = try MachineBench.connected(role: .client)
         #expect(bench.machine.leave(.shutdown, now: 5) == [.close(attempt: 1, code: 1000, reason: ""), .disconnected(.suspended)])
         var waiting = MachineBench()
@@ -482,7 +482,7 @@ import Testing
     // MARK: Bad frames
 
     @Test(arguments: ["", "[]", "{}", "{\"type\":7}", "{\"type\":\"ok\"}", "\u{FEFF}{}", "{\"type\":\"ok\",\"ref\":-1}"])
-    func aMalformedFrameEndsTheConnection(_ text: String) throws {
+    func malformedFrameClosesTheConnection(_ text: String) throws {
         var bench = try MachineBench.connected()
         let actions = bench.receive(text: text, now: 5)
         guard case .close(attempt: 1, code: 1007, _)? = actions.first else {
@@ -492,7 +492,7 @@ import Testing
         #expect(bench.waitingUntil != nil)
     }
 
-    @Test func frameSizesFollowTheRelaysLimits() throws {
+    @Test func frameSizeLimitOfTheRelayApplies() throws {
         var limits = Limits()
         limits[.controlFrameBytes] = 100 << 20
         var bench = try MachineBench.connected(

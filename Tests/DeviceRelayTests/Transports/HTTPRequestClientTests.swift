@@ -40,7 +40,7 @@ import X509
         failure(try await result(try await TestRelayServer(.plain, .raw(text))))
     }
 
-    @Test func aRequestArrivesAndItsAnswerComesBack() async throws {
+    @Test func requestIsSentAndItsResponseReturned() async throws {
         let heads = Shared<[String]>([])
         let server = try await TestRelayServer(
             .plain,
@@ -61,7 +61,7 @@ import X509
         }
     }
 
-    @Test func aRedirectIsNotFollowed() async throws {
+    @Test func redirectIsNotFollowed() async throws {
         let answer = try await Self.result(
             try await TestRelayServer(.plain, .raw("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"))
         ).get()
@@ -71,40 +71,40 @@ import X509
     @Test(arguments: [
         ("HTTP/1.1 200 OK\r\nContent-Length: 70000\r\n\r\n" + String(repeating: "a", count: 70_000), "the answer is too long"),
         ("HTTP/1.1 200 OK\r\n\r\n" + String(repeating: "a", count: 65_537), "the answer is too long"),
-        ("220 mail.example ESMTP\r\n", "the answer is no HTTP"),
-        ("HTTP/1.1 200 OK\r\nX: " + String(repeating: "a", count: 100_000), "the answer is no HTTP"),
-    ]) func whatIsNoAnswerIsAFailure(_ text: String, _ what: String) async throws {
+        ("220 mail.example ESMTP\r\n", "the answer is not HTTP"),
+        ("HTTP/1.1 200 OK\r\nX: " + String(repeating: "a", count: 100_000), "the answer is not HTTP"),
+    ]) func invalidResponseFails(_ text: String, _ what: String) async throws {
         #expect(try await Self.failure(of: text) == .failed(.protocolError(what)))
     }
 
-    @Test func theLongestAnswerIsTaken() async throws {
+    @Test func longestResponseIsAccepted() async throws {
         let text = "HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n" + String(repeating: "a", count: 65_536)
         #expect(try await Self.result(try await TestRelayServer(.plain, .raw(text))).get().body.count == 65_536)
     }
 
-    @Test func headersCannotBeSmuggledIn() async throws {
+    @Test func headerInjectionIsRejected() async throws {
         let server = try await TestRelayServer(.plain, .raw("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
         let request = HTTPRequest(.GET, "/", headers: ["X": "a\r\nY: b"])
         #expect(Self.failure(try await Self.result(server, request: request)) != nil)
     }
 
-    @Test func aSilentServerIsGivenUp() async throws {
+    @Test func silentServerTimesOut() async throws {
         #expect(Self.failure(try await Self.result(try await TestRelayServer(.plain, .silent), timeout: 200)) == .failed(.timedOut))
     }
 
-    @Test func nobodyThereIsSaidSo() async throws {
+    @Test func closedPortIsUnreachable() async throws {
         let server = try await TestRelayServer(.plain, .silent)
         await server.stop()
         #expect(Self.failure(try await Self.result(server)) == .failed(.unreachable("nothing answers there")))
     }
 
-    @Test(arguments: TestRelayServer.HangUp.allCases) func whoeverHangsUpIsNotTakenForAnother(_ hangUp: TestRelayServer.HangUp) async throws
+    @Test(arguments: TestRelayServer.HangUp.allCases) func closedConnectionIsReportedAsHungUp(_ hangUp: TestRelayServer.HangUp) async throws
     {
         #expect(Self.failure(try await Self.result(try await TestRelayServer(.plain, .hangsUp(hangUp)))) == .failed(.hungUp))
     }
 
     @Test(arguments: ["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", "HTTP/1.1 20"])
-    func norIsWhoeverHangsUpInTheMidstOfAnAnswer(_ text: String) async throws {
+    func truncatedResponseIsReportedAsHungUp(_ text: String) async throws {
         #expect(try await Self.failure(of: text) == .failed(.hungUp))
     }
 
@@ -133,7 +133,7 @@ import X509
         await server.stop()
     }
 
-    @Test func thePinnedKeyAloneIsTrusted() async throws {
+    @Test func onlyThePinnedKeyIsTrusted() async throws {
         let certificate = try TestCertificate(host: "another.example")
         let answer = TestRelayServer.Behaviour.answers { _ in "HTTP/1.1 204 No Content\r\n\r\n" }
         let right = try await TestRelayServer(certificate.security, answer)
@@ -159,7 +159,7 @@ import X509
             ("", nil),
             ("Sun, 06 Nov 1994 08:4937  GMT", nil),
         ] as [(String, Int64?)]
-    ) func theServersTimeIsRead(_ text: String, _ time: Int64?) async throws {
+    ) func dateHeaderIsParsed(_ text: String, _ time: Int64?) async throws {
         let server = try await TestRelayServer(.plain, .raw("HTTP/1.1 200 OK\r\nDate: \(text)\r\nContent-Length: 0\r\n\r\n"))
         #expect(try await Self.result(server).get().date == time)
     }

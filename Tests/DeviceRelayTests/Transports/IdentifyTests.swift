@@ -14,8 +14,8 @@ import Testing
         try RelayAddress(try #require(URL(string: "http://127.0.0.1:\(server.port)")))
     }
 
-    /// A server that says this as soon as the WebSocket is open.
-    static func saying(_ text: String) async throws -> TestRelayServer {
+    /// A server that sends this text as soon as the WebSocket is open.
+    static func serverSending(_ text: String) async throws -> TestRelayServer {
         try await TestRelayServer(
             .plain,
             .webSocket(
@@ -38,27 +38,27 @@ import Testing
         return result
     }
 
-    @Test func theChallengeSaysIt() async throws {
+    @Test func challengeIdentifiesTheRelay() async throws {
         let challenge = RelayMessage.challenge(
             .init(nonce: Blob([UInt8](repeating: 1, count: 32)), relay: MachineBench.relay, time: 1, versions: [1], features: [])
         )
-        let server = try await Self.saying(String(buffer: try challenge.encode()))
+        let server = try await Self.serverSending(String(buffer: try challenge.encode()))
         #expect(try await Self.result(server) == .success(MachineBench.relay))
     }
 
     @Test(arguments: ["", "canary", "{}", #"{"type": "ok"}"#, #"{"type": "challenge", "relay": "me"}"#, #"{"type": "unknown"}"#])
-    func anythingElseIsNoRelay(_ text: String) async throws {
+    func otherFirstMessagesAreRejected(_ text: String) async throws {
         let failure = RequestFailure.failed(.protocolError("the relay did not say which one it is"))
-        #expect(try await Self.result(try await Self.saying(text)) == .failure(failure))
+        #expect(try await Self.result(try await Self.serverSending(text)) == .failure(failure))
     }
 
-    @Test func whoClosesOrSaysNothingIsOutOfReach() async throws {
+    @Test func closedOrSilentServerFailsToIdentify() async throws {
         let closing = try await TestRelayServer(.plain, .bytes([0x88, 0x02, 0x03, 0xE8]))
         #expect(try await Self.result(closing) == .failure(.failed(.hungUp)))
         #expect(try await Self.result(try await TestRelayServer(.plain, .echo), timeout: 300) == .failure(.failed(.timedOut)))
     }
 
-    @Test func cancellingHangsUp() async throws {
+    @Test func cancellationClosesTheConnection() async throws {
         let (opened, continuation) = AsyncStream.makeStream(of: Void.self)
         let server = try await TestRelayServer(
             .plain,

@@ -47,7 +47,7 @@ struct MachineBench {
     mutating func pass(_ now: Int64) -> [EndpointChannelStateMachine.Action] { machine.timePassed(now: now, random: &random) }
 
     /// From `authorizing` on.
-    mutating func greet(now: Int64, welcome: RelayMessage.Welcome = .sample) throws {
+    mutating func completeHello(now: Int64, welcome: RelayMessage.Welcome = .sample) throws {
         _ = machine.tokenReady(attempt: machine.attempt, Self.token, now: now)
         _ = machine.opened(attempt: machine.attempt, now: now)
         _ = try receive(.challenge(Self.challenge), now: now)
@@ -58,7 +58,7 @@ struct MachineBench {
     static func connected(role: EndpointMessage.Hello.Role = .host, welcome: RelayMessage.Welcome = .sample) throws -> MachineBench {
         var bench = MachineBench(role: role)
         _ = bench.machine.start(now: 0)
-        try bench.greet(now: 0, welcome: welcome)
+        try bench.completeHello(now: 0, welcome: welcome)
         return bench
     }
 

@@ -13,7 +13,7 @@ import Testing
         ("http://127.0.0.1", "http://127.0.0.1", 80, "/v1/connect"),
         ("http://localhost:8080/a%20b", "http://localhost:8080", 8080, "/a%20b/v1/connect"),
         ("ws://[::1]:81", "http://[::1]:81", 81, "/v1/connect"),
-    ]) func aURLSaysWhatIsDialled(_ url: String, _ origin: String, _ port: Int, _ path: String) throws {
+    ]) func relayURLsAreParsed(_ url: String, _ origin: String, _ port: Int, _ path: String) throws {
         let address = try RelayAddress(try #require(URL(string: url)))
         #expect(address.origin == origin)
         #expect(address.port == port)
@@ -24,7 +24,7 @@ import Testing
         "ftp://relay.example", "relay.example", "https://", "https://user@relay.example", "https://u:p@relay.example",
         "https://relay.example?x=1",
         "https://relay.example#x", "https://relay.example:0", "https://relay.example:65536", "file:///etc/passwd",
-    ]) func whatIsNoRelaysURLIsRefused(_ url: String) {
+    ]) func invalidRelayURLsAreRejected(_ url: String) {
         #expect(throws: RelayAddress.Problem.malformed) {
             guard let url = URL(string: url) else { throw RelayAddress.Problem.malformed }
             _ = try RelayAddress(url)
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test(arguments: ["http://relay.example", "ws://192.168.1.2", "http://127.0.0.1.example", "http://127.1"])
-    func withoutTLSOnlyThisMachineIsDialled(_ url: String) throws {
+    func plaintextIsAllowedForLoopbackOnly(_ url: String) throws {
         let url = try #require(URL(string: url))
         #expect(throws: RelayAddress.Problem.notEncrypted) { _ = try RelayAddress(url) }
         _ = try RelayAddress(url, allowsPlaintext: true)

@@ -13,7 +13,7 @@ import RelayProtocol
 import SwiftASN1
 import X509
 
-/// A server of its own kind for each test: it accepts, does what it is told with the first WebSocket frames, and counts who is there.
+/// A server with a configurable behaviour. It counts its open connections.
 final class TestRelayServer: Sendable {
     enum Security: Sendable {
         case plain
@@ -29,11 +29,11 @@ final class TestRelayServer: Sendable {
             onOpen: @Sendable (any Channel) -> Void,
             onFrame: @Sendable (WebSocketFrame, any Channel) -> Void
         )
-        /// Says this, whatever is asked.
+        /// Sends these bytes as the answer to anything.
         case raw(String)
-        /// Says what the closure says to the head of the request, and closes; with `nil` nothing, and stays.
+        /// Sends the closure's answer to the request's head, and closes. With `nil` it sends nothing and stays open.
         case answers(@Sendable (String) -> String?)
-        /// Accepts, and says nothing.
+        /// Accepts connections, and sends nothing.
         case silent
         /// Goes as soon as something is asked, without an answer.
         case hangsUp(HangUp)

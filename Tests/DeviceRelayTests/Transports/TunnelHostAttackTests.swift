@@ -21,7 +21,7 @@ import Testing
             .bind(host: host, port: 0).get()
     }
 
-    @Test func aDeviceConnectsToNoHostThatIsNotTheRelays() async throws {
+    @Test func foreignTunnelHostsAreNotDialed() async throws {
         let relay = try await TestTunnelRelay()
         let accepted = Shared(0)
         let other = try await Self.listener("127.0.0.2", accepted)
@@ -37,13 +37,13 @@ import Testing
         await relay.stop()
     }
 
-    @Test func theErrorSaysThatTheHostsAreNotTheRelays() {
+    @Test func foreignHostErrorNamesTheCause() {
         let error = AppServiceError(transport: .foreignHost)
         #expect(error.code == .authenticationError)
         #expect(error.message.contains("hosts that are not its own"))
     }
 
-    @Test func aRelayNamesNoLoopbackAsItsOwn() throws {
+    @Test func loopbackHostsOfARemoteRelayAreIgnored() throws {
         let address = try RelayAddress(try #require(URL(string: "https://relay.example")))
         let named = [
             "https://other.example:9000/base", "https://127.0.0.1", "https://127.1", "https://2130706433", "https://0x7f.1",

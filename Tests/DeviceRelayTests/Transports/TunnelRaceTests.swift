@@ -17,7 +17,7 @@ import Testing
         return machine
     }
 
-    @Test func whoIsConnectedWaitsForTheOtherSideAlone() {
+    @Test func connectedCandidateWaitsForThePeer() {
         var machine = Self.begun()
         #expect(machine.connected(1) == [.wait(.answering, turn: 2)])
         // The time to connect does not count any more.
@@ -27,7 +27,7 @@ import Testing
         #expect(machine.patienceEnded(turn: 2).isEmpty)
     }
 
-    @Test func theNextWayIsTriedBesideASlowOne() {
+    @Test func slowCandidateStartsTheNext() {
         var machine = Self.begun()
         #expect(machine.patienceEnded(turn: 1) == [.dial(way: 1, as: 2)])
         // The first to be connected is the only one that shows the token.
@@ -38,10 +38,11 @@ import Testing
         // It was only slow, and the other one leads nowhere.
         #expect(machine.failed(2, .closed) == [.close(2), .dial(way: 0, as: 3)])
         #expect(machine.won(2) == nil)
-        #expect(machine.failed(3, .unreachable(.timedOut)) == [.close(3), .fail(.unreachable(.timedOut))])
+        // The candidate that was reached got further than the one that was not.
+        #expect(machine.failed(3, .unreachable(.timedOut)) == [.close(3), .fail(.closed)])
     }
 
-    @Test func aLateLoserDoesNotPushTheWinnerOut() {
+    @Test func lateConnectionDoesNotReplaceTheFirst() {
         var machine = Self.begun()
         _ = machine.patienceEnded(turn: 1)
         #expect(machine.connected(1) == [.close(2), .wait(.answering, turn: 3)])
@@ -52,18 +53,18 @@ import Testing
         #expect(machine.won(1) == nil)
     }
 
-    @Test func whoIsSilentIsGivenUpForTheNext() {
+    @Test func silentCandidateIsReplacedByTheNext() {
         var machine = Self.begun()
         _ = machine.connected(1)
         #expect(machine.patienceEnded(turn: 2) == [.dial(way: 1, as: 2)])
         // It may still be served, as long as the next is not connected.
         #expect(machine.isRunning(1))
         #expect(machine.connected(2) == [.close(1)])
-        // Nobody goes back and forth.
+        // The race does not return to an earlier candidate.
         #expect(machine.failed(2, .refused(.timedOut)) == [.close(2), .fail(.refused(.timedOut))])
     }
 
-    @Test func theRelaysWordCountsMoreThanALostWay() {
+    @Test func relayRefusalWinsOverConnectionErrors() {
         var machine = Self.begun()
         #expect(machine.failed(1, .refused(.closed)) == [.close(1), .dial(way: 1, as: 2)])
         #expect(machine.failed(1, .closed).isEmpty)
@@ -72,14 +73,36 @@ import Testing
         #expect(nothing.start() == [.fail(.noCandidate)])
     }
 
-    @Test func aRaceThatEndedBeforeItBeganDialsNobody() {
+    @Test func furthestFailureIsReportedInAnyOrder() {
+        let ranks: [[PeerTransportError]] = [
+            [.unreachable(.timedOut), .unreachable(.unreachable("refused"))],
+            [.closed, .unreachable(.notARelay(status: 503, retryAfter: nil)), .unreachable(.protocolError("no tunnel's answer"))],
+            [.refused(.refused), .refused(.timedOut)],
+        ]
+        func outcome(_ first: PeerTransportError, _ second: PeerTransportError) -> Machine.Action? {
+            var machine = Self.begun()
+            _ = machine.failed(1, first)
+            return machine.failed(2, second).last
+        }
+        for (index, rank) in ranks.enumerated() {
+            for further in rank {
+                for less in ranks[..<index].joined() {
+                    #expect(outcome(further, less) == .fail(further), "\(further), \(less)")
+                    #expect(outcome(less, further) == .fail(further), "\(less), \(further)")
+                }
+                for equal in rank { #expect(outcome(further, equal) == .fail(equal), "\(further), \(equal)") }
+            }
+        }
+    }
+
+    @Test func endedRaceDoesNotDial() {
         var machine = Machine(ways: 2)
         #expect(machine.end().isEmpty)
         #expect(machine.start().isEmpty)
         #expect(machine.isOver)
     }
 
-    @Test func theEndGivesAllUp() {
+    @Test func endClosesAllCandidates() {
         var machine = Self.begun()
         _ = machine.patienceEnded(turn: 1)
         #expect(machine.end() == [.close(1), .close(2)])

@@ -58,14 +58,14 @@ import Testing
     }
 
     @Test(arguments: [[Way.socket], [.webSocket], [.other("udp://:1"), .socket]], [[Way.socket], [.webSocket]])
-    func bytesPass(_ opener: [Way], _ target: [Way]) async throws {
+    func bytesPassBothWays(_ opener: [Way], _ target: [Way]) async throws {
         let relay = try await TestTunnelRelay()
         #expect(try await Self.exchange(relay, opener, target) == ["from the opener", "from the target"])
         try await relay.whenAllClosed()
         await relay.stop()
     }
 
-    @Test func theNextWayIsTriedWhenTheFirstIsClosedOrSilent() async throws {
+    @Test func nextCandidateIsTriedAfterAFailure() async throws {
         for behaviour in [TestTunnelRelay.Behaviour.hangUp, .silent] {
             let relay = try await TestTunnelRelay(socket: behaviour)
             #expect(try await Self.exchange(relay, [.socket, .webSocket], [.webSocket]) == ["from the opener", "from the target"])
@@ -74,7 +74,7 @@ import Testing
             #expect(try await relay.counts.accepted == 3)
             await relay.stop()
         }
-        // Nobody listens there at all.
+        // Nothing listens at this port.
         let relay = try await TestTunnelRelay()
         let nobody = try await TestTunnelRelay()
         await nobody.stop()
@@ -83,7 +83,7 @@ import Testing
         await relay.stop()
     }
 
-    @Test func theRelaysWordIsReported() async throws {
+    @Test func tunnelStatusOfTheRelayIsReported() async throws {
         func relay(_ socket: Int, _ webSocket: Int) async throws -> TestTunnelRelay {
             try await TestTunnelRelay(socket: .refuse(socket), webSocket: .refuse(webSocket))
         }
@@ -100,12 +100,18 @@ import Testing
         #expect(await Self.failure(other.tunnel(([.other("udp://:1"), .other("")], [])).opener) == .noCandidate)
         await other.stop()
         let closing = try await TestTunnelRelay(socket: .refuse(3), webSocket: .hangUp)
-        // What the relay said counts more than what became of the others.
+        // The relay's status wins over the errors of other candidates.
         #expect(await Self.failure(closing.tunnel(([.socket, .webSocket], [])).opener) == .refused(.closed))
+        // A WebSocket that is closed without an answer was reached, and that counts more than a way that was not.
+        let nobody = try await TestTunnelRelay()
+        await nobody.stop()
+        let dead = Way.other("tcp://127.0.0.1:\(nobody.socketPort)")
+        #expect(await Self.failure(closing.tunnel(([.webSocket, dead], [])).opener) == .closed)
+        #expect(await Self.failure(closing.tunnel(([dead, .webSocket], [])).opener) == .closed)
         await closing.stop()
     }
 
-    @Test func nobodyWaitsForEver() async throws {
+    @Test func tunnelOpeningTimesOutOrIsCancelled() async throws {
         let relay = try await TestTunnelRelay(socket: .silent, webSocket: .silent)
         let task = Task { await Self.failure(relay.tunnel(([.webSocket], [])).opener) }
         while try await relay.counts.accepted < 1 { await Task.yield() }
@@ -116,7 +122,7 @@ import Testing
         await relay.stop()
     }
 
-    @Test func aTunnelOverTLSChecksTheRelay() async throws {
+    @Test func tunnelOverTLSRequiresThePinnedKey() async throws {
         let certificate = try TestCertificate()
         let server = try await TestRelayServer(certificate.security, .silent)
         var random = SystemRandomNumberGenerator()
@@ -131,7 +137,7 @@ import Testing
         await server.stop()
     }
 
-    @Test func candidatesAreRead() throws {
+    @Test func candidatesAreParsed() throws {
         let relay = try RelayAddress(try #require(URL(string: "https://Relay.example:8443/base/")))
         let plain = try RelayAddress(try #require(URL(string: "http://127.0.0.1")))
         func candidate(_ text: String) -> TunnelCandidate? { TunnelCandidate(text, relay: relay) }

@@ -148,10 +148,10 @@ final class TestDevice {
     func start() async throws { try await platform.start() }
 
     /// A new platform on the same storage, like a new process.
-    func restart(before: (ConnectedDevicesPlatform) -> Void = { _ in }) async throws {
+    func restart(before: (ConnectedDevicesPlatform) throws -> Void = { _ in }) async throws {
         await platform.shutdown()
         platform = sibling()
-        before(platform)
+        try before(platform)
         try await platform.start()
     }
 
@@ -160,7 +160,7 @@ final class TestDevice {
     }
 
     /// Waits until the storage fails and the platform retries.
-    func isInStorageTrouble() async throws {
+    func waitForStorageError() async throws {
         for await state in platform.connectionStates(for: account) where state.problem?.code == .storageFailed {
             if case .waiting = state.phase { return }
         }
@@ -214,12 +214,12 @@ func player(
     schemes: [String] = ["https", "film"],
     defaultFor: Set<String> = [],
     log: Log<String>,
-    answer: @escaping @Sendable (LaunchRequest) async throws -> Launching.Result = { _ in .launched }
+    answer: @escaping @Sendable (LaunchRequest) async throws -> LaunchHandler.Result = { _ in .launched }
 ) -> RemoteSystemAppRegistration {
     RemoteSystemAppRegistration(
         appID: id,
         displayName: "Player",
-        launching: Launching(schemes: schemes, defaultFor: defaultFor) { request in
+        launchHandler: LaunchHandler(schemes: schemes, defaultFor: defaultFor) { request in
             await log.add(request.uri.text)
             return try await answer(request)
         }

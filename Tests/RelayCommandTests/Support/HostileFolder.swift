@@ -56,7 +56,7 @@ final class HostileFolder: Sendable {
     }
 
     var registration: RemoteSystemAppRegistration {
-        let files = Service("files") { connection, _ in
+        let files = AppService("files") { connection, _ in
             try await connection.respond { request in
                 let message = request.message
                 let question = Question(

@@ -12,7 +12,7 @@ import Testing
         return text.withUTF8(coding.decode)
     }
 
-    @Test func theVectorsOfTheRFC() {
+    @Test func rfcVectorsPass() {
         let texts = ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"]
         for (count, text) in texts.enumerated() {
             let bytes = Array("foobar".utf8.prefix(count))
@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    @Test func itIsAsFoundationHasIt() {
+    @Test func encodingMatchesFoundation() {
         for count in 0..<300 {
             let bytes = (0..<count).map { _ in UInt8.random(in: 0...255) }
             let text = Data(bytes).base64EncodedString()
@@ -38,7 +38,7 @@ import Testing
     }
 
     /// Only the bytes of the alphabet are accepted, at every position.
-    @Test func noOtherByteIsTaken() {
+    @Test func bytesOutsideTheAlphabetAreRejected() {
         for byte in UInt8.min...UInt8.max {
             for place in 0..<8 {
                 var text = Array("AAAAAAAA".utf8)
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test func whateverIsReadIsWrittenTheSame() {
+    @Test func decodedTextIsEncodedIdentically() {
         var generator = SystemRandomNumberGenerator()
         for _ in 0..<20_000 {
             let characters = Array("AQgwBCZaz09+/==-_\n".utf8)
@@ -65,12 +65,12 @@ import Testing
     @Test(arguments: [
         "A", "AB=", "AA=", "A===", "====", "AB==", "AAB=", "AA==AAAA", "AAAA=", "AAAA====", "AA-A", "AA_A", "AAAA\n", "\u{E9}AA",
     ])
-    func otherFormsAreRefused(text: String) {
+    func otherFormsAreRejected(text: String) {
         #expect(decode(text) == nil)
     }
 
     @Test(arguments: ["A", "AB=", "AA==", "A+AA", "A/AA", "A A", "AB", "AAB", "\u{E9}AAA", "AAAA\n"])
-    func otherFormsForURLsAreRefused(text: String) {
+    func otherURLFormsAreRejected(text: String) {
         #expect(Base64.url.decode(text) == nil)
     }
 }

@@ -5,7 +5,7 @@ import RelayProtocol
 import Testing
 
 @Suite struct FormCodingTests {
-    @Test func whatIsEncodedIsDecoded() {
+    @Test func formValuesRoundTrip() {
         for text in ["", "a b+c%d", "&=?#/", "é🎬", "-._~", "\u{0}\n"] {
             let encoded = FormCoding.encode(text)
             #expect(FormCoding.decode(encoded.utf8) == text)
@@ -15,7 +15,7 @@ import Testing
         #expect(FormCoding.decode("a+b%2fc".utf8) == "a b/c")
     }
 
-    @Test(arguments: ["%", "%4", "%4g", "%zz", "%ff"]) func whatIsNoTextIsRefused(text: String) {
+    @Test(arguments: ["%", "%4", "%4g", "%zz", "%ff"]) func invalidPercentEncodingIsRejected(text: String) {
         #expect(FormCoding.decode(text.utf8) == nil)
     }
 }

@@ -5,7 +5,7 @@ import RelayProtocol
 import Testing
 
 @Suite struct OriginTests {
-    @Test func originsAreReadInOneForm() {
+    @Test func originsAreNormalized() {
         #expect(Origin("HTTPS://Relay.Example:443/")?.description == "https://relay.example")
         #expect(Origin("http://[::1]:8080")?.description == "http://[::1]:8080")
         #expect(Origin("http://relay")?.port == 80)
@@ -16,11 +16,11 @@ import Testing
         "https://relay:65536",
         "https://relay:1a", "https://[::1", "https://[relay]", "https://re lay", "https://relay?x", "https:///",
     ])
-    func whatIsMoreOrLessThanAnOriginIsNone(text: String) {
+    func invalidOriginsAreRejected(text: String) {
         #expect(Origin(text) == nil)
     }
 
-    @Test func onlyThisMachinesOwnAddressesAreLoopback() {
+    @Test func onlyLocalAddressesAreLoopback() {
         for host in ["localhost", "LOCALHOST", "127.0.0.1", "127.255.0.9", "::1"] {
             #expect(Origin(scheme: "http", host: host, port: 80).isLoopback, "\(host)")
         }

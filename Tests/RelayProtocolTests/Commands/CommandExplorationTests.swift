@@ -8,14 +8,14 @@ import Testing
 /// One command with a fault at every possible moment: between any two actions and frames.
 @Suite struct CommandExplorationTests {
     @Test(arguments: Exploration.Schedule.allCases)
-    func oneMishapAnywhere(with schedule: Exploration.Schedule) {
+    func commandsSurviveOneFault(with schedule: Exploration.Schedule) {
         var exploration = Exploration(schedule)
         exploration.run(mishaps: 1)
         #expect(exploration.failure == nil)
         #expect(exploration.endings > 20, "\(exploration.endings)")
     }
 
-    @Test func twoMishapsAnywhere() {
+    @Test func commandsSurviveTwoFaults() {
         var exploration = Exploration(.oldestFirst)
         exploration.run(mishaps: 2)
         #expect(exploration.failure == nil)

@@ -7,12 +7,12 @@ import Testing
 
 /// The guarantees of launches and messages under random faults.
 @Suite struct CommandModelTests {
-    @Test(arguments: CommandWalk.Trouble.allCases)
-    func acceptedCommandsKeepTheirPromises(under trouble: CommandWalk.Trouble) {
+    @Test(arguments: CommandWalk.Faults.allCases)
+    func commandInvariantsHold(under faults: CommandWalk.Faults) {
         var outcomes: [CommandOutcome: Int] = [:]
         var refusals: [String: Int] = [:]
         for seed in 0..<CommandWalk.seeds {
-            var walk = CommandWalk(seed: seed, trouble: trouble)
+            var walk = CommandWalk(seed: seed, faults: faults)
             walk.run(steps: 2_500)
             #expect(walk.world.violations.isEmpty, "seed \(seed): \(walk.world.violations)")
             walk.drain()
@@ -22,18 +22,18 @@ import Testing
             refusals.merge(walk.world.history.refusals, uniquingKeysWith: +)
         }
         // The walk must reach all outcomes, otherwise it proves nothing.
-        for outcome in trouble.expectedOutcomes { #expect(outcomes[outcome, default: 0] > 0, "never \(outcome)") }
-        if trouble == .none || trouble == .connections {
+        for outcome in faults.expectedOutcomes { #expect(outcomes[outcome, default: 0] > 0, "never \(outcome)") }
+        if faults == .none || faults == .connections {
             let unknown = outcomes.filter { if case .indeterminate = $0.key { true } else { false } }
             #expect(unknown.isEmpty, "nobody stopped, and yet nobody knows")
         }
-        for code in trouble.expectedRefusals { #expect(refusals[code, default: 0] > 0, "never \(code)") }
+        for code in faults.expectedRefusals { #expect(refusals[code, default: 0] > 0, "never \(code)") }
     }
 }
 
 /// A seeded random walk through a `CommandWorld`.
 struct CommandWalk {
-    enum Trouble: String, CaseIterable, CustomTestStringConvertible {
+    enum Faults: String, CaseIterable, CustomTestStringConvertible {
         /// No faults: every command that is not cancelled or expired must get the handler's answer.
         case none
         /// Connections break.
@@ -63,20 +63,20 @@ struct CommandWalk {
     static let seeds: UInt64 = 40
     private(set) var world: CommandWorld
     private var random: SeededGenerator
-    private let trouble: Trouble
+    private let faults: Faults
 
-    init(seed: UInt64, trouble: Trouble) {
+    init(seed: UInt64, faults: Faults) {
         var random = SeededGenerator(seed: seed)
-        self.trouble = trouble
+        self.faults = faults
         let skews = (0..<4).map { _ in Int64.random(in: -3_600_000...3_600_000, using: &random) }
         var limits = Limits()
-        if trouble == .everything { limits[.mailboxCommands] = 12 }
+        if faults == .everything { limits[.mailboxCommands] = 12 }
         self.world = CommandWorld(
             senders: 2,
             targets: 2,
             skews: skews,
             limits: limits,
-            refusesEvery: trouble == .everything ? 7 : .max
+            refusesEvery: faults == .everything ? 7 : .max
         )
         self.random = random
     }
@@ -94,9 +94,9 @@ struct CommandWalk {
         if chance(2.5) { return submission() }
         if chance(1), let step = cancellation() { return step }
         if chance(8) { return handlerStep() }
-        if trouble == .none {
+        if faults == .none {
             if let down = world.links.firstIndex(where: { !$0.isUp }), chance(20) { return .connect(down) }
-        } else if chance(4), let step = troubleStep() {
+        } else if chance(4), let step = faultStep() {
             return step
         }
         if chance(1.5) { return chance(50) ? .tick : .pass(Int64.random(in: 1...20_000, using: &random)) }
@@ -123,26 +123,26 @@ struct CommandWalk {
     private mutating func handlerStep() -> CommandWorld.Step {
         let target = Int.random(in: 0..<2, using: &random)
         guard let command = world.targets[target].handlers.randomElement(using: &random) else { return progress() }
-        if trouble != .none, trouble != .connections, chance(5) { return .timeOut(target: target, command.key) }
+        if faults != .none, faults != .connections, chance(5) { return .timeOut(target: target, command.key) }
         let outcomes: [CommandOutcome] = [.succeeded, .succeeded, .declined, .unsupported, .failed(reason: "no")]
         return .answer(target: target, command.key, outcomes.randomElement(using: &random) ?? .succeeded)
     }
 
-    private mutating func troubleStep() -> CommandWorld.Step? {
+    private mutating func faultStep() -> CommandWorld.Step? {
         let node = Int.random(in: 0..<4, using: &random)
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<45: return .connect(node)
         case 45..<62: return .disconnect(node)
         case 62..<68: return .losePipes(node)
-        case 68..<80: return trouble == .connections ? nil : .crash(node)
-        case 80..<85: return trouble == .connections ? nil : .crashRelay(losingDatabase: false)
-        case 97, 98: return trouble == .connections ? nil : .failToStore(node)
-        case 85..<87: return trouble == .lostDatabase || trouble == .everything ? .crashRelay(losingDatabase: true) : nil
+        case 68..<80: return faults == .connections ? nil : .crash(node)
+        case 80..<85: return faults == .connections ? nil : .crashRelay(losingDatabase: false)
+        case 97, 98: return faults == .connections ? nil : .failToStore(node)
+        case 85..<87: return faults == .lostDatabase || faults == .everything ? .crashRelay(losingDatabase: true) : nil
         case 87..<92:
-            guard trouble == .everything else { return nil }
+            guard faults == .everything else { return nil }
             let leaps: [Int64] = [600_000, 600_000, 3_600_000, 90_000_000, 8 * 86_400_000]
             return leaps.randomElement(using: &random).map { .pass($0) }
-        case 92: return trouble == .everything && chance(30) ? .revoke(target: 1) : nil
+        case 92: return faults == .everything && chance(30) ? .revoke(target: 1) : nil
         case 93..<97: return forgery()
         default: return lie()
         }
@@ -180,7 +180,7 @@ struct CommandWalk {
     private mutating func progress() -> CommandWorld.Step {
         let all = due
         guard let step = all.randomElement(using: &random) else { return .tick }
-        guard trouble != .none, chance(3) else { return step }
+        guard faults != .none, chance(3) else { return step }
         switch step {
         case .deliverUp(let link, let pipe, _): return .deliverUp(link: link, pipe: pipe, twice: true)
         case .deliverDown(let link, let pipe, _): return .deliverDown(link: link, pipe: pipe, twice: true)
@@ -209,7 +209,7 @@ struct CommandWalk {
     mutating func drain() {
         settle()
         // A full mailbox delays senders for longer.
-        if trouble != .everything { noteUnfinished("at once") }
+        if faults != .everything { noteUnfinished("at once") }
         for _ in 0..<3 {
             world.apply(.pass(20 * 86_400_000))
             world.apply(.tick)

@@ -11,7 +11,7 @@ extension CommandWorld {
         if let last = history.lastHandled[command.lane], command.number <= last { violations.append("handled out of order") }
         history.lastHandled[command.lane] = command.number
         if now >= command.expires { violations.append("handled after its expiry") }
-        if history.toldNotRun.contains(command.key) { violations.append("handled after it was said that it will not be") }
+        if history.reportedNotRun.contains(command.key) { violations.append("handled after it was said that it will not be") }
         if targets[target].stored[command.key]?.state != .handling { violations.append("handled without a word in the store") }
     }
 
@@ -57,7 +57,7 @@ extension CommandWorld {
     }
 
     mutating func tellNotRun(_ key: CommandKey, _ word: String) {
-        history.toldNotRun.insert(key)
+        history.reportedNotRun.insert(key)
         if history.handled.contains(key) { violations.append("told \(word), but it ran") }
     }
 }

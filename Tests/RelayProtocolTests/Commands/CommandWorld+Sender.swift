@@ -12,7 +12,7 @@ extension CommandWorld {
         case load([SentCommand], connection: Int)
     }
 
-    /// What was committed and not told to the machine yet.
+    /// Committed, and not reported to the machine yet.
     enum SenderNews: Hashable {
         case inserted(SentCommand)
         case committed
@@ -54,7 +54,7 @@ extension CommandWorld {
         }
     }
 
-    /// What the relay says of a command, at its turn.
+    /// The relay's next message about a command.
     private mutating func take(_ frame: Frame, _ sender: Int) {
         let (id, final): (CommandID, CommandFinal?)
         switch frame {
@@ -100,7 +100,7 @@ extension CommandWorld {
         }
     }
 
-    /// Only what is committed may be told.
+    /// Only committed states may be reported.
     private mutating func checkReport(_ row: SentCommand, _ sender: Int) {
         let key = row.command.key
         guard let stored = senders[sender].stored[row.command.id] else {
@@ -147,7 +147,7 @@ extension CommandWorld {
         }
     }
 
-    /// The disk is full: what is not stored is as lost as by a crash.
+    /// The disk is full: data that is not stored is lost, as by a crash.
     mutating func failAtSender(_ sender: Int) {
         guard !senders[sender].writes.isEmpty else { return }
         if case .insert = senders[sender].writes.removeFirst() { return }

@@ -61,7 +61,7 @@ extension CommandWorld {
 
     // MARK: The journal
 
-    /// The commit is made; what hears of it is another step.
+    /// The commit is made. Its completion is another step.
     mutating func storeAtTarget(_ target: Int) {
         guard let commit = targets[target].commit, !targets[target].isCommitted else { return }
         for key in commit.removals { targets[target].stored[key] = nil }

@@ -68,9 +68,9 @@ struct CommandWorld: Hashable {
         var machine = OutboxMachine()
         /// Given to the journal.
         var writes: [SenderWrite] = []
-        /// Committed, and not told yet.
+        /// Committed, and not reported yet.
         var news: [SenderNews] = []
-        /// What the relay said, by the marks that were set for it.
+        /// The relay's messages, by the marks that were set for them.
         var marked: [Int: Frame] = [:]
         var lastMark = 0
 
@@ -112,7 +112,7 @@ struct CommandWorld: Hashable {
         var answers: [CommandKey: CommandOutcome] = [:]
         var accepted: Set<CommandKey> = []
         /// Commands of which the sender learned that they did not run and will not run.
-        var toldNotRun: Set<CommandKey> = []
+        var reportedNotRun: Set<CommandKey> = []
         var databaseWasLost = false
         var outcomes: [CommandOutcome: Int] = [:]
         var refusals: [String: Int] = [:]
@@ -127,7 +127,7 @@ struct CommandWorld: Hashable {
         case store(Int)
         case tell(Int)
         case failToStore(Int)
-        /// What was put off has waited long enough.
+        /// The delay of a delayed write has passed.
         case lingered(Int)
         case workAtRelay
         case deliverUp(link: Int, pipe: Int, twice: Bool)

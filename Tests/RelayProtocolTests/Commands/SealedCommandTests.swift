@@ -58,7 +58,7 @@ import Testing
     }
 
     /// The manual decoder of the header agrees with its `Codable` form.
-    @Test func aHeaderIsReadAsItsEncodingSays() throws {
+    @Test func manualHeaderDecoderMatchesCodable() throws {
         let whole = try ValueSetEncoder().encode(header())
         let others: [ValueSet.Value?] = [
             nil, .string(""), .string("message"), .string(sender.id.description), .int(-1), .int(7), .uint(.max), .double(2), .bool(true),
@@ -78,7 +78,7 @@ import Testing
         #expect(read > others.count)
     }
 
-    @Test func bothKindsArriveAsTheyWereSent() throws {
+    @Test func bothKindsRoundTrip() throws {
         #expect(try take(seal().encoded) == launch)
         let message = CommandBody.message(service: "photos", ["Type": "list", "Since": .date(Date(timeIntervalSince1970: 1))])
         #expect(try take(seal(message, header(kind: .message)).encoded) == message)
@@ -87,13 +87,13 @@ import Testing
         #expect(command.header == header())
     }
 
-    @Test func whatTheRelaySeesHoldsNoContent() throws {
+    @Test func encodedCommandHidesItsContent() throws {
         let encoded = try seal().encoded
         #expect(Data(encoded).range(of: Data("films.example".utf8)) == nil)
         #expect(Data(encoded).range(of: Data("com.example.player".utf8)) != nil)
     }
 
-    @Test func anyChangedBitIsRefused() throws {
+    @Test func changedBytesAreRejected() throws {
         let encoded = try seal().encoded
         // Flipping every bit would take half a million public-key operations, so one bit of every byte is flipped.
         for index in encoded.indices {
@@ -105,7 +105,7 @@ import Testing
         #expect(throws: CommandError.self) { try take(Array(encoded.dropLast())) }
     }
 
-    @Test func aSealIsBoundToItsHeaderEvenForTheSender() throws {
+    @Test func bodyIsBoundToItsHeader() throws {
         // The same ciphertext under another signed header: the associated data of HPKE must not match.
         let original = try ValueSet(decoding: try seal().encoded)
         let other = try ValueSet(decoding: try seal(nil, header { $0.number = 2 }).encoded)
@@ -119,7 +119,7 @@ import Testing
         #expect(error(of: CommandError.self) { try take(try forged.encodedBytes()) } == .cannotOpen)
     }
 
-    @Test func eachWrongPlaceHasItsOwnError() throws {
+    @Test func eachWrongHeaderFieldHasItsOwnError() throws {
         func refusal(_ change: (inout CommandHeader) -> Void) -> CommandError? {
             error(of: CommandError.self) { try take(seal(nil, header(change: change)).encoded) }
         }
@@ -141,7 +141,7 @@ import Testing
     }
 
     /// Such a command is well formed, so that the relay can read it and refuse it with a specific code.
-    @Test func aCommandThatLivesTooLongCanBeReadAndIsRefused() throws {
+    @Test func tooLongLivedCommandIsDecodedAndRejected() throws {
         let header = header { $0.expires = $0.created + CommandPeriod.maximumLife + 1 }
         let headerBytes = try ValueSetEncoder().encode(header).encodedBytes()
         let (key, body) = try target.agreementKey.publicKey.seal(
@@ -169,13 +169,15 @@ import Testing
         #expect(refusal == CommandRefusal(.livesTooLong, mayHaveRun: false))
     }
 
-    @Test func anotherSenderIsRefused() throws {
+    @Test func otherSenderIsRejected() throws {
         let other = TestEndpoint()
         let command = try seal()
         #expect(error(of: CommandError.self) { try command.verify(for: recipient, from: other.record(), now: now) } == .wrongSender)
-        var stranger = sender
-        stranger.account = "account-2"
-        #expect(error(of: CommandError.self) { try command.verify(for: recipient, from: stranger.record(), now: now) } == .wrongAccount)
+        var foreignSender = sender
+        foreignSender.account = "account-2"
+        #expect(
+            error(of: CommandError.self) { try command.verify(for: recipient, from: foreignSender.record(), now: now) } == .wrongAccount
+        )
         // A signature of another key under the sender's id.
         var envelope = try ValueSet(decoding: command.encoded)
         envelope["signature"] = .data([UInt8](repeating: 1, count: 64))
@@ -187,7 +189,7 @@ import Testing
         )
     }
 
-    @Test func onlyTheTargetsKeyOpens() throws {
+    @Test func onlyTheKeyOfTheTargetOpensACommand() throws {
         let command = try seal()
         #expect(error(of: CommandError.self) { try command.open(with: []) } == .unknownKey)
         #expect(error(of: CommandError.self) { try command.open(with: [P256AgreementKey()]) } == .unknownKey)
@@ -205,7 +207,7 @@ import Testing
         #expect(error(of: CommandError.self) { try SealedCommand(decoding: [UInt8](repeating: 0, count: 256 << 10 + 1)) } != .malformed)
     }
 
-    @Test func aBodyOfTheWrongFormIsRefused() throws {
+    @Test func malformedBodyIsRejected() throws {
         let bodies: [(ValueSet, CommandHeader.Kind)] = [
             (["uri": "no scheme"], .launch), ([:], .launch), (["uri": 5], .launch), (["message": [:]], .message),
             (["service": "x"], .message), (["service": "", "message": [:]], .message),
@@ -217,7 +219,7 @@ import Testing
         }
     }
 
-    @Test func receiptsSpeakOfOneCommandAndItsReply() throws {
+    @Test func receiptIsBoundToItsCommandAndReply() throws {
         let command = try seal()
         let reply = try SealedReply(["Answer": 42], to: command, sender: sender.agreementKey.publicKey)
         let receipt = try Signed(
@@ -263,7 +265,7 @@ import Testing
     }
 
     /// The receipt contains the digest of the reply, so the target attests the outcome whether the reply can be opened or not.
-    @Test func aReplyThatDoesNotOpenLeavesTheOutcome() throws {
+    @Test func unreadableReplyKeepsTheOutcome() throws {
         let command = try seal()
         // Sealed for a key that the sender does not have.
         let reply = try SealedReply(["Answer": 42], to: command, sender: TestEndpoint().agreementKey.publicKey)
@@ -276,7 +278,7 @@ import Testing
         #expect(error(of: CommandError.self) { try reply.open(command, with: [sender.agreementKey]) } == .unknownKey)
     }
 
-    @Test func aReceiptThatDoesNotHoldSaysThatNobodyKnows() throws {
+    @Test func invalidReceiptMakesTheOutcomeIndeterminate() throws {
         let command = try seal()
         let other = try seal(nil, header { $0.number = 2 })
         let reply = try SealedReply(["Answer": 42], to: command, sender: sender.agreementKey.publicKey).encoded
@@ -308,7 +310,7 @@ import Testing
             .indeterminate(.timedOut), .indeterminate(.targetLost),
         ] as [CommandOutcome]
     )
-    func everyOutcomeComesBack(_ outcome: CommandOutcome) throws {
+    func everyOutcomeRoundTrips(_ outcome: CommandOutcome) throws {
         let command = try seal()
         let receipt = try Signed(CommandReceipt(for: command.descriptor, outcome: outcome, time: now), key: target.identityKey)
         let read = try Signed<CommandReceipt>(verifying: receipt.encoded, for: command.descriptor, from: target.record(), reply: nil)
@@ -316,7 +318,7 @@ import Testing
         #expect(read.payload.time == now)
     }
 
-    @Test func aReasonIsBounded() throws {
+    @Test func outcomeReasonIsBounded() throws {
         let command = try seal()
         let long = CommandReceipt(for: command.descriptor, outcome: .failed(reason: String(repeating: "x", count: 1_025)), time: now)
         #expect(throws: RecordError.self) { try Signed(long, key: target.identityKey) }

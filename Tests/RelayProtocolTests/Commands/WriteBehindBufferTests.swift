@@ -8,7 +8,7 @@ import Testing
 @Suite struct WriteBehindBufferTests {
     private let delay = WriteBehindBuffer<String, Int>.delay
 
-    @Test func whatStaysIsDueAfterItsTimeAndNotBefore() {
+    @Test func valuesAreDueAfterTheDelay() {
         var buffer = WriteBehindBuffer<String, Int>()
         buffer.keep(1, for: "a", now: 0)
         buffer.keep(2, for: "b", now: 1)
@@ -25,7 +25,7 @@ import Testing
         #expect(buffer.isEmpty)
     }
 
-    @Test func newerValuesDoNotPutItOff() {
+    @Test func newerValuesDoNotExtendTheDelay() {
         var buffer = WriteBehindBuffer<String, Int>()
         for now in 0...delay { buffer.keep(Int(now), for: "a", now: now) }
         #expect(buffer["a"] == Int(delay))

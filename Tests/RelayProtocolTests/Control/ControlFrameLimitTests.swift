@@ -7,7 +7,7 @@ import Testing
 @testable import RelayProtocol
 
 @Suite struct ControlFrameLimitTests {
-    @Test func aLargeFrameIsRefusedUnread() throws {
+    @Test func tooLargeFrameIsRejectedWithoutDecoding() throws {
         var limits = Limits()
         limits[.controlFrameBytes] = 100
         let exact = #"{"type":"watch","ref":1}"# + String(repeating: " ", count: 76)
@@ -20,7 +20,7 @@ import Testing
         #expect(ControlFrameError.tooLarge(exceeded).closeCode == 1009)
     }
 
-    @Test func beforeWelcomeFramesAreSmaller() throws {
+    @Test func frameLimitIsSmallerBeforeWelcome() throws {
         let frame = controlFrame(#"{"type":"watch","ref":1}"# + String(repeating: " ", count: 40 << 10))
         #expect(try EndpointMessage.decode(from: frame, limits: Limits()) == .message(.watch(.init(ref: .first))))
         let exceeded = LimitExceeded(limit: .controlFrameBytesBeforeWelcome, allowed: 32 << 10, requested: frame.readableBytes)
@@ -29,14 +29,14 @@ import Testing
         }
     }
 
-    @Test func whatIsTooLargeForAFrameIsNotSent() throws {
+    @Test func tooLargeFrameIsNotEncoded() throws {
         var limits = Limits()
         limits[.controlFrameBytes] = 100
         let message = EndpointMessage.commandSend(.init(ref: .first, command: Blob(ControlSamples.bytes(100))))
         #expect(throws: ControlFrameError.self) { try message.encode(limits: limits) }
     }
 
-    @Test func limitsOfFieldsAreNamedInTheAnswer() throws {
+    @Test func fieldLimitsAreNamedInTheError() throws {
         var limits = Limits()
         limits[.commandBytes] = 10
         limits[.replyBytes] = 10
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test func theSizeOfABlobIsJudgedByItsText() throws {
+    @Test func blobSizeIsCheckedBeforeDecoding() throws {
         // The value is not base64. The error names the limit, which shows that the value was not decoded.
         let text = #"{"type":"command.send","ref":1,"command":"\#(String(repeating: "*", count: 360 << 10))"}"#
         let failure = RelayMessage.Failure(
@@ -83,7 +83,7 @@ import Testing
         #expect(try EndpointMessage.decode(from: controlFrame(text), limits: Limits()) == .refused(failure))
     }
 
-    @Test func theLargestCommandAndReplyFitInTheirFrames() throws {
+    @Test func largestMessagesFitInTheirFrames() throws {
         let command = try #require(ControlSamples.command)
         let record = Introduction(record: Blob(ControlSamples.bytes(8 << 10)), vouchers: Array(repeating: Blob([1]), count: 64))
         let blob = ControlSamples.bytes(256 << 10)
@@ -104,7 +104,7 @@ import Testing
         #expect(try EndpointMessage.decode(from: try send.encode(), limits: Limits()) == .message(send))
     }
 
-    @Test func aRelayCannotIntroduceMoreThanTheLimitsAllow() throws {
+    @Test func introductionsAboveTheLimitsAreRejected() throws {
         var limits = Limits()
         limits[.appRegistrationsBytes] = 10
         limits[.endpointsPerAccount] = 2

@@ -7,7 +7,7 @@ import Testing
 @testable import RelayProtocol
 
 @Suite struct ControlMessageTests {
-    @Test func everyMessageOfAnEndpointComesBackAsItWas() throws {
+    @Test func everyEndpointMessageRoundTrips() throws {
         var types: Set<String> = []
         for message in ControlSamples.fromEndpoint {
             let frame = try message.encode()
@@ -17,7 +17,7 @@ import Testing
         #expect(types.count == 18)
     }
 
-    @Test func everyMessageOfARelayComesBackAsItWas() throws {
+    @Test func everyRelayMessageRoundTrips() throws {
         var types: Set<String> = []
         for message in ControlSamples.fromRelay {
             let frame = try message.encode()
@@ -27,7 +27,7 @@ import Testing
         #expect(types.count == 21)
     }
 
-    @Test func fieldsStandAsDocumented() throws {
+    @Test func encodedFieldsMatchTheDocumentation() throws {
         let id = ControlSamples.endpoint.description
         let command = "018f0000-0000-7000-8000-000000000001"
         func json(_ message: EndpointMessage) throws -> String { controlText(try message.encode()) }
@@ -66,7 +66,7 @@ import Testing
         )
     }
 
-    @Test func whatMayHaveHappenedBeforeIsSaidOnlyIfSo() throws {
+    @Test func againAndMayHaveRunAreEncodedOnlyIfTrue() throws {
         let again = EndpointMessage.commandSend(.init(ref: .first, command: Blob([1]), again: true))
         #expect(controlText(try again.encode()) == #"{"type":"command.send","ref":1,"command":"AQ==","again":true}"#)
         let once = EndpointMessage.commandSend(.init(ref: .first, command: Blob([1])))
@@ -77,7 +77,7 @@ import Testing
         #expect(controlText(try doubtful.encode()) == #"{"type":"error","ref":1,"code":"idConflict","message":"m","mayHaveRun":true}"#)
     }
 
-    @Test func everyRefusalOfACommandHasItsCode() {
+    @Test func everyCommandRefusalHasACode() {
         let exceeded = { LimitExceeded(limit: $0, allowed: 1, requested: 2) }
         let reasons: [(CommandRefusal.Reason, ControlErrorCode)] = [
             (.idConflict, .idConflict), (.clockSkew, .clockSkew), (.numberPassed, .numberPassed), (.expired, .expired),
@@ -105,7 +105,7 @@ import Testing
         #expect(updated == .endpointUpdated(.init(endpoint: ControlSamples.endpoint, presence: expected)))
     }
 
-    @Test func aRequestOfUnknownTypeCanBeAnswered() throws {
+    @Test func requestOfUnknownTypeIsRejected() throws {
         let received = try EndpointMessage.decode(from: controlFrame(#"{"type":"sing","ref":12}"#), limits: Limits())
         guard case .refused(let failure) = received else {
             Issue.record("\(received)")
@@ -115,7 +115,7 @@ import Testing
         #expect(failure.code == .unknownType)
     }
 
-    @Test func whatIsUnknownAndAsksForNothingIsIgnored() throws {
+    @Test func unknownMessageWithoutRefIsIgnored() throws {
         #expect(try EndpointMessage.decode(from: controlFrame(#"{"type":"sing"}"#), limits: Limits()) == .ignored)
         #expect(try EndpointMessage.decode(from: controlFrame(#"{"type":"sing","ref":-1}"#), limits: Limits()) == .ignored)
         #expect(try RelayMessage.decode(from: controlFrame(#"{"type":"sing","ref":12}"#), limits: Limits()) == nil)
@@ -144,19 +144,19 @@ import Testing
     }
 
     @Test(arguments: [0, -1, 9_007_199_254_740_992, Int64.max])
-    func aRefIsPositiveAndBelowTwoToThe53(number: Int64) {
+    func refIsPositiveAndBelowTwoToThe53(number: Int64) {
         #expect(RequestRef(number) == nil)
         #expect(throws: ControlFrameError.malformed("ref has no valid value")) {
             try EndpointMessage.decode(from: controlFrame(#"{"type":"watch","ref":\#(number)}"#), limits: Limits())
         }
     }
 
-    @Test func refsBeginAnewAfterTheLast() {
+    @Test func refsWrapAround() {
         #expect(RequestRef.first.next == RequestRef(2))
         #expect(RequestRef(Milliseconds.end - 1)?.next == .first)
     }
 
-    @Test func theRelayAttestsOnlyWhatItCanKnow() {
+    @Test func relayCannotAttestTargetOutcomes() {
         for outcome in [#""succeeded""#, #""declined""#, #""failed","reason":"x""#, #""indeterminate","reason":"timedOut""#] {
             let text =
                 #"{"type":"command.status","id":"018f0000-0000-7000-8000-000000000001","state":"final","attestedBy":"relay","outcome":\#(outcome)}"#

@@ -32,11 +32,11 @@ import Testing
         #"{"type":"a","x":"\"#, #"{"type":"a","x":tru}"#, #"{"type":"a","x":NaN}"#, "{\"type\":\"a\u{1}\"}",
         "{\"type\":\"a\",\"x\":\"\0\"}", "\u{FEFF}{\"type\":\"sing\"}", #"[{"type":"watch"}]"#,
     ])
-    func whatIsNotAMessageClosesTheChannel(text: String) {
+    func invalidMessageClosesTheChannel(text: String) {
         expectMalformed(bytes(text), "\(text)")
     }
 
-    @Test func otherEncodingsThanUTF8AreRefused() {
+    @Test func otherEncodingsThanUTF8AreRejected() {
         let text = #"{"type":"sing"}"#
         expectMalformed(
             text.utf16.flatMap { [UInt8(truncatingIfNeeded: $0), UInt8(truncatingIfNeeded: $0 >> 8)] },
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test func deepNestingIsRefusedWithoutRecursion() {
+    @Test func deepNestingIsRejectedWithoutRecursion() {
         let count = 100_000
         expectMalformed(Array(repeating: UInt8(ascii: "["), count: count), "open arrays")
         expectMalformed(bytes(String(repeating: #"{"a":"#, count: count / 2)), "open objects")
@@ -66,7 +66,7 @@ import Testing
         "1e400", "-1e400", "1e99999999999", "9223372036854775808", "-9223372036854775809", "1.5", "0.1e-999", "1e18446744073709551616",
         String(repeating: "9", count: 100_000), "-0.0000001", "--1", "1e", "+1", "0x1", "01",
     ])
-    func hugeAndBrokenNumbersAreNotRefs(number: String) throws {
+    func invalidNumbersAreNotRefs(number: String) throws {
         #expect(throws: ControlFrameError.self) {
             try EndpointMessage.decode(from: controlFrame(#"{"type":"watch","ref":\#(number)}"#), limits: Limits())
         }
@@ -81,7 +81,7 @@ import Testing
         )
     }
 
-    @Test func manyAndRepeatedKeysDoNoHarm() throws {
+    @Test func objectMembersAreBounded() throws {
         func many(_ count: Int) -> String { "{" + (0..<count).map { #""k\#($0)":1,"# }.joined() + #""type":"watch","ref":1}"# }
         func repeated(_ count: Int) -> String { "{" + String(repeating: #""k":1,"#, count: count) + #""type":"watch","ref":1}"# }
         for text in [many(2_045), repeated(2_045)] {
@@ -99,7 +99,7 @@ import Testing
         #expect([.message(.watch(.init(ref: .first))), .message(.unwatch(.init(ref: .first)))].contains(twice))
     }
 
-    @Test func theReasonNamesFieldsAndNeverWhatTheyHold() {
+    @Test func errorsNameFieldsWithoutTheirValues() {
         let canary = "canary9f8e7d"
         let frames = [
             #"{"type":"hello","version":1,"token":["\#(canary)"]}"#, #"{"type":"hello","version":"\#(canary)"}"#,

@@ -12,7 +12,7 @@ import Testing
         return DeviceDirectory(account: "account", limits: limits)
     }
 
-    @Test func aNewEndpointIsTurnedAwayWhenFullAndWatchersAreTold() throws {
+    @Test func fullDirectoryRefusesNewEndpointsAndReportsIt() throws {
         var directory = limited(to: 2)
         let admissions = try (1...3).map { directory.add(try DirectorySamples.endpoint($0, on: $0, trust: .new)) }
         #expect(admissions == [.admitted, .admitted, .refused])
@@ -25,7 +25,7 @@ import Testing
         #expect(directory.systems().map(\.displayName) == ["Renamed", "System 2"])
     }
 
-    @Test func theRelaysLimitIsTakenUpToThisSidesOwn() throws {
+    @Test func relayLimitIsCappedByTheOwnMaximum() throws {
         var directory = limited(to: 64)
         directory.allow(endpoints: 2)
         for number: UInt8 in 1...3 { directory.add(try DirectorySamples.endpoint(number, on: number)) }
@@ -50,7 +50,7 @@ import Testing
         #expect(listener.errors.map(\.code) == [.limitExceeded])
     }
 
-    @Test func aConfirmedEndpointTakesTheRoomOfANewOne() throws {
+    @Test func confirmedEndpointReplacesANewOne() throws {
         for trust in [DeviceDirectory.Trust.pinned, .approved] {
             var directory = limited(to: 2)
             directory.add(try DirectorySamples.endpoint(1, on: 1, trust: .new))
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    @Test func inANewEnumerationUnnamedNewEndpointsGiveWay() throws {
+    @Test func unlistedNewEndpointsAreReplacedDuringEnumeration() throws {
         var directory = limited(to: 2)
         directory.add(try DirectorySamples.endpoint(1, on: 1, trust: .new))
         directory.add(try DirectorySamples.endpoint(2, on: 2, trust: .pinned))
@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test(arguments: [1, 2, 3] as [UInt64])
-    func aHostileRelayNeitherGrowsItNorCrowdsOutKnownEndpoints(seed: UInt64) throws {
+    func directoryIsBoundedAndKeepsKnownEndpoints(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let known = try (1...4).map { try DirectorySamples.endpoint($0, on: $0) }
         let madeUp = try (20...50).map { try DirectorySamples.endpoint($0, on: $0 % 7, trust: .new) }

@@ -6,7 +6,7 @@ import Testing
 @testable import RelayProtocol
 
 @Suite struct DirectoryIterationTests {
-    @Test func itBeginsWithWhatIsThere() throws {
+    @Test func iterationBeginsWithThePresentDevices() throws {
         var directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1))
         directory.beginEnumeration()
         directory.add(try DirectorySamples.endpoint(1, on: 1))
@@ -19,7 +19,7 @@ import Testing
         #expect(iteration.next(in: directory) == nil)
     }
 
-    @Test func theEnumerationIsCompletedOnceAndAfterTheDevices() throws {
+    @Test func enumerationCompletesOnceAfterTheDevices() throws {
         var directory = DeviceDirectory(account: "account")
         var listener = Listener()
         directory.beginEnumeration()
@@ -35,7 +35,7 @@ import Testing
         #expect(listener.enumerations == 1)
     }
 
-    @Test func changesOfADeviceCoalesce() throws {
+    @Test func deviceChangesCoalesce() throws {
         var directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1), try DirectorySamples.endpoint(2, on: 2))
         let id = try DirectorySamples.record(1, on: 1).endpointID
         var listener = Listener()
@@ -51,7 +51,7 @@ import Testing
         #expect(try listener.drain(directory) == 0)
     }
 
-    @Test func aDeviceThatNeverRestsDoesNotHideTheOthers() throws {
+    @Test func frequentChangesOfADeviceDoNotHideOthers() throws {
         var directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1), try DirectorySamples.endpoint(2, on: 2))
         let restless = try DirectorySamples.record(1, on: 1).endpointID
         var listener = Listener()
@@ -64,7 +64,7 @@ import Testing
         #expect(listener.systems[try DirectorySamples.system(2)]?.presence == .off)
     }
 
-    @Test func aDeviceThatNoLongerPassesIsRemoved() throws {
+    @Test func deviceThatNoLongerMatchesIsRemoved() throws {
         var directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1))
         let before = try #require(directory.systems().first)
         var iteration = DeviceDirectory.Iteration(matching: [.status(.available)])
@@ -76,7 +76,7 @@ import Testing
         #expect(iteration.next(in: directory) == nil)
     }
 
-    @Test func errorsReachEveryIterationOnceAndEndWithTheNextEnumeration() throws {
+    @Test func errorsReachEachIterationOnceUntilTheNextEnumeration() throws {
         var directory = DeviceDirectory(account: "account")
         var listener = Listener()
         let offline = RemoteSystemWatcherError(.internetNotAvailable, message: "connect to a network")
@@ -96,7 +96,7 @@ import Testing
         #expect(listener.errors == [offline, offline])
     }
 
-    @Test func itGoesOnWithAnErrorUntold() throws {
+    @Test func devicesAreListedDespiteAnError() throws {
         var directory = DeviceDirectory(account: "account")
         directory.report(RemoteSystemWatcherError(.relayUnavailable, message: "start the relay"))
         directory.add(try DirectorySamples.endpoint(1, on: 1))

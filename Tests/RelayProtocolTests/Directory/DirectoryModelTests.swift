@@ -13,7 +13,7 @@ import Testing
     ]
 
     @Test(arguments: [1, 2, 3, 4] as [UInt64])
-    func theDirectoryIsWhatIsWorkedOutFromScratchAndIterationsFollowIt(seed: UInt64) throws {
+    func directoryAndIterationsMatchTheModel(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let records = try (1...9).map { number in
             try [UInt8(1), 2, 3, 4].flatMap { system in
@@ -163,7 +163,7 @@ import Testing
                             displayName: registration.displayName,
                             attributes: [:],
                             schemes: ["https"],
-                            appServices: [AppServiceInfo(name: "s", packageID: registration.appID)],
+                            appServices: [AppServiceInfo(name: "s", appID: registration.appID)],
                             presence: endpoint.presence,
                             isNew: !known.contains(endpoint),
                             isVerified: known.contains(endpoint),
@@ -188,7 +188,7 @@ import Testing
                 isLocal: all.contains { $0.isLocal }
             )
             let isPassing = filters.allSatisfy { filter in
-                switch filter {
+                switch filter.kind {
                 case .status(.available): presence.state == .available
                 case .kinds(let kinds): kinds.contains(system.kind)
                 default: true

@@ -12,7 +12,7 @@ import Testing
         RemoteSystemConnectionRequest(systemID: try DirectorySamples.system(number))
     }
 
-    @Test func theOnlyAppOfTheSchemeIsTaken() throws {
+    @Test func onlyAppOfTheSchemeIsChosen() throws {
         let directory = DeviceDirectory(
             try DirectorySamples.endpoint(1, on: 1, apps: ["mail"], schemes: ["mailto"]),
             try DirectorySamples.endpoint(2, on: 1, apps: ["web"], schemes: ["http", "https"]),
@@ -23,7 +23,7 @@ import Testing
         #expect(!resolved.isFallback)
     }
 
-    @Test func preferenceThenDefaultThenNoGuess() throws {
+    @Test func preferenceWinsOverDefaultAndTiesAreAmbiguous() throws {
         var directory = DeviceDirectory(
             try DirectorySamples.endpoint(1, on: 1, apps: ["a"], schemes: ["https"], presence: .off),
             try DirectorySamples.endpoint(2, on: 1, apps: ["b"], schemes: ["https"])
@@ -42,7 +42,7 @@ import Testing
         #expect(throws: TargetError.ambiguous(appIDs: ["a", "b", "c", "d"])) { try resolve() }
     }
 
-    @Test func ofOneAppOnSeveralEndpointsTheReachableOneIsTaken() throws {
+    @Test func reachableEndpointOfAnAppIsChosen() throws {
         let sorted = try [UInt8(1), 2].sorted { try id($0) < id($1) }
         for reachable in sorted {
             let directory = DeviceDirectory(
@@ -63,7 +63,7 @@ import Testing
             )
             let expected = ResolvedTarget(endpoint: try id(reachable), appID: "app")
             #expect(try directory.resolve(try uri(), on: try device()).target == expected)
-            #expect(try directory.resolve(AppServiceInfo(name: "s", packageID: "app"), on: try device()) == expected)
+            #expect(try directory.resolve(AppServiceInfo(name: "s", appID: "app"), on: try device()) == expected)
         }
         let directory = DeviceDirectory(
             try DirectorySamples.endpoint(1, on: 1, schemes: ["https"], presence: .asleep),
@@ -72,7 +72,7 @@ import Testing
         #expect(try directory.resolve(try uri(), on: try device()).target.endpoint == (try id(sorted[0])))
     }
 
-    @Test func theFallbackIsTriedTheSameWay() throws {
+    @Test func fallbackIsResolvedLikeTheURI() throws {
         let directory = DeviceDirectory(
             try DirectorySamples.endpoint(1, on: 1, apps: ["a", "b"], schemes: ["https"]),
             try DirectorySamples.endpoint(2, on: 1, apps: ["c", "d"], schemes: ["film"])
@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    @Test func anAppThatIsNamedGetsWhatItDeclares() throws {
+    @Test func namedAppIsUsedForDeclaredSchemesOnly() throws {
         var directory = DeviceDirectory(
             try DirectorySamples.endpoint(1, on: 1, apps: ["a", "b"], schemes: ["film"], trust: .new),
             try DirectorySamples.endpoint(2, on: 1, apps: ["c"], schemes: ["https"], trust: .new)
@@ -108,23 +108,23 @@ import Testing
         #expect(throws: TargetError.remoteSystemUnavailable) { try directory.resolve(try uri(), on: RemoteSystemConnectionRequest(app)) }
     }
 
-    @Test func aDeviceThatIsNotThereIsUnavailable() throws {
+    @Test func missingDeviceIsUnavailable() throws {
         let directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1, apps: []))
         for number: UInt8 in [1, 2] {
             #expect(throws: TargetError.remoteSystemUnavailable) { try directory.resolve(try uri(), on: try device(number)) }
             #expect(throws: TargetError.remoteSystemUnavailable) {
-                try directory.resolve(AppServiceInfo(name: "s", packageID: "a"), on: try device(number))
+                try directory.resolve(AppServiceInfo(name: "s", appID: "a"), on: try device(number))
             }
         }
     }
 
-    @Test func anAppServiceIsFoundByNameAndPackage() throws {
+    @Test func appServiceIsFoundByNameAndPackage() throws {
         let directory = DeviceDirectory(
             try DirectorySamples.endpoint(1, on: 1, apps: ["a"], services: ["photos"]),
             try DirectorySamples.endpoint(2, on: 1, apps: ["a", "b"], services: ["music"], presence: .off)
         )
-        func resolve(_ name: String, _ packageID: String, on request: RemoteSystemConnectionRequest) throws -> ResolvedTarget {
-            try directory.resolve(AppServiceInfo(name: name, packageID: packageID), on: request)
+        func resolve(_ name: String, _ appID: String, on request: RemoteSystemConnectionRequest) throws -> ResolvedTarget {
+            try directory.resolve(AppServiceInfo(name: name, appID: appID), on: request)
         }
         #expect(try resolve("music", "a", on: try device()) == ResolvedTarget(endpoint: try id(2), appID: "a"))
         #expect(try resolve("photos", "a", on: try device()) == ResolvedTarget(endpoint: try id(1), appID: "a"))
@@ -140,8 +140,8 @@ import Testing
         }
     }
 
-    @Test func whileADeviceHasAConfirmedEndpointANewOneIsNeverMeant() throws {
-        let service = AppServiceInfo(name: "s", packageID: "app")
+    @Test func newEndpointIsNotChosenBesideAConfirmedOne() throws {
+        let service = AppServiceInfo(name: "s", appID: "app")
         for trust in [DeviceDirectory.Trust.pinned, .approved] {
             var directory = DeviceDirectory(
                 try DirectorySamples.endpoint(1, on: 1, apps: ["app"], defaults: ["https"], services: ["s"], trust: .new),
@@ -160,13 +160,13 @@ import Testing
         }
     }
 
-    @Test func aDeviceNobodyConfirmedCanBeAddressed() throws {
+    @Test func unconfirmedDeviceCanBeAddressed() throws {
         let directory = DeviceDirectory(try DirectorySamples.endpoint(1, on: 1, schemes: ["https"], trust: .new))
         #expect(try directory.resolve(try uri(), on: try device()).target.endpoint == (try id(1)))
     }
 
     @Test(arguments: [1, 2, 3] as [UInt64])
-    func noRandomDirectoryResolvesADeviceToANewEndpointBesideAConfirmedOne(seed: UInt64) throws {
+    func randomDirectoriesPreferConfirmedEndpoints(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         var found = 0
         for _ in 0..<150 {
@@ -188,7 +188,7 @@ import Testing
             let isKnown = directory.endpoints.values.contains(where: \.isConfirmed)
             let targets = [
                 try? directory.resolve(try uri(), preferredAppIDs: random.oneIn(2) ? ["a"] : [], on: try device()).target,
-                try? directory.resolve(AppServiceInfo(name: "s", packageID: "a"), on: try device()),
+                try? directory.resolve(AppServiceInfo(name: "s", appID: "a"), on: try device()),
             ].compactMap(\.self)
             for target in targets {
                 let endpoint = try #require(directory[target.endpoint])
@@ -210,7 +210,7 @@ import Testing
         )
     }
 
-    @Test func aDeviceIsFoundByNameIDAndPrefix() throws {
+    @Test func deviceIsFoundByNameIDAndPrefix() throws {
         let directory = try directory()
         let id = try DirectorySamples.system(1)
         for text in [
@@ -221,37 +221,37 @@ import Testing
         }
     }
 
-    @Test func nothingIsGuessed() throws {
+    @Test func incompleteOrAmbiguousNamesFail() throws {
         let directory = try directory()
         for text in ["", "Living", String(try DirectorySamples.system(1).description.prefix(3)), "zzzzzzzz"] {
-            #expect(throws: DeviceLookupError.notFound) { try directory.system(named: text) }
+            #expect(throws: RemoteSystemLookupError.notFound) { try directory.system(named: text) }
         }
         let phones = directory.everything.filter { $0.displayName.lowercased() == "phone" }.sorted { $0.id < $1.id }
         #expect(phones.count == 2)
-        #expect(throws: DeviceLookupError.ambiguous(phones)) { try directory.system(named: "PHONE") }
+        #expect(throws: RemoteSystemLookupError.ambiguous(phones)) { try directory.system(named: "PHONE") }
         for phone in phones { #expect(try directory.system(named: phone.id.label) == phone) }
     }
 
-    @Test func aNameThatLooksLikeAnotherIDIsToldApart() throws {
+    @Test func nameEqualToAnotherIDIsDistinguished() throws {
         var directory = try directory()
         let id = try DirectorySamples.system(1)
         directory.add(try DirectorySamples.endpoint(4, on: 4, name: id.label, trust: .approved))
-        #expect(throws: DeviceLookupError.self) { try directory.system(named: id.label) }
+        #expect(throws: RemoteSystemLookupError.self) { try directory.system(named: id.label) }
         directory.add(try DirectorySamples.endpoint(5, on: 5, name: id.description, trust: .new))
         #expect(try directory.system(named: id.description).id == id)
     }
 
-    @Test func aNewDeviceIsNotMeantByWhatAKnownOneIsCalled() throws {
+    @Test func newDeviceDoesNotShadowAKnownName() throws {
         var directory = try directory()
         let id = try DirectorySamples.system(1)
         for (number, name) in [(4, "living room"), (5, id.label), (6, "Tablet"), (7, "tablet")] as [(UInt8, String)] {
             directory.add(try DirectorySamples.endpoint(number, on: number, name: name, trust: .new))
         }
         for text in ["Living Room", id.label] { #expect(try directory.system(named: text).id == id) }
-        #expect(throws: DeviceLookupError.self) { try directory.system(named: "tablet") }
+        #expect(throws: RemoteSystemLookupError.self) { try directory.system(named: "tablet") }
         // A different name by bytes.
         directory.add(try DirectorySamples.endpoint(8, on: 8, name: "Cafe\u{301}"))
-        #expect(throws: DeviceLookupError.notFound) { try directory.system(named: "Caf\u{E9}") }
+        #expect(throws: RemoteSystemLookupError.notFound) { try directory.system(named: "Caf\u{E9}") }
         #expect(try directory.system(named: "cafe\u{301}").id == (try DirectorySamples.system(8)))
     }
 }

@@ -14,7 +14,7 @@ import Testing
     private let associated = Array("header".utf8)
     private let plain = Array("what nobody else may read".utf8)
 
-    @Test func whatIsSealedOpensWithTheLibrarysKeys() throws {
+    @Test func sealedDataOpensWithLibraryKeys() throws {
         let key = P256.KeyAgreement.PrivateKey()
         let sealed = try AgreementPublicKey(key.publicKey).seal(plain, info: info, associatedData: associated)
         var recipient = try HPKE.Recipient(
@@ -26,7 +26,7 @@ import Testing
         #expect([UInt8](try recipient.open(sealed.ciphertext, authenticating: associated)) == plain)
     }
 
-    @Test func whatTheLibrarysKeysSealOpens() throws {
+    @Test func dataSealedByLibraryKeysOpens() throws {
         let key = P256AgreementKey()
         let publicKey = try P256.KeyAgreement.PublicKey(x963Representation: key.publicKey.bytes)
         var sender = try HPKE.Sender(recipientKey: publicKey, ciphersuite: Self.suite, info: Data(info))
@@ -45,7 +45,7 @@ import Testing
     }
 
     /// Zeros, a point that is not on the curve, and a point that is too short.
-    @Test func anEncapsulatedKeyThatIsNoPointIsRefused() throws {
+    @Test func invalidEncapsulatedKeyIsRejected() throws {
         let key = P256AgreementKey()
         let sealed = try key.publicKey.seal(plain, info: info, associatedData: associated)
         var beside = sealed.encapsulatedKey
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func everyMessageHasAKeyOfItsOwn() throws {
+    @Test func encapsulatedKeysAreUnique() throws {
         let target = P256AgreementKey().publicKey
         let keys = try (0..<200).map { _ in try target.seal(plain, info: info, associatedData: []).encapsulatedKey }
         #expect(Set(keys).count == keys.count)

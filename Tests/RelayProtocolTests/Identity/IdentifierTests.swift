@@ -9,13 +9,13 @@ import Testing
 
 @Suite struct IdentifierTests {
     /// The fingerprint of this key was computed with `openssl pkey -pubin -outform der | sha256sum` and `base32`.
-    @Test func anEndpointIDIsTheHashOfTheSPKI() throws {
+    @Test func endpointIDIsTheHashOfTheSPKI() throws {
         let key = P256SigningKey().publicKey
         #expect(key.spki.count == 91)
         #expect(EndpointID(key).digest.bytes == Array(SHA256.hash(data: key.spki)))
     }
 
-    @Test func theTextFormIsBase32InLowerCase() throws {
+    @Test func identifierTextIsLowercaseBase32() throws {
         // The examples of RFC 4648 §10 in lower case without padding, and 32 bytes with a known text.
         #expect(Base32.encode(Array("foobar".utf8)) == "mzxw6ytboi")
         #expect(Base32.encode(Array("f".utf8)) == "my")
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test func textsThatAreNoIdentifierAreRefused() {
+    @Test func invalidIdentifiersAreRejected() {
         let good = "aaaqeayeaudaocajbifqydiob4ibceqtcqkrmfyydenbwha5dypq"
         func reason(_ text: String) -> IdentifierError.Reason? {
             error(of: IdentifierError.self) { try RelayID(parsing: text) }?.reason
@@ -47,7 +47,7 @@ import Testing
         #expect(EndpointID("x") == nil)
     }
 
-    @Test func identifiersCompareByTheirBytes() throws {
+    @Test func identifiersAreComparedByBytes() throws {
         let low = try #require(Digest256(bytes: [UInt8](repeating: 0, count: 31) + [1]))
         let high = try #require(Digest256(bytes: [1] + [UInt8](repeating: 0, count: 31)))
         #expect(EndpointID(digest: low) < EndpointID(digest: high))
@@ -63,7 +63,7 @@ import Testing
         #expect(throws: DecodingError.self) { try JSONDecoder().decode([EndpointID].self, from: Data("[\"x\"]".utf8)) }
     }
 
-    @Test func commandIDsGrowWhateverTheClockDoes() throws {
+    @Test func commandIDsGrowWithAnyClock() throws {
         var random = SeededGenerator(seed: 4)
         var generator = CommandIDGenerator()
         var last: CommandID?
@@ -96,7 +96,7 @@ import Testing
         #expect(CommandID(String(first.description.dropLast())) == nil)
     }
 
-    @Test func commandIDsGrowThroughABurstThatUsesUpTheCounter() {
+    @Test func commandIDsGrowWhenTheCounterOverflows() {
         struct Maximum: RandomNumberGenerator { mutating func next() -> UInt64 { .max } }
         var random = Maximum()
         var generator = CommandIDGenerator()
@@ -120,7 +120,7 @@ import Testing
         #expect(TunnelID(bytes: [1, 2]) == nil)
     }
 
-    @Test func launchURIsHaveASchemeAndOnlyAllowedCharacters() throws {
+    @Test func launchURIsRequireASchemeAndAllowedCharacters() throws {
         for text in ["https://films.example/42?t=1200#a", "film:42", "HTTP://x", "mailto:a@b.c", "x-app+1.2:", "https://[::1]/'();,~"] {
             #expect(try LaunchURI(text).text == text)
         }
@@ -138,7 +138,7 @@ import Testing
         #expect(refusal("secret\n:x")?.description.contains("secret") == false)
     }
 
-    @Test func limitsNameThemselvesAndCanBeSet() throws {
+    @Test func limitErrorsNameTheLimitAndLimitsAreClamped() throws {
         var limits = Limits()
         #expect(limits[.messageBytes] == 16 << 20)
         try limits.check(.messageBytes, 16 << 20)

@@ -19,25 +19,25 @@ import Testing
     @Test(arguments: [
         "https://relay.example", "https://relay.example:1", "https://192.168.1.20:8443", "https://[fd00::1]:65535", "https://a-b.example",
     ])
-    func whatIsBuiltIsReadBack(origin: String) throws {
+    func joinLinksRoundTrip(origin: String) throws {
         for proof in [nil, Secret("p-_9")] {
             let link = try JoinLink(origin: origin, relay: Self.relay, invite: Secret("abc"), proof: proof)
             #expect(try JoinLink(parsing: link.text) == link)
         }
     }
 
-    @Test func theTextHasTheDocumentedForm() throws {
+    @Test func joinLinkTextMatchesTheDocumentation() throws {
         let link = try JoinLink(origin: "https://relay.example:8443", relay: Self.relay, invite: Secret("abc"), proof: Secret("xyz"))
         #expect(link.text == "https://relay.example:8443/#relay=\(Self.relay),invite=abc,proof=xyz")
     }
 
-    @Test func unknownMembersArePassedOver() throws {
+    @Test func unknownMembersAreIgnored() throws {
         let link = try JoinLink(parsing: Self.text(rest: "invite=abc,later=thing,flag"))
         #expect(link.invite.exposed == "abc")
         #expect(link.proof == nil)
     }
 
-    @Test func plainHTTPIsAnExplicitChoice() throws {
+    @Test func plainHTTPMustBeAllowedExplicitly() throws {
         let text = Self.text(origin: "http://127.0.0.1:8080")
         #expect(throws: JoinLinkError.plainHTTP) { try JoinLink(parsing: text) }
         #expect(try JoinLink(parsing: text, plainHTTP: .allowed).origin == "http://127.0.0.1:8080")
@@ -79,7 +79,7 @@ import Testing
         #expect(throws: error) { try JoinLink(parsing: text) }
     }
 
-    @Test func nothingPrintsTheSecrets() throws {
+    @Test func joinLinkSecretsAreNotPrinted() throws {
         let link = try JoinLink(
             origin: "https://relay.example",
             relay: Self.relay,
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func anErrorHoldsNothingOfTheText() {
+    @Test func joinLinkErrorsDoNotQuoteTheLink() {
         for text in ["https://canary.example/#relay=canary,invite=canary", "canary#canary", "https://relay.example/#invite=canary"] {
             do throws(JoinLinkError) {
                 _ = try JoinLink(parsing: text)

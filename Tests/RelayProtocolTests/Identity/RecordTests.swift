@@ -7,7 +7,7 @@ import Testing
 @testable import RelayProtocol
 
 @Suite struct RecordTests {
-    @Test func aSignedRecordComesBack() throws {
+    @Test func signedRecordRoundTrips() throws {
         let endpoint = TestEndpoint()
         let signed = try endpoint.signedRecord(version: 7)
         let read = try Signed<EndpointRecord>(verifying: signed.encoded)
@@ -28,13 +28,13 @@ import Testing
         }
     }
 
-    @Test func anyChangedBitOfARecordIsRefused() throws {
+    @Test func changedRecordBytesAreRejected() throws {
         let endpoint = TestEndpoint()
         let record = try endpoint.signedRecord()
         #expect(accepted(record.encoded) { _ = try Signed<EndpointRecord>(verifying: $0) } == [])
     }
 
-    @Test func anyChangedBitOfARegistrationOrVoucherIsRefused() throws {
+    @Test func changedRegistrationAndVoucherBytesAreRejected() throws {
         let endpoint = TestEndpoint()
         let other = TestEndpoint()
         let record = try endpoint.record()
@@ -47,7 +47,7 @@ import Testing
         #expect(accepted(voucher.encoded) { _ = try Signed<Voucher>(verifying: $0, by: record, for: newcomer) } == [])
     }
 
-    @Test func anotherKeysSignatureIsRefused() throws {
+    @Test func signatureOfAnotherKeyIsRejected() throws {
         let (endpoint, other) = (TestEndpoint(), TestEndpoint())
         let forged = try Signed(try endpoint.record(), key: other.identityKey)
         #expect(error(of: RecordError.self) { try Signed<EndpointRecord>(verifying: forged.encoded) } == .badSignature)
@@ -63,7 +63,7 @@ import Testing
         )
     }
 
-    @Test func aDeviceCannotBeJoinedWithoutItsKey() throws {
+    @Test func systemMembershipRequiresTheSystemKey() throws {
         let (owner, intruder) = (TestEndpoint(), TestEndpoint())
         var record = try intruder.record()
         let genuine = try owner.record()
@@ -81,7 +81,7 @@ import Testing
         #expect(error(of: RecordError.self) { try record.validate(limits: Limits()) } == .notPartOfSystem)
     }
 
-    @Test func aSignatureForOnePurposeServesNoOther() throws {
+    @Test func signatureIsValidForItsPurposeOnly() throws {
         let key = P256SigningKey()
         for purpose in Purpose.allCases {
             let signature = try key.sign([1, 2, 3], for: purpose)
@@ -92,7 +92,7 @@ import Testing
         #expect(Set(Purpose.allCases.map(\.rawValue)).count == Purpose.allCases.count)
     }
 
-    @Test func versionsOnlyGrow() throws {
+    @Test func olderVersionsAreRejected() throws {
         let endpoint = TestEndpoint()
         var book = RecordBook(account: endpoint.account)
         let first = try endpoint.signedRecord(version: 5)
@@ -126,7 +126,7 @@ import Testing
         #expect(error(of: RecordError.self) { try book.set(appRegistrations: [newer.encoded, newer.encoded], of: endpoint.id) } != nil)
     }
 
-    @Test func whatWasRemovedComesBackNoOlder() throws {
+    @Test func removedRecordDoesNotReturnWithAnOlderVersion() throws {
         let endpoint = TestEndpoint()
         var book = RecordBook(account: endpoint.account)
         let older = try endpoint.signedRecord(version: 1)
@@ -150,19 +150,19 @@ import Testing
         try next.add(endpointRecord: older.encoded)
     }
 
-    @Test func aBookTakesOnlyItsAccountAndTheEndpointThatWasMeant() throws {
+    @Test func recordsOfOtherAccountsOrEndpointsAreRejected() throws {
         let endpoint = TestEndpoint()
-        var stranger = TestEndpoint()
-        stranger.account = "account-2"
+        var foreignEndpoint = TestEndpoint()
+        foreignEndpoint.account = "account-2"
         var book = RecordBook(account: endpoint.account)
         let record = try endpoint.signedRecord()
-        #expect(error(of: RecordError.self) { try book.add(endpointRecord: stranger.signedRecord().encoded) } == .wrongAccount)
-        #expect(error(of: RecordError.self) { try book.add(endpointRecord: record.encoded, of: stranger.id) } == .wrongEndpoint)
+        #expect(error(of: RecordError.self) { try book.add(endpointRecord: foreignEndpoint.signedRecord().encoded) } == .wrongAccount)
+        #expect(error(of: RecordError.self) { try book.add(endpointRecord: record.encoded, of: foreignEndpoint.id) } == .wrongEndpoint)
         #expect(error(of: RecordError.self) { try book.add(endpointRecord: [1, 2, 3]) } == .malformed)
         #expect(error(of: RecordError.self) { try book.add(endpointRecord: []) } == .malformed)
     }
 
-    @Test func aBookBoundsWhatAnEndpointRegisters() throws {
+    @Test func registrationsOfAnEndpointAreBounded() throws {
         var limits = Limits()
         limits[.appRegistrationsBytes] = 1_500
         var book = RecordBook(account: "account-1", limits: limits)
@@ -190,17 +190,17 @@ import Testing
         "", "   ", "a\u{0}b", "a\u{1B}[2J", "a\u{202E}b", "a\u{2066}b", "a\u{200B}b", "a\nb", "\u{3164}", "\u{2800}\u{200D}",
         String(repeating: "x", count: 65),
     ])
-    func namesThatCouldMisleadAreRefused(_ name: String) throws {
+    func misleadingNamesAreRejected(_ name: String) throws {
         let endpoint = TestEndpoint()
         #expect(error(of: RecordError.self) { try endpoint.signedRecord(name: name) } != nil)
     }
 
     @Test(arguments: ["Böser Rechner", "居間", "👩‍👩‍👧 TV", String(repeating: "x", count: 64), "می‌خواهم"])
-    func ordinaryNamesAreTaken(_ name: String) throws {
+    func ordinaryNamesAreAccepted(_ name: String) throws {
         #expect(try TestEndpoint().signedRecord(name: name).payload.name == name)
     }
 
-    @Test func namesFromElsewhereCanBeShown() {
+    @Test func displayTextIsSanitized() {
         #expect(DisplayText.sanitized("a\u{1B}[31mb\u{202E}") == "a\u{FFFD}[31mb\u{FFFD}")
         #expect(DisplayText.sanitized("plain 👩‍👩‍👧") == "plain 👩‍👩‍👧")
     }
@@ -228,7 +228,7 @@ import Testing
         #expect(refusal { $0.displayName = "a\u{7}" } == .invalidField("displayName"))
     }
 
-    @Test func aVoucherHoldsForOneEndpointOnItsDevice() throws {
+    @Test func voucherIsValidForOneEndpointOnItsDevice() throws {
         let (known, newcomer, other) = (TestEndpoint(), TestEndpoint(), TestEndpoint())
         let record = try newcomer.signedRecord(version: 2)
         let voucher = try Signed(Voucher(by: known.id, for: record, time: 1), key: known.identityKey)
@@ -259,7 +259,7 @@ import Testing
         )
     }
 
-    @Test func anInvitationIsProvedOnlyWithItsSecret() {
+    @Test func invitationProofRequiresItsSecretAndEndpoint() {
         let (endpoint, other) = (TestEndpoint(), TestEndpoint())
         let proof = InvitationProof.make(secret: [1, 2, 3], endpoint: endpoint.id)
         #expect(proof.count == 32)
@@ -269,7 +269,7 @@ import Testing
         #expect(!InvitationProof.isValid([], secret: [1, 2, 3], endpoint: endpoint.id))
     }
 
-    @Test func aHelloServesOnceAndHereOnly() throws {
+    @Test func helloSignatureCoversEveryField() throws {
         let endpoint = TestEndpoint()
         let relay = RelayID(P256SigningKey().publicKey)
         let statement = HelloStatement(relay: relay, origin: "https://relay.example", nonce: [1, 2], token: "token", record: [9])
@@ -286,7 +286,7 @@ import Testing
     }
 
     /// A point has one encoding: a coordinate plus the field's prime is the same number in the field's arithmetic and must be rejected.
-    @Test func coordinatesAreSmallerThanThePrime() throws {
+    @Test func coordinatesAboveThePrimeAreRejected() throws {
         func bytes(_ words: UInt64...) -> [UInt8] {
             words.flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> UInt64(56 - 8 * $0)) } }
         }
@@ -298,7 +298,7 @@ import Testing
         #expect(error(of: KeyError.self) { try SigningPublicKey(spki: head + prime + y) } != nil)
     }
 
-    @Test func keysAreRefusedInAnyOtherForm() throws {
+    @Test func otherKeyEncodingsAreRejected() throws {
         let spki = P256SigningKey().publicKey.spki
         #expect(error(of: KeyError.self) { try SigningPublicKey(spki: []) } != nil)
         #expect(error(of: KeyError.self) { try SigningPublicKey(spki: spki + [0]) } != nil)

@@ -11,7 +11,7 @@ import Testing
 
     private func plain(_ count: Int) -> [UInt8] { (0..<count).map { UInt8(ascii: "a") + UInt8($0 % 26) } }
 
-    @Test(arguments: 0..<20) func whateverBreaksAStringIsFoundAtEachPlace(before: Int) {
+    @Test(arguments: 0..<20) func invalidStringBytesAreRejectedAtEveryOffset(before: Int) {
         for after in 0..<12 {
             for byte in [UInt8](0..<0x20) + [UInt8(ascii: "\"")] {
                 #expect(throws: JSONSyntaxError.self) { try index(plain(before) + [byte] + plain(after)) }
@@ -24,7 +24,7 @@ import Testing
         #expect(throws: JSONSyntaxError.self) { try index(plain(before) + [UInt8(ascii: "\\")]) }
     }
 
-    @Test(arguments: 0..<20) func whateverStandsInAStringIsReadAtEachPlace(before: Int) throws {
+    @Test(arguments: 0..<20) func validStringBytesAreReadAtEveryOffset(before: Int) throws {
         for after in 0..<12 {
             for (json, text) in [
                 (" ", " "), ("!", "!"), ("#", "#"), ("[", "["), ("]", "]"), ("\u{7F}", "\u{7F}"), ("é", "é"), ("\u{A2}", "\u{A2}"),
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func anIndexHasItsMostValuesAndNoMore() throws {
+    @Test func numberOfValuesIsBounded() throws {
         func values(_ count: Int) -> [UInt8] { Array(("[" + Array(repeating: "0", count: count - 1).joined(separator: ",") + "]").utf8) }
         func members(_ count: Int) -> [UInt8] {
             Array(("{" + Array(repeating: #""a":0"#, count: count / 2).joined(separator: ",") + "}").utf8)
@@ -50,7 +50,7 @@ import Testing
         #expect(throws: JSONSyntaxError.self) { try JSONIndex(members(JSONIndex.maximumValues)) }
     }
 
-    @Test func aKeyIsFoundHoweverItIsWritten() throws {
+    @Test func escapedKeysAreFound() throws {
         func value(of key: String, in json: String) throws -> String? {
             let index = try JSONIndex(Array(json.utf8))
             return index.member(key, of: 0).map { index.text(index.nodes[$0]) }

@@ -87,7 +87,7 @@ import Testing
         )
     }
 
-    @Test(arguments: 1...5 as ClosedRange<UInt64>) func bothReadWhatBothWrite(seed: UInt64) throws {
+    @Test(arguments: 1...5 as ClosedRange<UInt64>) func foundationAndOwnCodingAgree(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         for _ in 0..<200 {
             let value = random(&generator)
@@ -102,7 +102,7 @@ import Testing
 
     /// Damaged at random: what is taken, Foundation takes too, and alike. It does not look into what nobody reads, nor minds a comma too
     /// many. Equal keys are left out: which counts is not defined.
-    @Test(arguments: 1...5 as ClosedRange<UInt64>) func nothingIsTakenThatFoundationRefuses(seed: UInt64) throws {
+    @Test(arguments: 1...5 as ClosedRange<UInt64>) func acceptedJSONIsAcceptedByFoundation(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         let fragments = [
             "null", "1.0", "1e2", "-0", "01", "1.", ".5", "+1", "1e400", "9223372036854775808", "true", "tru", "\"\\u00e9\"",
@@ -139,14 +139,14 @@ import Testing
         }
     }
 
-    @Test func ofEqualKeysTheFirstCounts() throws {
+    @Test func firstOfEqualKeysIsUsed() throws {
         let many = (0..<40).map { #""k\#($0)":\#($0),"# }.joined()
         #expect(try mine(#"{"number":1,"number":2}"#).number == 1)
         #expect(try mine("{\(many)" + #""number":1,"number":2}"#).number == 1)
         #expect(try mine(#"{"\u006eumber":3}"#).number == 3)
     }
 
-    @Test func nestingHasAnEnd() {
+    @Test func nestingIsBounded() {
         func nested(_ levels: Int) -> [UInt8] {
             Array((String(repeating: "[", count: levels) + String(repeating: "]", count: levels)).utf8)
         }
@@ -155,7 +155,7 @@ import Testing
     }
 
     /// In one text: no space, no escape that is not needed, nothing that Foundation would write otherwise.
-    @Test func messagesAreWrittenAsFoundationWouldWriteThem() throws {
+    @Test func encodedSizeMatchesFoundation() throws {
         let frames = try ControlSamples.fromRelay.map { try $0.encode() } + ControlSamples.fromEndpoint.map { try $0.encode() }
         for frame in frames {
             let object = try JSONSerialization.jsonObject(with: Data(frame.readableBytesView))
@@ -164,18 +164,18 @@ import Testing
         }
     }
 
-    /// What is wrong with one member, wherever it is, is said by its path.
+    /// Errors name the path of the wrong member.
     @Test(arguments: [
         (#"{"number":"x"}"#, "number has the wrong type"), (#"{"flag":1}"#, "flag has the wrong type"),
         (#"{"list":[{},{"list":[{"number":1.5}]}]}"#, "1.list.0.number has no valid value"),
         (#"{"nested":[["a"],["b",null]]}"#, "nested.1.1 is null"), (#"{"names":{"a":1,"b c":true}}"#, "names.… has the wrong type"),
         (#"{"a":[[],{"x":1}],"list":{}}"#, "list has the wrong type"), (#"{"number":9223372036854775808}"#, "number has no valid value"),
     ])
-    func errorsNameTheirPlace(json: String, reason: String) {
+    func errorsNameTheirPath(json: String, reason: String) {
         #expect(throws: JSONError.malformed(reason)) { try Anything(json: JSONValue(parsing: Array(json.utf8))) }
     }
 
-    @Test func wholeNumbersAreIntegersHoweverTheyAreWritten() throws {
+    @Test func wholeNumbersInAnyNotationAreIntegers() throws {
         for (text, number) in [("7.0", 7), ("1e2", 100), ("-0", 0), ("-12", -12), ("9007199254740991.0", 9_007_199_254_740_991)] {
             #expect(try mine(#"{"number":\#(text)}"#).number == number)
         }

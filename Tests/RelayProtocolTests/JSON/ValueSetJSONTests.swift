@@ -16,7 +16,7 @@ import Testing
         }
     }
 
-    @Test func eachKindHasItsForm() throws {
+    @Test func eachKindHasItsJSONForm() throws {
         let message: ValueSet = [
             "a": "x\n\"\u{1}é", "b": true, "c": 5, "d": 5.0, "e": .int(1 << 53), "f": .uint(.max), "g": .double(.nan), "h": -0.0,
             "i": .date(Date(timeIntervalSince1970: 1.5)), "j": .data([255, 0]), "k": [1, 2], "l": [:], "$m": 1, "$$n": ["$date": 2],
@@ -33,7 +33,7 @@ import Testing
         #expect(try read.json() == text)
     }
 
-    @Test func generatedMessagesComeBackEqual() throws {
+    @Test func randomMessagesRoundTrip() throws {
         for seed in 0..<2_000 as Range<UInt64> {
             var random = SeededGenerator(seed: seed)
             let message = ValueSet.random(using: &random)
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func whatOthersWriteIsRead() throws {
+    @Test func otherJSONNotationsAreRead() throws {
         let text =
             " { \"a\" : [ 1 , 2 ] ,\r\n\t\"b\": \"\\u00e9\\ud83d\\ude00\\/\\b\\f\" , \"c\": 1E2, \"d\": -0, \"e\": 9223372036854775808 } "
         let message = try ValueSet(json: text)
@@ -85,11 +85,11 @@ import Testing
         #expect(error?.offset != nil)
     }
 
-    @Test func invalidUTF8IsRefused() {
+    @Test func invalidUTF8IsRejected() {
         #expect(throws: ValueSetError.self) { try ValueSet(json: Array("{\"a\":\"".utf8) + [0xFF] + Array("\"}".utf8)) }
     }
 
-    @Test func depthIsCountedAsInCBOR() throws {
+    @Test func depthLimitMatchesCBOR() throws {
         func nested(_ levels: Int, _ innermost: String) -> String {
             String(repeating: #"{"a":"#, count: levels) + innermost + String(repeating: "}", count: levels)
         }
@@ -103,7 +103,7 @@ import Testing
         #expect(refusal(#"{"a":"# + String(repeating: #"{"$date":"#, count: 100_000))?.code == .tooDeep)
     }
 
-    @Test func aLongNumberIsReadOrRefused() {
+    @Test func longNumbersAreReadOrRejected() {
         #expect(refusal(#"{"a":1\#(String(repeating: "0", count: 100_000))}"#)?.code == .integerOutOfRange)
         #expect(refusal(#"{"a":0.\#(String(repeating: "1", count: 100_000))}"#) == nil)
     }

@@ -25,14 +25,14 @@ import Testing
         return nil
     }
 
-    @Test func announcedAnswersThatGetNoGrantEndTheSession() throws {
+    @Test func announcedResponseWithoutGrantEndsTheSession() throws {
         var side = try Self.withAnswer(at: 100)
         #expect(side.machine.nextDeadline.map { $0 <= .seconds(130) } == true)
         #expect(Self.end(&side, from: 101, to: 129) == nil)
         #expect(Self.end(&side, from: 130, to: 130) == .answersStalled)
     }
 
-    @Test func eachGrantGivesTheOthersTime() throws {
+    @Test func grantExtendsTheDeadlineOfOtherResponses() throws {
         var side = try Self.withAnswer()
         side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 2)
         _ = try side.respond(2, sessionBytes(40_000))
@@ -42,7 +42,7 @@ import Testing
         #expect(Self.end(&side, from: 50, to: 50) == .answersStalled)
     }
 
-    @Test func anAnswerThatLeavesSlowlyGivesTheOthersTime() throws {
+    @Test func slowResponseExtendsTheDeadlineOfOthers() throws {
         var side = try Self.withAnswer()
         side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 2)
         _ = try side.respond(2, sessionBytes(40_000))
@@ -57,7 +57,7 @@ import Testing
         #expect(Self.end(&side, from: 50, to: 50) == .answersStalled)
     }
 
-    @Test func anAnswerThatTricklesHoldsTheOthersNotForEver() throws {
+    @Test func trickledResponseDoesNotExtendTheDeadlineForever() throws {
         var side = try Self.withAnswer()
         side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 2)
         _ = try side.respond(2, sessionBytes(40_000))
@@ -70,7 +70,7 @@ import Testing
         #expect(end == .answersStalled)
     }
 
-    @Test func anAnswerThatIsNotWantedAnyMoreEndsNothing() throws {
+    @Test func cancelledResponseDoesNotEndTheSession() throws {
         var side = try Self.withAnswer()
         side.receive(.cancel, 1, 1)
         #expect(Self.end(&side, from: 1, to: 50) == nil)
@@ -79,7 +79,7 @@ import Testing
         #expect(Self.end(&side, from: 51, to: 100) == nil)
     }
 
-    @Test func aSessionThatIsAskedForLifeAndShowsNoneEnds() {
+    @Test func unansweredProbeEndsTheSession() {
         var silent = SessionSide.withOpenConnection()
         silent.run { $0.probe(at: .seconds(10), into: &$1) }
         #expect(silent.machine.nextDeadline == .seconds(12))
@@ -94,7 +94,7 @@ import Testing
         #expect(alive.machine.nextDeadline.map { $0 > .seconds(12) } == true)
     }
 
-    @Test func requestsOfAllConnectionsCountTogether() throws {
+    @Test func requestLimitCoversAllConnections() throws {
         var limits = Limits()
         limits[.requestsPerSession] = 4
         var side = SessionSide(limits: limits)
@@ -113,7 +113,7 @@ import Testing
         #expect(side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 3).brokenRule == .tooManyRequests)
     }
 
-    @Test func thisSideAsksNoMoreThanTheSessionMay() throws {
+    @Test func ownRequestsAreLimitedPerSession() throws {
         var limits = Limits()
         limits[.requestsPerSession] = 2
         for (outgoing, incoming) in [(limits, Limits()), (Limits(), limits)] {

@@ -11,7 +11,7 @@ private let one = SessionConnectionID(1)
 @Suite struct SessionFlowControlTests {
     // MARK: Windows
 
-    @Test func framesBeyondTheWindowWaitInOrder() throws {
+    @Test func framesAboveTheWindowWaitInOrder() throws {
         var side = SessionSide.withOpenConnection()
         var sentCount = 0
         for _ in 0..<10 { sentCount += try side.request(sessionBytes(32_768)).1.count }
@@ -26,7 +26,7 @@ private let one = SessionConnectionID(1)
         #expect(more.count == 3)
     }
 
-    @Test func aStalledConnectionStallsNoOther() throws {
+    @Test func stalledConnectionDoesNotBlockOthers() throws {
         var side = SessionSide.withOpenConnection()
         for _ in 0..<10 { _ = try side.request(sessionBytes(32_768)) }
         side.receive(.open(SessionOpening(serviceName: "other")), 3)
@@ -34,7 +34,7 @@ private let one = SessionConnectionID(1)
         #expect(try side.request(sessionBytes(32_768), on: 3).1.count == 1)
     }
 
-    @Test func creditComesBackOnceTheAppHasTakenTheMessage() {
+    @Test func creditIsReturnedWhenTheAppTakesTheMessage() {
         var side = SessionSide.withOpenConnection()
         var receipts: [MessageCredit] = []
         for number: UInt32 in 1...4 {
@@ -47,7 +47,7 @@ private let one = SessionConnectionID(1)
         #expect(side.machine.heldBytes == 0)
     }
 
-    @Test func errorsAndDroppedResponsesAreCreditedToo() throws {
+    @Test func errorsAndDroppedResponsesReturnCredit() throws {
         var side = SessionSide.withOpenConnection()
         var credit = 0
         for number: UInt32 in 1...40 {
@@ -65,7 +65,7 @@ private let one = SessionConnectionID(1)
         #expect(side.machine.heldBytes == 0)
     }
 
-    @Test func aPeerThatIgnoresTheWindowIsCutOff() {
+    @Test func exceededWindowEndsTheSession() {
         var side = SessionSide.withOpenConnection()
         for number: UInt32 in 1...7 {
             #expect(side.receive(.request(.inline(sessionBytes(32_768)), timeLeft: nil), 1, number).end == nil)
@@ -73,7 +73,7 @@ private let one = SessionConnectionID(1)
         #expect(side.receive(.request(.inline(sessionBytes(32_768)), timeLeft: nil), 1, 8).brokenRule == .windowExceeded)
     }
 
-    @Test func creditCountsOnlyOnceItWasReturned() {
+    @Test func unreturnedCreditCannotBeUsed() {
         var side = SessionSide.withOpenConnection()
         for receipt in side.receive(.request(.inline(sessionBytes(32_768)), timeLeft: nil), 1, 1).receipts {
             #expect(side.run { $0.consumed(receipt, into: &$1) } == [])
@@ -84,7 +84,7 @@ private let one = SessionConnectionID(1)
         #expect(side.receive(.request(.inline(sessionBytes(32_768)), timeLeft: nil), 1, 8).brokenRule == .windowExceeded)
     }
 
-    @Test func creditForMoreThanWasUsedEndsTheSession() throws {
+    @Test func excessCreditEndsTheSession() throws {
         var side = SessionSide.withOpenConnection()
         _ = try side.request(sessionBytes(100))
         #expect(side.receive(.window(116), 1) == [])
@@ -95,7 +95,7 @@ private let one = SessionConnectionID(1)
 
     // MARK: Announced bodies
 
-    @Test func aLargeMessageWaitsForItsGrant() throws {
+    @Test func largeMessageWaitsForItsGrant() throws {
         var side = SessionSide.withOpenConnection()
         let (id, announced) = try side.request(sessionBytes(70_000, 3))
         #expect(announced == [sentFrame(.request(.announced(70_000), timeLeft: nil), 1, 1)])
@@ -131,7 +131,7 @@ private let one = SessionConnectionID(1)
         #expect(slice.withUnsafeReadableBytes { $0.baseAddress } == message.withUnsafeReadableBytes { $0.baseAddress })
     }
 
-    @Test func anAnnouncedMessageIsPutTogether() {
+    @Test func announcedMessageIsAssembled() {
         var side = SessionSide.withOpenConnection()
         #expect(side.receive(.request(.announced(40_000), timeLeft: .seconds(1)), 1, 1) == [.reserve(40_000, for: .request)])
         #expect(side.run { $0.reserved(for: .request, at: .zero, into: &$1) } == [sentFrame(.grant(.request), 1, 1)])
@@ -145,7 +145,7 @@ private let one = SessionConnectionID(1)
         #expect(side.machine.heldBytes == 0)
     }
 
-    @Test func fourBodiesTakeTurns() throws {
+    @Test func bodiesAreSentInTurn() throws {
         var side = SessionSide.withOpenConnection()
         for _ in 0..<4 { _ = try side.request(sessionBytes(100_000)) }
         for number: UInt32 in 1...4 { side.receive(.grant(.request), 1, number) }
@@ -173,7 +173,7 @@ private let one = SessionConnectionID(1)
         #expect(side.machine.requestAssembly.bytes == 83_000)
     }
 
-    @Test func responsesWaitForNoRequests() throws {
+    @Test func responsesDoNotWaitForRequests() throws {
         var limits = Limits()
         limits[.assemblyBytesPerSession] = 100_000
         var side = SessionSide.withOpenConnection(limits: limits)
@@ -187,7 +187,7 @@ private let one = SessionConnectionID(1)
         #expect((side.machine.requestAssembly.bytes, side.machine.responseAssembly.bytes) == (60_000, 90_000))
     }
 
-    @Test func aReservationForABodyThatIsGoneIsGivenBack() {
+    @Test func reservationForACancelledBodyIsReleased() {
         var side = SessionSide.withOpenConnection()
         side.receive(.request(.announced(60_000), timeLeft: nil), 1, 1)
         side.receive(.request(.announced(50_000), timeLeft: nil), 1, 2)
@@ -203,7 +203,7 @@ private let one = SessionConnectionID(1)
         #expect(side.machine.requestAssembly.bytes == 0)
     }
 
-    @Test func anAnnouncementAboveTheLimitFailsThatRequestOnly() throws {
+    @Test func announcementAboveTheLimitFailsItsRequestOnly() throws {
         var limits = Limits()
         limits[.messageBytes] = 50_000
         var side = SessionSide.withOpenConnection(limits: limits)
@@ -223,7 +223,7 @@ private let one = SessionConnectionID(1)
         #expect(side.machine.heldBytes == 17, "only the message that the app has not taken")
     }
 
-    @Test func theErrorForATooLargeRequestMayWaitForTheWindow() throws {
+    @Test func errorForATooLargeRequestWaitsForTheWindow() throws {
         var limits = Limits()
         limits[.messageBytes] = 50_000
         var side = SessionSide.withOpenConnection(limits: limits)
@@ -231,11 +231,11 @@ private let one = SessionConnectionID(1)
         #expect(side.receive(.request(.announced(50_001), timeLeft: nil), 1, 1) == [])
         #expect(side.receive(.data(sessionBytes(1), of: .request, isLast: false), 1, 1) == [])
         let freed = side.receive(.window(7 * 32_784), 1)
-        #expect(freed.count == 2, "no word to the app: it never heard of the request")
+        #expect(freed.count == 2, "no action for the app: it did not receive the request")
         #expect(side.receive(.cancel, 1, 1) == [])
     }
 
-    @Test func dataHasToBeGrantedAndOfTheAnnouncedLength() {
+    @Test func dataMustBeGrantedAndOfTheAnnouncedLength() {
         func side(granted: Bool) -> SessionSide {
             var side = SessionSide.withOpenConnection()
             side.receive(.request(.announced(40_000), timeLeft: nil), 1, 1)
@@ -256,7 +256,7 @@ private let one = SessionConnectionID(1)
 
     // MARK: Floods
 
-    @Test func answersThatPileUpEndTheSession() {
+    @Test func tooManyUnflushedRepliesEndTheSession() {
         var side = SessionSide()
         for _ in 0..<SessionWire.unflushedReplies { #expect(side.receive(.ping(1)).count == 1) }
         var other = side
@@ -266,7 +266,7 @@ private let one = SessionConnectionID(1)
         #expect(other.receive(.ping(1)).count == 1)
     }
 
-    @Test func errorsAreAFloodToo() {
+    @Test func unflushedErrorsEndTheSession() {
         var side = SessionSide.withOpenConnection()
         for number: UInt32 in 1...UInt32(SessionWire.unflushedReplies) {
             side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, number)
@@ -277,7 +277,7 @@ private let one = SessionConnectionID(1)
         #expect(side.receive(.pong(1)).brokenRule == .tooManyReplies)
     }
 
-    @Test func refusedOpensAreAFloodToo() {
+    @Test func unflushedRefusalsEndTheSession() {
         var limits = Limits()
         limits[.connectionsPerSession] = 1
         var side = SessionSide.withOpenConnection(limits: limits)
@@ -289,7 +289,7 @@ private let one = SessionConnectionID(1)
         #expect(side.machine.end == .failed(.tooManyReplies))
     }
 
-    @Test func announcingAndCancellingLeavesNothingBehind() {
+    @Test func cancelledAnnouncementsLeaveNoState() {
         var side = SessionSide.withOpenConnection()
         side.receive(.request(.announced(40_000), timeLeft: nil), 1, 1)
         for number: UInt32 in 2...5_000 {
@@ -302,7 +302,7 @@ private let one = SessionConnectionID(1)
         #expect(side.run { $0.reserved(for: .request, at: .zero, into: &$1) } == [sentFrame(.grant(.request), 1, 1)])
     }
 
-    @Test func aWaitingLineKeepsItsOrder() {
+    @Test func removableQueueKeepsItsOrder() {
         var line = RemovableQueue<String>()
         let a = line.append("a")
         let b = line.append("b")

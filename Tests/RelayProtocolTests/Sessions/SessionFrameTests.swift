@@ -30,7 +30,7 @@ import Testing
         return pieces
     }
 
-    @Test func everyFrameSurvivesTheWire() throws {
+    @Test func everyFrameRoundTrips() throws {
         for frame in sampleSessionFrames {
             let buffer = encodedSession([frame])
             #expect(buffer.readableBytes == frame.size)
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func theLayoutIsAsDocumented() {
+    @Test func frameLayoutMatchesTheDocumentation() {
         let request = SessionFrame(
             .request(.inline(sessionBytes(2, 7)), timeLeft: .milliseconds(500)),
             connection: SessionConnectionID(3),
@@ -54,7 +54,7 @@ import Testing
         #expect(Array(buffer: encodedSession([window])) == [0, 0, 0, 4, 11, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4])
     }
 
-    @Test func messageMetadataIsTheDeterministicMap() throws {
+    @Test func messageMetadataIsADeterministicMap() throws {
         for length in [nil, 32_769, 70_000, 1 << 33] as [Int?] {
             for milliseconds in [nil, 0, 23, 24, 255, 256, 65_535, 65_536, UInt32.max] as [UInt32?] {
                 let metadata = SessionMessageMetadata(
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func aDeadlineAloneIsReadAsTheMapThatItIs() throws {
+    @Test func deadlineFastPathMatchesTheDecoder() throws {
         for milliseconds in [0, 1, 23, 24, 255, 256, 30_000, 65_535, 65_536, UInt32.max] as [UInt32] {
             let metadata = ByteBuffer(bytes: try (["deadline": .int(Int64(milliseconds))] as ValueSet).encodedBytes())
             #expect(SessionMessageMetadata(deadlineAlone: metadata)?.milliseconds == UInt64(milliseconds))
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    @Test func timeLeftIsRoundedUpAndKeptInRange() {
+    @Test func timeLeftIsRoundedUpAndClamped() {
         #expect(SessionDeadline.milliseconds(.nanoseconds(1)) == 1)
         #expect(SessionDeadline.milliseconds(.milliseconds(7)) == 7)
         #expect(SessionDeadline.milliseconds(.zero) == 0)
@@ -106,7 +106,7 @@ import Testing
         #expect(SessionDeadline.milliseconds(.seconds(Int64.max)) == .max)
     }
 
-    @Test func headAndBodyCanBeWrittenApart() {
+    @Test func headAndBodyCanBeWrittenSeparately() {
         for frame in sampleSessionFrames {
             var head = ByteBuffer()
             let body = SessionFrameEncoder.writeHead(of: frame, to: &head)
@@ -158,7 +158,7 @@ import Testing
         #expect(decoded == frames + [sampleSessionFrames[3]], "seed \(seed)")
     }
 
-    @Test func severalBuffersMayComeBeforeAFrameIsTaken() throws {
+    @Test func buffersAccumulateBeforeDecoding() throws {
         let stream = encodedSession(sampleSessionFrames)
         var decoder = SessionFrameDecoder()
         for piece in cut(stream, at: Array(stride(from: 5, to: stream.readableBytes, by: 5))) { decoder.append(piece) }
@@ -167,7 +167,7 @@ import Testing
         #expect(frames == sampleSessionFrames)
     }
 
-    @Test func aBodyInOneBufferSharesItsMemory() throws {
+    @Test func bodyInOneBufferSharesItsMemory() throws {
         let stream = encodedSession([SessionFrame(.data(sessionBytes(32_768), of: .request, isLast: true), connection: .init(1), number: 1)]
         )
         var decoder = SessionFrameDecoder()
@@ -197,7 +197,7 @@ import Testing
         }
     }
 
-    @Test func lengthsAreRefusedBeforeTheBodyComes() {
+    @Test func invalidLengthsAreRejectedBeforeTheBody() {
         for type in SessionFrameType.allCases {
             let (connection, number): (UInt32, UInt32) =
                 switch type.subject {
@@ -288,7 +288,7 @@ import Testing
         #expect(error(rawSessionFrame(15, [0, 0, 0, 1, 0, 0, 0xC0])) == .invalidFrame)
     }
 
-    @Test func anOpenWithoutAPackageNamesNoApp() throws {
+    @Test func openWithoutAPackageNamesNoApp() throws {
         func opening(_ map: ValueSet) throws -> SessionOpening? {
             var decoder = SessionFrameDecoder()
             let encoded = try map.encodedBytes()
@@ -299,10 +299,10 @@ import Testing
         #expect(try opening(["service": "s"]) == SessionOpening(serviceName: "s"))
         #expect(try opening(["service": "s", "package": ""]) == SessionOpening(serviceName: "s"))
         // No app has the empty id, so a host refuses it with `appNotInstalled`.
-        #expect(!ProgramText.isValid(SessionOpening(serviceName: "s").packageID))
+        #expect(!ProgramText.isValid(SessionOpening(serviceName: "s").appID))
     }
 
-    @Test(arguments: 0..<300 as Range<UInt64>) func noiseNeverTraps(seed: UInt64) {
+    @Test(arguments: 0..<300 as Range<UInt64>) func damagedFramesDoNotTrap(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var stream = encodedSession((0..<10).map { _ in sampleSessionFrames.randomElement(using: &random) ?? sampleSessionFrames[0] })
         for _ in 0..<Int.random(in: 1...8, using: &random) {
@@ -316,14 +316,14 @@ import Testing
         #expect(count <= stream.readableBytes / SessionWire.headerBytes, "seed \(seed)")
     }
 
-    @Test func textIsCutAtACharacter() {
+    @Test func textIsTruncatedAtACharacter() {
         let reason = SessionFailure(.failure, String(repeating: "é", count: 1_000))
         #expect(reason.message == String(repeating: "é", count: 512))
         #expect(SessionFailure(.failure, "a" + String(repeating: "é", count: 1_000)).message.utf8.count == 1_023)
         #expect(SessionFailure(.failure, "short").message == "short")
     }
 
-    @Test func smallMessageDoesNotKeepWhatCameWithIt() throws {
+    @Test func smallMessageDoesNotRetainItsReadBuffer() throws {
         var decoder = SessionFrameDecoder()
         var stream = encodedSession([
             SessionFrame(.request(.inline(sessionBytes(100)), timeLeft: nil), connection: SessionConnectionID(1), number: 1)

@@ -31,7 +31,7 @@ import Testing
         mutating func below(_ count: Int) -> Int { Int.random(in: 0..<count, using: &random) }
 
         /// Updates the peer's knowledge from the frames that it receives.
-        mutating func hear(_ actions: [SessionAction]) {
+        mutating func observe(_ actions: [SessionAction]) {
             for case .send(let frame) in actions {
                 let request = SessionRequestID(connection: frame.connection, number: frame.number)
                 switch frame.payload {
@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    @Test(arguments: 0..<200 as Range<UInt64>) func noFramesTrapOrGrowMemory(seed: UInt64) {
+    @Test(arguments: 0..<200 as Range<UInt64>) func hostileFramesNeitherTrapNorGrowMemory(seed: UInt64) {
         var limits = Limits()
         limits[.connectionsPerSession] = 6
         limits[.requestsPerConnection] = 50
@@ -138,7 +138,7 @@ import Testing
         var untaken: [SessionConnectionID: Int] = [:]
 
         func perform(_ actions: [SessionAction]) {
-            peer.hear(actions)
+            peer.observe(actions)
             for action in actions {
                 switch action {
                 case .reserve(let bytes, let kind): reservations[kind, default: 0] += bytes
@@ -215,19 +215,19 @@ import Testing
                 deepest = max(deepest, step)
                 let (payload, connection, number) = peer.frame()
                 let actions = side.receive(payload, connection, number)
-                peer.hear(actions)
+                peer.observe(actions)
                 for case .openReceived(let id, _) in actions {
-                    peer.hear(side.run { $0.accept(id, at: .zero, into: &$1) })
-                    if let (_, actions) = try? side.request(sessionBytes(40_000), on: id.rawValue) { peer.hear(actions) }
+                    peer.observe(side.run { $0.accept(id, at: .zero, into: &$1) })
+                    if let (_, actions) = try? side.request(sessionBytes(40_000), on: id.rawValue) { peer.observe(actions) }
                 }
                 for receipt in actions.receipts {
                     if receipt.assemblyBytes > 0 { largeMessages += 1 }
-                    peer.hear(side.run { $0.consumed(receipt, into: &$1) })
+                    peer.observe(side.run { $0.consumed(receipt, into: &$1) })
                 }
                 for kind: SessionFrame.MessageKind in [.request, .response] {
-                    peer.hear(side.run { $0.reserved(for: kind, at: .zero, into: &$1) })
+                    peer.observe(side.run { $0.reserved(for: kind, at: .zero, into: &$1) })
                 }
-                peer.hear(side.run { $0.nextData(at: .zero, into: &$1) })
+                peer.observe(side.run { $0.nextData(at: .zero, into: &$1) })
             }
             if case .failed(let error) = side.machine.end { rules.insert(error) }
         }

@@ -38,7 +38,7 @@ let sampleSessionFrames: [SessionFrame] = {
             .open(
                 SessionOpening(
                     serviceName: "photos",
-                    packageID: "com.example.photos",
+                    appID: "com.example.photos",
                     callerAppID: "com.example.viewer",
                     timeLeft: .seconds(30)
                 )

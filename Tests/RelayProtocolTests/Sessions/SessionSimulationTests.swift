@@ -17,7 +17,7 @@ import Testing
         return limits
     }()
 
-    @Test(arguments: 0..<45 as Range<UInt64>) func nothingIsLostOrHeldBetweenHonestSides(seed: UInt64) {
+    @Test(arguments: 0..<45 as Range<UInt64>) func correctSidesLoseAndRetainNothing(seed: UInt64) {
         var simulation = SessionSimulation(seed: seed, limits: seed % 3 == 0 ? Limits() : Self.narrow)
         for _ in 0..<1_500 { simulation.step() }
         simulation.settle()
@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test func theSimulationMeetsWhatItIsFor() {
+    @Test func simulationReachesAllResults() {
         var results = (responses: 0, failures: 0, large: 0)
         for seed: UInt64 in 1_000..<1_004 {
             var simulation = SessionSimulation(seed: seed, limits: Limits())

@@ -10,7 +10,7 @@ private let one = SessionConnectionID(1)
 private let two = SessionConnectionID(2)
 private let echo = SessionOpening(
     serviceName: "echo",
-    packageID: "com.example.echo",
+    appID: "com.example.echo",
     callerAppID: "com.example.caller",
     timeLeft: .seconds(30)
 )
@@ -29,7 +29,7 @@ private let echo = SessionOpening(
         #expect(actions.brokenRule == .settingsExpected)
     }
 
-    @Test func aFrameThatIsSkippedCountsForNothingAlsoBeforeSettings() {
+    @Test func skippedFrameBeforeSettingsIsIgnored() {
         var machine = SessionStateMachine(role: .client)
         var decoder = SessionFrameDecoder()
         decoder.append(rawSessionFrame(0x80, flags: 0xFF, connection: 9, number: 9, [1, 2, 3]))
@@ -39,12 +39,12 @@ private let echo = SessionOpening(
         #expect(actions == [sentFrame(.pong(7))])
     }
 
-    @Test func settingsComeOnce() {
+    @Test func secondSettingsEndTheSession() {
         var side = SessionSide()
         #expect(side.receive(.settings(SessionSettings())).brokenRule == .settingsExpected)
     }
 
-    @Test func aVersionBelowOursIsRefused() {
+    @Test func lowerVersionIsRejected() {
         var machine = SessionStateMachine(role: .client)
         var settings = SessionSettings()
         settings.version = 0
@@ -53,7 +53,7 @@ private let echo = SessionOpening(
         #expect(actions.brokenRule == .versionUnsupported)
     }
 
-    @Test func ofBothSidesLimitsTheLessApplies() throws {
+    @Test func lowerLimitOfBothSidesApplies() throws {
         var limits = Limits()
         limits[.messageBytes] = 100
         limits[.requestsPerConnection] = 2
@@ -74,7 +74,7 @@ private let echo = SessionOpening(
         }
     }
 
-    @Test func aMessageThatNoBudgetHoldsIsNotTaken() {
+    @Test func messageLimitIsBoundedByTheBudget() {
         var limits = Limits()
         limits[.assemblyBytesPerEndpoint] = 50_000
         #expect(SessionSettings(limits: limits).messageBytes == 12_500)
@@ -82,7 +82,7 @@ private let echo = SessionOpening(
 
     // MARK: Opening
 
-    @Test func aConnectionIsOpenedWithoutWaitingForTheSettings() throws {
+    @Test func connectionIsOpenedBeforeSettingsArrive() throws {
         var machine = SessionStateMachine(role: .client)
         var actions: [SessionAction] = []
         machine.start(at: .zero, into: &actions)
@@ -91,7 +91,7 @@ private let echo = SessionOpening(
         #expect(actions.dropFirst() == [sentFrame(.open(echo), 1), sentFrame(.open(echo), 3)])
     }
 
-    @Test func anAcceptedConnectionIsOpen() throws {
+    @Test func requestsRequireAnAcceptedConnection() throws {
         var client = SessionSide(.client)
         try client.run { _ = try $0.openConnection(echo, into: &$1) }
         #expect(throws: SessionSendError.notOpen) { try client.request(sessionBytes(1)) }
@@ -106,7 +106,7 @@ private let echo = SessionOpening(
         #expect(server.run { $0.accept(one, at: .zero, into: &$1) } == [])
     }
 
-    @Test func aRefusalArrivesWithItsCodeAndText() throws {
+    @Test func refusalCarriesItsCodeAndText() throws {
         let refusal = SessionRefusal(.notAuthorized, "approve first")
         var server = SessionSide()
         server.receive(.open(echo), 1)
@@ -120,7 +120,7 @@ private let echo = SessionOpening(
         #expect(client.receive(.opened, 1) == [], "closed ids are ignored")
     }
 
-    @Test func tooManyConnectionsAreRefusedByName() {
+    @Test func tooManyConnectionsAreRefused() {
         var limits = Limits()
         limits[.connectionsPerSession] = 2
         var side = SessionSide(limits: limits)
@@ -129,7 +129,7 @@ private let echo = SessionOpening(
         #expect(side.receive(.open(echo), 5) == [sentFrame(.refused(SessionRefusal(.resourceLimitsExceeded, "connectionsPerSession")), 5)])
     }
 
-    @Test func aPeerThatOpensAndClosesCannotOutrunTheApp() {
+    @Test func closedConnectionsCountUntilTheAppDecides() {
         var limits = Limits()
         limits[.connectionsPerSession] = 2
         var side = SessionSide(limits: limits)
@@ -147,7 +147,7 @@ private let echo = SessionOpening(
         #expect(side.machine.connectionCount == 0)
     }
 
-    @Test func anOpenCanBeGivenUp() throws {
+    @Test func openCanBeCancelled() throws {
         var client = SessionSide(.client)
         try client.run { _ = try $0.openConnection(echo, into: &$1) }
         #expect(
@@ -158,9 +158,9 @@ private let echo = SessionOpening(
         #expect(client.receive(.refused(SessionRefusal(.unknown)), 1) == [])
     }
 
-    @Test func namesThatAreTooLongAreNotSent() {
+    @Test func tooLongNamesAreNotSent() {
         var client = SessionSide(.client)
-        let long = SessionOpening(serviceName: "s", packageID: String(repeating: "x", count: 5_000))
+        let long = SessionOpening(serviceName: "s", appID: String(repeating: "x", count: 5_000))
         #expect(throws: SessionSendError.metadataTooLong) { try client.run { _ = try $0.openConnection(long, into: &$1) } }
     }
 
@@ -182,7 +182,7 @@ private let echo = SessionOpening(
 
     // MARK: Requests
 
-    @Test func aCallTakesOneFrameEachWay() throws {
+    @Test func requestTakesOneFrameEachWay() throws {
         var server = SessionSide.withOpenConnection()
         let received = server.receive(.request(.inline(sessionBytes(5)), timeLeft: .seconds(3)), 1, 1)
         let receipt = MessageCredit(connection: one, kind: .request, windowBytes: 14 + 2 + 5 + 13, assemblyBytes: 0)
@@ -206,7 +206,7 @@ private let echo = SessionOpening(
         )
     }
 
-    @Test func anErrorEndsTheRequest() throws {
+    @Test func errorEndsTheRequest() throws {
         let failure = SessionFailure(.failure, "no film in it")
         var server = SessionSide.withOpenConnection()
         server.receive(.request(.inline(sessionBytes(5)), timeLeft: nil), 1, 1)
@@ -214,7 +214,7 @@ private let echo = SessionOpening(
 
         let (id, _) = try server.request(sessionBytes(1))
         #expect(server.receive(.error(failure), 1, id.number) == [.requestFailed(id, .failed(failure))])
-        #expect(server.receive(.response(.inline(sessionBytes(1))), 1, id.number) == [], "one last word")
+        #expect(server.receive(.response(.inline(sessionBytes(1))), 1, id.number) == [], "the request has ended")
     }
 
     @Test func requestNumbersGrow() {
@@ -234,7 +234,7 @@ private let echo = SessionOpening(
         }
     }
 
-    @Test func requestNumbersGoRound() throws {
+    @Test func requestNumbersWrapAround() throws {
         var connection = SessionConnection(phase: .open)
         try connection.receivedNumber(0x7FFF_FFFF)
         try connection.receivedNumber(0xFFFF_FFFE)
@@ -254,7 +254,7 @@ private let echo = SessionOpening(
         #expect(side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 4).brokenRule == .tooManyRequests)
     }
 
-    @Test func framesThatDoNotFitTheStateEndTheSession() throws {
+    @Test func unexpectedFramesEndTheSession() throws {
         func rule(
             _ payload: SessionFrame.Payload,
             _ connection: UInt32,
@@ -270,15 +270,15 @@ private let echo = SessionOpening(
         let offer = { (side: inout SessionSide) in _ = side.receive(.open(echo), 3) }
         let asked = { (side: inout SessionSide) in _ = try side.request(sessionBytes(1)) }
         let askedMuch = { (side: inout SessionSide) in _ = try side.request(sessionBytes(40_000)) }
-        let heard = { (side: inout SessionSide) in _ = side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 1) }
+        let requestReceived = { (side: inout SessionSide) in _ = side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 1) }
         let opening = { (side: inout SessionSide) in _ = try side.run { _ = try $0.openConnection(echo, into: &$1) } }
         let inline = SessionFrame.Message.inline(sessionBytes(1))
         #expect(try rule(.request(inline, timeLeft: nil), 3, 1, after: offer) == .unexpectedFrame)
         #expect(try rule(.request(inline, timeLeft: nil), 2, 1, after: opening) == .unexpectedFrame)
         #expect(try rule(.close(SessionClosure(.completed)), 2, 0, after: opening) == .unexpectedFrame)
         #expect(try rule(.grant(.request), 1, 1, after: asked) == .unexpectedFrame)
-        #expect(try rule(.grant(.response), 1, 1, after: heard) == .unexpectedFrame)
-        #expect(try rule(.data(sessionBytes(1), of: .request, isLast: true), 1, 1, after: heard) == .unexpectedFrame)
+        #expect(try rule(.grant(.response), 1, 1, after: requestReceived) == .unexpectedFrame)
+        #expect(try rule(.data(sessionBytes(1), of: .request, isLast: true), 1, 1, after: requestReceived) == .unexpectedFrame)
         #expect(try rule(.data(sessionBytes(1), of: .response, isLast: true), 1, 1, after: asked) == .unexpectedFrame)
         #expect(try rule(.response(inline), 1, 1, after: askedMuch) == .unexpectedFrame)
         #expect(
@@ -300,7 +300,7 @@ private let echo = SessionOpening(
 
     // MARK: Cancelling
 
-    @Test func cancellingIsTheLastWordInEveryPhase() throws {
+    @Test func cancellationEndsARequestInEveryPhase() throws {
         // While it waits for the response.
         var side = SessionSide.withOpenConnection()
         var (id, _) = try side.request(sessionBytes(1))
@@ -345,7 +345,7 @@ private let echo = SessionOpening(
         #expect(side.run { $0.cancelRequest(last, into: &$1) } == [.requestFailed(last, .cancelled)])
     }
 
-    @Test func aCancelledRequestOfThePeerNeedsNoAnswer() throws {
+    @Test func requestCancelledByThePeerNeedsNoAnswer() throws {
         var side = SessionSide.withOpenConnection()
         side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 1)
         #expect(side.receive(.cancel, 1, 1) == [.requestCancelled(sessionRequest(1))])
@@ -367,7 +367,7 @@ private let echo = SessionOpening(
 
     // MARK: Closing
 
-    @Test func closingEndsWhatIsOpenOnBothSides() throws {
+    @Test func closingEndsRequestsOnBothSides() throws {
         let closure = SessionClosure(.completed, "done")
         var side = SessionSide.withOpenConnection()
         let (id, _) = try side.request(sessionBytes(1))
@@ -391,7 +391,7 @@ private let echo = SessionOpening(
         #expect(side.receive(.close(closure), 1) == [])
     }
 
-    @Test func responsesLeaveBeforeTheConnectionCloses() throws {
+    @Test func responsesAreSentBeforeTheConnectionCloses() throws {
         var side = SessionSide.withOpenConnection()
         side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 1)
         _ = try side.respond(1, sessionBytes(40_000))
@@ -405,7 +405,7 @@ private let echo = SessionOpening(
         )
     }
 
-    @Test func responsesThatWaitForTheWindowLeaveBeforeTheConnectionCloses() throws {
+    @Test func blockedResponsesAreSentBeforeTheConnectionCloses() throws {
         var side = SessionSide.withOpenConnection()
         for number: UInt32 in 1...8 {
             side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, number)
@@ -420,7 +420,7 @@ private let echo = SessionOpening(
         )
     }
 
-    @Test func aConnectionThatWaitsToCloseEndsWhenThePeerCancels() throws {
+    @Test func closingConnectionEndsWhenThePeerCancels() throws {
         var side = SessionSide.withOpenConnection()
         side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 1)
         _ = try side.respond(1, sessionBytes(40_000))
@@ -431,7 +431,7 @@ private let echo = SessionOpening(
         )
     }
 
-    @Test func aConnectionThatWaitsToCloseGivesUpItsRequests() throws {
+    @Test func closingConnectionCancelsItsRequests() throws {
         var side = SessionSide.withOpenConnection()
         let (id, _) = try side.request(sessionBytes(40_000))
         side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 1)
@@ -444,7 +444,7 @@ private let echo = SessionOpening(
         )
     }
 
-    @Test func aPeerThatDoesNotFetchTheLastResponseIsNotWaitedForLong() throws {
+    @Test func closingConnectionTimesOut() throws {
         var side = SessionSide.withOpenConnection()
         side.receive(.request(.inline(sessionBytes(1)), timeLeft: nil), 1, 1)
         _ = try side.respond(1, sessionBytes(40_000))
@@ -463,7 +463,7 @@ private let echo = SessionOpening(
 
     // MARK: Ending
 
-    @Test func everythingPendingGetsOneLastWordWhenTheStreamBreaks() throws {
+    @Test func brokenStreamEndsEverythingOnce() throws {
         var side = SessionSide.withOpenConnection()
         try side.run { _ = try $0.openConnection(echo, into: &$1) }
         side.receive(.open(echo), 3)
@@ -488,7 +488,7 @@ private let echo = SessionOpening(
         #expect(throws: SessionSendError.notOpen) { try side.request(sessionBytes(1)) }
     }
 
-    @Test func aDrainedSessionEndsWithItsLastConnection() {
+    @Test func drainedSessionEndsWithItsLastConnection() {
         var side = SessionSide.withOpenConnection()
         #expect(side.run { $0.drain(into: &$1) } == [sentFrame(.goaway(SessionGoAway(lastConnection: one)))])
         #expect(side.run { $0.drain(into: &$1) } == [])
@@ -498,7 +498,7 @@ private let echo = SessionOpening(
         #expect(side.receive(.close(SessionClosure(.completed)), 1).end == .drained)
     }
 
-    @Test func opensThatAGoAwayDoesNotCoverMayBeTriedElsewhere() throws {
+    @Test func opensAfterAGoAwayFailAsSessionEnding() throws {
         var side = SessionSide(.client)
         try side.run { _ = try $0.openConnection(echo, into: &$1) }
         try side.run { _ = try $0.openConnection(echo, into: &$1) }
@@ -512,13 +512,13 @@ private let echo = SessionOpening(
         #expect(side.run { $0.closeConnection(one, at: .zero, into: &$1) }.end == .drained)
     }
 
-    @Test func aGoAwayWithACodeEndsAll() {
+    @Test func goAwayWithACodeEndsTheSession() {
         var side = SessionSide.withOpenConnection()
         let goaway = SessionGoAway(lastConnection: one, code: 9, message: "unexpectedFrame")
         #expect(side.receive(.goaway(goaway)).end == .failedByPeer(goaway))
     }
 
-    @Test func aStreamThatDoesNotDecodeEndsTheSession() {
+    @Test func undecodableStreamEndsTheSession() {
         var side = SessionSide.withOpenConnection()
         var decoder = SessionFrameDecoder()
         decoder.append(pings(1...2))
@@ -527,10 +527,10 @@ private let echo = SessionOpening(
         let actions = side.run { $0.receive(from: &decoder, at: .zero, into: &$1) }
         #expect(actions.prefix(2) == [.send(SessionFrame(.pong(1))), .send(SessionFrame(.pong(2)))])
         #expect(actions.brokenRule == .frameTooLarge)
-        #expect(side.run { $0.receive(from: &decoder, at: .zero, into: &$1) }.isEmpty, "there was a last word")
+        #expect(side.run { $0.receive(from: &decoder, at: .zero, into: &$1) }.isEmpty, "the session has ended")
     }
 
-    @Test func framesThatCameTogetherAreTakenTogetherOrAsManyAsAreWanted() {
+    @Test func receivedFramesPerCallAreLimited() {
         var side = SessionSide.withOpenConnection()
         var decoder = SessionFrameDecoder()
         decoder.append(pings(1...5))
@@ -545,7 +545,7 @@ private let echo = SessionOpening(
         #expect(pongs == [[1], [2, 3], [4, 5], []].map { $0.map { .send(SessionFrame(.pong($0))) } })
     }
 
-    @Test func afterAFrameThatBreaksARuleNoneIsTaken() {
+    @Test func noFrameIsReadAfterAProtocolViolation() {
         var side = SessionSide.withOpenConnection()
         var decoder = SessionFrameDecoder()
         var bytes = encoded(SessionFrame(.settings(SessionSettings(limits: Limits()))))
@@ -567,13 +567,13 @@ private let echo = SessionOpening(
         ByteBuffer(bytes: values.flatMap { Array(encoded(SessionFrame(.ping($0))).readableBytesView) })
     }
 
-    @Test func everyErrorHasItsNumber() {
+    @Test func errorsAreNumberedConsecutively() {
         #expect(SessionError.allCases.map(\.rawValue) == Array(1...18))
     }
 
     // MARK: Time
 
-    @Test func silenceIsAnsweredWithPingsAndThenGivenUp() {
+    @Test func silentPeerIsPingedThenTimedOut() {
         var side = SessionSide.withOpenConnection()
         #expect(side.machine.nextDeadline == .seconds(45))
         #expect(side.time(44) == [])
@@ -584,7 +584,7 @@ private let echo = SessionOpening(
         #expect(side.time(135).brokenRule == .timedOut)
     }
 
-    @Test func anyFrameIsLife() {
+    @Test func anyFrameDelaysThePing() {
         var side = SessionSide.withOpenConnection()
         _ = side.time(45)
         side.now = .seconds(50)
@@ -595,7 +595,7 @@ private let echo = SessionOpening(
         #expect(side.machine.nextDeadline == .seconds(145))
     }
 
-    @Test func whoWaitsPingsSooner() throws {
+    @Test func pendingRequestPingsSooner() throws {
         var side = SessionSide.withOpenConnection()
         let (id, _) = try side.request(sessionBytes(1))
         #expect(side.machine.nextDeadline == .seconds(15))
@@ -604,7 +604,7 @@ private let echo = SessionOpening(
         #expect(side.time(45).contains(.requestFailed(id, .sessionEnded(.failed(.timedOut)))))
     }
 
-    @Test func whoNoLongerWaitsPingsLater() throws {
+    @Test func answeredRequestPingsLater() throws {
         var side = SessionSide(.client)
         try side.run { _ = try $0.openConnection(echo, into: &$1) }
         #expect(side.machine.nextDeadline == .seconds(15))
@@ -618,12 +618,12 @@ private let echo = SessionOpening(
         }
     }
 
-    @Test func aPingIsAnswered() {
+    @Test func pingIsAnswered() {
         var side = SessionSide()
         #expect(side.receive(.ping(77)) == [sentFrame(.pong(77))])
     }
 
-    @Test func aSessionWithoutConnectionsEndsAfterAMinute() {
+    @Test func sessionWithoutConnectionsEndsAfterAMinute() {
         var side = SessionSide.withOpenConnection()
         side.now = .seconds(30)
         side.receive(.close(SessionClosure(.completed)), 1)
@@ -637,7 +637,7 @@ private let echo = SessionOpening(
         #expect(side.time(60).end == .idle)
     }
 
-    @Test func grantedBodiesThatDoNotComeEndTheSession() {
+    @Test func stalledBodiesEndTheSession() {
         var side = SessionSide.withOpenConnection()
         side.receive(.request(.announced(40_000), timeLeft: nil), 1, 1)
         side.run { $0.reserved(for: .request, at: .zero, into: &$1) }
@@ -654,7 +654,7 @@ private let echo = SessionOpening(
         #expect(side.machine.heldBytes == 0)
     }
 
-    @Test func trickledBodiesDoNotHoldTheBudget() {
+    @Test func trickledBodiesEndTheSession() {
         var side = SessionSide.withOpenConnection()
         side.receive(.request(.announced(16 << 20), timeLeft: nil), 1, 1)
         side.run { $0.reserved(for: .request, at: .zero, into: &$1) }
@@ -668,7 +668,7 @@ private let echo = SessionOpening(
         #expect(seconds <= 80)
     }
 
-    @Test func whatWaitsBehindACancelledRequestLeaves() throws {
+    @Test func messagesBehindACancelledRequestAreSent() throws {
         var side = SessionSide.withOpenConnection()
         // Seven of these fit into the window; the eighth waits.
         for _ in 0..<7 { _ = try side.request(sessionBytes(32_768)) }
@@ -679,7 +679,7 @@ private let echo = SessionOpening(
         #expect(actions.contains { if case .send(let frame) = $0, case .request = frame.payload { true } else { false } })
     }
 
-    @Test func refusalsThatAPeerProvokesAreCounted() {
+    @Test func provokedErrorsCountAsReplies() {
         var limits = Limits()
         limits[.messageBytes] = 40_000
         var side = SessionSide.withOpenConnection(limits: limits)

@@ -20,27 +20,27 @@ import Testing
         }
     }
 
-    @Test func cborInputsAreReadOrRefused() throws {
+    @Test func cborInputsAreReadOrRejected() throws {
         let inputs = try inputs("FuzzCBOR")
         let messages = inputs.compactMap { try? ValueSet(decoding: $0.bytes) }
         for message in messages { #expect(try ValueSet(decoding: message.encodedBytes()).encodedBytes() == message.encodedBytes()) }
         #expect(!messages.isEmpty)
     }
 
-    @Test func jsonInputsAreReadOrRefused() throws {
+    @Test func jsonInputsAreReadOrRejected() throws {
         let messages = try inputs("FuzzJSON").compactMap { try? ValueSet(json: $0.bytes) }
         for message in messages { #expect(try ValueSet(json: message.json()).json() == message.json()) }
         #expect(!messages.isEmpty)
     }
 
-    @Test func controlInputsAreReadOrRefused() throws {
+    @Test func controlInputsAreReadOrRejected() throws {
         let frames = try inputs("FuzzControl").map { ByteBuffer(bytes: $0.bytes) }
-        let said = frames.compactMap { try? EndpointMessage.decode(from: $0, limits: Limits()) }
-        let heard = frames.compactMap { try? RelayMessage.decode(from: $0, limits: Limits()) }
-        #expect(!said.isEmpty && !heard.isEmpty)
+        let endpointMessages = frames.compactMap { try? EndpointMessage.decode(from: $0, limits: Limits()) }
+        let relayMessages = frames.compactMap { try? RelayMessage.decode(from: $0, limits: Limits()) }
+        #expect(!endpointMessages.isEmpty && !relayMessages.isEmpty)
     }
 
-    @Test func sessionInputsAreReadOrRefused() throws {
+    @Test func sessionInputsAreReadOrRejected() throws {
         var frames = 0
         for (_, bytes) in try inputs("FuzzSession") {
             var decoder = SessionFrameDecoder()
@@ -50,7 +50,7 @@ import Testing
         #expect(frames > 0)
     }
 
-    @Test func sealedInputsAreReadOrRefused() throws {
+    @Test func sealedInputsAreReadOrRejected() throws {
         let inputs = try inputs("FuzzSealed").map(\.bytes)
         #expect(inputs.contains { (try? SealedCommand(decoding: $0)) != nil })
         #expect(inputs.contains { (try? SealedReply(decoding: $0)) != nil })

@@ -15,7 +15,7 @@ import Testing
         self.document = String(decoding: try Data(contentsOf: file), as: UTF8.self)
     }
 
-    @Test func everyLimitIsThereWithItsDefault() {
+    @Test func everyLimitIsDocumentedWithItsDefault() {
         for limit in Limit.allCases {
             let value = limit.defaultValue
             let text =
@@ -31,17 +31,17 @@ import Testing
         }
     }
 
-    @Test func everyPurposeIsThere() {
+    @Test func everyPurposeIsDocumented() {
         for purpose in Purpose.allCases { #expect(document.contains("| `\(purpose.rawValue)` |"), "\(purpose)") }
     }
 
-    @Test func everySessionErrorIsThereWithItsCode() {
+    @Test func everySessionErrorIsDocumentedWithItsCode() {
         let errors = (1...UInt16.max).lazy.compactMap { SessionError(rawValue: $0) }
         #expect(errors.count > 10)
         for error in errors { #expect(document.contains("| \(error.rawValue) | `\(error)` |"), "\(error)") }
     }
 
-    @Test func everyControlMessageIsThere() {
+    @Test func everyControlMessageIsDocumented() {
         let messages = ControlSamples.fromEndpoint.map(\.content) + ControlSamples.fromRelay.map(\.content)
         let types = Set(messages.map { type(of: $0).type })
         #expect(types.count > 25)
@@ -49,7 +49,7 @@ import Testing
     }
 
     /// The fields of each message are in its table row, and nested fields are anywhere on the page.
-    @Test func everyFieldOfAControlMessageIsThere() throws {
+    @Test func everyControlMessageFieldIsDocumented() throws {
         let lines = document.split(separator: "\n")
         for vector in try VectorFolder.read(ControlVectors.self, "control").valid {
             guard case .object(let fields) = try JSONDecoder().decode(VectorJSON.self, from: Data(vector.frame.utf8)) else {
@@ -71,7 +71,7 @@ import Testing
     }
 
     /// The fields of each signed statement and of a command's header are in the page's CDDL.
-    @Test func everyFieldOfASignedStatementIsThere() throws {
+    @Test func everySignedStatementFieldIsDocumented() throws {
         let (identities, commands) = (
             try VectorFolder.read(IdentityVectors.self, "identity"), try VectorFolder.read(CommandVectors.self, "commands")
         )

@@ -19,63 +19,63 @@ import Testing
         Rule(
             page: "protocol.md",
             words: "a signature made anew over the same body included",
-            tests: [("RelayServerTests/Core/ConnectingTests", "aRecordNeverGoesBack")]
+            tests: [("RelayServerTests/Core/ConnectingTests", "olderRecordIsRejected")]
         ),
         Rule(
             page: "protocol.md",
             words: "the relay refuses it with `livesTooLong`",
             tests: [
-                ("RelayProtocolTests/Commands/SealedCommandTests", "aCommandThatLivesTooLongCanBeReadAndIsRefused"),
-                ("RelayServerTests/Core/CommandFlowTests", "aCommandThatLivesTooLongIsRefusedWithACodeOfItsOwn"),
+                ("RelayProtocolTests/Commands/SealedCommandTests", "tooLongLivedCommandIsDecodedAndRejected"),
+                ("RelayServerTests/Core/CommandFlowTests", "commandWithATooLongLifeIsRejected"),
             ]
         ),
         Rule(
             page: "protocol.md",
             words: "an `open` without `package` fits none",
             tests: [
-                ("RelayProtocolTests/Sessions/SessionFrameTests", "anOpenWithoutAPackageNamesNoApp"),
-                ("DeviceRelayTests/Sessions/SessionTroubleTests", "anOpenWithoutAPackageFitsNoApp"),
+                ("RelayProtocolTests/Sessions/SessionFrameTests", "openWithoutAPackageNamesNoApp"),
+                ("DeviceRelayTests/Sessions/SessionFailureTests", "openWithoutAPackageIsRefused"),
             ]
         ),
         Rule(
             page: "protocol.md",
             words: "The side that asks acts on its `deadline`",
-            tests: [("DeviceRelayTests/Sessions/SessionLifeTests", "theEndOfTheTimeIsTheSameForTheService")]
+            tests: [("DeviceRelayTests/Sessions/SessionLifeTests", "timeoutCancelsTheHandler")]
         ),
         Rule(
             page: "protocol.md",
             words: "A frame that is skipped may come at any time",
-            tests: [("RelayProtocolTests/Sessions/SessionStateMachineTests", "aFrameThatIsSkippedCountsForNothingAlsoBeforeSettings")]
+            tests: [("RelayProtocolTests/Sessions/SessionStateMachineTests", "skippedFrameBeforeSettingsIsIgnored")]
         ),
         Rule(
             page: "protocol.md",
             words: "Bytes behind a map end the session with `invalidMetadata`",
             tests: [
                 ("RelayProtocolTests/Sessions/SessionFrameTests", "bodiesAreChecked"),
-                ("DeviceRelayTests/Sessions/SessionTroubleTests", "aMessageThatDoesNotDecodeOrHasBytesBehindItIsRefusedAlone"),
+                ("DeviceRelayTests/Sessions/SessionFailureTests", "invalidMessageEndsItsRequestOnly"),
             ]
         ),
         Rule(
             page: "protocol.md",
             words: "puts `unknown` there, which is no account of any relay",
-            tests: [("RelayServerTests/Core/ConnectingTests", "aRecordForNoAccountIsToldTheAccount")]
+            tests: [("RelayServerTests/Core/ConnectingTests", "rejectionOfAWrongAccountNamesTheRightOne")]
         ),
         Rule(
             page: "protocol.md",
             words: "A device without any confirmed endpoint can be addressed like another",
-            tests: [("RelayProtocolTests/Directory/TargetResolutionTests", "aDeviceNobodyConfirmedCanBeAddressed")]
+            tests: [("RelayProtocolTests/Directory/TargetResolutionTests", "unconfirmedDeviceCanBeAddressed")]
         ),
         Rule(
             page: "protocol.md",
             words: "the outcome stands and is acknowledged",
-            tests: [("RelayProtocolTests/Commands/SealedCommandTests", "aReplyThatDoesNotOpenLeavesTheOutcome")]
+            tests: [("RelayProtocolTests/Commands/SealedCommandTests", "unreadableReplyKeepsTheOutcome")]
         ),
         Rule(
             page: "protocol.md",
             words: "HPKE's `info` is the purpose's text alone, without the zero byte",
             tests: [
-                ("RelayProtocolTests/Vectors/VectorTests", "commandsAreTakenAndMadeAgain"),
-                ("RelayProtocolTests/Vectors/VectorTests", "invitationsAreProved"),
+                ("RelayProtocolTests/Vectors/VectorTests", "commandsRoundTrip"),
+                ("RelayProtocolTests/Vectors/VectorTests", "invitationProofsAreVerified"),
             ]
         ),
         Rule(
@@ -86,16 +86,16 @@ import Testing
         Rule(
             page: "relay.md",
             words: "A head beyond them is answered with 400",
-            tests: [("RelayServerTests/Hostile/BoundaryTests", "headersOfHTTP")]
+            tests: [("RelayServerTests/Hostile/BoundaryTests", "headersOfHTTPRequestsAreLimited")]
         ),
         Rule(
             page: "agent.md",
             words: "An *entry* is a set of `name` (text)",
-            tests: [("RelayCommandTests/FilesFormTests", "entriesHaveTheTypesOfThePage")]
+            tests: [("RelayCommandTests/FilesFormTests", "answersHaveTheDocumentedTypes")]
         ),
     ]
 
-    @Test(arguments: rules) func theRuleIsOnItsPageAndATestShowsIt(_ rule: Rule) throws {
+    @Test(arguments: rules) func ruleIsDocumentedAndTested(_ rule: Rule) throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..").standardizedFileURL
         func words(_ path: String) throws -> String {
             try String(contentsOf: root.appending(path: path), encoding: .utf8).split(whereSeparator: \.isWhitespace).joined(separator: " ")

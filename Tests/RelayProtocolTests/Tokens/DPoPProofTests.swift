@@ -49,13 +49,13 @@ import Foundation
 
     var goodPayload: String { #"{"jti":"a","htm":"POST","htu":"\#(url)","iat":1700000000}"# }
 
-    @Test func aProofThatWasMadeIsTaken() throws {
+    @Test func madeProofIsAccepted() throws {
         let checked = try check(proof())
         #expect(checked.key == key.publicKey)
         #expect(checked.ends == 1_700_000_060_001)
     }
 
-    @Test func theThumbprintIsTheOneOfTheStandardsExample() throws {
+    @Test func thumbprintMatchesTheExampleOfTheStandard() throws {
         let jwk = JSONWebKey(
             kty: "EC",
             crv: "P-256",
@@ -65,33 +65,33 @@ import Foundation
         #expect(try #require(jwk.signingKey).jwkThumbprint == "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I")
     }
 
-    @Test func theClockMayBeOffByTheLeewayAndNoMore() throws {
+    @Test func clockSkewIsLimitedToTheLeeway() throws {
         for skew: Int64 in [-60_000, 0, 60_000] { _ = try check(proof(at: Milliseconds(clamping: now.count + skew))) }
         for skew: Int64 in [-61_000, 61_000, -3_600_000, 3_600_000] {
             #expect(throws: DPoPError.time) { try check(proof(at: Milliseconds(clamping: now.count + skew))) }
         }
     }
 
-    @Test func aProofForAnotherRequestIsRefused() throws {
+    @Test func proofForAnotherRequestIsRejected() throws {
         #expect(throws: DPoPError.method) { try check(proof(method: "GET")) }
         for url in ["https://evil.example/auth/token", url + "/", url + "?a=b", "http://relay.example/auth/token"] {
             #expect(throws: DPoPError.url) { try check(proof(url: url)) }
         }
     }
 
-    @Test func aPresentedTokenMustBeTheProofs() throws {
+    @Test func presentedTokenMustMatchTheProof() throws {
         _ = try check(proof(accessToken: "token"), accessToken: "token")
         #expect(throws: DPoPError.accessToken) { try check(proof(accessToken: "other"), accessToken: "token") }
         #expect(throws: DPoPError.accessToken) { try check(proof(), accessToken: "token") }
     }
 
-    @Test func aSignatureByAnotherKeyIsRefused() throws {
+    @Test func proofSignedByAnotherKeyIsRejected() throws {
         let other = try JSONEncoder().encode(JSONWebKey(P256SigningKey().publicKey))
         let header = #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(String(decoding: other, as: UTF8.self))}"#
         #expect(throws: DPoPError.signature) { try check(forged(header: header, payload: goodPayload)) }
     }
 
-    @Test func aChangedProofIsRefused() throws {
+    @Test func changedProofIsRejected() throws {
         let text = try proof()
         let parts = text.split(separator: ".")
         let payload = Base64.url.encode(goodPayload.utf8)
@@ -99,12 +99,12 @@ import Foundation
     }
 
     @Test(arguments: ["none", "HS256", "RS256", "ES384", "es256", ""])
-    func anotherAlgorithmIsRefused(algorithm: String) throws {
+    func otherAlgorithmsAreRejected(algorithm: String) throws {
         let header = #"{"typ":"dpop+jwt","alg":"\#(algorithm)","jwk":\#(try jwk)}"#
         #expect(throws: DPoPError.algorithm) { try check(forged(header: header, payload: goodPayload)) }
     }
 
-    @Test func whatIsNoProofIsRefused() throws {
+    @Test func malformedProofsAreRejected() throws {
         let good = try #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(jwk)}"#
         var texts = try [
             "", ".", "..", "...", "a.b.c", "\(proof()).x", " " + proof(), proof() + "=", String(repeating: "a", count: 20_000),
@@ -128,7 +128,7 @@ import Foundation
         }
     }
 
-    @Test func theIdIsOfKeyAndName() throws {
+    @Test func proofIDDependsOnKeyAndJTI() throws {
         let first = try check(proof())
         #expect(try check(proof(at: 1_700_000_001_000)).id == first.id)
         let other = try DPoPProof.make(method: "POST", url: url, jti: [1, 2, 3], now: now, with: P256SigningKey())

@@ -11,7 +11,7 @@ import Testing
     private static let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_PYTHON"]
 
     @Test(.enabled(if: python != nil, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has cbor2"))
-    func anIndependentImplementationAgrees() throws {
+    func independentImplementationAgrees() throws {
         let messages = (0..<1_000 as Range<UInt64>).map { seed in
             var random = SeededGenerator(seed: seed)
             return ValueSet.random(using: &random)

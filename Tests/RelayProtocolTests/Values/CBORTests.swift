@@ -51,7 +51,7 @@ import Testing
         ([["b": "c"], ["b": "d"]], "82a161626163a161626164"),
     ]
 
-    @Test(arguments: appendixA) func readsAndWritesTheAppendix(_ value: ValueSet.Value, _ text: String) throws {
+    @Test(arguments: appendixA) func appendixExamplesRoundTrip(_ value: ValueSet.Value, _ text: String) throws {
         #expect(try encoding(value) == text)
         let decoded = try #require(try decoding(text))
         if case .double(let number) = value, case .double(let other) = decoded, number.isNaN {
@@ -62,7 +62,7 @@ import Testing
         if case .double(let number) = value, case .double(let other) = decoded { #expect(number.sign == other.sign || number.isNaN) }
     }
 
-    @Test func writesAUUIDUnderTag37() throws {
+    @Test func uuidIsEncodedWithTag37() throws {
         let id = try #require(UUID(uuidString: "00112233-4455-6677-8899-AABBCCDDEEFF"))
         #expect(try encoding(.uuid(id)) == "d8255000112233445566778899aabbccddeeff")
         #expect(try decoding("d8255000112233445566778899aabbccddeeff") == .uuid(id))
@@ -109,7 +109,7 @@ import Testing
         #expect(error?.keyPath == keyPath)
     }
 
-    @Test func depth32IsTheDeepest() throws {
+    @Test func maximumDepthIs32() throws {
         func nested(_ levels: Int) -> ValueSet { (1..<levels).reduce([:]) { set, _ in ["a": .valueSet(set)] } }
         func nestedArrays(_ levels: Int) -> ValueSet { ["a": (1..<levels).reduce(1) { value, _ in .array([value]) }] }
         for make in [nested, nestedArrays] {
@@ -123,7 +123,7 @@ import Testing
         #expect(refusal("a16161" + String(repeating: "81", count: 100_000))?.code == .tooDeep)
     }
 
-    @Test func aMessageOfVeryManyValuesIsRefused() throws {
+    @Test func numberOfValuesInAMessageIsBounded() throws {
         let most = ValueSet.maximumValueCount
         let bytes = hex("a161619a") + [UInt8(most >> 24), UInt8(most >> 16 & 255), UInt8(most >> 8 & 255), UInt8(most & 255)]
         #expect(throws: ValueSetError(.tooManyValues, at: 3).inside(key: "a")) {
@@ -135,7 +135,7 @@ import Testing
     }
 
     /// Each level claims more elements than exist. Reserving memory for the claims would take gigabytes.
-    @Test func claimedCountsReserveNothing() {
+    @Test func claimedCountsReserveNoMemory() {
         let levels = String(repeating: "b9ffff60", count: 31)
         let bytes = hex(levels) + [UInt8](repeating: 0x60, count: 200_000)
         #expect(throws: ValueSetError.self) { try ValueSet(decoding: bytes) }
@@ -145,7 +145,7 @@ import Testing
         }
     }
 
-    @Test func whatCannotBeSentIsNamed() {
+    @Test func encodingErrorsNameTheirPath() {
         func refusal(_ message: ValueSet) -> ValueSetError? {
             do throws(ValueSetError) {
                 _ = try message.encodedBytes()
@@ -160,7 +160,7 @@ import Testing
         #expect(refusal(["a": [.uint(.max), .int(1)]]) == nil)
     }
 
-    @Test func anEncodeThatFailsLeavesTheBufferAlone() throws {
+    @Test func failedEncodingDoesNotChangeTheBuffer() throws {
         var buffer = ByteBuffer(string: "before")
         #expect(throws: ValueSetError.self) { try (["a": [1, true]] as ValueSet).encode(into: &buffer) }
         #expect(buffer == ByteBuffer(string: "before"))
@@ -169,7 +169,7 @@ import Testing
         #expect(try ValueSet(decoding: try #require(buffer.getSlice(at: 6, length: 4))) == ["a": 1])
     }
 
-    @Test func generatedMessagesComeBackEqual() throws {
+    @Test func randomMessagesRoundTrip() throws {
         for seed in 0..<3_000 as Range<UInt64> {
             var random = SeededGenerator(seed: seed)
             let message = ValueSet.random(using: &random)
@@ -181,7 +181,7 @@ import Testing
         }
     }
 
-    @Test func everyHalfPrecisionNumberComesBack() {
+    @Test func everyHalfPrecisionNumberRoundTrips() {
         for bits in UInt16.min...UInt16.max {
             let value = HalfPrecision.value(bits)
             if value.isNaN { continue }
@@ -195,7 +195,7 @@ import Testing
         #expect(HalfPrecision.bits(exactly: .leastNonzeroMagnitude) == nil)
     }
 
-    @Test func changedBytesAreReadTheSameWayOrRefused() throws {
+    @Test func changedBytesRoundTripOrAreRejected() throws {
         for seed in 0..<2_000 as Range<UInt64> {
             var random = SeededGenerator(seed: seed)
             var bytes = try ValueSet.random(using: &random).encodedBytes()

@@ -49,7 +49,7 @@ import Testing
         var inner = Inner(name: "outer", next: [Inner(name: "inner", next: nil)])
     }
 
-    @Test func everyKindOfPropertyComesBack() throws {
+    @Test func everyKindOfPropertyRoundTrips() throws {
         let value = Everything()
         let set = try ValueSetEncoder().encode(value)
         #expect(set["date"] == .date(value.date))
@@ -71,7 +71,7 @@ import Testing
         try ValueSetDecoder().decode(Holder<T>.self, from: ["a": value]).a
     }
 
-    @Test func integersThatDoNotFitAreErrorsWithTheirPath() throws {
+    @Test func integersOutOfRangeAreErrorsWithTheirPath() throws {
         #expect(throws: DecodingError.self) { try decode(Int8.self, from: 128) }
         #expect(throws: DecodingError.self) { try decode(UInt8.self, from: -1) }
         #expect(throws: DecodingError.self) { try decode(Int16.self, from: 32_768) }
@@ -108,7 +108,7 @@ import Testing
         #expect(try decode(Int?.self, from: 4) == 4)
     }
 
-    @Test func whatAMessageCannotHoldIsAnError() {
+    @Test func unsupportedValuesAreErrors() {
         #expect(throws: EncodingError.self) { try ValueSetEncoder().encode(5) }
         #expect(throws: EncodingError.self) { try ValueSetEncoder().encode([1, 2]) }
         #expect(throws: EncodingError.self) { try ValueSetEncoder().encode(["a": [1, nil]]) }
@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    @Test func classesWithASuperclassComeBack() throws {
+    @Test func classesWithASuperclassRoundTrip() throws {
         let dog = Dog()
         dog.name = "Bo"
         dog.legs = 3

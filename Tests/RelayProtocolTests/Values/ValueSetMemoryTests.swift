@@ -14,7 +14,7 @@ import Testing
         return ValueSet.decodedMemory(of: buffer)
     }
 
-    @Test func anArrayOfSmallNumbersCountsAsItLiesInMemory() throws {
+    @Test func arrayOfSmallNumbersCountsWithItsStride() throws {
         let stride = MemoryLayout<ValueSet.Value>.stride
         let count = 100_000
         let memory = try Self.memory(["a": .array(Array(repeating: .int(0), count: count))])
@@ -34,7 +34,7 @@ import Testing
         #expect(try Self.memory(set) >= 10_000 * MemoryLayout<ValueSet.Entry>.stride)
     }
 
-    @Test func aTinyMessageNeverTakesMuch() {
+    @Test func smallMessageUsesLittleMemory() {
         // The largest claims that this few bytes can make, on every level.
         var buffer = ByteBuffer()
         for left in stride(from: 127, to: 1, by: -2) { buffer.writeBytes([0x98, UInt8(left)]) }
@@ -42,7 +42,7 @@ import Testing
         #expect(throws: ValueSetError.self) { try ValueSet(decoding: buffer) }
     }
 
-    @Test func bytesThatDoNotDecodeDoNoHarm() {
+    @Test func memoryOfUndecodableBytesIsEstimated() {
         var random = SeededGenerator(seed: 7)
         for _ in 0..<20_000 {
             let bytes = random.bytes(Int.random(in: 0...60, using: &random))

@@ -6,7 +6,7 @@ import RelayProtocol
 import Testing
 
 @Suite struct ValueSetTests {
-    @Test func literalsAndAccessorsGiveEachKind() throws {
+    @Test func literalsAndAccessorsCoverEachKind() throws {
         let moment = Date(timeIntervalSince1970: 1_800_000_000)
         let id = UUID()
         let message: ValueSet = [
@@ -33,7 +33,7 @@ import Testing
         #expect(ValueSet.Value.int(.max).double == nil)
     }
 
-    @Test func keysStayUniqueAndInWireOrderThroughEveryChange() {
+    @Test func keysStayUniqueAndInWireOrder() {
         var random = SeededGenerator(seed: 1)
         var message: ValueSet = [:]
         var model: [String: Int] = [:]
@@ -53,7 +53,7 @@ import Testing
         #expect(ValueSet(model.map { (key: $0.key, value: .int(Int64($0.value))) }) == message)
     }
 
-    @Test func aLaterEqualKeyWins() {
+    @Test func lastOfEqualKeysIsUsed() {
         #expect(ValueSet([(key: "a", value: 1), (key: "b", value: 2), (key: "a", value: 3)]) == ["a": 3, "b": 2])
         #expect((["a": 1, "a": 2] as ValueSet)["a"]?.int == 2)
     }

@@ -9,7 +9,7 @@ import Testing
     private static let python = ProcessInfo.processInfo.environment["DEVICE_RELAY_PYTHON"]
 
     @Test(.enabled(if: python != nil, "scripts/test sets DEVICE_RELAY_PYTHON to a Python that has cbor2 and cryptography"))
-    func anIndependentImplementationAgrees() throws {
+    func independentImplementationAgrees() throws {
         let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../scripts/check-vectors.py")
         let process = Process()
         process.executableURL = URL(filePath: try #require(Self.python))

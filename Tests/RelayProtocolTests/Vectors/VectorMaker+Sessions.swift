@@ -15,7 +15,7 @@ extension VectorMaker {
         let message = ByteBuffer(bytes: try (["Type": "list"] as ValueSet).encodedBytes())
         let opening = SessionOpening(
             serviceName: "photos",
-            packageID: "com.example.photos",
+            appID: "com.example.photos",
             callerAppID: "com.example.viewer",
             timeLeft: .seconds(30)
         )

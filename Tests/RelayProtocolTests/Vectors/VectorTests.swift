@@ -29,7 +29,7 @@ import Testing
     }
 
     /// The name of each error is in a table of `README.md`, or in the table of values in `protocol.md`.
-    @Test func everyErrorIsExplained() throws {
+    @Test func everyErrorIsDocumented() throws {
         let values = try VectorFolder.read(ValueVectors.self, "values")
         let identities = try VectorFolder.read(IdentityVectors.self, "identity")
         var errors = Set(values.refusedCBOR.map(\.error) + values.refusedJSON.map(\.error) + identities.refused.map(\.error))
@@ -46,7 +46,7 @@ import Testing
 
     // MARK: Keys and values
 
-    @Test func keysAreWhatTheirScalarsSay() throws {
+    @Test func keysMatchTheirScalars() throws {
         let keys = try VectorFolder.keys()
         #expect(keys.keys == (try KeyVectors.made(VectorMaker.names)).keys)
     }
@@ -114,7 +114,7 @@ import Testing
         #expect(Set(identities.valid.map(\.kind)) == Set(IdentityVectors.Kind.allCases))
     }
 
-    @Test func signedStatementsAreTakenAndMadeAgain() throws {
+    @Test func signedStatementsRoundTrip() throws {
         let (keys, file) = (try VectorFolder.keys(), try VectorFolder.read(IdentityVectors.self, "identity"))
         for vector in file.valid {
             let (key, encoded) = (try keys.signing(vector.signer).publicKey, hex(vector.encoded))
@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    @Test func wrongStatementsAreRefused() throws {
+    @Test func invalidStatementsAreRejected() throws {
         let (keys, file) = (try VectorFolder.keys(), try VectorFolder.read(IdentityVectors.self, "identity"))
         for vector in file.refused {
             let error = vectorError {
@@ -168,7 +168,7 @@ import Testing
         }
     }
 
-    @Test func invitationsAreProved() throws {
+    @Test func invitationProofsAreVerified() throws {
         let file = try VectorFolder.read(InvitationVectors.self, "invitations")
         for vector in file.invitations {
             let endpoint = try EndpointID(parsing: vector.endpoint)
@@ -189,7 +189,7 @@ import Testing
         }
     }
 
-    @Test func hellosAreSigned() throws {
+    @Test func helloSignaturesAreVerified() throws {
         let (keys, file) = (try VectorFolder.keys(), try VectorFolder.read(HelloVectors.self, "hello"))
         func isSigned(_ vector: HelloVectors.Hello) throws -> Bool {
             let statement = HelloStatement(
@@ -206,7 +206,7 @@ import Testing
         for vector in file.refused { #expect(try !isSigned(vector), "\(vector.name)") }
     }
 
-    @Test func proofsOfPossessionAreTaken() throws {
+    @Test func dpopProofsAreVerified() throws {
         let (keys, file) = (try VectorFolder.keys(), try VectorFolder.read(DPoPVectors.self, "dpop"))
         for vector in file.valid {
             let (key, now) = (try keys.signing(vector.signer).publicKey, Milliseconds(clamping: vector.time))
@@ -260,7 +260,7 @@ import Testing
         #expect(hex(opened) == seal.plain, "\(name)")
     }
 
-    @Test func commandsAreTakenAndMadeAgain() throws {
+    @Test func commandsRoundTrip() throws {
         let (keys, file) = (try VectorFolder.keys(), try VectorFolder.read(CommandVectors.self, "commands"))
         let sender = try record(of: file.sender)
         for vector in file.commands {
@@ -281,7 +281,7 @@ import Testing
         }
     }
 
-    @Test func receiptsAndRepliesAreTakenAndMadeAgain() throws {
+    @Test func receiptsAndRepliesRoundTrip() throws {
         let (keys, file) = (try VectorFolder.keys(), try VectorFolder.read(CommandVectors.self, "commands"))
         let target = try record(of: file.target)
         for vector in file.receipts {
@@ -303,7 +303,7 @@ import Testing
         }
     }
 
-    @Test func wrongCommandsReceiptsAndRepliesAreRefused() throws {
+    @Test func invalidCommandsReceiptsAndRepliesAreRejected() throws {
         let (keys, file) = (try VectorFolder.keys(), try VectorFolder.read(CommandVectors.self, "commands"))
         let (sender, target) = (try record(of: file.sender), try record(of: file.target))
         for vector in file.refused {
@@ -314,7 +314,7 @@ import Testing
 
     // MARK: Channels
 
-    @Test func controlMessagesAreReadAndWrittenAgain() throws {
+    @Test func controlMessagesRoundTrip() throws {
         let file = try VectorFolder.read(ControlVectors.self, "control")
         for vector in file.valid {
             let frame = ByteBuffer(string: vector.frame)
@@ -350,14 +350,14 @@ import Testing
         }
     }
 
-    @Test func wrongFramesAreAnsweredIgnoredOrEndTheChannel() throws {
+    @Test func invalidFramesAreHandledAsDocumented() throws {
         for vector in try VectorFolder.read(ControlVectors.self, "control").refused {
             let expected = ControlVectors.Judgement(closes: vector.closes, answers: vector.answers, isIgnored: vector.isIgnored)
             #expect(ControlVectors.judge(hex(vector.frame), from: vector.from) == expected, "\(vector.name)")
         }
     }
 
-    @Test func sessionFramesAreReadAndWrittenAgain() throws {
+    @Test func sessionFramesRoundTrip() throws {
         for vector in try VectorFolder.read(SessionVectors.self, "session").frames {
             var decoder = SessionFrameDecoder()
             decoder.append(ByteBuffer(bytes: hex(vector.frame)))
@@ -402,7 +402,7 @@ import Testing
         #expect(Set(file.frames.map(\.type)) == Set(SessionFrameType.allCases.map(\.rawValue)))
     }
 
-    @Test func streamsThatBreakARuleEndTheSession() throws {
+    @Test func invalidStreamsEndTheSession() throws {
         let file = try VectorFolder.read(SessionVectors.self, "session")
         for vector in file.streams {
             let error = SessionVectors.error(of: hex(vector.bytes))

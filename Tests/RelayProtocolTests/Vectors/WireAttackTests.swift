@@ -20,7 +20,7 @@ import Testing
             + [bytes + [0], bytes + bytes]
     }
 
-    @Test func noDamagedStatementIsTaken() throws {
+    @Test func damagedStatementsAreRejected() throws {
         let (keys, file) = (try VectorFolder.keys(), try VectorFolder.read(IdentityVectors.self, "identity"))
         for vector in file.valid {
             let (key, record) = (try keys.signing(vector.signer).publicKey, vector.record.map { hex($0) })
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test func noStatementStandsForAnotherKind() throws {
+    @Test func statementOfAnotherKindIsRejected() throws {
         let (keys, file) = (try VectorFolder.keys(), try VectorFolder.read(IdentityVectors.self, "identity"))
         for vector in file.valid {
             for kind in IdentityVectors.Kind.allCases where kind != vector.kind {
@@ -50,7 +50,7 @@ import Testing
     }
 
     /// The very bytes, which their key has signed for something else.
-    @Test func noSignatureForAnotherPurposeIsTaken() throws {
+    @Test func signatureForAnotherPurposeIsRejected() throws {
         let (keys, file) = (try VectorFolder.keys(), try VectorFolder.read(IdentityVectors.self, "identity"))
         for vector in file.valid {
             let (key, record) = (try keys.signing(vector.signer), vector.record.map { hex($0) })
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    @Test func noDamagedJoinLinkNamesAnotherInviterOrRelayUnnoticed() throws {
+    @Test func damagedJoinLinksNeverHoldIncompleteIDs() throws {
         for vector in try VectorFolder.read(InvitationVectors.self, "invitations").invitations {
             let text = Array(vector.link.utf8)
             for bytes in damaged(text) {
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test func noDamagedFrameTrapsAndNoPartOfOneIsAMessage() throws {
+    @Test func damagedFramesDoNotTrapAndTruncatedFramesAreRejected() throws {
         for vector in try VectorFolder.read(ControlVectors.self, "control").valid {
             let frame = Array(vector.frame.utf8)
             // Not at every byte, because the frames are long and similar.
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func noDamagedJoiningIsShown() throws {
+    @Test func damagedJoiningIsRejected() throws {
         let file = try VectorFolder.read(ControlVectors.self, "control")
         let frame = try #require(file.valid.first { $0.frame.contains(#""joining""#) }).frame
         let id = try VectorFolder.keys().key("pc.identity").id
@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    @Test func noDamagedCommandReceiptOrReplyIsTaken() throws {
+    @Test func damagedCommandsReceiptsAndRepliesAreRejected() throws {
         let (keys, file) = (try VectorFolder.keys(), try VectorFolder.read(CommandVectors.self, "commands"))
         let identities = try VectorFolder.read(IdentityVectors.self, "identity")
         let sender = try Signed<EndpointRecord>(verifying: identities.record(of: file.sender)).payload

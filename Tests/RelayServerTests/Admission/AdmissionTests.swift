@@ -39,7 +39,7 @@ private let policy = AdmissionPolicy.standard
 
     private static func piece(_ count: Int) -> ByteBuffer { ByteBuffer(repeating: 7, count: count) }
 
-    @Test func smallPiecesAreReadNowAndThen() throws {
+    @Test func smallReadsAreDelayedAfterTheFirstFew() throws {
         let (channel, counter, _) = try Self.unauthenticated()
         for number in 1...policy.readsWithoutDelay {
             channel.read()
@@ -62,7 +62,7 @@ private let policy = AdmissionPolicy.standard
         #expect(try channel.finish().isClean)
     }
 
-    @Test func fullReadsAndWhatIsCompleteAreNotHeldUp() throws {
+    @Test func fullReadsAndCompleteRequestsAreNotDelayed() throws {
         let (channel, counter, reads) = try Self.unauthenticated()
         for number in 1...100 {
             channel.read()
@@ -78,7 +78,7 @@ private let policy = AdmissionPolicy.standard
         _ = try channel.finish()
     }
 
-    @Test func whoIsAmongFewIsReadAtOnce() throws {
+    @Test func readsAreNotDelayedWithFewUnauthenticatedConnections() throws {
         let (channel, counter, _) = try Self.unauthenticated(of: policy.manyUnauthenticated)
         for number in 1...100 {
             channel.read()
@@ -88,7 +88,7 @@ private let policy = AdmissionPolicy.standard
         _ = try channel.finish()
     }
 
-    @Test func whoIsKnownIsReadAtOnce() throws {
+    @Test func readDelayEndsWithAuthentication() throws {
         let (channel, counter, reads) = try Self.unauthenticated()
         for _ in 0..<policy.readsWithoutDelay { try channel.writeInbound(Self.piece(1)) }
         channel.read()
@@ -101,7 +101,7 @@ private let policy = AdmissionPolicy.standard
         _ = try channel.finish()
     }
 
-    @Test func aConnectionThatClosesLeavesNoTimer() throws {
+    @Test func closedConnectionLeavesNoTimer() throws {
         let (channel, counter, _) = try Self.unauthenticated()
         for _ in 0..<policy.readsWithoutDelay { try channel.writeInbound(Self.piece(1)) }
         channel.read()
@@ -121,17 +121,17 @@ private let policy = AdmissionPolicy.standard
             try channel.pipeline.syncOperations.addHandlers(counter, AcceptThrottleHandler(among: UnauthenticatedConnections(allowed: 100)))
         }
 
-        /// Asks to accept; what comes then are so many.
-        /// - Returns: Whether the socket was asked.
+        /// Asks the socket for connections, and then adds `count` connections.
+        /// - Returns: `true` if the socket was asked.
         mutating func accept(_ count: Int) throws -> Bool {
             let before = counter.count
             channel.read()
             guard counter.count > before else { return false }
-            try come(count)
+            try addConnections(count)
             return true
         }
 
-        mutating func come(_ count: Int, isThere: Bool = true) throws {
+        mutating func addConnections(_ count: Int, isThere: Bool = true) throws {
             for _ in 0..<count {
                 let connection = EmbeddedChannel()
                 if isThere { connection.remoteAddress = try SocketAddress(ipAddress: "127.0.0.1", port: 1) }
@@ -139,20 +139,20 @@ private let policy = AdmissionPolicy.standard
             }
             channel.pipeline.fireChannelReadComplete()
             accepted += count
-            try look()
+            try readChannels()
         }
 
-        mutating func passTurn() throws {
+        mutating func advanceTick() throws {
             channel.embeddedEventLoop.advanceTime(by: policy.acceptPause)
-            try look()
+            try readChannels()
         }
 
-        private mutating func look() throws {
+        private mutating func readChannels() throws {
             while try channel.readInbound(as: (any Channel).self) != nil { setUp += 1 }
         }
     }
 
-    @Test func aFewAreAcceptedAndFewerSetUpInATurn() throws {
+    @Test func acceptsAndSetupsPerTickAreLimited() throws {
         var listener = try Listener()
         #expect(try listener.accept(1))
         #expect(listener.setUp == 1)
@@ -160,26 +160,26 @@ private let policy = AdmissionPolicy.standard
         #expect(try !listener.accept(1))
         #expect(listener.setUp == 1)
         let reads = listener.counter.count
-        try listener.passTurn()
+        try listener.advanceTick()
         #expect(listener.setUp == 1 + policy.setUpAtOnce)
         // What was asked meanwhile, once.
         #expect(listener.counter.count == reads + 1)
     }
 
-    @Test func whoHasGoneCountsAsAccepted() throws {
+    @Test func closedConnectionCountsAsAccepted() throws {
         var listener = try Listener()
-        try listener.come(1, isThere: false)
+        try listener.addConnections(1, isThere: false)
         for _ in 0..<policy.acceptedAtOnce {
             #expect(try listener.accept(0))
-            try listener.come(1, isThere: false)
+            try listener.addConnections(1, isThere: false)
         }
         #expect(try !listener.accept(0))
-        try listener.passTurn()
+        try listener.advanceTick()
         #expect(try listener.accept(0))
         #expect(listener.setUp == 0)
     }
 
-    @Test func theLineIsBoundedAndAllHaveTheirTurn() throws {
+    @Test func acceptQueueIsBoundedAndAllConnectionsAreSetUp() throws {
         var listener = try Listener()
         var isFull = false
         for _ in 0..<2 * policy.maximumAcceptLine {
@@ -187,10 +187,10 @@ private let policy = AdmissionPolicy.standard
             let waiting = listener.accepted - listener.setUp
             #expect(waiting <= policy.maximumAcceptLine)
             isFull = isFull || waiting == policy.maximumAcceptLine
-            try listener.passTurn()
+            try listener.advanceTick()
         }
         #expect(isFull)
-        for _ in 0...policy.maximumAcceptLine / policy.setUpAtOnce { try listener.passTurn() }
+        for _ in 0...policy.maximumAcceptLine / policy.setUpAtOnce { try listener.advanceTick() }
         #expect(listener.setUp == listener.accepted)
     }
 
@@ -222,7 +222,7 @@ private let policy = AdmissionPolicy.standard
         try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(to: address).get()
     }
 
-    @Test func everyConnectionHasItsTurn() async throws {
+    @Test func everyConnectionIsSetUp() async throws {
         try await Self.accepting { _, address, count in
             let clients = try await withThrowingTaskGroup(of: (any Channel).self) { group in
                 for _ in 0..<50 { group.addTask { try await Self.connect(to: address) } }
@@ -234,7 +234,7 @@ private let policy = AdmissionPolicy.standard
     }
 
     #if os(Linux)
-    @Test func whoHasGoneIsNotSetUp() async throws {
+    @Test func closedConnectionIsNotSetUp() async throws {
         try await Self.accepting { loop, address, count in
             let port = try #require(address.port)
             let isOver = DispatchSemaphore(value: 0)
@@ -250,7 +250,7 @@ private let policy = AdmissionPolicy.standard
     }
     #endif
 
-    @Test func memoryIsGivenBackWhenManyHaveGone() {
+    @Test func memoryIsFreedAfterManyConnectionsClose() {
         let least = policy.connectionsBeforeTrim
         func worthwhile(_ counts: [Int]) -> [Int] {
             var ebb = FreedMemory.Ebb()

@@ -22,7 +22,7 @@ import Testing
         return (socket, String(await socket.answer().prefix(12)))
     }
 
-    @Test func aClientsIdleChannelsKeepNoOtherClientOut() async throws {
+    @Test func idleChannelsOfOneClientDoNotBlockOtherClients() async throws {
         try await behindProxy { relay in
             var held: [TestSocket] = []
             for _ in 0..<2 {
@@ -31,7 +31,7 @@ import Testing
                 held.append(socket)
             }
             #expect(try await upgrade(relay, for: "192.0.2.1").1 == "HTTP/1.1 429")
-            // What it claims before the proxy's word changes nothing.
+            // What the client claims before the proxy's own entry changes nothing.
             #expect(try await upgrade(relay, for: "nonsense, 192.0.2.77, 192.0.2.1").1 == "HTTP/1.1 429")
             for number in 2..<40 {
                 let (socket, status) = try await upgrade(relay, for: "192.0.2.\(number)")
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func oneConnectionOfTheProxyBringsManyClientsRequests() async throws {
+    @Test func oneProxyConnectionCarriesRequestsOfManyClients() async throws {
         try await behindProxy { relay in
             let (first, _) = try await upgrade(relay, for: "192.0.2.1")
             let (second, _) = try await upgrade(relay, for: "192.0.2.1")
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test func aClientThatIsNoProxyIsNotBelieved() async throws {
+    @Test func forwardedForOfAnUntrustedClientIsIgnored() async throws {
         try await TestRelay.with(configure: { $0.unauthenticatedPerAddress = 2 }) { relay in
             let (first, _) = try await upgrade(relay, for: "192.0.2.1")
             let (second, _) = try await upgrade(relay, for: "192.0.2.2")

@@ -13,7 +13,7 @@ import Testing
             ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"), ("::ffff:192.0.2.1", "192.0.2.1", "192.0.2.1/32"),
             ("::1", "::1", "::/64"),
         ]
-    ) func anAddressIsReadInOneForm(text: String, address: String, network: String) throws {
+    ) func addressHasOneCanonicalForm(text: String, address: String, network: String) throws {
         let read = try #require(IPAddress(parsing: text.utf8))
         #expect(read.description == address)
         #expect(read.network.description == network)
@@ -25,9 +25,9 @@ import Testing
             "", ":", "1", "192.0.2", "192.0.2.256", "192.0.2.1:80", "[2001:db8::1]", "2001:db8::1%eth0", "fe80::1%1", "192.0.2.1 ",
             "localhost", "unknown", "_hidden", "1.2.3.4\u{0}", "1.2.3.4\u{301}", "::1::", "12345::", "0x7f.1", "127.1",
         ]
-    ) func whatIsNoAddressIsNotRead(text: String) { #expect(IPAddress(parsing: text.utf8) == nil) }
+    ) func invalidAddressIsRejected(text: String) { #expect(IPAddress(parsing: text.utf8) == nil) }
 
-    @Test func aNetworkHoldsItsAddresses() throws {
+    @Test func networkContainsItsAddresses() throws {
         func holds(_ network: String, _ address: String) throws -> Bool {
             try #require(IPNetwork(parsing: network)).contains(try #require(IPAddress(parsing: address.utf8)))
         }
@@ -44,14 +44,14 @@ import Testing
     }
 
     @Test(arguments: ["10.0.0.0/33", "::/129", "10.0.0.0/", "/8", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/8/8", "proxy", "10.0.0.0/٨"])
-    func whatIsNoNetworkIsNotRead(text: String) { #expect(IPNetwork(parsing: text) == nil) }
+    func invalidNetworkIsRejected(text: String) { #expect(IPNetwork(parsing: text) == nil) }
 
     private func client(_ peer: String, _ fields: [String]) throws -> String? {
         let proxies = TrustedProxies(try ["10.0.0.0/8", "2001:db8:ffff::1"].map { try #require(IPNetwork(parsing: $0)) })
         return proxies.client(of: try SocketAddress(ipAddress: peer, port: 1), forwardedFor: fields)?.description
     }
 
-    @Test func theLastAddressThatIsNoProxysCounts() throws {
+    @Test func lastUntrustedAddressIsTheClient() throws {
         #expect(try client("10.0.0.1", ["192.0.2.1"]) == "192.0.2.1")
         #expect(try client("10.0.0.1", ["192.0.2.1, 192.0.2.2"]) == "192.0.2.2")
         #expect(try client("10.0.0.1", ["192.0.2.1,192.0.2.2 ,\t10.0.0.9"]) == "192.0.2.2")
@@ -63,7 +63,7 @@ import Testing
         #expect(try client("10.0.0.1", ["10.0.0.2, 10.0.0.3"]) == "10.0.0.2")
     }
 
-    @Test func whatCannotBeReadCountsForTheProxy() throws {
+    @Test func unreadableForwardedForCountsForTheProxy() throws {
         for fields in [
             [], [""], ["unknown"], ["192.0.2.1,"], ["192.0.2.1, nonsense"], ["192.0.2.1", ""], ["192.0.2.1:80"], ["192.0.2.1, 10.0.0.2,"],
         ] {
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test func whoIsNoProxyIsNotBelieved() throws {
+    @Test func forwardedForOfAnUntrustedPeerIsIgnored() throws {
         #expect(try client("192.0.2.9", ["192.0.2.1"]) == "192.0.2.9")
         #expect(
             TrustedProxies().client(of: try SocketAddress(ipAddress: "10.0.0.1", port: 1), forwardedFor: ["192.0.2.1"])?.description

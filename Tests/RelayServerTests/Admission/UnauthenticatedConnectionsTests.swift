@@ -35,7 +35,7 @@ import Testing
         try #require(connections.admit(try SocketAddress(ipAddress: address, port: 1)))
     }
 
-    @Test func aProxysConnectionCountsForItsRequestsClient() throws {
+    @Test func proxyConnectionCountsForTheClientOfItsRequest() throws {
         let connections = try viaProxy()
         let (first, second, third) = (try admit(connections), try admit(connections), try admit(connections))
         #expect(first.requestBegins(forwardedFor: ["192.0.2.1"]))
@@ -50,7 +50,7 @@ import Testing
         #expect(connections.total == 0)
     }
 
-    @Test func aProxysConnectionIsItsOwnAgainWhenTheRequestIsAnswered() throws {
+    @Test func proxyConnectionCountsForNoClientAfterTheAnswer() throws {
         let connections = try viaProxy()
         let first = try admit(connections)
         #expect(first.requestBegins(forwardedFor: ["192.0.2.1"]))
@@ -61,7 +61,7 @@ import Testing
         #expect(first.requestBegins(forwardedFor: ["192.0.2.9"]))
     }
 
-    @Test func aProxyHasABoundOfItsOwn() throws {
+    @Test func eachProxyHasItsOwnBound() throws {
         let connections = try viaProxy()
         let tickets = try (0..<16).map { _ in try admit(connections) }
         #expect(connections.admit(try SocketAddress(ipAddress: Self.proxy, port: 1)) == nil)
@@ -71,7 +71,7 @@ import Testing
         _ = try admit(connections)
     }
 
-    @Test func theWordOfAClientThatIsNoProxyDoesNotCount() throws {
+    @Test func forwardedForOfAnUntrustedClientDoesNotCount() throws {
         let connections = try viaProxy()
         let ticket = try admit(connections, from: "192.0.2.1")
         #expect(ticket.requestBegins(forwardedFor: ["192.0.2.2"]))

@@ -13,14 +13,14 @@ import Testing
     private static let sizes: [Int64] = [0, 1, 511, 512, large - 1, large, large + 1, .max]
     private static let archived: [Int64] = [large - 512, large, large + 512]
 
-    @Test(arguments: sizes) func whatIsWrittenIsRead(size: Int64) throws {
+    @Test(arguments: sizes) func headerSurvivesEncodingAndDecoding(size: Int64) throws {
         let header = try #require(TarHeader(name: "relay.sqlite", size: size))
         let block = header.encoded(time: 1_700_000_000)
         #expect(block.count == TarHeader.blockBytes)
         #expect(TarHeader(decoding: block) == header)
     }
 
-    @Test func whatDoesNotFitIsNone() {
+    @Test func invalidNameOrSizeMakesNoHeader() {
         #expect(TarHeader(name: "", size: 1) == nil)
         #expect(TarHeader(name: String(repeating: "a", count: 100), size: 1) == nil)
         #expect(TarHeader(name: "a\0b", size: 1) == nil)
@@ -28,7 +28,7 @@ import Testing
     }
 
     /// The size field is the only one that may hold more than octal digits; what no size can be is none.
-    @Test func aSizeThatCannotBeIsNone() throws {
+    @Test func impossibleSizeIsNotDecoded() throws {
         let block = try #require(TarHeader(name: "a", size: Self.large)).encoded(time: 0)
         for (index, byte) in [(124, 0x81), (124, 0xFF), (125, 1), (127, 1), (128, 0x80)] as [(Int, UInt8)] {
             var changed = block
@@ -64,11 +64,11 @@ import Testing
         #expect(lines.last?.hasSuffix(" last") == true)
     }
 
-    @Test func filesFillTheirBlocks() {
+    @Test func paddingFillsTheLastBlock() {
         #expect([0, 1, 511, 512, 513].map { TarHeader.padding(of: $0) } == [0, 511, 1, 0, 511])
     }
 
-    @Test func noOtherBlockIsAHeader() throws {
+    @Test func damagedBlockIsNotDecoded() throws {
         let header = try #require(TarHeader(name: "relay.key", size: 227))
         let block = header.encoded(time: 1_700_000_000)
         for index in block.indices {

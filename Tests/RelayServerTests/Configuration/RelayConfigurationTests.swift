@@ -13,7 +13,7 @@ import Testing
         return try RelayConfiguration(reading: ConfigReader(provider: provider), defaultDataDirectory: "/default")
     }
 
-    @Test func withoutSettingsItIsSafe() throws {
+    @Test func defaultSettingsAreSafe() throws {
         let configuration = try Self.read(environment: [:])
         #expect(configuration.listen == [ListenAddress(host: "127.0.0.1", port: 8080)])
         #expect(configuration.dataDirectory == "/default")
@@ -22,7 +22,7 @@ import Testing
         #expect(configuration.unauthenticatedPerAddress == 256)
     }
 
-    @Test func tunnelsAreListenedForBesideTheRest() throws {
+    @Test func tunnelPortIsTheNextPortByDefault() throws {
         func ports(_ environment: [String: String]) throws -> [String] {
             try Self.read(environment: environment).tunnelAddresses.map(\.description)
         }
@@ -36,16 +36,16 @@ import Testing
         ("0.0.0.0", "0.0.0.0:8080"), ("::", "[::]:8080"), ("[::]", "[::]:8080"), ("[::1]:0", "[::1]:0"),
         ("[fe80::1%eth0]:1", "[fe80::1%eth0]:1"), ("relay.example", "relay.example:8080"), ("127.0.0.1:65535", "127.0.0.1:65535"),
     ])
-    func anAddressNeedsNoPort(text: String, address: String) throws {
+    func portOfAnAddressIsOptional(text: String, address: String) throws {
         #expect(try Self.read(environment: ["RELAYD_LISTEN": text]).listen.map(\.description) == [address])
     }
 
     @Test(arguments: [
         "", ":", ":80", "8080", "::1:80", "::1", "[]", "[::1", "::]", "[host]", "[::1]80", "host:", "host:+", "a b", "a/b", "-", "--url",
     ])
-    func whatIsNoAddressIsNone(text: String) { #expect(ListenAddress(text, defaultPort: 1) == nil) }
+    func invalidListenAddressIsRejected(text: String) { #expect(ListenAddress(text, defaultPort: 1) == nil) }
 
-    @Test func onlyListenHasAPortByDefault() {
+    @Test func onlyListenHasADefaultPort() {
         #expect(throws: ConfigurationError.self) { try Self.read(environment: ["RELAYD_TUNNEL_LISTEN": "0.0.0.0"]) }
         #expect(throws: ConfigurationError.self) { try Self.read(environment: ["RELAYD_METRICS_LISTEN": "127.0.0.1"]) }
         let error = #expect(throws: ConfigurationError.self) { try Self.read(environment: ["RELAYD_LISTEN": "8080"]) }
@@ -59,11 +59,11 @@ import Testing
         ("RELAYD_IDLE_SECONDS", "-1"), ("RELAYD_LOG_LEVEL", "loud"), ("RELAYD_LIMITS_COMMAND_BYTES", "0"),
         ("RELAYD_CERTIFICATE_FILE", "/only/one"), ("RELAYD_KEY_FILE", "/only/one"),
     ])
-    func aWrongValueIsNotTakenForAnother(name: String, value: String) {
+    func invalidValueIsAnError(name: String, value: String) {
         #expect(throws: ConfigurationError.self) { try Self.read(environment: [name: value]) }
     }
 
-    @Test func plainHTTPNeedsLoopbackOrAWord() throws {
+    @Test func plainHTTPNeedsLoopbackOrInsecure() throws {
         let loopback = ListenAddress(host: "127.0.0.1", port: 1)
         let everywhere = ListenAddress(host: "0.0.0.0", port: 1)
         var configuration = RelayConfiguration(dataDirectory: "/")

@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func aChannelThatIsClosedIsGoneAtOnce() async throws {
+    @Test func closedChannelIsDisconnectedAtOnce() async throws {
         try await TestRelay.with { relay in
             let client = try await TestWebSocket.welcomed(relay)
             await client.socket.close()
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func aSilentChannelIsPingedAndThenGivenUp() async throws {
+    @Test func silentChannelIsPingedAndThenClosed() async throws {
         let intervals = RelayMessage.Welcome.Intervals(ping: 500, dead: 5_000)
         try await TestRelay.with(intervals: intervals) { relay in
             let client = try await TestWebSocket.welcomed(relay)
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func aSilentChannelIsPingedAgainAndAgain() async throws {
+    @Test func channelThatAnswersPingsStaysOpen() async throws {
         let intervals = RelayMessage.Welcome.Intervals(ping: 200, dead: 20_000)
         try await TestRelay.with(intervals: intervals) { relay in
             let client = try await TestWebSocket.welcomed(relay)
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func aTokenNearItsEndIsAnnouncedAndThenEndsTheChannel() async throws {
+    @Test func tokenExpiryIsAnnouncedAndThenClosesTheChannel() async throws {
         try await TestRelay.with { relay in
             let client = try await TestWebSocket.welcomed(relay, token: FixedTokens.short)
             guard case .authExpiring = try await client.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test func aRefreshedTokenKeepsTheChannelAndAnotherPersonsDoesNotCount() async throws {
+    @Test func refreshedTokenIsTakenAndTokenOfAnotherAccountIsRejected() async throws {
         try await TestRelay.with { relay in
             let client = try await TestWebSocket.welcomed(relay)
             try await client.send(.authRefresh(EndpointMessage.AuthRefresh(ref: try Self.ref(1), token: Secret(FixedTokens.good))))
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func theCoreCanCloseAfterItsLastWord() async throws {
+    @Test func coreCanSendAMessageAndThenClose() async throws {
         try await TestRelay.with { relay in
             let client = try await TestWebSocket.welcomed(relay)
             let peer = try #require(relay.core.connected.first).peer
@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    @Test func anEndpointsRateIsOneForAllItsChannels() async throws {
+    @Test func rateIsSharedByAllChannelsOfAnEndpoint() async throws {
         try await TestRelay.with(configure: { $0.limits[.watchesPerSecond] = 1 }) { relay in
             let endpoint = TransportTestEndpoint()
             let first = try await TestWebSocket.welcomed(relay, endpoint: endpoint)
@@ -126,7 +126,7 @@ import Testing
         }
     }
 
-    @Test func anEndpointThatDoesNotReadIsClosed() async throws {
+    @Test func channelThatDoesNotReadIsClosed() async throws {
         let big = RelayMessage.Failure(ref: .first, code: .internalError, message: String(repeating: "a", count: 64 << 10))
         let core = RecordingCore()
         try await TestRelay.with(core: core, configure: { $0.outboundBytes = 1 << 16 }) { relay in

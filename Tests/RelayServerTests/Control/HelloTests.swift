@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func aGoodHelloIsWelcome() async throws {
+    @Test func validHelloIsWelcomed() async throws {
         try await TestRelay.with(configure: { $0.limits[.commandBytes] = 1_000 }) { relay in
             let endpoint = TransportTestEndpoint()
             let client = try await TestWebSocket.open(relay)
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func aVersionThatIsNotSpokenIsRejected() async throws {
+    @Test func unsupportedVersionIsRejected() async throws {
         let rejected = try await Self.reject { endpoint, challenge, relay in
             try endpoint.hello(nonce: challenge.nonce.bytes, relay: challenge.relay, origin: relay.origin, version: 2)
         }
@@ -58,7 +58,7 @@ import Testing
         #expect(rejected.code == .wrongOrigin)
     }
 
-    @Test func withURLsOnlyTheirOriginsCount() async throws {
+    @Test func onlyOriginsOfConfiguredURLsAreAccepted() async throws {
         let rejected = try await Self.reject(
             configure: { $0.urls = [Origin(scheme: "https", host: "relay.example", port: 443)] },
             hello: { endpoint, challenge, relay in
@@ -115,7 +115,7 @@ import Testing
         #expect(rejected.code == .signatureInvalid)
     }
 
-    @Test func whatIsNoRecordIsRejected() async throws {
+    @Test func malformedRecordIsRejected() async throws {
         let rejected = try await Self.reject { endpoint, challenge, relay in
             guard
                 case .hello(var hello) = try endpoint.hello(nonce: challenge.nonce.bytes, relay: challenge.relay, origin: relay.origin)
@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test(arguments: [("nonsense", ControlErrorCode.tokenInvalid), (FixedTokens.expired, .tokenExpired)])
-    func aTokenThatDoesNotCountIsRejected(token: String, code: ControlErrorCode) async throws {
+    func invalidOrExpiredTokenIsRejected(token: String, code: ControlErrorCode) async throws {
         let core = RecordingCore()
         let rejected = try await Self.reject(core: core) { endpoint, challenge, relay in
             try endpoint.hello(nonce: challenge.nonce.bytes, relay: challenge.relay, origin: relay.origin, token: token)
@@ -139,7 +139,7 @@ import Testing
     }
 
     /// By a token that is over: what it has to know is not that.
-    @Test func anEndpointThatWasRevokedIsToldSo() async throws {
+    @Test func revokedEndpointIsRejectedAsRevoked() async throws {
         let core = RecordingCore(isRevoked: true)
         let rejected = try await Self.reject(core: core) { endpoint, challenge, relay in
             try endpoint.hello(nonce: challenge.nonce.bytes, relay: challenge.relay, origin: relay.origin, token: FixedTokens.expired)
@@ -149,7 +149,7 @@ import Testing
         #expect(core.connected.isEmpty)
     }
 
-    @Test func whatTheCoreRejectsIsPassedOn() async throws {
+    @Test func rejectionOfTheCoreIsPassedOn() async throws {
         let refusal = RelayMessage.Rejected(code: .endpointRevoked, message: "shut out", retry: false)
         let rejected = try await Self.reject(core: RecordingCore(rejection: refusal)) { endpoint, challenge, relay in
             try endpoint.hello(nonce: challenge.nonce.bytes, relay: challenge.relay, origin: relay.origin)
@@ -157,7 +157,7 @@ import Testing
         #expect(rejected == refusal)
     }
 
-    @Test func aVerifierThatDoesNotAnswerHoldsNobody() async throws {
+    @Test func helloTimesOutWhenTheVerifierDoesNotAnswer() async throws {
         let rejected = try await Self.reject(
             configure: { $0.limits[.helloSeconds] = 1 },
             hello: { endpoint, challenge, relay in
@@ -172,7 +172,7 @@ import Testing
         #expect(rejected.code == .issuerUnavailable)
     }
 
-    @Test func aCoreThatDoesNotAnswerHoldsNobody() async throws {
+    @Test func helloTimesOutWhenTheCoreDoesNotAnswer() async throws {
         let rejected = try await Self.reject(
             core: RecordingCore(isAnswering: false),
             configure: { $0.limits[.helloSeconds] = 1 },
@@ -211,7 +211,7 @@ import Testing
         ("", 1007),
         ("{", 1007),
     ])
-    func whatIsNoHelloClosesTheChannel(text: String, code: UInt16) async throws {
+    func firstMessageOtherThanHelloClosesTheChannel(text: String, code: UInt16) async throws {
         try await TestRelay.with { relay in
             let client = try await TestWebSocket.open(relay)
             _ = try await client.challenge()
@@ -220,10 +220,10 @@ import Testing
         }
     }
 
-    @Test func aRevokedLoginEndsItsChannelsAndNoOthers() async throws {
+    @Test func revokedLoginClosesOnlyItsChannels() async throws {
         try await TestRelay.with { relay in
             let (first, second) = (try await TestWebSocket.welcomed(relay), try await TestWebSocket.welcomed(relay))
-            let stranger = try await TestWebSocket.welcomed(relay, token: FixedTokens.renewed)
+            let third = try await TestWebSocket.welcomed(relay, token: FixedTokens.renewed)
             try await second.send(.authRefresh(.init(ref: .first, token: Secret(FixedTokens.renewed))))
             guard case .ok = try await second.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
             let logins = relay.tokens.logins
@@ -232,12 +232,12 @@ import Testing
             guard case .authInvalidated(let invalidated) = try await first.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
             #expect(invalidated.code == .tokenRevoked)
             #expect(await first.closeCode() == 1008)
-            for other in [second, stranger] {
+            for other in [second, third] {
                 try await other.send(.watch(.init(ref: .first)))
                 guard case .ok = try await other.message() else { throw TestWebSocket.NotUpgraded(answer: "") }
                 await other.socket.close()
             }
-            // Nobody stays behind.
+            // All followers are removed.
             #expect(try await eventually { logins.followerCount == 0 })
         }
     }

@@ -59,7 +59,7 @@ import Testing
 
     static func ref(_ number: Int64) throws -> RequestRef { try #require(RequestRef(number)) }
 
-    @Test func theRelaySpeaksFirstAndChecksOneThingAfterTheOther() throws {
+    @Test func challengeTokenCheckAndWelcomeComeInOrder() throws {
         var machine = Self.machine()
         let challenge = machine.opened(Self.at(5))
         guard case .send(.challenge(let content)) = challenge.first, challenge.count == 1 else {
@@ -86,7 +86,7 @@ import Testing
         #expect(machine.isWelcome)
     }
 
-    @Test func whatTheCoreSaysTooEarlyComesAfterTheWelcome() throws {
+    @Test func earlyMessagesOfTheCoreAreSentAfterWelcome() throws {
         var machine = Self.machine()
         _ = machine.opened(Self.at(0))
         _ = machine.received(try Self.helloFrame(), Self.at(0))
@@ -96,7 +96,7 @@ import Testing
         #expect(actions.dropFirst() == [.welcomed, .send(.replaced(RelayMessage.Replaced()))])
     }
 
-    @Test func aChannelThatGoesWhileTheCoreThinksIsGivenBack() throws {
+    @Test func channelClosedDuringConnectIsDisconnected() throws {
         var machine = Self.machine()
         _ = machine.opened(Self.at(0))
         _ = machine.received(try Self.helloFrame(), Self.at(0))
@@ -107,7 +107,7 @@ import Testing
         #expect(machine.disconnected() == [])
     }
 
-    @Test func aChannelEndsWithTheLoginOfItsLastToken() throws {
+    @Test func channelEndsWhenTheLoginOfItsNewestTokenIsRevoked() throws {
         let (first, second) = (FixedTokens.login, FixedTokens.otherLogin)
         var machine = Self.machine()
         _ = machine.opened(Self.at(0))
@@ -142,7 +142,7 @@ import Testing
         #expect(machine.loginRevoked(second, Self.at(6)) == [])
     }
 
-    @Test func whatCameAndIsNotReadIsNoSilence() throws {
+    @Test func unreadBytesPostponeTheTimeout() throws {
         var greeting = Self.machine()
         _ = greeting.opened(Self.at(0))
         #expect(greeting.timePassed(Self.at(10_000), hasUnread: true) == [])
@@ -170,7 +170,7 @@ import Testing
         #expect(machine.deadline == nil)
     }
 
-    @Test func silenceIsAskedAfterThirtySecondsAndEndsAfterSeventyFive() throws {
+    @Test func silentChannelIsPingedAfter30SecondsAndClosedAfter75() throws {
         var machine = try Self.open()
         #expect(machine.deadline == 30_000)
         #expect(machine.timePassed(Self.at(29_999)) == [])
@@ -185,7 +185,7 @@ import Testing
         )
     }
 
-    @Test func anyByteIsLife() throws {
+    @Test func anyByteKeepsTheChannelOpen() throws {
         var machine = try Self.open()
         for second in stride(from: Int64(1_000), through: 200_000, by: 1_000) {
             machine.bytesArrived(Self.at(second))
@@ -194,7 +194,7 @@ import Testing
         #expect(machine.isWelcome)
     }
 
-    @Test func anEndpointThatOnlyTalksHearsThatTheRelayLives() throws {
+    @Test func endpointThatOnlySendsIsPinged() throws {
         var machine = try Self.open()
         var pings: [Int64] = []
         for second in stride(from: Int64(1_000), through: 100_000, by: 1_000) {
@@ -205,11 +205,11 @@ import Testing
     }
 
     @Test(arguments: [(0.9, Int64(27_000)), (1.1, 33_000), (5, 33_000), (-1, 27_000)])
-    func pingsAreSpreadByATenth(jitter: Double, after: Int64) throws {
+    func pingIntervalVariesByTenPercent(jitter: Double, after: Int64) throws {
         #expect(try Self.open(jitter: jitter).deadline == Milliseconds(clamping: after))
     }
 
-    @Test func aTokensEndIsAnnouncedAMinuteAhead() throws {
+    @Test func tokenExpiryIsAnnouncedOneMinuteAhead() throws {
         var machine = try Self.open(tokenLife: 61_000)
         #expect(machine.deadline == 1_000)
         #expect(machine.timePassed(Self.at(1_000)) == [.send(.authExpiring(RelayMessage.AuthExpiring(expires: 1_061_000)))])
@@ -220,7 +220,7 @@ import Testing
         #expect(end.contains(.disconnected(ChannelID(7), isSilent: false)))
     }
 
-    @Test func aTokenThatEndsWithinAMinuteIsAnnouncedAtOnce() throws {
+    @Test func tokenExpiryWithinAMinuteIsAnnouncedAtOnce() throws {
         var machine = Self.machine()
         _ = machine.opened(Self.at(0))
         _ = machine.received(try Self.helloFrame(), Self.at(0))
@@ -229,7 +229,7 @@ import Testing
         #expect(actions.last == .send(.authExpiring(RelayMessage.AuthExpiring(expires: 1_010_000))))
     }
 
-    @Test func aNewTokenMovesTheEnd() throws {
+    @Test func newTokenExtendsTheChannel() throws {
         var machine = try Self.open(tokenLife: 61_000)
         let refresh = EndpointMessage.authRefresh(EndpointMessage.AuthRefresh(ref: try Self.ref(1), token: Secret("new")))
         #expect(
@@ -243,7 +243,7 @@ import Testing
         #expect(machine.isWelcome)
     }
 
-    @Test func aRefusedTokenChangesNothing() throws {
+    @Test func rejectedTokenChangesNothing() throws {
         var machine = try Self.open(tokenLife: 61_000)
         for (number, result) in [
             Result<AcceptedToken, TokenRefusal>.failure(TokenRefusal(code: .tokenRevoked, message: "")),
@@ -275,7 +275,7 @@ import Testing
         #expect(failure.code == .tooManyRequests)
     }
 
-    @Test func ratesAreCountedForWhatTheyBound() throws {
+    @Test func eachRequestCountsForItsRate() throws {
         let counted = Mutex<[Limit]>([])
         var machine = try Self.open { limit, _, _ in
             counted.withLock { $0.append(limit) }
@@ -307,7 +307,7 @@ import Testing
         #expect(refused?.limit?.name == "commandsPerSecond")
     }
 
-    @Test func randomInputsNeverDisconnectTwiceNorActAfterTheEnd() throws {
+    @Test func randomInputsDisconnectOnceAndCauseNothingAfterClose() throws {
         for seed in UInt64(1)...300 {
             var generator = TransportGenerator(seed: seed)
             var machine = Self.machine()

@@ -51,7 +51,7 @@ import Testing
         ]
     }
 
-    @Test func everyMessageNeedsTheScopeThatItIsMeantToNeed() throws {
+    @Test func everyMessageRequiresItsScope() throws {
         let samples = try Self.samples()
         #expect(Set(samples.map { Intrusion.Kind($0) }) == Set(Intrusion.Kind.allCases))
         for message in samples {

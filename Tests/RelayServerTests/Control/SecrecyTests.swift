@@ -28,7 +28,7 @@ private struct KeepingLogHandler: LogHandler {
 }
 
 @Suite(.timeLimit(.minutes(10))) struct SecrecyTests {
-    @Test func neitherLogsNorMetricsNorClosingSayWhatIsSecret() async throws {
+    @Test func logsMetricsAndCloseReasonsContainNoSecrets() async throws {
         let canary = "canary-5f3d9c"
         let lines = KeepingLogHandler.Lines()
         let logger = Logger(label: "test") { _ in KeepingLogHandler(lines: lines) }

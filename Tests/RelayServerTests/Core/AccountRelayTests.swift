@@ -55,41 +55,41 @@ import Testing
         #expect(world.channels.isEmpty)
     }
 
-    @Test func aCommandThatFindsItsTargetReadyIsOneTransaction() throws {
+    @Test func commandForAReadyTargetIsOneTransaction() throws {
         var (world, near, far) = try connected()
         let command = try world.command(from: sender, to: target)
-        world.say(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near)
+        world.send(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near)
         #expect(world.waiting.count == 1)
-        #expect(world.hear(near).isEmpty)
+        #expect(world.receive(near).isEmpty)
         world.work()
-        #expect(world.hear(near).map(\.okState) == [.accepted])
-        #expect(world.hear(far).map(\.offered) == [command.encoded])
+        #expect(world.receive(near).map(\.okState) == [.accepted])
+        #expect(world.receive(far).map(\.offered) == [command.encoded])
         #expect(world.waiting.isEmpty)
     }
 
-    @Test(arguments: [TestStore.Fault.before, .after]) func aSendThatFailsOffersNothing(_ fault: TestStore.Fault) throws {
+    @Test(arguments: [TestStore.Fault.before, .after]) func failedSendOffersNothing(_ fault: TestStore.Fault) throws {
         var (world, near, far) = try connected()
         let command = try world.command(from: sender, to: target)
-        world.say(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near)
+        world.send(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near)
         world.work(fault)
-        let failures = world.hear(near).compactMap(\.failure)
+        let failures = world.receive(near).compactMap(\.failure)
         #expect(failures.map(\.code) == [.unavailable])
         #expect(failures.first?.mayHaveRun == true)
-        #expect(world.hear(far).isEmpty)
+        #expect(world.receive(far).isEmpty)
         #expect((world.row(command) == nil) == (fault == .before))
         // The room that was kept for it is free: the same bytes find their target.
-        world.say(.commandSend(.init(ref: testRef(), command: Blob(command.encoded), again: true)), on: near)
+        world.send(.commandSend(.init(ref: testRef(), command: Blob(command.encoded), again: true)), on: near)
         world.settle()
-        #expect(world.hear(near).contains { $0.isOK })
-        _ = world.hear(far)
+        #expect(world.receive(near).contains { $0.isOK })
+        _ = world.receive(far)
         #expect(world.violations.isEmpty)
     }
 
-    @Test func nothingIsLeftOfAnAccountThatNobodyUses() throws {
+    @Test func accountWithoutChannelsBecomesIdle() throws {
         var (world, near, far) = try connected()
         let command = try world.command(from: sender, to: target)
         world.disconnect(far)
-        world.say(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near)
+        world.send(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near)
         world.disconnect(near)
         // It is being stored, so offers that come meanwhile must not overtake it.
         #expect(!world.relay.isIdle)
@@ -99,7 +99,7 @@ import Testing
         #expect(world.row(command)?.state == .stored)
     }
 
-    @Test func whatIsStillOnItsWayFromAClosedChannelIsIgnored() throws {
+    @Test func messageFromAClosedChannelIsIgnored() throws {
         var (world, near, far) = try connected()
         let channel = try #require(world.channels[near])
         world.disconnect(near)
@@ -112,7 +112,7 @@ import Testing
         )
         world.input { $0.receive(message, on: channel) }
         #expect(world.waiting.isEmpty)
-        #expect(world.hear(far).allSatisfy { $0.offered == nil })
+        #expect(world.receive(far).allSatisfy { $0.offered == nil })
     }
 
     /// Transactions fail, channels break and the process ends between any two of them: every accepted command ends once, and none is
@@ -193,7 +193,7 @@ import Testing
             guard let command = unsent.first else { return }
             let again = sent.updateValue(command, forKey: command.header.id) != nil
             let ref = Int64(command.header.number)
-            world.say(.commandSend(.init(ref: testRef(ref), command: Blob(command.encoded), again: again)), on: near)
+            world.send(.commandSend(.init(ref: testRef(ref), command: Blob(command.encoded), again: again)), on: near)
         }
 
         private mutating func handle() throws {
@@ -202,7 +202,7 @@ import Testing
             let result = try world.result(of: command, by: target, ref: Int64(command.header.number))
             results[command.header.id] = result
             unsettled.append(command.header.id)
-            world.say(result, on: far)
+            world.send(result, on: far)
         }
 
         private mutating func reconnect() throws {
@@ -212,7 +212,7 @@ import Testing
             }
             if world.channels[far] == nil {
                 far = try open(target)
-                for id in unsettled { if let result = results[id] { world.say(result, on: far) } }
+                for id in unsettled { if let result = results[id] { world.send(result, on: far) } }
             }
         }
 
@@ -223,7 +223,7 @@ import Testing
         }
 
         private mutating func listen() throws {
-            for message in world.hear(near) {
+            for message in world.receive(near) {
                 switch message {
                 case .ok: took(unsent.first)
                 case .failure: transmit()
@@ -233,7 +233,7 @@ import Testing
                 default: break
                 }
             }
-            for message in world.hear(far) {
+            for message in world.receive(far) {
                 switch message {
                 case .command(let offer): try take(SealedCommand(decoding: offer.command.bytes, limits: Limits()))
                 case .commandSettled(let settled): unsettled.removeAll { $0 == settled.id }
@@ -252,13 +252,13 @@ import Testing
 
         private mutating func take(_ command: SealedCommand) {
             let id = command.header.id
-            if let result = results[id] { return world.say(result, on: far) }
+            if let result = results[id] { return world.send(result, on: far) }
             if !pending.contains(command) {
                 if command.header.number <= highest { overtaken += 1 }
                 highest = command.header.number
                 pending.append(command)
             }
-            world.say(.commandReceived(.init(sender: sender.id, id: id)), on: far)
+            world.send(.commandReceived(.init(sender: sender.id, id: id)), on: far)
         }
     }
 }

@@ -23,22 +23,22 @@ import Testing
         return .commandResult(.init(ref: testRef(ref), sender: command.header.sender, id: command.header.id, receipt: receipt))
     }
 
-    @Test func aCommandGoesItsWay() async throws {
+    @Test func commandIsOfferedHandledAndSettled() async throws {
         let world = try await CoreWorld()
         let (near, far) = (try await world.open(sender), try await world.open(target))
         let command = try await world.command(from: sender, to: target)
         #expect(try await near.send(command) == [.ok(.init(ref: testRef(), result: .init(state: .accepted)))])
-        let offer = try await far.hear()
+        let offer = try await far.receive()
         let row = try await world.store.transact { [sender] in try $0.endpoint(sender.id) }
         let record = try #require(row).record
         #expect(offer == [.command(.init(command: Blob(command.encoded), sender: .init(record: Blob(record))))])
         #expect(try await world.row(command)?.state == .offered(received: false, cancelRequested: false))
 
-        #expect(try await far.say(received(command)).isEmpty)
-        #expect(try await near.hear().map(\.status) == [.step(.delivered)])
-        let settled = try await far.say(try result(command, world))
+        #expect(try await far.send(received(command)).isEmpty)
+        #expect(try await near.receive().map(\.status) == [.step(.delivered)])
+        let settled = try await far.send(try result(command, world))
         #expect(settled == [.commandSettled(.init(ref: testRef(5), sender: sender.id, id: command.header.id))])
-        guard case .attestedByTarget(let receipt, nil)? = try await near.hear().first?.status else { throw TestError("no outcome") }
+        guard case .attestedByTarget(let receipt, nil)? = try await near.receive().first?.status else { throw TestError("no outcome") }
         _ = try Signed<CommandReceipt>(
             verifying: receipt.bytes,
             for: command.descriptor,
@@ -46,34 +46,34 @@ import Testing
             reply: nil
         )
 
-        // Told again on every new channel, of host and client, until it is acknowledged.
+        // Sent again on every new channel, host or client, until it is acknowledged.
         let client = try await world.open(sender, role: .client)
-        #expect(try await client.hear().map(\.status) == [.attestedByTarget(receipt, reply: nil)])
-        try await client.say(.commandAcknowledge(.init(id: command.header.id)))
+        #expect(try await client.receive().map(\.status) == [.attestedByTarget(receipt, reply: nil)])
+        try await client.send(.commandAcknowledge(.init(id: command.header.id)))
         #expect(try await world.row(command) == nil)
-        #expect(try await world.open(sender).hear().isEmpty)
+        #expect(try await world.open(sender).receive().isEmpty)
     }
 
-    @Test func aSleepingTargetGetsItWhenItComes() async throws {
+    @Test func commandIsOfferedWhenASuspendedTargetConnects() async throws {
         let world = try await CoreWorld()
         let near = try await world.open(sender)
         let far = try await world.open(target)
-        try await far.say(.leaving(.init(ref: testRef(), reason: .suspended)))
+        try await far.send(.leaving(.init(ref: testRef(), reason: .suspended)))
         let command = try await world.command(from: sender, to: target)
         let answer = try await near.send(command)
-        // Nothing wakes it, and nobody says so.
+        // No wake is sent, and no status reports one.
         #expect(answer.map(\.isOK) == [true])
-        #expect(try await far.hear().isEmpty)
+        #expect(try await far.receive().isEmpty)
         #expect(try await world.row(command)?.state == .stored)
         let awake = try await world.open(target)
-        #expect(try await awake.hear().map(\.offered) == [command.encoded])
-        // Without a word of the target it is offered on every channel, and with `received` as well.
-        try await awake.say(received(command))
+        #expect(try await awake.receive().map(\.offered) == [command.encoded])
+        // Without an answer of the target it is offered on every channel, and also after `received`.
+        try await awake.send(received(command))
         let third = try await world.open(target)
-        #expect(try await third.hear().map(\.offered) == [command.encoded])
+        #expect(try await third.receive().map(\.offered) == [command.encoded])
     }
 
-    @Test func aCommandThatLivesTooLongIsRefusedWithACodeOfItsOwn() async throws {
+    @Test func commandWithATooLongLifeIsRejected() async throws {
         let world = try await CoreWorld()
         let near = try await world.open(sender)
         _ = try await world.open(target)
@@ -83,58 +83,58 @@ import Testing
         // The relay leaves the signature to the target.
         var envelope = try ValueSet(decoding: command.encoded)
         envelope["header"] = .data(try ValueSetEncoder().encode(header).encodedBytes())
-        let answer = try await near.say(.commandSend(.init(ref: testRef(), command: Blob(try envelope.encodedBytes()))))
+        let answer = try await near.send(.commandSend(.init(ref: testRef(), command: Blob(try envelope.encodedBytes()))))
         guard case .failure(let failure)? = answer.first else { throw TestError("no error") }
         #expect(failure.code == .livesTooLong && !failure.mayHaveRun)
         #expect(try await world.row(command) == nil)
     }
 
-    @Test func theSameBytesGetTheSameAnswer() async throws {
+    @Test func repeatedSendReturnsTheCurrentState() async throws {
         let world = try await CoreWorld()
         let (near, far) = (try await world.open(sender), try await world.open(target))
         let command = try await world.command(from: sender, to: target)
         try await near.send(command)
         #expect(try await near.send(command, again: true).map(\.okState) == [.accepted])
-        try await far.say(received(command))
-        _ = try await near.hear()
+        try await far.send(received(command))
+        _ = try await near.receive()
         #expect(try await near.send(command, again: true).first?.okState == .delivered)
-        try await far.say(try result(command, world))
-        _ = try await near.hear()
+        try await far.send(try result(command, world))
+        _ = try await near.receive()
         world.clock.pass(400_000)
         let answer = try await near.send(command, again: true)
         #expect(answer.first?.okState == .final)
         #expect(answer.count == 2)
-        #expect(try await far.hear().isEmpty)
+        #expect(try await far.receive().isEmpty)
     }
 
-    @Test func cancellingAsksOnlyWhomItMust() async throws {
+    @Test func cancelAsksTheTargetOnlyAfterTheOffer() async throws {
         let world = try await CoreWorld()
         let near = try await world.open(sender)
         let asleep = try await world.open(target)
         try await asleep.disconnect()
         let early = try await world.command(from: sender, to: target)
         try await near.send(early)
-        let answer = try await near.say(.commandCancel(.init(ref: testRef(2), id: early.header.id)))
+        let answer = try await near.send(.commandCancel(.init(ref: testRef(2), id: early.header.id)))
         #expect(answer.first?.okState == .final)
         #expect(answer.last?.status == .attestedByRelay(.cancelled))
         let far = try await world.open(target)
-        #expect(try await far.hear().isEmpty)
+        #expect(try await far.receive().isEmpty)
 
         let late = try await world.command(from: sender, to: target, number: 2)
         try await near.send(late)
-        _ = try await far.hear()
-        #expect(try await near.say(.commandCancel(.init(ref: testRef(2), id: late.header.id))).map(\.okState) == [.accepted])
-        #expect(try await far.hear() == [.commandCancel(.init(sender: sender.id, id: late.header.id))])
+        _ = try await far.receive()
+        #expect(try await near.send(.commandCancel(.init(ref: testRef(2), id: late.header.id))).map(\.okState) == [.accepted])
+        #expect(try await far.receive() == [.commandCancel(.init(sender: sender.id, id: late.header.id))])
         // Behind the offer on the next channel, too.
         let again = try await world.open(target)
-        #expect(try await again.hear().map(\.offered) == [late.encoded, nil])
+        #expect(try await again.receive().map(\.offered) == [late.encoded, nil])
         #expect(
-            try await near.say(.commandCancel(.init(ref: testRef(3), id: try await world.command(from: sender, to: target).header.id)))
+            try await near.send(.commandCancel(.init(ref: testRef(3), id: try await world.command(from: sender, to: target).header.id)))
                 .first?.failure?.code == .notFound
         )
     }
 
-    @Test func timeEndsWhatNobodyAnswers() async throws {
+    @Test func unansweredCommandsExpireOrBecomeIndeterminate() async throws {
         let world = try await CoreWorld()
         let near = try await world.open(sender)
         let asleep = try await world.open(target)
@@ -144,10 +144,10 @@ import Testing
         _ = near.peer.take()
         world.clock.pass(59_999)
         world.core.timePassed()
-        #expect(try await near.hear().isEmpty)
+        #expect(try await near.receive().isEmpty)
         world.clock.pass(1)
         world.core.timePassed()
-        #expect(try await near.hear().map(\.status) == [.attestedByRelay(.expired)])
+        #expect(try await near.receive().map(\.status) == [.attestedByRelay(.expired)])
         world.clock.pass(CommandPeriod.retention)
         world.core.timePassed()
         try await world.settle()
@@ -156,20 +156,20 @@ import Testing
         let far = try await world.open(target)
         let offered = try await world.command(from: sender, to: target, number: 2, life: 60_000)
         try await near.send(offered)
-        #expect(try await far.hear().count == 1)
+        #expect(try await far.receive().count == 1)
         _ = near.peer.take()
         world.clock.pass(60_000 + CommandPeriod.grace - 1)
         world.core.timePassed()
-        #expect(try await near.hear().isEmpty)
+        #expect(try await near.receive().isEmpty)
         world.clock.pass(1)
         world.core.timePassed()
-        #expect(try await near.hear().map(\.status) == [.attestedByRelay(.indeterminate(.targetLost))])
+        #expect(try await near.receive().map(\.status) == [.attestedByRelay(.indeterminate(.targetLost))])
         // Too late: it is settled, and nothing changes.
-        guard case .commandSettled? = try await far.say(try result(offered, world)).first else { throw TestError("not settled") }
-        #expect(try await near.hear().isEmpty)
+        guard case .commandSettled? = try await far.send(try result(offered, world)).first else { throw TestError("not settled") }
+        #expect(try await near.receive().isEmpty)
     }
 
-    @Test func aBacklogEndsInOneGo() async throws {
+    @Test func allExpiredCommandsEndTogether() async throws {
         let world = try await CoreWorld()
         let near = try await world.open(sender)
         let far = try await world.open(target)
@@ -180,10 +180,10 @@ import Testing
         _ = near.peer.take()
         world.clock.pass(1_000)
         world.core.timePassed()
-        #expect(try await near.hear().count { $0.status == .attestedByRelay(.expired) } == 150)
+        #expect(try await near.receive().count { $0.status == .attestedByRelay(.expired) } == 150)
     }
 
-    @Test func theWindowBoundsWhatIsUnanswered() async throws {
+    @Test func windowLimitsUnansweredOffers() async throws {
         let world = try await CoreWorld()
         let near = try await world.open(sender)
         let asleep = try await world.open(target)
@@ -194,18 +194,18 @@ import Testing
             try await near.send(commands[number - 1])
         }
         let far = try await world.open(target)
-        #expect(try await far.hear().map(\.offered) == commands.prefix(16).map(\.encoded))
-        try await far.say(received(commands[0]))
-        try await far.say(try result(commands[1], world))
-        #expect(try await far.hear().isEmpty)
-        let all = try await near.hear()
+        #expect(try await far.receive().map(\.offered) == commands.prefix(16).map(\.encoded))
+        try await far.send(received(commands[0]))
+        try await far.send(try result(commands[1], world))
+        #expect(try await far.receive().isEmpty)
+        let all = try await near.receive()
         #expect(all.contains { $0.status == .step(.delivered) })
-        try await far.say(received(commands[2]))
+        try await far.send(received(commands[2]))
         #expect(try await world.row(commands[18])?.state == .offered(received: false, cancelRequested: false))
         #expect(try await world.row(commands[19])?.state == .stored)
     }
 
-    @Test func whatIsNotTakenIsRefusedWithItsCode() async throws {
+    @Test func eachRejectedCommandGetsItsCode() async throws {
         var limits = Limits()
         limits[.mailboxCommands] = 3
         let world = try await CoreWorld(limits: limits)
@@ -244,21 +244,21 @@ import Testing
         #expect(try await refusal(strange)?.code == .signatureInvalid)
         let elsewhere = try await CoreWorld().command(from: sender, to: target, account: first.header.account)
         #expect(try await refusal(elsewhere)?.code == .signatureInvalid)
-        let garbage = try await near.say(.commandSend(.init(ref: testRef(), command: Blob([1, 2]), again: true)))
+        let garbage = try await near.send(.commandSend(.init(ref: testRef(), command: Blob([1, 2]), again: true)))
         #expect(garbage.first?.failure?.code == .malformed)
     }
 
-    @Test func whetherASignatureHoldsIsForTheTargetToSay() async throws {
+    @Test func relayForwardsACommandWithAnInvalidSignature() async throws {
         let world = try await CoreWorld()
         let (near, far) = (try await world.open(sender), try await world.open(target))
         var changed = try await world.command(from: sender, to: target).encoded
         changed[changed.count - 1] ^= 1
-        #expect(try await near.say(.commandSend(.init(ref: testRef(), command: Blob(changed)))).first?.isOK == true)
-        #expect(try await far.hear().map(\.offered) == [changed])
+        #expect(try await near.send(.commandSend(.init(ref: testRef(), command: Blob(changed)))).first?.isOK == true)
+        #expect(try await far.receive().map(\.offered) == [changed])
     }
 
     /// A command that finds its target ready is offered in the transaction that stores it; others wait for theirs.
-    @Test(arguments: 1...20 as ClosedRange<UInt64>) func nothingIsOvertakenInItsLane(seed: UInt64) async throws {
+    @Test(arguments: 1...20 as ClosedRange<UInt64>) func commandsOfALaneAreOfferedInOrder(seed: UInt64) async throws {
         let world = try await CoreWorld()
         var random = SeededGenerator(seed: seed)
         let near = try await world.open(sender)
@@ -270,7 +270,7 @@ import Testing
         var far: Session? = try await world.open(target)
         var seen: [UInt64] = []
         func listen(answersAll: Bool = false) async throws {
-            for offer in try await far?.hear().compactMap(\.offered) ?? [] {
+            for offer in try await far?.receive().compactMap(\.offered) ?? [] {
                 let command = try SealedCommand(decoding: offer)
                 // What was not answered is offered again on the next channel.
                 if !seen.contains(command.header.number) { seen.append(command.header.number) }
@@ -279,7 +279,7 @@ import Testing
             }
         }
         for command in commands {
-            // Nobody waits for anything.
+            // No message waits for an answer.
             _ = world.core.receive(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near.channel)
             switch Int.random(in: 0..<6, using: &random) {
             case 0: try await listen()
@@ -300,7 +300,7 @@ import Testing
         #expect(seen == Array(1...30), "seed \(seed)")
     }
 
-    @Test func aSenderThatAcknowledgesNothingIsStopped() async throws {
+    @Test func senderThatAcknowledgesNothingGetsMailboxFull() async throws {
         var limits = Limits()
         limits[.mailboxCommands] = 3
         let world = try await CoreWorld(limits: limits)
@@ -309,12 +309,12 @@ import Testing
         for number in 1...5 {
             let command = try await world.command(from: sender, to: target, number: UInt64(number))
             codes.append(try await near.send(command).compactMap(\.failure).first?.code)
-            try await far.say(try result(command, world))
+            try await far.send(try result(command, world))
         }
         #expect(codes == [nil, nil, nil, .mailboxFull, .mailboxFull])
     }
 
-    @Test func aWrongReceiptIsNotTaken() async throws {
+    @Test func wrongReceiptIsRejectedOrIgnored() async throws {
         let world = try await CoreWorld()
         let (near, far) = (try await world.open(sender), try await world.open(target))
         let command = try await world.command(from: sender, to: target)
@@ -343,20 +343,20 @@ import Testing
         ]
         for (receipt, reply, code) in wrong {
             let message = EndpointMessage.CommandResult(ref: testRef(), sender: sender.id, id: id, receipt: receipt, reply: reply)
-            #expect(try await far.say(.commandResult(message)).last?.failure?.code == code)
+            #expect(try await far.send(.commandResult(message)).last?.failure?.code == code)
         }
-        #expect(try await near.hear().isEmpty)
+        #expect(try await near.receive().isEmpty)
         #expect(try await world.row(command)?.state == .offered(received: false, cancelRequested: false))
         // For other bytes under the same id: settled, and nothing changes.
         let other = try await world.command(from: sender, to: target, number: 2)
         let receipt = try world.receipt(of: other, by: target)
-        let answer = try await far.say(.commandResult(.init(ref: testRef(), sender: sender.id, id: id, receipt: receipt)))
+        let answer = try await far.send(.commandResult(.init(ref: testRef(), sender: sender.id, id: id, receipt: receipt)))
         guard case .commandSettled? = answer.last else { throw TestError("not settled") }
-        #expect(try await near.hear().isEmpty)
+        #expect(try await near.receive().isEmpty)
     }
 
-    /// As with a command's own signature: the relay passes on, and whoever it is for finds out.
-    @Test func whetherAReceiptIsSignedIsForItsSenderToFindOut() async throws {
+    /// As with a command's own signature: the relay forwards it, and the sender verifies it.
+    @Test func relayForwardsAReceiptWithAnInvalidSignature() async throws {
         let world = try await CoreWorld()
         let (near, far) = (try await world.open(sender), try await world.open(target))
         let command = try await world.command(from: sender, to: target)
@@ -364,27 +364,27 @@ import Testing
         _ = near.peer.take()
         let forged = try world.receipt(of: command, by: sender)
         let result = EndpointMessage.CommandResult(ref: testRef(), sender: sender.id, id: command.header.id, receipt: forged)
-        guard case .commandSettled? = try await far.say(.commandResult(result)).last else { throw TestError("not settled") }
-        #expect(try await near.hear().map(\.status) == [.attestedByTarget(forged, reply: nil)])
+        guard case .commandSettled? = try await far.send(.commandResult(result)).last else { throw TestError("not settled") }
+        #expect(try await near.receive().map(\.status) == [.attestedByTarget(forged, reply: nil)])
         // The delivery is over: the target is not asked again.
-        #expect(try await world.open(target).hear().isEmpty)
+        #expect(try await world.open(target).receive().isEmpty)
     }
 
     @Test func removingAnEndpointEndsItsCommands() async throws {
         let world = try await CoreWorld()
         let first = TestDevice(subject: "me")
-        let judge = try await world.open(first)
+        let revoker = try await world.open(first)
         let near = try await world.open(sender)
         let far = try await world.open(target)
         let offered = try await world.command(from: sender, to: target)
         try await near.send(offered)
-        _ = try await far.hear()
+        _ = try await far.receive()
         try await far.disconnect()
         let waiting = try await world.command(from: sender, to: target, number: 2)
         try await near.send(waiting)
         _ = near.peer.take()
-        try await judge.say(first.revocation(of: target.id, account: judge.account))
-        let statuses = try await near.hear().compactMap(\.status)
+        try await revoker.send(first.revocation(of: target.id, account: revoker.account))
+        let statuses = try await near.receive().compactMap(\.status)
         #expect(statuses == [.attestedByRelay(.indeterminate(.targetLost)), .attestedByRelay(.cancelled)])
         let late = try await near.send(try await world.command(from: sender, to: target, number: 3))
         #expect(late.first?.failure?.code == .targetUnknown)
@@ -392,13 +392,13 @@ import Testing
         let next = TestDevice(subject: "me")
         let newFar = try await world.open(next)
         try await near.send(try await world.command(from: sender, to: next))
-        _ = try await newFar.hear()
-        try await judge.say(first.revocation(of: sender.id, account: judge.account))
-        guard case .commandCancel? = try await newFar.hear().last else { throw TestError("not asked to stop") }
+        _ = try await newFar.receive()
+        try await revoker.send(first.revocation(of: sender.id, account: revoker.account))
+        guard case .commandCancel? = try await newFar.receive().last else { throw TestError("not asked to stop") }
         #expect(near.peer.closeCode == 1008)
     }
 
-    @Test(arguments: 0..<6) func aRestartAtAnyStageLosesNothing(_ stage: Int) async throws {
+    @Test(arguments: 0..<6) func restartAtAnyStageLosesNothing(_ stage: Int) async throws {
         let world = try await CoreWorld()
         var (near, far) = (try await world.open(sender), try await world.open(target))
         let command = try await world.command(from: sender, to: target)
@@ -409,24 +409,25 @@ import Testing
                 (near, far) = (try await world.open(sender), try await world.open(target))
                 if step > 0, step < 5 {
                     #expect(try await near.send(command, again: true).contains(where: \.isOK))
-                    let offers = try await far.hear().compactMap(\.offered)
+                    let offers = try await far.receive().compactMap(\.offered)
                     #expect(offers == (step < 4 ? [command.encoded] : []), "stage \(stage)")
                 }
             }
             switch step {
             case 0: #expect(try await near.send(command).first?.isOK == true)
             case 1: break
-            case 2: try await far.say(received(command))
-            case 3: try await far.say(try result(command, world))
-            case 4: outcomes += try await near.hear().compactMap(\.status).filter { if case .attestedByTarget = $0 { true } else { false } }
-            default: try await near.say(.commandAcknowledge(.init(id: command.header.id)))
+            case 2: try await far.send(received(command))
+            case 3: try await far.send(try result(command, world))
+            case 4:
+                outcomes += try await near.receive().compactMap(\.status).filter { if case .attestedByTarget = $0 { true } else { false } }
+            default: try await near.send(.commandAcknowledge(.init(id: command.header.id)))
             }
         }
         #expect(Set(outcomes).count <= 1)
         #expect(try await world.row(command) == nil)
     }
 
-    @Test func aDatabaseBegunAnewDoesNotSayWhatItCannotKnow() async throws {
+    @Test func newDatabaseAssumesThatCommandsMayHaveRun() async throws {
         let world = try await CoreWorld(age: 0)
         let near = try await world.open(sender)
         let far = try await world.open(target)
@@ -435,17 +436,17 @@ import Testing
         // It may have been accepted, and have run, before the database was lost.
         #expect(try await near.send(command, again: true).first?.isOK == true)
         #expect(try await world.row(command)?.state == .offered(received: false, cancelRequested: false))
-        let stranger = try await near.send(try await world.command(from: sender, to: TestDevice(subject: "me")), again: true)
-        #expect(stranger.first?.failure?.mayHaveRun == true)
+        let rejected = try await near.send(try await world.command(from: sender, to: TestDevice(subject: "me")), again: true)
+        #expect(rejected.first?.failure?.mayHaveRun == true)
         world.clock.pass(60_000)
         world.core.timePassed()
-        #expect(try await near.hear().allSatisfy { $0.status == nil })
+        #expect(try await near.receive().allSatisfy { $0.status == nil })
 
         // A result for what is not known is not settled by a young database.
         let awake = try await world.open(target)
         let lost = try await world.command(from: sender, to: target, number: 2)
-        #expect(try await awake.say(try result(lost, world)).last?.failure?.code == .notFound)
+        #expect(try await awake.send(try result(lost, world)).last?.failure?.code == .notFound)
         world.clock.pass(CommandPeriod.retention)
-        guard case .commandSettled? = try await awake.say(try result(lost, world)).last else { throw TestError("not settled") }
+        guard case .commandSettled? = try await awake.send(try result(lost, world)).last else { throw TestError("not settled") }
     }
 }

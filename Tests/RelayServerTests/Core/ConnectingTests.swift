@@ -8,7 +8,7 @@ import Testing
 
 /// Who gets in.
 @Suite struct ConnectingTests {
-    @Test func anIdentityIsGivenAnAccountOnlyIfItMay() async throws {
+    @Test func accountIsCreatedOnlyWithPermission() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let unknown = try await world.connect(device.hello("?", mayMakeAccount: false))
@@ -22,14 +22,14 @@ import Testing
     }
 
     /// The store knows better than the identity which account it has.
-    @Test func anIdentityOfAnotherAccountIsLetIntoThat() async throws {
+    @Test func identityUsesTheAccountFromTheStore() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "second")
         let account = AccountID(of: Identity(issuer: "https://issuer.example", subject: "first"))
         try await world.store.beneath.transact { try $0.addAccount(account, identity: device.identity, time: 1) }
         #expect(try await world.account(of: device) == account.rawValue)
         let session = try await world.open(device)
-        #expect(try await session.say(.watch(.init(ref: testRef()))).first?.isOK == true)
+        #expect(try await session.send(.watch(.init(ref: testRef()))).first?.isOK == true)
         #expect(world.core.accounts.map(\.id) == [account])
     }
 
@@ -43,7 +43,7 @@ import Testing
         #expect(rejection?.account == nil)
     }
 
-    @Test(arguments: [1, 30, 60]) func aRecordThatNobodySignedIsNotStored(fromEnd place: Int) async throws {
+    @Test(arguments: [1, 30, 60]) func recordWithAnInvalidSignatureIsNotStored(fromEnd place: Int) async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let account = try await world.account(of: device)
@@ -61,7 +61,7 @@ import Testing
     }
 
     /// What is stored was verified before that: a record or a registration that is the same to the byte is taken without another look.
-    @Test func whatIsStoredIsNotVerifiedAgain() async throws {
+    @Test func storedBytesAreNotVerifiedAgain() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let session = try await world.open(device)
@@ -71,7 +71,7 @@ import Testing
             damaged(try device.record(account).encoded), damaged(try device.registration(account).encoded)
         )
         func publish(_ session: Session) async throws -> [Bool] {
-            try await session.say(.publish(.init(ref: testRef(), registration: Blob(registration)))).map(\.isOK)
+            try await session.send(.publish(.init(ref: testRef(), registration: Blob(registration)))).map(\.isOK)
         }
         #expect(try await publish(session) == [false])
         try await world.store.beneath.transact { store in
@@ -85,7 +85,7 @@ import Testing
         let again = try await world.connect(hello).get()
         #expect(try await publish(again) == [true])
         // Only while it is stored.
-        #expect(try await again.say(.unpublish(.init(ref: testRef(), appID: "player"))).map(\.isOK) == [true])
+        #expect(try await again.send(.unpublish(.init(ref: testRef(), appID: "player"))).map(\.isOK) == [true])
         #expect(try await publish(try await world.connect(hello).get()) == [false])
     }
 
@@ -94,35 +94,35 @@ import Testing
         var (device, other) = (TestDevice(subject: "me"), TestDevice(subject: "me"))
         let session = try await world.open(device)
         let client = try await world.open(device, role: .client)
-        let judge = try await world.open(other)
+        let revoker = try await world.open(other)
         let account = session.account
-        try await session.say(device.approval(of: other, account: account))
+        try await session.send(device.approval(of: other, account: account))
         _ = session.peer.take()
-        let answers = try await judge.say(other.revocation(of: device.id, account: account))
+        let answers = try await revoker.send(other.revocation(of: device.id, account: account))
         #expect(answers.map(\.isOK) == [true])
         for closed in [session, client] {
             #expect(closed.peer.closeCode == 1008)
-            guard case .authInvalidated(let last)? = closed.peer.take().last else { throw TestError("not told") }
+            guard case .authInvalidated(let last)? = closed.peer.take().last else { throw TestError("not notified") }
             #expect(last.code == .endpointRevoked)
         }
         for subject in ["me", "you"] {
             device.subject = subject
             #expect(try await world.connect(device.hello("?", version: 9)).rejection?.code == .endpointRevoked)
         }
-        // Again is the same; the channel that was closed is not heard any more.
-        #expect(try await judge.say(other.revocation(of: device.id, account: account)).map(\.isOK) == [true])
-        #expect(try await session.say(.watch(.init(ref: testRef()))).isEmpty)
+        // A repetition gives the same answer. Messages on the closed channel are ignored.
+        #expect(try await revoker.send(other.revocation(of: device.id, account: account)).map(\.isOK) == [true])
+        #expect(try await session.send(.watch(.init(ref: testRef()))).isEmpty)
         try await world.restart()
         #expect(try await world.connect(device.hello("?")).rejection?.code == .endpointRevoked)
         other.name = "x"
         // Oneself, too.
         let again = try await world.open(other, version: 2)
-        let own = try await again.say(other.revocation(of: other.id, account: account))
+        let own = try await again.send(other.revocation(of: other.id, account: account))
         #expect(own.first?.isOK == true)
         #expect(again.peer.closeCode == 1008)
     }
 
-    @Test func anAccountHasOnlySoManyEndpoints() async throws {
+    @Test func endpointsPerAccountAreLimited() async throws {
         var limits = Limits()
         limits[.endpointsPerAccount] = 2
         let world = try await CoreWorld(limits: limits)
@@ -135,11 +135,11 @@ import Testing
         #expect(rejection?.limit?.error == LimitExceeded(limit: .endpointsPerAccount, allowed: 2, requested: 3))
         // Those that are there come back; a revoked one makes room.
         _ = try await world.open(devices[1])
-        try await first.say(devices[0].revocation(of: devices[1].id, account: account))
+        try await first.send(devices[0].revocation(of: devices[1].id, account: account))
         #expect(try await world.connect(devices[2].hello(account)).rejection == nil)
     }
 
-    @Test func aRecordForNoAccountIsToldTheAccount() async throws {
+    @Test func rejectionOfAWrongAccountNamesTheRightOne() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let rejection = try #require(try await world.connect(device.hello("unknown")).rejection)
@@ -149,7 +149,7 @@ import Testing
         #expect(try await world.connect(device.hello(account, version: 2)).rejection == nil)
     }
 
-    @Test func aRecordNeverGoesBack() async throws {
+    @Test func olderRecordIsRejected() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let account = try await world.account(of: device)
@@ -167,12 +167,12 @@ import Testing
         #expect(try await world.connect(renamed.hello(account, version: 4)).rejection == nil)
     }
 
-    @Test func aNewerHostTakesTheOldersPlace() async throws {
+    @Test func newerHostReplacesTheOlderOne() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let watcher = try await world.open(TestDevice(subject: "me"))
         let old = try await world.open(device)
-        try await watcher.say(.watch(.init(ref: testRef())))
+        try await watcher.send(.watch(.init(ref: testRef())))
         let client = try await world.open(device, role: .client)
         let new = try await world.open(device)
         #expect(old.peer.take() == [.replaced(.init())])
@@ -182,19 +182,19 @@ import Testing
         // The old one's end is no news, and its words do not count.
         _ = watcher.peer.take()
         try await old.disconnect()
-        #expect(try await old.say(.leaving(.init(ref: testRef(), reason: .shutdown))).isEmpty)
-        #expect(try await watcher.hear().isEmpty)
+        #expect(try await old.send(.leaving(.init(ref: testRef(), reason: .shutdown))).isEmpty)
+        #expect(try await watcher.receive().isEmpty)
     }
 
     @Test(arguments: [EndpointMessage.Hello.Role.host, .client])
-    func aProcessThatComesAnewLeavesItsOlderChannel(role: EndpointMessage.Hello.Role) async throws {
+    func reconnectedProcessReplacesItsOlderChannel(role: EndpointMessage.Hello.Role) async throws {
         let world = try await CoreWorld()
         let (device, instance) = (TestDevice(subject: "me"), Blob<BlobKinds.Instance>.random())
         let account = try await world.account(of: device)
         let watcher = try await world.open(TestDevice(subject: "me"))
         let hello = try device.hello(account, role: role, instance: instance)
         let old = try await world.connect(hello).get()
-        try await watcher.say(.watch(.init(ref: testRef())))
+        try await watcher.send(.watch(.init(ref: testRef())))
         // Another process's channel of the other role, with the same number by chance, is none of its business.
         let other = try await world.connect(device.hello(account, role: role == .host ? .client : .host, instance: instance)).get()
         _ = watcher.peer.take()
@@ -210,7 +210,7 @@ import Testing
         #expect(try await world.row(command) == nil)
         #expect(try await new.send(command).first?.isOK == true)
         try await old.disconnect()
-        #expect(try await watcher.hear().compactMap(\.presence?.state).allSatisfy { $0 == .available })
+        #expect(try await watcher.receive().compactMap(\.presence?.state).allSatisfy { $0 == .available })
         // Its own older channels count for nothing.
         for _ in 0..<10 { #expect(try await world.connect(hello).rejection == nil) }
     }
@@ -227,7 +227,7 @@ import Testing
         #expect(try await world.connect(device.hello(account, role: .client)).rejection == nil)
     }
 
-    @Test func nobodyIsLetInThatCannotBeStored() async throws {
+    @Test func helloIsRejectedWhenTheStoreFails() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let account = try await world.account(of: device)
@@ -239,16 +239,16 @@ import Testing
         #expect(try await world.connect(device.hello(account)).rejection == nil)
     }
 
-    @Test func aRelayThatStopsSaysSoAndTakesNobody() async throws {
+    @Test func stoppingRelayAnnouncesItAndRejectsHellos() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let session = try await world.open(device)
         world.core.stop()
-        guard case .restarting? = session.peer.take().last else { throw TestError("not told") }
+        guard case .restarting? = session.peer.take().last else { throw TestError("not notified") }
         #expect(try await world.connect(device.hello("?")).rejection?.code == .unavailable)
     }
 
-    @Test func clientsDoNotSpeakForTheirEndpoint() async throws {
+    @Test func clientsCannotChangeTheirEndpoint() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
         let account = try await world.account(of: device)
@@ -259,7 +259,7 @@ import Testing
             .endpointUpdate(.init(ref: testRef(), record: Blob(try device.record(account, version: 5).encoded))),
             .leaving(.init(ref: testRef(), reason: .suspended)),
         ]
-        for request in requests { #expect(try await client.say(request).map { $0.failure?.code } == [.notAuthorized]) }
+        for request in requests { #expect(try await client.send(request).map { $0.failure?.code } == [.notAuthorized]) }
     }
 }
 

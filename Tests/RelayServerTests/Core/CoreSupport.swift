@@ -6,12 +6,12 @@ import Synchronization
 
 @testable import RelayServer
 
-/// A store that counts what is submitted, and fails as told.
+/// A store that counts the submitted works, and fails as configured.
 final class TestStore: RelayStore {
     enum Fault: Sendable {
         /// Nothing is written.
         case before
-        /// All is written, and nobody is told so: a commit whose answer was lost.
+        /// All is written, but an error is reported: a commit whose answer was lost.
         case after
     }
 
@@ -131,7 +131,7 @@ struct TestDevice: Sendable {
     var inviter: EndpointID?
     var address: String?
 
-    /// - Parameter systemKey: Of the device that it is part of; one of its own unless told.
+    /// - Parameter systemKey: The key of its device. Default: a new key.
     init(subject: String, systemKey: P256SigningKey = P256SigningKey()) {
         self.subject = subject
         self.systemKey = systemKey
@@ -179,7 +179,7 @@ struct TestDevice: Sendable {
         return try registrations("\(account) \(appID) \(version) \(name)") { try Signed(registration, key: identityKey) }
     }
 
-    /// - Parameter instance: a process of its own, unless told.
+    /// - Parameter instance: The process. Default: a new process.
     func hello(
         _ account: String,
         role: EndpointMessage.Hello.Role = .host,
@@ -201,7 +201,7 @@ struct TestDevice: Sendable {
         )
     }
 
-    /// A request to vouch for the newest record of another one, if no other is told.
+    /// A request to vouch for a record of another endpoint.
     func approval(
         of other: TestDevice,
         account: String,

@@ -26,7 +26,7 @@ final class CoreWorld: Sendable {
 
     /// - Parameters:
     ///   - age: of the database when the world begins.
-    ///   - store: unless told, SQLite's.
+    ///   - store: Default: SQLite's.
     init(
         limits: Limits = Limits(),
         age: Int64 = 100 * 86_400_000,
@@ -94,7 +94,7 @@ final class CoreWorld: Sendable {
     /// Finds out the account, as an endpoint does that is new.
     func account(of device: TestDevice) async throws -> String {
         guard case .failure(let rejected) = try await connect(device.hello("?")), rejected.code == .wrongAccount else {
-            throw TestError("the account was not told")
+            throw TestError("the account was not named")
         }
         return try #require(rejected.account)
     }
@@ -160,14 +160,14 @@ struct Session: Sendable {
     let peer: TestPeer
     let account: String
 
-    /// What the relay says to a message, and to what it brings about.
+    /// The messages that the relay sends after this message.
     @discardableResult
-    func say(_ message: EndpointMessage) async throws -> [RelayMessage] {
+    func send(_ message: EndpointMessage) async throws -> [RelayMessage] {
         _ = world.core.receive(message, on: channel)
-        return try await hear()
+        return try await receive()
     }
 
-    func hear() async throws -> [RelayMessage] {
+    func receive() async throws -> [RelayMessage] {
         try await world.settle()
         return peer.take()
     }
@@ -179,7 +179,7 @@ struct Session: Sendable {
 
     @discardableResult
     func send(_ command: SealedCommand, again: Bool = false, ref: Int64 = 1) async throws -> [RelayMessage] {
-        try await say(.commandSend(.init(ref: testRef(ref), command: Blob(command.encoded), again: again)))
+        try await send(.commandSend(.init(ref: testRef(ref), command: Blob(command.encoded), again: again)))
     }
 }
 

@@ -20,7 +20,7 @@ import Testing
             self.book = RecordBook(account: account)
             self.directory = DeviceDirectory(account: account)
             directory.beginEnumeration()
-            try take(try await session.say(.watch(.init(ref: testRef()))))
+            try take(try await session.send(.watch(.init(ref: testRef()))))
         }
 
         mutating func take(_ messages: [RelayMessage]) throws {
@@ -61,15 +61,15 @@ import Testing
         var host: Session?
     }
 
-    @Test(arguments: [1, 2, 3] as [UInt64]) func watchersAgreeWithWhatIsStored(_ seed: UInt64) async throws {
+    @Test(arguments: [1, 2, 3] as [UInt64]) func oldAndNewWatchersSeeTheSame(_ seed: UInt64) async throws {
         var random = SeededGenerator(seed: seed)
         let world = try await CoreWorld()
         let account = try await world.account(of: TestDevice(subject: "me"))
-        let eyes = TestDevice(subject: "me")
-        let eyesHost = try await world.open(eyes)
-        var watcher = try await Watcher(eyesHost, account: account)
-        let stranger = try await world.open(TestDevice(subject: "you"))
-        try await stranger.say(.watch(.init(ref: testRef())))
+        let watchingDevice = TestDevice(subject: "me")
+        let watchingHost = try await world.open(watchingDevice)
+        var watcher = try await Watcher(watchingHost, account: account)
+        let outsider = try await world.open(TestDevice(subject: "you"))
+        try await outsider.send(.watch(.init(ref: testRef())))
         var actors = (0..<6).map { _ in Actor(device: TestDevice(subject: "me")) }
         var changes = 0
 
@@ -110,23 +110,27 @@ import Testing
                     guard round % 7 == 0, other != index else { continue }
                     // Of the actors some are established, so that some revocations are refused.
                     if random.next() & 1 == 0 {
-                        let approval = try eyes.approval(of: actors[index].device, account: account, version: actors[index].version)
-                        _ = world.core.receive(approval, on: eyesHost.channel)
+                        let approval = try watchingDevice.approval(
+                            of: actors[index].device,
+                            account: account,
+                            version: actors[index].version
+                        )
+                        _ = world.core.receive(approval, on: watchingHost.channel)
                     }
                     let revocation = try actors[index].device.revocation(of: actors[other].device.id, account: account)
                     _ = world.core.receive(revocation, on: host.channel)
                     actors[other] = Actor(device: TestDevice(subject: "me"))
                 }
             }
-            let news = try await watcher.session.hear()
+            let news = try await watcher.session.receive()
             changes += news.count
             try watcher.take(news)
-            let newcomer = try await Watcher(world.open(eyes, role: .client), account: account)
-            #expect(try await watcher.session.hear().isEmpty)
+            let newcomer = try await Watcher(world.open(watchingDevice, role: .client), account: account)
+            #expect(try await watcher.session.receive().isEmpty)
             #expect(watcher.directory.systems() == newcomer.directory.systems(), "seed \(seed), round \(round)")
             try await newcomer.session.disconnect()
         }
         #expect(changes > 60)
-        #expect(try await stranger.hear().isEmpty)
+        #expect(try await outsider.receive().isEmpty)
     }
 }

@@ -12,15 +12,15 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What watchers are told.
+/// The events that watchers receive.
 @Suite struct DiscoveryTests {
-    @Test func watchersSeeEverythingAndThenWhatChanges() async throws {
+    @Test func watchersGetAllEndpointsAndThenChanges() async throws {
         let world = try await CoreWorld()
         let (watcher, device) = (TestDevice(subject: "me"), TestDevice(subject: "me"))
         let account = try await world.account(of: device)
-        let eyes = try await world.open(watcher)
+        let watching = try await world.open(watcher)
         let start = Milliseconds(clamping: world.clock.now)
-        let first = try await eyes.say(.watch(.init(ref: testRef())))
+        let first = try await watching.send(.watch(.init(ref: testRef())))
         #expect(first.count == 3)
         #expect(first.first?.isOK == true)
         #expect(first.last == .enumerationCompleted(.init()))
@@ -31,7 +31,7 @@ import Foundation
         let record = Blob<BlobKinds.EndpointRecord>(try #require(row).record)
         let available = Presence(.available, .connected, since: start)
         #expect(
-            try await eyes.hear() == [
+            try await watching.receive() == [
                 .endpointAdded(
                     .init(
                         endpoint: device.id,
@@ -45,31 +45,33 @@ import Foundation
         )
         let (player, other) = (try device.registration(account), try device.registration(account, appID: "other"))
         for registration in [player, other] {
-            let answer = try await host.say(.publish(.init(ref: testRef(), registration: Blob(registration.encoded))))
+            let answer = try await host.send(.publish(.init(ref: testRef(), registration: Blob(registration.encoded))))
             #expect(answer.map(\.isOK) == [true])
         }
-        let published = try await eyes.hear()
+        let published = try await watching.receive()
         #expect(published.count == 2)
         #expect(published.last == .endpointUpdated(.init(endpoint: device.id, registrations: [Blob(other.encoded), Blob(player.encoded)])))
         // The same again is no news, and so is an app that was not there.
-        try await host.say(.publish(.init(ref: testRef(), registration: Blob(player.encoded))))
-        try await host.say(.unpublish(.init(ref: testRef(), appID: "nothing")))
-        #expect(try await eyes.hear().isEmpty)
-        try await host.say(.unpublish(.init(ref: testRef(), appID: "other")))
-        #expect(try await eyes.hear() == [.endpointUpdated(.init(endpoint: device.id, registrations: [Blob(player.encoded)]))])
+        try await host.send(.publish(.init(ref: testRef(), registration: Blob(player.encoded))))
+        try await host.send(.unpublish(.init(ref: testRef(), appID: "nothing")))
+        #expect(try await watching.receive().isEmpty)
+        try await host.send(.unpublish(.init(ref: testRef(), appID: "other")))
+        #expect(try await watching.receive() == [.endpointUpdated(.init(endpoint: device.id, registrations: [Blob(player.encoded)]))])
 
         var renamed = device
         renamed.name = "Kitchen"
         let newer = try renamed.record(account, version: 2)
-        try await host.say(.endpointUpdate(.init(ref: testRef(), record: Blob(newer.encoded))))
-        #expect(try await eyes.hear() == [.endpointUpdated(.init(endpoint: device.id, introduction: .init(record: Blob(newer.encoded))))])
+        try await host.send(.endpointUpdate(.init(ref: testRef(), record: Blob(newer.encoded))))
+        #expect(
+            try await watching.receive() == [.endpointUpdated(.init(endpoint: device.id, introduction: .init(record: Blob(newer.encoded))))]
+        )
         let voucher = Blob<BlobKinds.Voucher>(try Signed(Voucher(by: watcher.id, for: newer, time: 1), key: watcher.identityKey).encoded)
-        let approved = try await eyes.say(.endpointApprove(.init(ref: testRef(), endpoint: device.id, voucher: voucher)))
+        let approved = try await watching.send(.endpointApprove(.init(ref: testRef(), endpoint: device.id, voucher: voucher)))
         let introduction = Introduction(record: Blob(newer.encoded), vouchers: [voucher])
         #expect(approved == [.ok(.init(ref: testRef())), .endpointUpdated(.init(endpoint: device.id, introduction: introduction))])
 
         // A second `watch` tells all again; after `unwatch` there is nothing.
-        let again = try await eyes.say(.watch(.init(ref: testRef(2))))
+        let again = try await watching.send(.watch(.init(ref: testRef(2))))
         #expect(again.count == 4)
         #expect(
             again.contains(
@@ -84,23 +86,23 @@ import Foundation
                 )
             )
         )
-        #expect(try await eyes.say(.unwatch(.init(ref: testRef()))) == [.ok(.init(ref: testRef()))])
+        #expect(try await watching.send(.unwatch(.init(ref: testRef()))) == [.ok(.init(ref: testRef()))])
         try await host.disconnect()
-        #expect(try await eyes.hear().isEmpty)
+        #expect(try await watching.receive().isEmpty)
     }
 
-    @Test func aRequestAndItsWatchAreServedInOrder() async throws {
+    @Test func watchAndUnwatchAreServedInOrder() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
-        let eyes = try await world.open(TestDevice(subject: "me"))
+        let watching = try await world.open(TestDevice(subject: "me"))
         let host = try await world.open(device)
-        _ = world.core.receive(.watch(.init(ref: testRef(1))), on: eyes.channel)
+        _ = world.core.receive(.watch(.init(ref: testRef(1))), on: watching.channel)
         _ = world.core.receive(.leaving(.init(ref: testRef(1), reason: .suspended)), on: host.channel)
-        _ = world.core.receive(.unwatch(.init(ref: testRef(2))), on: eyes.channel)
+        _ = world.core.receive(.unwatch(.init(ref: testRef(2))), on: watching.channel)
         world.core.disconnected(host.channel, isSilent: false)
-        let heard = try await eyes.hear()
-        #expect(heard.last == .ok(.init(ref: testRef(2))))
-        #expect(heard.filter(\.isOK).count == 2)
+        let received = try await watching.receive()
+        #expect(received.last == .ok(.init(ref: testRef(2))))
+        #expect(received.filter(\.isOK).count == 2)
     }
 
     @Test func registrationsAreCheckedAndBounded() async throws {
@@ -111,7 +113,7 @@ import Foundation
         let account = try await world.account(of: device)
         let host = try await world.open(device)
         func publish(_ registration: Signed<AppRegistration>) async throws -> ControlErrorCode? {
-            try await host.say(.publish(.init(ref: testRef(), registration: Blob(registration.encoded)))).first?.failure?.code
+            try await host.send(.publish(.init(ref: testRef(), registration: Blob(registration.encoded)))).first?.failure?.code
         }
         #expect(try await publish(device.registration(account, version: 3)) == nil)
         #expect(try await publish(device.registration(account, version: 2)) == .recordOutdated)
@@ -126,14 +128,14 @@ import Foundation
         #expect(stored.reduce(0) { $0 + $1.registration.count } <= 1_500)
     }
 
-    @Test func presenceSaysWhyInEveryState() async throws {
+    @Test func everyPresenceStateHasItsReason() async throws {
         let world = try await CoreWorld()
         let device = TestDevice(subject: "me")
-        let eyes = try await world.open(TestDevice(subject: "me"))
-        try await eyes.say(.watch(.init(ref: testRef())))
-        func presence() async throws -> Presence? { try await eyes.hear().last?.presence }
+        let watching = try await world.open(TestDevice(subject: "me"))
+        try await watching.send(.watch(.init(ref: testRef())))
+        func presence() async throws -> Presence? { try await watching.receive().last?.presence }
         func watched() async throws -> Presence? {
-            let told = try await eyes.say(.watch(.init(ref: testRef())))
+            let told = try await watching.send(.watch(.init(ref: testRef())))
             for case .endpointAdded(let event) in told where event.endpoint == device.id { return event.presence }
             return nil
         }
@@ -150,7 +152,7 @@ import Foundation
             #expect(try await presence() == expected)
             #expect(try await watched() == expected)
             world.clock.pass(1_000)
-            #expect(try await host.say(.leaving(.init(ref: testRef(), reason: reason))).map(\.isOK) == [true])
+            #expect(try await host.send(.leaving(.init(ref: testRef(), reason: reason))).map(\.isOK) == [true])
             let left = Presence(.unavailable, shown, since: time())
             #expect(try await presence() == left)
             world.clock.pass(1_000)
@@ -164,7 +166,7 @@ import Foundation
         let lost = Presence(.unavailable, .lost, since: time())
         #expect(try await presence() == lost)
         try await client.disconnect()
-        try await eyes.disconnect()
+        try await watching.disconnect()
 
         // A relay that starts knows nothing of anybody for 75 s.
         world.clock.pass(5_000)
@@ -172,10 +174,10 @@ import Foundation
         let started = time()
         let later = try await world.open(TestDevice(subject: "me"))
         func told(_ session: Session) async throws -> Presence? {
-            try await session.hear().last { if case .endpointUpdated(let event) = $0 { event.endpoint == device.id } else { false } }?
+            try await session.receive().last { if case .endpointUpdated(let event) = $0 { event.endpoint == device.id } else { false } }?
                 .presence
         }
-        let first = try await later.say(.watch(.init(ref: testRef())))
+        let first = try await later.send(.watch(.init(ref: testRef())))
         let unknown = first.compactMap {
             if case .endpointAdded(let event) = $0, event.endpoint == device.id { event.presence } else { nil }
         }
@@ -200,7 +202,7 @@ import Foundation
         for _ in 0..<399 where code == nil {
             let giver = TestDevice(subject: "me")
             let session = try await world.connect(giver.hello(account)).get()
-            code = try await session.say(giver.approval(of: device, account: account)).last?.failure?.code
+            code = try await session.send(giver.approval(of: device, account: account)).last?.failure?.code
         }
         #expect(code == .limitExceeded)
         let bytes = try await world.store.beneath.transact { try $0.vouchers(for: device.id).reduce(0) { $0 + $1.count } }

@@ -21,7 +21,7 @@ import Testing
         try await world.store.beneath.transact { try $0.storedBytes(of: AccountID(account)) }
     }
 
-    @Test func theMailboxesOfAnAccountTogetherTakeNoMoreThanItMayHave() async throws {
+    @Test func mailboxesOfAnAccountStayWithinItsByteLimit() async throws {
         let world = try await world()
         let eve = TestDevice(subject: "eve")
         let near = try await world.open(eve)
@@ -43,7 +43,7 @@ import Testing
         var published: RelayMessage.Failure?
         for app in 0..<100 where published == nil {
             let registration = Blob<BlobKinds.AppRegistration>(try eve.registration(near.account, appID: "app\(app)", name: name).encoded)
-            published = try await near.say(.publish(.init(ref: testRef(), registration: registration))).first?.failure
+            published = try await near.send(.publish(.init(ref: testRef(), registration: registration))).first?.failure
         }
         #expect(published?.code == .limitExceeded)
         #expect(published?.limit?.name == "accountBytes")
@@ -55,7 +55,7 @@ import Testing
         #expect(try await phone.send(try await world.command(from: anna, to: pc, padding: 8_000)).first?.isOK == true)
     }
 
-    @Test func repliesTakeNoMoreThanTheAccountMayHaveAndTheTargetKeepsThem() async throws {
+    @Test func repliesStayWithinTheByteLimitOfTheAccount() async throws {
         let world = try await world()
         let (eve, other) = (TestDevice(subject: "eve"), TestDevice(subject: "eve"))
         let (near, far) = (try await world.open(eve), try await world.open(other))
@@ -72,14 +72,14 @@ import Testing
             )
             let signed = try Signed(receipt, key: other.identityKey)
             let id = command.descriptor.id
-            refused = try await far.say(
+            refused = try await far.send(
                 .commandResult(.init(ref: testRef(), sender: eve.id, id: id, receipt: Blob(signed.encoded), reply: Blob(reply)))
             ).compactMap(\.failure).first
             firstID = firstID ?? id
             guard refused != nil else { continue }
             // A sender that takes an outcome makes room for another.
-            try await near.say(.commandAcknowledge(.init(id: firstID ?? id)))
-            let settled = try await far.say(
+            try await near.send(.commandAcknowledge(.init(id: firstID ?? id)))
+            let settled = try await far.send(
                 .commandResult(.init(ref: testRef(), sender: eve.id, id: id, receipt: Blob(signed.encoded), reply: Blob(reply)))
             )
             #expect(settled.contains { if case .commandSettled = $0 { true } else { false } })
@@ -90,7 +90,7 @@ import Testing
         #expect(try await stored(world, near.account) <= Self.allowed)
     }
 
-    @Test func whatAnAccountHasStoredIsKnownAfterARestart() async throws {
+    @Test func storedBytesOfAnAccountAreKnownAfterARestart() async throws {
         let directory = FileManager.default.temporaryDirectory.appending(path: "quota-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let account = AccountID(String(repeating: "a", count: 32))

@@ -6,7 +6,7 @@ import Testing
 
 @testable import RelayServer
 
-/// An endpoint that nobody has approved wants to remove others, or to fill the account.
+/// An unapproved endpoint tries to remove others, or to fill the account.
 @Suite struct RevocationAttackTests {
     /// An account whose first endpoint is the phone's; the PC is approved, the newcomer is not.
     private struct Home {
@@ -22,7 +22,7 @@ import Testing
             phoneHost = try await world.open(phone)
             pcHost = try await world.open(pc)
             newcomerHost = try await world.open(newcomer)
-            #expect(try await phoneHost.say(phone.approval(of: pc, account: phoneHost.account)).map(\.isOK) == [true])
+            #expect(try await phoneHost.send(phone.approval(of: pc, account: phoneHost.account)).map(\.isOK) == [true])
         }
 
         func isThere(_ device: TestDevice) async throws -> Bool {
@@ -34,7 +34,7 @@ import Testing
         }
 
         func revoke(_ other: TestDevice, by device: TestDevice, on host: Session) async throws -> ControlErrorCode? {
-            let answer = try await host.say(device.revocation(of: other.id, account: account))
+            let answer = try await host.send(device.revocation(of: other.id, account: account))
             #expect(answer.contains { $0.isOK || $0.failure != nil })
             return answer.lazy.compactMap(\.failure?.code).first
         }
@@ -54,28 +54,28 @@ import Testing
         #expect(try await home.isThere(home.newcomer) == false)
     }
 
-    /// The first word is not the newcomer's, whoever else it brings along and lets vouch for it.
+    /// A newcomer stays not established, also with vouchers of other newcomers.
     @Test func newcomersCannotEstablishEachOther() async throws {
         let home = try await Home()
         let other = TestDevice(subject: "me")
         let otherHost = try await home.world.open(other)
-        #expect(try await home.newcomerHost.say(home.newcomer.approval(of: other, account: home.account)).first?.isOK == true)
-        #expect(try await otherHost.say(other.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        #expect(try await home.newcomerHost.send(home.newcomer.approval(of: other, account: home.account)).first?.isOK == true)
+        #expect(try await otherHost.send(other.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
         #expect(try await home.revoke(home.pc, by: other, on: otherHost) == .notEstablished)
         #expect(try await home.revoke(home.pc, by: home.newcomer, on: home.newcomerHost) == .notEstablished)
         // What is vouched for later makes the chain whole.
-        #expect(try await home.phoneHost.say(home.phone.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        #expect(try await home.phoneHost.send(home.phone.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
         #expect(try await home.revoke(home.pc, by: other, on: otherHost) == nil)
     }
 
-    @Test func aVoucherForWhatWasOnlySeenEstablishesNobody() async throws {
+    @Test func firstSeenVoucherDoesNotEstablish() async throws {
         let home = try await Home()
         let seen = try home.phone.approval(of: home.newcomer, account: home.account, knowledge: .firstSeen)
-        #expect(try await home.phoneHost.say(seen).first?.isOK == true)
+        #expect(try await home.phoneHost.send(seen).first?.isOK == true)
         #expect(try await home.revoke(home.pc, by: home.newcomer, on: home.newcomerHost) == .notEstablished)
     }
 
-    @Test func aForgedVoucherEstablishesNobody() async throws {
+    @Test func forgedVoucherDoesNotEstablish() async throws {
         let home = try await Home()
         let (account, newcomer, phone) = (home.account, home.newcomer, home.phone)
         func approval(by signer: TestDevice, says voucher: Voucher, of endpoint: TestDevice? = nil) throws -> EndpointMessage {
@@ -98,7 +98,7 @@ import Testing
             (home.phoneHost, .endpointApprove(.init(ref: testRef(), endpoint: newcomer.id, voucher: Blob([1, 2, 3])))),
         ]
         for (host, message) in forged {
-            let code = try #require(try await host.say(message).first?.failure?.code)
+            let code = try #require(try await host.send(message).first?.failure?.code)
             #expect([.signatureInvalid, .recordOutdated, .malformed].contains(code), "\(code)")
         }
         #expect(try await home.world.store.beneath.transact { try $0.vouchers(for: newcomer.id) }.isEmpty)
@@ -126,12 +126,12 @@ import Testing
             ),
             (home.phoneHost, .endpointRevoke(.init(ref: testRef(), endpoint: pc.id, revocation: Blob([1, 2, 3]))), .malformed),
         ]
-        for (host, message, code) in cases { #expect(try await host.say(message).map(\.failure?.code) == [code]) }
+        for (host, message, code) in cases { #expect(try await host.send(message).map(\.failure?.code) == [code]) }
         for device in [phone, pc, newcomer] { #expect(try await home.isThere(device)) }
     }
 
-    /// Nobody is of a device by saying so.
-    @Test func onlyTheDevicesKeyMakesAnEndpointOfThatDevice() async throws {
+    /// An endpoint belongs to a device only with the device's key.
+    @Test func endpointIsEstablishedByItsDevice() async throws {
         let home = try await Home()
         let sibling = TestDevice(subject: "me", systemKey: home.newcomer.systemKey)
         let siblingHost = try await home.world.open(sibling)
@@ -144,7 +144,7 @@ import Testing
         #expect(try await home.revoke(sibling, by: app, on: appHost) == nil)
     }
 
-    @Test func aRecordWithAnotherDevicesKeyIsNotTaken() async throws {
+    @Test func recordWithACopiedDeviceKeyIsRejected() async throws {
         let home = try await Home()
         let thief = TestDevice(subject: "me")
         let known = try home.pc.record(home.account).payload
@@ -159,30 +159,30 @@ import Testing
         #expect(try await home.world.connect(hello).rejection?.code == .recordInvalid)
     }
 
-    @Test func whoIsEstablishedStaysSoWhenTheOneThatVouchedIsRevoked() async throws {
+    @Test func endpointStaysEstablishedWhenItsVoucherGiverIsRevoked() async throws {
         let home = try await Home()
         #expect(try await home.revoke(home.phone, by: home.pc, on: home.pcHost) == nil)
         #expect(try await home.revoke(home.newcomer, by: home.pc, on: home.pcHost) == nil)
     }
 
     /// A thief's endpoint, which a stolen device let in, is established no more once that device is revoked.
-    @Test func whomARevokedDeviceLetInRevokesNobody() async throws {
+    @Test func endpointThatARevokedDeviceLetInCannotRevoke() async throws {
         let home = try await Home()
-        #expect(try await home.pcHost.say(home.pc.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        #expect(try await home.pcHost.send(home.pc.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
         #expect(try await home.revoke(home.pc, by: home.phone, on: home.phoneHost) == nil)
         #expect(try await home.revoke(home.phone, by: home.newcomer, on: home.newcomerHost) == .notEstablished)
         #expect(try await home.isThere(home.phone))
         // Approved by the one that is left, it is established again.
-        #expect(try await home.phoneHost.say(home.phone.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        #expect(try await home.phoneHost.send(home.phone.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
         #expect(try await home.revoke(home.phone, by: home.newcomer, on: home.newcomerHost) == nil)
     }
 
-    /// The same by the operator's word, when no other device could revoke it.
-    @Test func whomADeviceLetInThatTheOperatorRevokedRevokesNobody() async throws {
+    /// The same with a revocation by the operator, when no other device could revoke it.
+    @Test func endpointLetInCannotRevokeAfterOperatorRevocation() async throws {
         let home = try await Home()
         // The phone was the first: that the stolen PC vouches for it takes nothing from it.
-        #expect(try await home.pcHost.say(home.pc.approval(of: home.phone, account: home.account)).first?.isOK == true)
-        #expect(try await home.pcHost.say(home.pc.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
+        #expect(try await home.pcHost.send(home.pc.approval(of: home.phone, account: home.account)).first?.isOK == true)
+        #expect(try await home.pcHost.send(home.pc.approval(of: home.newcomer, account: home.account)).first?.isOK == true)
         let revocation = try #require(try await home.world.core.revoke(home.pc.id))
         #expect(revocation.revoked.map(\.id) == [home.pc.id])
         #expect(revocation.letIn.map(\.row.id) == [home.newcomer.id])
@@ -193,7 +193,7 @@ import Testing
     }
 
     /// All that a chain of invitations and vouchers of a stolen device let in goes with it, and nothing else does.
-    @Test func theOperatorRevokesWhomADeviceLetIn() async throws {
+    @Test func operatorRevokesADeviceAndAllThatItLetIn() async throws {
         let home = try await Home()
         var (invited, invitedByIt) = (TestDevice(subject: "me"), TestDevice(subject: "me"))
         (invited.inviter, invitedByIt.inviter) = (home.pc.id, invited.id)
@@ -201,10 +201,10 @@ import Testing
         let own = TestDevice(subject: "me")
         var hosts: [Session] = []
         for device in [invited, invitedByIt, vouchedFor, own] { hosts.append(try await home.world.open(device)) }
-        #expect(try await home.pcHost.say(home.pc.approval(of: invited, account: home.account)).first?.isOK == true)
-        #expect(try await hosts[0].say(invited.approval(of: vouchedFor, account: home.account)).first?.isOK == true)
+        #expect(try await home.pcHost.send(home.pc.approval(of: invited, account: home.account)).first?.isOK == true)
+        #expect(try await hosts[0].send(invited.approval(of: vouchedFor, account: home.account)).first?.isOK == true)
         for device in [own, home.newcomer] {
-            #expect(try await home.phoneHost.say(home.phone.approval(of: device, account: home.account)).first?.isOK == true)
+            #expect(try await home.phoneHost.send(home.phone.approval(of: device, account: home.account)).first?.isOK == true)
         }
         let revocation = try #require(try await home.world.core.revoke(home.pc.id, withLetIn: true))
         let gone = [home.pc, invited, invitedByIt, vouchedFor]
@@ -217,7 +217,7 @@ import Testing
     }
 
     /// The operator learns of the others after the device is gone. What it had vouched for is not known then, whom it had invited is.
-    @Test func whomARevokedDeviceInvitedIsRevokedLater() async throws {
+    @Test func operatorRevokesInvitedEndpointsLater() async throws {
         let home = try await Home()
         var invited = TestDevice(subject: "me")
         invited.inviter = home.pc.id
@@ -229,7 +229,7 @@ import Testing
     }
 
     /// A thief redeems invitations of a stolen device, and comes with them after the device was revoked.
-    @Test func aLoginByARevokedDevicesInvitationLetsNothingIn() async throws {
+    @Test func invitationOfARevokedDeviceIsRejected() async throws {
         let home = try await Home()
         var early = TestDevice(subject: "me")
         var late = TestDevice(subject: "me")
@@ -237,7 +237,7 @@ import Testing
         _ = try await home.world.open(early)
         #expect(try await home.revoke(home.pc, by: home.phone, on: home.phoneHost) == nil)
         guard case .failure(let rejected) = try await home.world.connect(late.hello(home.account)) else {
-            Issue.record("it was let in")
+            Issue.record("it was accepted")
             return
         }
         #expect(rejected.code == .endpointRevoked)
@@ -246,12 +246,12 @@ import Testing
     }
 
     /// 998 endpoints of one stolen token, each of which leaves at once: nothing of them stays, and the account takes others.
-    @Test func endpointsThatComeAndGoLeaveNothing() async throws {
+    @Test func endpointsThatRevokeThemselvesLeaveNothing() async throws {
         let home = try await Home()
         for _ in 0..<998 {
             let device = TestDevice(subject: "me")
             let host = try await home.world.connect(device.hello(home.account)).get()
-            let answer = try await host.say(device.revocation(of: device.id, account: home.account))
+            let answer = try await host.send(device.revocation(of: device.id, account: home.account))
             #expect(answer.first?.isOK == true)
         }
         let account = AccountID(home.account)
@@ -262,7 +262,7 @@ import Testing
     }
 
     /// Also what is revoked by others and kept for ever is bounded.
-    @Test func anAccountHasOnlySoManyEndpointsEver() async throws {
+    @Test func totalEndpointsPerAccountAreLimited() async throws {
         var limits = Limits()
         limits[.endpointsEverPerAccount] = 5
         let home = try await Home(limits: limits)

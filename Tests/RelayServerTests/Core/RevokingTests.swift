@@ -7,7 +7,7 @@ import Testing
 
 @testable import RelayServer
 
-/// What a revocation brings about: who is told, and which logins end.
+/// The effects of a revocation: which endpoints are notified, and which logins end.
 @Suite struct RevokingTests {
     private let phone = TestDevice(subject: "me")
     private let pc = TestDevice(subject: "me")
@@ -17,17 +17,17 @@ import Testing
         messages.compactMap { if case .endpointRemoved(let removed) = $0 { removed } else { nil } }
     }
 
-    @Test func aRevocationIsToldAtOnceAndToWhoComesLater() async throws {
+    @Test func revocationReachesCurrentAndLaterWatchers() async throws {
         let world = try await CoreWorld()
         let host = try await world.open(phone)
         let watcher = try await world.open(tv)
         _ = try await world.open(pc)
-        try await watcher.say(.watch(.init(ref: testRef())))
+        try await watcher.send(.watch(.init(ref: testRef())))
         let request = try phone.revocation(of: pc.id, account: host.account)
         guard case .endpointRevoke(let content) = request else { throw TestError("no revocation") }
-        try await host.say(request)
+        try await host.send(request)
         let told = RelayMessage.EndpointRemoved(endpoint: pc.id, isRevoked: true, revocation: content.revocation)
-        #expect(removals(try await watcher.hear()) == [told])
+        #expect(removals(try await watcher.receive()) == [told])
         // By the operator, without a signature.
         #expect(try await world.core.revoke(tv.id)?.revoked.map(\.id) == [tv.id])
         #expect(watcher.peer.closeCode == 1008)
@@ -35,21 +35,21 @@ import Testing
         #expect(try await world.core.revoke(TestDevice(subject: "me").id) == nil)
         // For ever, also after a restart.
         try await world.restart()
-        let heard = try await world.open(phone).say(.watch(.init(ref: testRef())))
+        let received = try await world.open(phone).send(.watch(.init(ref: testRef())))
         #expect(
-            removals(heard).sorted { $0.endpoint < $1.endpoint }
+            removals(received).sorted { $0.endpoint < $1.endpoint }
                 == [told, .init(endpoint: tv.id, isRevoked: true)].sorted { $0.endpoint < $1.endpoint }
         )
-        guard case .enumerationCompleted? = heard.last else { throw TestError("told after the enumeration") }
+        guard case .enumerationCompleted? = received.last else { throw TestError("sent after the enumeration") }
         // Not to another account.
-        let stranger = try await world.open(TestDevice(subject: "you"))
-        #expect(removals(try await stranger.say(.watch(.init(ref: testRef())))).isEmpty)
+        let outsider = try await world.open(TestDevice(subject: "you"))
+        #expect(removals(try await outsider.send(.watch(.init(ref: testRef())))).isEmpty)
     }
 
-    @Test func watchersAreToldHowAnEndpointJoined() async throws {
+    @Test func watchersLearnHowAnEndpointJoined() async throws {
         let world = try await CoreWorld()
         let watcher = try await world.open(phone)
-        try await watcher.say(.watch(.init(ref: testRef())))
+        try await watcher.send(.watch(.init(ref: testRef())))
         var newcomer = pc
         newcomer.inviter = phone.id
         newcomer.address = "2001:db8::1"
@@ -60,15 +60,15 @@ import Testing
             messages.compactMap { if case .endpointAdded(let added) = $0, added.endpoint == newcomer.id { added.joining } else { nil } }
         }
         let expected = Joining(time: time, invitedBy: phone.id, address: "2001:db8::1")
-        #expect(joining(try await watcher.hear()) == [expected])
+        #expect(joining(try await watcher.receive()) == [expected])
         // Where it comes from later does not matter.
         newcomer.address = "192.0.2.1"
         world.clock.pass(1_000)
         _ = try await world.open(newcomer, version: 2)
-        #expect(joining(try await watcher.say(.watch(.init(ref: testRef())))) == [expected])
+        #expect(joining(try await watcher.send(.watch(.init(ref: testRef())))) == [expected])
     }
 
-    /// An issuer that fails for as long as it is told to.
+    /// An issuer that fails while `fail` is set.
     private final class LoginRegistry: LoginEnding {
         struct Unavailable: Error {}
 
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func theLoginsOfARevokedEndpointEndWhateverHappens() async throws {
+    @Test func loginsOfARevokedEndpointEndAfterAFailureAndARestart() async throws {
         let logins = LoginRegistry()
         let world = try await CoreWorld(logins: logins)
         var device = pc
@@ -103,7 +103,7 @@ import Testing
         device.login = nil
         _ = try await world.open(device)
         logins.fail(true)
-        try await host.say(phone.revocation(of: device.id, account: host.account))
+        try await host.send(phone.revocation(of: device.id, account: host.account))
         func openRows() async throws -> Int {
             try await world.store.beneath.transact { try $0.revocationsWithLogins(limit: 9).count }
         }
@@ -119,13 +119,13 @@ import Testing
         #expect(try await openRows() == 0)
     }
 
-    @Test func whatFailsIsTriedAgainWithinAMinute() async throws {
+    @Test func failedEndOfLoginsIsRetriedWithinAMinute() async throws {
         let logins = LoginRegistry()
         let world = try await CoreWorld(logins: logins)
         let host = try await world.open(phone)
         _ = try await world.open(pc)
         logins.fail(true)
-        try await host.say(phone.revocation(of: pc.id, account: host.account))
+        try await host.send(phone.revocation(of: pc.id, account: host.account))
         #expect(try await eventually { world.core.node.withLock { $0.loginsPass == .idle } })
         logins.fail(false)
         world.clock.pass(60_000)
@@ -133,17 +133,17 @@ import Testing
         #expect(try await eventually { logins.ended.count == 1 })
     }
 
-    /// One that nobody knows stays out until its logins have ended, and then leaves nothing behind.
-    @Test func anEndpointThatNobodyKnowsLeavesWithItsLogins() async throws {
+    /// A new endpoint stays revoked until its logins have ended. Then its revocation is deleted.
+    @Test func revocationOfANewEndpointIsDeletedWhenItsLoginsEnd() async throws {
         let logins = LoginRegistry()
         let world = try await CoreWorld(logins: logins)
         _ = try await world.open(phone)
         let host = try await world.open(pc)
         logins.fail(true)
-        try await host.say(pc.revocation(of: pc.id, account: host.account))
+        try await host.send(pc.revocation(of: pc.id, account: host.account))
         #expect(try await world.connect(pc.hello(host.account)).rejection?.code == .endpointRevoked)
         let watcher = try await world.open(tv)
-        #expect(removals(try await watcher.say(.watch(.init(ref: testRef())))).isEmpty)
+        #expect(removals(try await watcher.send(.watch(.init(ref: testRef())))).isEmpty)
         #expect(try await eventually { world.core.node.withLock { $0.loginsPass == .idle } })
         logins.fail(false)
         world.clock.pass(60_000)
@@ -158,7 +158,7 @@ import Testing
         #expect(rejection == nil)
     }
 
-    @Test func onlyAnEstablishedEndpointInvites() async throws {
+    @Test func onlyEstablishedEndpointsMayInvite() async throws {
         let world = try await CoreWorld()
         let host = try await world.open(phone)
         _ = try await world.open(pc)
@@ -172,24 +172,24 @@ import Testing
         #expect(try await mayInvite(pc) == false)
         #expect(try await mayInvite(tv) == false)
         // One that is at home in another account is none here.
-        let stranger = TestDevice(subject: "you")
-        _ = try await world.open(stranger)
-        #expect(try await mayInvite(stranger))
-        #expect(try await mayInvite(stranger, into: phone) == false)
-        try await host.say(phone.approval(of: pc, account: host.account))
+        let outsider = TestDevice(subject: "you")
+        _ = try await world.open(outsider)
+        #expect(try await mayInvite(outsider))
+        #expect(try await mayInvite(outsider, into: phone) == false)
+        try await host.send(phone.approval(of: pc, account: host.account))
         #expect(try await mayInvite(pc))
-        try await host.say(phone.revocation(of: pc.id, account: host.account))
+        try await host.send(phone.revocation(of: pc.id, account: host.account))
         #expect(try await mayInvite(pc) == false)
     }
 
     /// Who left all by themselves begin anew.
-    @Test func anAccountThatWasLeftBeginsAnew() async throws {
+    @Test func firstEndpointOfAnEmptiedAccountIsEstablished() async throws {
         let world = try await CoreWorld()
         let host = try await world.open(phone)
-        #expect(try await host.say(phone.revocation(of: phone.id, account: host.account)).first?.isOK == true)
+        #expect(try await host.send(phone.revocation(of: phone.id, account: host.account)).first?.isOK == true)
         #expect(try await world.connect(phone.hello(host.account)).rejection?.code == .endpointRevoked)
         let next = try await world.open(pc)
         _ = try await world.open(tv)
-        #expect(try await next.say(pc.revocation(of: tv.id, account: next.account)).first?.isOK == true)
+        #expect(try await next.send(pc.revocation(of: tv.id, account: next.account)).first?.isOK == true)
     }
 }

@@ -11,7 +11,7 @@ import Testing
     let sender = TestDevice(subject: "me")
     let target = TestDevice(subject: "me")
 
-    /// Sender and target as their SDKs behave: whoever is cut off comes back, and what has no answer is said again.
+    /// Sender and target behave like their SDKs: they reconnect after a loss, and repeat what has no answer.
     private final class Parties {
         let world: CoreWorld
         let sender: TestDevice
@@ -47,9 +47,9 @@ import Testing
 
         /// Hears what the relay says, and holds it against what is stored.
         func listen(_ command: SealedCommand, _ comment: Comment) async throws {
-            let heard = (near: try await near.hear(), far: try await far.hear())
+            let received = (near: try await near.receive(), far: try await far.receive())
             let row = try await world.row(command)
-            for message in heard.near {
+            for message in received.near {
                 if message.isOK {
                     #expect(row != nil, comment)
                     isAccepted = true
@@ -60,7 +60,7 @@ import Testing
                 case .step?, nil: break
                 }
             }
-            for message in heard.far {
+            for message in received.far {
                 if message.offered != nil {
                     // Stored before it left: the relay can say neither `expired` nor `cancelled` any more.
                     switch row?.state {
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [TestStore.Fault.before, .after]) func nothingIsSaidThatIsNotStored(_ fault: TestStore.Fault) async throws {
+    @Test(arguments: [TestStore.Fault.before, .after]) func commandEndsOnceDespiteAStoreFault(_ fault: TestStore.Fault) async throws {
         var stepsWithoutFault = 0
         for step in 0..<16 {
             let world = try await CoreWorld()
@@ -119,21 +119,21 @@ import Testing
             #expect(Set(parties.outcomes).count == 1, comment)
             if before + step >= world.store.submitted { stepsWithoutFault += 1 }
 
-            // The fault may still be waiting for the last write: whoever comes then tells again.
-            try await parties.near.say(.commandAcknowledge(.init(id: command.header.id)))
+            // The fault may still affect the last write; the sender then acknowledges again.
+            try await parties.near.send(.commandAcknowledge(.init(id: command.header.id)))
             try await parties.openNear()
-            try await parties.near.say(.commandAcknowledge(.init(id: command.header.id)))
+            try await parties.near.send(.commandAcknowledge(.init(id: command.header.id)))
             #expect(try await world.row(command) == nil, comment)
         }
         #expect(stepsWithoutFault < 16)
     }
 
-    @Test func directoryRequestsFailWithoutATrace() async throws {
+    @Test func failedDirectoryRequestsChangeNothing() async throws {
         let world = try await CoreWorld()
         let account = try await world.account(of: sender)
         let watcher = try await world.open(target)
         let host = try await world.open(sender)
-        try await watcher.say(.watch(.init(ref: testRef())))
+        try await watcher.send(.watch(.init(ref: testRef())))
         let requests: [EndpointMessage] = [
             .publish(.init(ref: testRef(), registration: Blob(try sender.registration(account).encoded))),
             .endpointUpdate(.init(ref: testRef(), record: Blob(try sender.record(account, version: 2).encoded))),
@@ -146,16 +146,16 @@ import Testing
             world.store.failAlways(true)
             _ = world.core.receive(request, on: host.channel)
             world.store.failAlways(false)
-            let answer = try await host.hear()
+            let answer = try await host.receive()
             #expect(answer.compactMap(\.failure).map(\.code) == [.unavailable])
             #expect(answer.count == 1)
-            #expect(try await watcher.hear().isEmpty)
+            #expect(try await watcher.receive().isEmpty)
         }
         #expect(watcher.peer.closeCode == nil)
-        for request in requests.dropFirst(0).prefix(2) { #expect(try await host.say(request).first?.isOK == true) }
+        for request in requests.dropFirst(0).prefix(2) { #expect(try await host.send(request).first?.isOK == true) }
     }
 
-    @Test func anOfferThatCannotBeStoredDoesNotLeave() async throws {
+    @Test func offerIsNotSentWhenStoringFails() async throws {
         let world = try await CoreWorld()
         let near = try await world.open(sender)
         let far = try await world.open(target)
@@ -163,8 +163,8 @@ import Testing
         // Stored and offered in one: neither happens.
         world.store.fail(after: 0, .before)
         _ = world.core.receive(.commandSend(.init(ref: testRef(), command: Blob(command.encoded))), on: near.channel)
-        #expect(try await near.hear().map(\.failure?.code) == [.unavailable])
-        #expect(try await far.hear().isEmpty)
+        #expect(try await near.receive().map(\.failure?.code) == [.unavailable])
+        #expect(try await far.receive().isEmpty)
         #expect(try await world.row(command) == nil)
 
         // The last finds no room, and is offered when one is received.
@@ -173,12 +173,12 @@ import Testing
             commands.append(try await world.command(from: sender, to: target, number: number))
         }
         for command in commands { try await near.send(command) }
-        #expect(try await far.hear().compactMap(\.offered) == commands.dropLast().map(\.encoded))
+        #expect(try await far.receive().compactMap(\.offered) == commands.dropLast().map(\.encoded))
         world.store.fail(after: 1, .before)
         _ = world.core.receive(.commandReceived(.init(sender: sender.id, id: command.header.id)), on: far.channel)
-        #expect(try await far.hear().isEmpty)
+        #expect(try await far.receive().isEmpty)
         #expect(far.peer.closeCode == 1013)
         #expect(try await world.row(commands[16])?.state == .stored)
-        #expect(try await world.open(target).hear().compactMap(\.offered) == commands.dropLast().map(\.encoded))
+        #expect(try await world.open(target).receive().compactMap(\.offered) == commands.dropLast().map(\.encoded))
     }
 }

@@ -9,7 +9,7 @@ import Testing
 
 /// An account that sends more than the store can take.
 @Suite(.timeLimit(.minutes(5))) struct StoreFloodAttackTests {
-    /// A store that does nothing until it is told to go on.
+    /// A store that does nothing until it gets a signal.
     private func stop(_ world: CoreWorld) async -> DispatchSemaphore {
         let gate = DispatchSemaphore(value: 0)
         await withCheckedContinuation { stopped in
@@ -32,7 +32,7 @@ import Testing
         return count
     }
 
-    @Test func aChannelThatFloodsIsNotReadUntilTheStoreHasDoneItsWork() async throws {
+    @Test func floodingChannelIsNotReadUntilTheStoreIsDone() async throws {
         let world = try await CoreWorld()
         let session = try await world.open(TestDevice(subject: "eve"))
         let gate = await stop(world)
@@ -44,7 +44,7 @@ import Testing
         #expect(try flood(session, 1) == 1)
     }
 
-    @Test func nineChannelsOfAnAccountFillTheAccountsBoundAndNotTheRelay() async throws {
+    @Test func floodOfOneAccountDoesNotBlockOthers() async throws {
         let world = try await CoreWorld()
         let eve = TestDevice(subject: "eve")
         var sessions = [try await world.open(eve)]
@@ -62,8 +62,8 @@ import Testing
         for session in sessions { #expect(session.peer.resumed == 1) }
     }
 
-    /// Outcomes that wait for a sender are read as they are told, not all at once for each of its channels.
-    @Test func aSenderWithManyOutcomesThatConnectsAgainAndAgainDoesNotFillTheStoresQueue() async throws {
+    /// Outcomes that wait for a sender are read as they are sent, not all at once for each of its channels.
+    @Test func outcomesForAReconnectingSenderDoNotFillTheStoreQueue() async throws {
         let world = try await CoreWorld()
         let (sender, target) = (TestDevice(subject: "eve"), TestDevice(subject: "eve"))
         let near = try await world.open(sender)

@@ -6,7 +6,7 @@ import RelayServer
 import Testing
 
 @Suite(.timeLimit(.minutes(10))) struct GracefulStopTests {
-    @Test func channelsAreToldBeforeTheyAreClosed() async throws {
+    @Test func channelsAreNotifiedBeforeTheyClose() async throws {
         let core = RecordingCore()
         try await TestRelay.with(core: core) { relay in
             let client = try await TestWebSocket.welcomed(relay)
@@ -22,7 +22,7 @@ import Testing
         #expect(Array(core.disconnected.values) == [false])
     }
 
-    @Test func theRelayStopsAfterItsConnections() async throws {
+    @Test func relayStopsAfterItsConnectionsClose() async throws {
         let relay = try await TestRelay.with { relay in
             let client = try await TestWebSocket.welcomed(relay)
             #expect(relay.service.connections.current == 1)
@@ -33,7 +33,7 @@ import Testing
         #expect(relay.service.connections.current == 0)
     }
 
-    @Test func theRelayDoesNotWaitLongerThanItIsTold() async throws {
+    @Test func relayStopsAfterDrainSeconds() async throws {
         let core = RecordingCore()
         try await TestRelay.with(core: core, configure: { $0.drainSeconds = 1 }) { relay in
             let client = try await TestWebSocket.welcomed(relay)
@@ -42,12 +42,12 @@ import Testing
         #expect(core.disconnected.count == 1)
     }
 
-    @Test func aPortInUseSaysWhatToDo() async throws {
+    @Test func portInUseErrorNamesTheOption() async throws {
         try await TestRelay.with { relay in
             let error = await #expect(throws: ListenError.self) {
                 try await TestRelay.with(configure: {
                     $0.listen = [ListenAddress(host: "127.0.0.1", port: relay.port)]
-                    // Not the next port, which may be somebody's too.
+                    // Not the next port, which may be in use too.
                     $0.tunnelListen = [ListenAddress(host: "127.0.0.1", port: 0)]
                 }) { _ in }
             }
@@ -55,13 +55,13 @@ import Testing
         }
     }
 
-    @Test func anAddressOfAnotherMachineSaysWhatToDo() async throws {
+    @Test func addressOfAnotherMachineIsReported() async throws {
         let error = await #expect(throws: ListenError.self) {
             try await TestRelay.with(configure: {
                 $0.listen = [ListenAddress(host: "192.0.2.1", port: 0)]
                 $0.isInsecure = true
             }) { _ in }
         }
-        #expect(error?.description.contains("no address of this machine") == true)
+        #expect(error?.description.contains("not an address of this machine") == true)
     }
 }

@@ -12,7 +12,7 @@ import Foundation
 #endif
 
 @Suite(.timeLimit(.minutes(10))) struct PatienceTests {
-    @Test func whoNeverEndsARequestIsClosed() async throws {
+    @Test func connectionWithAnUnfinishedRequestIsClosed() async throws {
         try await TestRelay.with(configure: { $0.limits[.helloSeconds] = 1 }) { relay in
             let silent = try await relay.connect()
             let slow = try await relay.connect()
@@ -22,7 +22,7 @@ import Foundation
         }
     }
 
-    @Test func whoNeverSaysHelloIsClosed() async throws {
+    @Test func channelWithoutHelloIsClosed() async throws {
         try await TestRelay.with(configure: { $0.limits[.helloSeconds] = 1 }) { relay in
             let client = try await TestWebSocket.open(relay)
             _ = try await client.challenge()
@@ -32,7 +32,7 @@ import Foundation
         }
     }
 
-    @Test func whoNeverEndsAFrameIsClosed() async throws {
+    @Test func channelWithAnUnfinishedFrameIsClosed() async throws {
         try await TestRelay.with(configure: { $0.limits[.helloSeconds] = 1 }) { relay in
             let client = try await TestWebSocket.open(relay)
             try await client.socket.send([0x81, 0xFE, 0x10])
@@ -40,7 +40,7 @@ import Foundation
         }
     }
 
-    @Test func patienceWithoutEndIsTakenToo() async throws {
+    @Test func veryLongHelloTimeoutWorks() async throws {
         try await TestRelay.with(configure: { $0.limits[.helloSeconds] = 1 << 40 }) { relay in
             _ = try await TestWebSocket.welcomed(relay)
         }
@@ -54,7 +54,7 @@ import Foundation
         }
     }
 
-    @Test func anAddressHasOnlySoManyUnauthenticatedConnections() async throws {
+    @Test func unauthenticatedConnectionsPerAddressAreLimited() async throws {
         try await TestRelay.with(configure: { $0.unauthenticatedPerAddress = 2 }) { relay in
             // Known endpoints do not count.
             let known = try await TestWebSocket.welcomed(relay)

@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test func aRelayThatIsNotReadySaysSo() async throws {
+    @Test func unreadyRelayReportsTheReason() async throws {
         try await TestRelay.with(obstacle: "The relay cannot store anything now: its disk is full.") { relay in
             let answer3 = try await Self.get("/healthz", relay: relay)
             #expect(answer3.hasPrefix("HTTP/1.1 200"))
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test func theTunnelPortsAreTold() async throws {
+    @Test func tunnelPortsAreReported() async throws {
         try await TestRelay.with(configure: { $0.tunnelListen = [ListenAddress(host: "127.0.0.1", port: 0)] }) { relay in
             let answer = try await Self.get("/v1/tunnels", relay: relay)
             #expect(answer.hasPrefix("HTTP/1.1 200"))
@@ -83,14 +83,14 @@ import Testing
         }
     }
 
-    @Test func localhostIsAnOwnHostOnLoopback() async throws {
+    @Test func localhostIsAcceptedOnLoopback() async throws {
         try await TestRelay.with { relay in
             let answer4 = try await Self.get("/healthz", relay: relay, host: "LocalHost:\(relay.port)")
             #expect(answer4.hasPrefix("HTTP/1.1 200"))
         }
     }
 
-    @Test func whatIsNotThereIsAProblem() async throws {
+    @Test func unknownPathReturnsProblemJSON() async throws {
         try await TestRelay.with { relay in
             let answer = try await Self.get("/nothing", relay: relay)
             #expect(answer.hasPrefix("HTTP/1.1 404"))
@@ -102,7 +102,7 @@ import Testing
     @Test(arguments: [
         ("GET /nothing", "\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"), ("POST /nothing", "Content-Length: 1000\r\n\r\nabc"),
     ])
-    func anErrorIsTheLastAnswer(request: String, rest: String) async throws {
+    func errorClosesTheConnection(request: String, rest: String) async throws {
         try await TestRelay.with { relay in
             let socket = try await relay.connect()
             try await socket.send("\(request) HTTP/1.1\r\nHost: \(relay.host)\r\n\(rest)")

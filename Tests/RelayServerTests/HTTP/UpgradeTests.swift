@@ -6,7 +6,7 @@ import RelayServer
 import Testing
 
 @Suite(.timeLimit(.minutes(10))) struct UpgradeTests {
-    @Test func upgradeIsAcceptedWithTheRightAnswerToTheKey() async throws {
+    @Test func upgradeReturnsTheRightAcceptValue() async throws {
         try await TestRelay.with { relay in
             let socket = try await relay.connect()
             try await socket.send(TestWebSocket.request(host: relay.host))
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test func everyChallengeIsAnother() async throws {
+    @Test func everyChallengeHasItsOwnNonce() async throws {
         try await TestRelay.with { relay in
             let first = try await TestWebSocket.open(relay).challenge()
             let second = try await TestWebSocket.open(relay).challenge()
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test func bytesBehindTheRequestAreKept() async throws {
+    @Test func bytesAfterTheRequestAreKept() async throws {
         try await TestRelay.with { relay in
             let socket = try await relay.connect()
             let ping = TestWebSocket.frame(opcode: 9, Array("early".utf8))
@@ -45,7 +45,7 @@ import Testing
         "upgrade", "Upgrade,", ", upgrade", "keep-alive ,\tupgrade", "upgrade\t", "close, upgrade", "upgrade , close", "x upgrade",
         "upgrade, upgrade", "upgradeupgrade", "up\tgrade", "keep-alive\t, upgrade",
     ])
-    func aRequestBehindAnUpgradeHarmsNobody(connection: String) async throws {
+    func requestAfterAnUpgradeIsNotAnswered(connection: String) async throws {
         try await TestRelay.with { relay in
             let socket = try await relay.connect()
             let request = TestWebSocket.request(host: relay.host, fields: ["Connection": connection])
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func theRequestMayComeByteByByte() async throws {
+    @Test func requestMayArriveByteByByte() async throws {
         try await TestRelay.with { relay in
             let socket = try await relay.connect()
             for byte in TestWebSocket.request(host: relay.host).utf8 { try await socket.send([byte]) }
@@ -88,7 +88,7 @@ import Testing
         Refusal(name: "foreign page", status: 403, fields: ["Origin": "https://evil.example"]),
         Refusal(name: "page without origin", status: 403, fields: ["Origin": "null"]),
     ])
-    func refusedUpgradesSayWhy(refusal: Refusal) async throws {
+    func rejectedUpgradesReturnProblemJSON(refusal: Refusal) async throws {
         try await TestRelay.with { relay in
             let socket = try await relay.connect()
             try await socket.send(
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    @Test func aPageOfTheRelaysOwnMayConnect() async throws {
+    @Test func pageOfTheRelaysOriginMayConnect() async throws {
         try await TestRelay.with { relay in
             let socket = try await relay.connect()
             try await socket.send(TestWebSocket.request(host: relay.host, fields: ["Origin": relay.origin]))
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test func aConfiguredURLIsAnOwnHostAndOrigin() async throws {
+    @Test func configuredURLIsAcceptedAsHostAndOrigin() async throws {
         try await TestRelay.with(configure: { $0.urls = [Origin(scheme: "https", host: "relay.example", port: 443)] }) { relay in
             let socket = try await relay.connect()
             try await socket.send(TestWebSocket.request(host: "relay.example", fields: ["Origin": "https://relay.example"]))
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    @Test func aRequestThatOffersHTTP2IsAnsweredAsItIs() async throws {
+    @Test func requestThatOffersHTTP2IsAnsweredWithHTTP1() async throws {
         try await TestRelay.with { relay in
             let socket = try await relay.connect()
             try await socket.send(
@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    @Test func whatIsNoHTTPIsRefused() async throws {
+    @Test func malformedHTTPIsRejected() async throws {
         try await TestRelay.with { relay in
             let socket = try await relay.connect()
             try await socket.send("\u{16}\u{3}\u{1} hello\r\n\r\n")
@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    @Test func aHeadThatNeverEndsIsRefused() async throws {
+    @Test func endlessRequestHeadIsRejected() async throws {
         try await TestRelay.with { relay in
             let socket = try await relay.connect()
             try await socket.send("GET /healthz HTTP/1.1\r\nHost: \(relay.host)\r\n")

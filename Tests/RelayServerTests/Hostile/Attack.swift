@@ -20,7 +20,7 @@ struct Attack: Sendable {
         let port: Int
         let securePort: Int
         let tunnelPort: Int
-        /// An account's own endpoints, which are no better than a stranger. Used by the attack's thread alone.
+        /// Endpoints of the attacker's account. Only the thread of the attack uses them.
         let eve: WireEndpoint
         let otherEve: WireEndpoint
         let mallory: WireEndpoint

@@ -7,10 +7,10 @@ import RelayTesting
 import Testing
 
 /// What is as large as it may be, one more, and far more; and JSON that is made to hurt. A running relay takes or refuses each, and
-/// serves whoever comes next.
+/// serves the next client.
 @Suite(.timeLimit(.minutes(10))) struct BoundaryTests {
     private func relay() async throws -> (RelaydProcess, Eve) {
-        // So that nobody waits long for what is never answered.
+        // A short timeout, because some requests are never answered.
         let relayd = try await RelaydProcess(arguments: ["--limit", "helloSeconds=3"])
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Eve")
@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func messagesOfTheControlChannel(isWelcome: Bool) async throws {
+    func sizeOfControlMessagesIsLimited(isWelcome: Bool) async throws {
         let (relayd, eve) = try await relay()
         let port = relayd.port
         let limit = isWelcome ? 512 << 10 : 32 << 10
@@ -65,7 +65,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func headersOfHTTP() async throws {
+    @Test func headersOfHTTPRequestsAreLimited() async throws {
         let (relayd, _) = try await relay()
         let (port, host) = (relayd.port, relayd.host)
         func request(_ fields: String, path: String = "/healthz") -> String {
@@ -101,7 +101,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func bodiesOfForms() async throws {
+    @Test func bodiesOfFormsAreLimited() async throws {
         let (relayd, _) = try await relay()
         let (port, host) = (relayd.port, relayd.host)
         func post(_ length: String, _ body: String) -> String {
@@ -141,7 +141,7 @@ import Testing
 
     /// Each ends its own channel, by the frame's fault or the message's, or is passed over.
     @Test(arguments: [false, true])
-    func jsonOfTheControlChannel(isWelcome: Bool) async throws {
+    func jsonBombsEndOnlyTheirChannel(isWelcome: Bool) async throws {
         let (relayd, eve) = try await relay()
         let port = relayd.port
         try await onThread {
@@ -164,7 +164,7 @@ import Testing
     }
 
     /// Where JSON stands within something else: an access token's parts, and a proof's.
-    @Test func jsonOfTokensAndProofs() async throws {
+    @Test func jsonBombsInTokensAndProofsAreRejected() async throws {
         let (relayd, _) = try await relay()
         let (port, host) = (relayd.port, relayd.host)
         let mallory = Eve(endpoint: WireEndpoint("Mallory", at: relayd))

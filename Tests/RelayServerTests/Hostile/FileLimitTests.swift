@@ -7,9 +7,9 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// A relay that may open few files, and strangers who take them all.
+/// A relay that may open few files, and unauthenticated connections that use all of them.
 @Suite(.timeLimit(.minutes(10))) struct FileLimitTests {
-    @Test func whoIsConnectedIsServedAndOthersComeBackAfterwards() async throws {
+    @Test func connectedEndpointsAreServedAtTheFileLimit() async throws {
         let log = FileManager.default.temporaryDirectory.appending(path: "log-\(UUID().uuidString)")
         #expect(FileManager.default.createFile(atPath: log.path, contents: nil))
         defer { try? FileManager.default.removeItem(at: log) }
@@ -23,9 +23,9 @@ import Testing
         let vitals = Vitals(relayd, log: log)
         let port = relayd.port
         let before = vitals.openFiles
-        // Half of them never say a word, half have upgraded; from so many addresses that none has too many.
-        let strangers = try await onThread {
-            Strangers(
+        // Half of the connections send nothing, half have upgraded. No address has too many.
+        let idle = try await onThread {
+            IdleSockets(
                 (0..<300).compactMap { number in
                     let socket = RawSocket(port: port, from: Attack.Field.address(number), patience: 1)
                     if number.isMultiple(of: 2) { socket?.send(TestWebSocket.request(host: "127.0.0.1:\(port)")) }
@@ -33,11 +33,11 @@ import Testing
                 }
             )
         }
-        #expect(strangers.sockets.count > 200)
+        #expect(idle.sockets.count > 200)
         _ = try await onThread { try victim.ask(50, pause: .zero) }
         // What is stored can be stored.
         for number in 0..<5 { try await onThread { try victim.publish(number) } }
-        for socket in strangers.sockets { socket.reset() }
+        for socket in idle.sockets { socket.reset() }
         #expect(try await eventually { vitals.openFiles <= before })
         // The relay takes a second's rest when it can open no more.
         try await late.connect()
@@ -46,7 +46,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    private struct Strangers: @unchecked Sendable {
+    private struct IdleSockets: @unchecked Sendable {
         let sockets: [RawSocket]
         init(_ sockets: [RawSocket]) { self.sockets = sockets }
     }

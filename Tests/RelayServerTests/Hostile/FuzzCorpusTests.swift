@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test func inputsAreReadOrRefusedOnAControlChannel() throws {
+    @Test func corpusIsParsedOrRejectedOnAControlChannel() throws {
         var events = 0
         for bytes in try Self.inputs {
             var reader = WebSocketReader(maximumMessageBytes: 4_096)
@@ -33,7 +33,7 @@ import Testing
         #expect(events > 0)
     }
 
-    @Test func inputsAreReadOrRefusedInATunnel() throws {
+    @Test func corpusIsParsedOrRejectedInATunnel() throws {
         var events = 0
         for bytes in try Self.inputs {
             var (reader, input, payload) = (TunnelFrameReader(), ByteBuffer(bytes: bytes), ByteBuffer())

@@ -103,7 +103,7 @@ final class RawSocket {
 /// When the system runs a thread of one who would be on another machine.
 enum Urgency {
     case usual
-    /// Only while nobody else would run (`SCHED_IDLE`): an attacker elsewhere takes nothing of the relay's processor but what his packets
+    /// Only while no other thread would run (`SCHED_IDLE`): an attacker elsewhere takes nothing of the relay's processor but what his packets
     /// cost. A thread that has just run may find itself behind such a one until the clock ticks, 4 ms later (Linux's EEVDF has it wait for
     /// its share), so these offer the processor again and again (`sched_yield`).
     case least

@@ -8,7 +8,7 @@ import RelayTesting
 import Synchronization
 import Testing
 
-/// Attacks on a running relay, each while somebody else uses it from another address. With `DEVICE_RELAY_ATTACK` set to a number of
+/// Attacks on a running relay, each while another account uses it from another address. With `DEVICE_RELAY_ATTACK` set to a number of
 /// requests, as `scripts/attack` does, their times are measured and printed; without, only that each is answered counts.
 @Suite(.serialized, .timeLimit(.minutes(30))) struct UnderAttackTests {
     /// KiB that the relay may hold at the worst moment.
@@ -18,7 +18,7 @@ import Testing
     static let linesPerSecond = 10
     /// How many times slower one request of a hundred may be than in calm, if it takes longer than `unnoticed`.
     static let slowdown = 5.0
-    /// Milliseconds that nobody notices. A calm run's p99 is a third of a millisecond, and varies by more than that.
+    /// Milliseconds that a person does not notice. A calm run's p99 is a third of a millisecond, and varies by more than that.
     static let unnoticed = 5.0
     /// How many milliseconds it may take at all.
     static let longest = 100.0
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    /// A relay, and somebody who uses it.
+    /// A relay, and an account that uses it.
     private struct Scene: @unchecked Sendable {
         let relayd: RelaydProcess
         let securePort: Int
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func somebodyElseIsServedAndTheRelayStaysBounded() async throws {
+    @Test func otherAccountsAreServedAndMemoryStaysBounded() async throws {
         let only = ProcessInfo.processInfo.environment["DEVICE_RELAY_ATTACK_ONLY"]
         let scene = try await Scene()
         defer { try? FileManager.default.removeItem(at: scene.log) }
@@ -100,7 +100,7 @@ import Testing
         // The first ones find everything cold.
         _ = try await onThread { try victim.ask(50, pause: .zero) }
         let (memory, files) = (vitals.memory, vitals.openFiles)
-        // Only what is measured needs a machine for each; beside other tests whoever has to wait for all of them gets nothing done.
+        // Only a measurement uses these priorities. Beside other tests, a thread of low priority would not run.
         let (asking, attacking): (Urgency, Urgency) = measured == nil ? (.usual, .usual) : (.most, .least)
         func calm() async throws -> [Double] {
             guard measured != nil else { return [.infinity, .infinity] }

@@ -6,7 +6,7 @@ import Foundation
 import RelayProtocol
 import RelayTesting
 
-/// Somebody else's two endpoints, at another address than the attackers: asks its relay, and sends through a tunnel.
+/// Two endpoints of another account, at another address than the attackers. They send requests, and bytes through a tunnel.
 final class Victim: @unchecked Sendable {
     // Used by one thread at a time: the one that asks.
     private let (phone, pc): (RawWebSocket, RawWebSocket)

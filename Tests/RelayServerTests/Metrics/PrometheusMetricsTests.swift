@@ -6,7 +6,7 @@ import RelayServer
 import Testing
 
 @Suite struct PrometheusMetricsTests {
-    @Test func everyKindIsShown() {
+    @Test func everyKindOfMetricIsExported() {
         let metrics = PrometheusMetrics()
         Counter(label: "b.requests", dimensions: [("status", "404"), ("path", "a\"b\\c\nd")], factory: metrics).increment(by: 3)
         Counter(label: "b.requests", factory: metrics).increment()
@@ -28,7 +28,7 @@ import Testing
         )
     }
 
-    @Test func aDestroyedMetricIsGone() {
+    @Test func destroyedMetricIsNotExported() {
         let metrics = PrometheusMetrics()
         let counter = Counter(label: "a", factory: metrics)
         counter.increment()

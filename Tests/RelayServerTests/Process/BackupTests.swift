@@ -49,7 +49,7 @@ import Testing
         return contents
     }
 
-    @Test func devicesGoOnWithARestoredRelay() async throws {
+    @Test func devicesWorkWithARestoredRelay() async throws {
         defer { try? FileManager.default.removeItem(at: file) }
         let (phone, pc) = try await pair()
         try await launch(1, from: phone, to: pc)
@@ -83,7 +83,7 @@ import Testing
             try await launch(number, from: phone, to: pc)
             for endpoint in [phone, pc] { try await endpoint.refresh() }
         }
-        // One that joined after the backup is told to join again, and can.
+        // An endpoint that joined after the backup gets the error "join again", and can join again.
         let error = try await #require(throws: WireEndpoint.Unexpected.self) { try await late.refresh() }
         #expect(error.message.contains("join again"))
         try await late.join(try await relayd.run("invite", "Anna"))
@@ -91,7 +91,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func aBackupReplacesNothingUnlessItIsTold() async throws {
+    @Test func backupReplacesAFileOnlyWithForce() async throws {
         defer { try? FileManager.default.removeItem(at: file) }
         _ = try await relayd.start()
         try Data("mine".utf8).write(to: file)
@@ -109,7 +109,7 @@ import Testing
     }
 
     /// The keys that a killed backup has copied are gone after the next one.
-    @Test func whatAKilledBackupLeftGoesWithTheNextOne() async throws {
+    @Test func nextBackupDeletesTheDraftOfAKilledOne() async throws {
         _ = try await relayd.start()
         #expect(try await relayd.stop() == 0)
         let folder = FileManager.default.temporaryDirectory.appending(path: "backups-\(UUID().uuidString)")
@@ -148,7 +148,7 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["2.tar"])
     }
 
-    @Test func anyTarReadsIt() async throws {
+    @Test func tarReadsABackup() async throws {
         defer { try? FileManager.default.removeItem(at: file) }
         _ = try await relayd.start()
         #expect(try await run("backup", file.path).status == 0)
@@ -162,7 +162,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func aRelayThatRunsIsNotRestoredInto() async throws {
+    @Test func restoreIsRejectedWhileARelayRuns() async throws {
         defer { try? FileManager.default.removeItem(at: file) }
         let (phone, pc) = try await pair()
         #expect(try await run("backup", file.path).status == 0)
@@ -175,7 +175,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func whatIsThereIsKeptBesideARestoredRelay() async throws {
+    @Test func forcedRestoreKeepsTheOldFiles() async throws {
         defer { try? FileManager.default.removeItem(at: file) }
         _ = try await pair()
         #expect(try await run("backup", file.path).status == 0)
@@ -188,8 +188,8 @@ import Testing
 
         let restored = try await run("restore", file.path, "--force")
         #expect(restored.status == 0, "\(restored.error)")
-        let line = try #require(restored.output.split(separator: "\n").first { $0.hasPrefix("what was there is in ") })
-        let place = String(line.dropFirst("what was there is in ".count))
+        let line = try #require(restored.output.split(separator: "\n").first { $0.hasPrefix("the old files are in ") })
+        let place = String(line.dropFirst("the old files are in ".count))
         for (name, data) in before { #expect(FileManager.default.contents(atPath: "\(place)/\(name)") == data, "\(name)") }
         _ = try await relayd.start()
         #expect(try await relayd.stop() == 0)
@@ -223,7 +223,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func anInterruptedRestoreIsDoneAgainBeforeARelayRuns() async throws {
+    @Test func relayDoesNotStartAfterAnInterruptedRestore() async throws {
         defer { try? FileManager.default.removeItem(at: file) }
         _ = try await relayd.start()
         #expect(try await run("backup", file.path).status == 0)

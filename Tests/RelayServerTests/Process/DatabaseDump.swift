@@ -6,15 +6,15 @@ import GRDB
 import RelayProtocol
 import RelayTesting
 
-/// Every row of a running relay's tables, besides those that say that a stranger is there.
+/// Every row of a running relay's tables, without the rows of one endpoint and its account.
 struct DatabaseDump: Hashable {
     let rows: Set<String>
 
-    init(of relayd: RelaydProcess, besides stranger: WireEndpoint) throws {
+    init(of relayd: RelaydProcess, besides outsider: WireEndpoint) throws {
         var configuration = GRDB.Configuration()
         configuration.readonly = true
         let queue = try DatabaseQueue(path: relayd.directory.path + "/relay.sqlite", configuration: configuration)
-        let (account, endpoint) = (stranger.account, Data(stranger.id.digest.bytes))
+        let (account, endpoint) = (outsider.account, Data(outsider.id.digest.bytes))
         self.rows = try queue.read { database in
             let tables = try String.fetchAll(database, sql: "SELECT name FROM sqlite_master WHERE type = 'table'")
             var rows: Set<String> = []

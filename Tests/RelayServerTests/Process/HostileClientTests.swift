@@ -42,7 +42,7 @@ import Testing
         try await TestWebSocket.open(try await TestSocket(port: relayd.port), host: relayd.host)
     }
 
-    @Test func oversizedMalformedAndSilentOnesEndAlone() async throws {
+    @Test func oversizedMalformedAndSilentClientsDoNotDisturbOthers() async throws {
         let (relayd, pair) = try await relay("--limit", "helloSeconds=2")
         let silent = try await TestSocket(port: relayd.port)
         let upgraded = try await open(relayd)
@@ -78,7 +78,7 @@ import Testing
     }
 
     /// Each byte comes in good time; all together they do not.
-    @Test func aSlowWriterEndsAlone() async throws {
+    @Test func slowWriterDoesNotDisturbOthers() async throws {
         let (relayd, pair) = try await relay("--limit", "helloSeconds=2")
         let slow = try await TestSocket(port: relayd.port)
         let request = Array(TestWebSocket.request(host: relayd.host).utf8)
@@ -92,7 +92,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func aSlowReaderEndsAlone() async throws {
+    @Test func slowReaderDoesNotDisturbOthers() async throws {
         let (relayd, pair) = try await relay("--outbound-bytes", "65536")
         let eve = WireEndpoint("Eve", at: relayd)
         _ = try await relayd.run("account", "add", "Bert")
@@ -111,16 +111,16 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func strangersOfOneAddressLeaveRoomForWhoIsKnown() async throws {
+    @Test func unauthenticatedConnectionsDoNotBlockKnownDevices() async throws {
         let (relayd, pair) = try await relay("--limit", "helloSeconds=60")
-        var strangers: [TestSocket] = []
-        for _ in 0..<300 { strangers.append(try await TestSocket(port: relayd.port)) }
-        let all = strangers
+        var sockets: [TestSocket] = []
+        for _ in 0..<300 { sockets.append(try await TestSocket(port: relayd.port)) }
+        let all = sockets
         #expect(try await eventually { all.count { $0.isClosed } == 300 - 256 })
         try await pair.launch()
         let late = try await TestSocket(port: relayd.port)
         #expect(await late.textUntilClosed().isEmpty)
-        for stranger in all { await stranger.close() }
+        for socket in all { await socket.close() }
         // Their places are free again, as soon as the relay has seen them go.
         var isBack = false
         for _ in 0..<100 where !isBack {

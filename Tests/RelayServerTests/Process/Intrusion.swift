@@ -38,7 +38,7 @@ struct Intrusion {
 
     enum Answer: Hashable {
         case refused(Set<ControlErrorCode>)
-        /// It is served, for the stranger's own account.
+        /// The request is served, for the attacker's own account.
         case served
         /// A statement: nothing comes of it.
         case none
@@ -53,7 +53,7 @@ struct Intrusion {
     let role: EndpointMessage.Hello.Role
     /// From the phone to the PC; the first has its outcome, the others have not.
     let commands: [SealedCommand]
-    /// The other account's, and bound to nobody's key.
+    /// The other account's token, not bound to a key.
     let stolenToken: String
     let ref = RequestRef(1_000_000) ?? .first
 

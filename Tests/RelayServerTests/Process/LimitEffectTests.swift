@@ -6,9 +6,9 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// Every limit that can be set is told to endpoints, and the relay holds them to those that are its own.
+/// Endpoints get every limit that can be set, and the relay enforces its own limits.
 @Suite(.timeLimit(.minutes(10))) struct LimitEffectTests {
-    @Test func everyLimitIsToldToEndpoints() async throws {
+    @Test func welcomeContainsEveryLimit() async throws {
         let set = Limit.allCases.map { ($0, $0.defaultValue + 1) }
         let relayd = try await RelaydProcess(arguments: set.flatMap { ["--limit", "\($0.rawValue)=\($1)"] })
         _ = try await relayd.start()
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    @Test func theBytesOfAnAccountAreLimited() async throws {
+    @Test func accountBytesAreLimited() async throws {
         let relayd = try await RelaydProcess(arguments: ["--limit", "accountBytes=4000"])
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Anna")
@@ -164,7 +164,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func everyLimitOfTheRelaysOwnHasItsEffect() async throws {
+    @Test func everyLimitOfTheRelayIsEnforced() async throws {
         let small: [Limit: Int] = [
             .controlFrameBytes: 20_000, .controlFrameBytesBeforeWelcome: 8_000, .commandBytes: 4_096, .replyBytes: 64,
             .mailboxCommands: 4, .mailboxCommandsPerSender: 3, .mailboxBytes: 6_000, .mailboxBytesPerSender: 3_500,

@@ -8,7 +8,7 @@ import Testing
 
 /// Where the real service listens, and what it says there.
 @Suite(.timeLimit(.minutes(10))) struct ListeningTests {
-    @Test func anyFreePortIsTheOneThatTokensName() async throws {
+    @Test func tokensAndLinksNameTheActualPort() async throws {
         let relayd = try await RelaydProcess(port: 0)
         let ready = try await relayd.start()
         #expect(relayd.port != 0)
@@ -24,14 +24,14 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func onlyARelayThatRunsKnowsWhatAnyPortIs() async throws {
+    @Test func inviteWithPortZeroNeedsARunningRelay() async throws {
         let relayd = try await RelaydProcess(port: 0)
         relayd.standardError = .nullDevice
         _ = try await relayd.run("account", "add", "Anna")
         await #expect(throws: RelaydProcess.Failed.self) { try await relayd.run("invite", "Anna") }
     }
 
-    @Test func metricsAreToldAtTheirOwnAddressAlone() async throws {
+    @Test func metricsAreServedOnlyAtTheirAddress() async throws {
         // A port that was just free.
         let port = try await RelaydProcess().port
         let relayd = try await RelaydProcess(arguments: ["--metrics-listen", "127.0.0.1:\(port)"])
@@ -49,7 +49,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func withoutAnAddressNobodyReadsMetrics() async throws {
+    @Test func metricsAreOffWithoutAnAddress() async throws {
         let relayd = try await RelaydProcess()
         _ = try await relayd.start()
         #expect(try await get("/metrics", port: relayd.port).hasPrefix("HTTP/1.1 404"))
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test(arguments: [("debug", true), ("warning", false)])
-    func asMuchIsLoggedAsWasAskedFor(level: String, isSaid: Bool) async throws {
+    func logLevelIsApplied(level: String, isSaid: Bool) async throws {
         let relayd = try await RelaydProcess(arguments: ["--log-level", level])
         let log = FileManager.default.temporaryDirectory.appending(path: "log-\(UUID().uuidString)")
         #expect(FileManager.default.createFile(atPath: log.path, contents: nil))

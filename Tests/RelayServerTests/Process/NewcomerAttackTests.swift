@@ -5,7 +5,7 @@ import RelayProtocol
 import RelayTesting
 import Testing
 
-/// A device that nobody has approved wants to make another one unreachable for those that are known.
+/// An unapproved device tries to make another one unreachable for known devices.
 @Suite(.timeLimit(.minutes(10))) struct NewcomerAttackTests {
     private struct Home {
         let relayd: RelaydProcess
@@ -48,7 +48,7 @@ import Testing
         #expect(try await home.relayd.stop() == 0)
     }
 
-    @Test func newcomersCannotFillTheMailboxOfADeviceThatSleeps() async throws {
+    @Test func newcomersCannotFillTheMailboxOfADisconnectedDevice() async throws {
         let home = try await home(newcomers: 2)
         await home.pc.disconnect()
         var (accepted, refused) = (0, Set<String?>())
@@ -67,7 +67,7 @@ import Testing
         #expect(refused == ["mailboxCommandsPerSender"])
         let launch = try home.phone.launch("film:1", on: home.pc, number: 1)
         guard case .ok = try await home.phone.send(launch) else { throw WireEndpoint.Unexpected(message: "a known device has no room") }
-        // The target's mailbox is told as it comes back, and all that is in it can be ended.
+        // The target gets its mailbox when it reconnects, and can end all commands in it.
         try await home.pc.connect()
         _ = try await home.pc.handleNext()
         #expect(try await home.relayd.stop() == 0)

@@ -21,7 +21,7 @@ import Testing
     // MARK: Links
 
     @Test(arguments: [RelaydProcess.Security.plain, .ownCertificate])
-    func aLinkLeadsToTheRelayThatRuns(security: RelaydProcess.Security) async throws {
+    func linkNamesTheRunningRelay(security: RelaydProcess.Security) async throws {
         let relayd = try await RelaydProcess(security, directory: directory)
         _ = try await relayd.start()
         let ended = try await run("invite")
@@ -58,7 +58,7 @@ import Testing
         #expect(made.contains("\(origin)/#relay="))
     }
 
-    @Test func withoutARelayTheLinkLeadsWhereItLastWasAndThatIsSaid() async throws {
+    @Test func linkNamesTheLastAddressWhenNoRelayRuns() async throws {
         let relayd = try await RelaydProcess(directory: directory)
         _ = try await relayd.start()
         #expect(try await relayd.stop() == 0)
@@ -72,7 +72,7 @@ import Testing
         #expect(try await run("invite").error.contains("no relay runs on"))
     }
 
-    @Test func withoutAnyAddressThereIsNoLink() async throws {
+    @Test func inviteFailsWithoutAnyAddress() async throws {
         #expect(try await run("account", "add", "Anna").status == 0)
         let refused = try await run("invite")
         #expect(refused.status == 2)
@@ -84,7 +84,7 @@ import Testing
     // MARK: The data directory
 
     @Test(arguments: [["account", "list"], ["invite"], ["backup", "/tmp/never.tar"]])
-    func onlyWhatBeginsARelayMakesADirectory(command: [String]) async throws {
+    func commandsDoNotCreateAMissingDataDirectory(command: [String]) async throws {
         let refused = try await RelaydProcess.run(command + ["--data-directory", directory.path])
         #expect(refused.status == 2)
         #expect(refused.output.isEmpty)
@@ -97,7 +97,7 @@ import Testing
     }
 
     @Test(arguments: [0o777, 0o770, 0o702, 0o1777], [["serve"], ["account", "list"], ["account", "add", "Anna"], ["restore", "x.tar"]])
-    func aDirectoryThatOthersMayWriteToIsRefused(mode: Int, command: [String]) async throws {
+    func directoryWritableByOthersIsRejected(mode: Int, command: [String]) async throws {
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
         try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: directory.path)
         let refused = try await RelaydProcess.run(command + ["--data-directory", directory.path])
@@ -107,7 +107,7 @@ import Testing
     }
 
     /// A restore holds it while it replaces the files, the key among them.
-    @Test func aRelayReadsNothingOfADirectoryThatIsHeld() async throws {
+    @Test func relayReadsNothingOfALockedDirectory() async throws {
         let lock = try StoreLock(directory: directory.path)
         let refused = try await run("serve", "--listen", "127.0.0.1:\(try await RelaydProcess().port)", "--tunnel-listen", "off")
         #expect(refused.status == 1)
@@ -118,7 +118,7 @@ import Testing
 
     // MARK: Accounts
 
-    @Test func accountsHaveNamesOfTheirOwn() async throws {
+    @Test func accountNamesAreUniqueAndPrintable() async throws {
         #expect(try await run("account", "add", "Anna").status == 0)
         let taken = try await run("account", "add", "Anna")
         #expect(taken.status == 1)
@@ -131,17 +131,18 @@ import Testing
 
     // MARK: What is served
 
-    @Test(arguments: ["foo", "foo.invalid:8080", "203.0.113.7:0"]) func anAddressThatIsNoneOfThisMachineSaysSo(address: String) async throws
+    @Test(arguments: ["foo", "foo.invalid:8080", "203.0.113.7:0"]) func listenAddressOfAnotherMachineIsRejected(address: String)
+        async throws
     {
         let refused = try await run("serve", "--listen", address)
         #expect(refused.status == 1)
-        #expect(refused.error.contains("is no address of this machine"), "\(refused.error)")
+        #expect(refused.error.contains("is not an address of this machine"), "\(refused.error)")
         #expect(refused.error.contains("--listen"))
         // Nothing was begun.
         #expect(!FileManager.default.fileExists(atPath: directory.path))
     }
 
-    @Test func aCertificateForAnotherNameIsSaidAtTheStart() async throws {
+    @Test func certificateForAnotherNameIsLoggedAtStart() async throws {
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
         let key = RelayKey()
         let (certificate, file) = (directory.path + "/certificate.pem", directory.path + "/key.pem")

@@ -58,7 +58,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func theOperatorRevokesALostDeviceWithThoseThatItLetIn() async throws {
+    @Test func theOperatorRevokesALostDeviceAndDevicesItLetIn() async throws {
         let relayd = try await RelaydProcess()
         _ = try await relayd.start()
         _ = try await relayd.run("account", "add", "Anna")
@@ -95,7 +95,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func onlyTheRelaysOwnerReachesIt() async throws {
+    @Test func onlyTheOwnerCanUseTheAdminSocket() async throws {
         let relayd = try await RelaydProcess()
         _ = try await relayd.start()
         let socket = AdminSocket.path(in: relayd.directory.path)

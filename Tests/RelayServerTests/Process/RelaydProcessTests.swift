@@ -57,7 +57,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func anAcceptedLaunchSurvivesTheDeathOfTheRelay() async throws {
+    @Test func acceptedLaunchSurvivesAKilledRelay() async throws {
         let (relayd, phone, pc) = try await pair()
         guard case .ok = try await pc.publish("org.example.player") else {
             Issue.record("not published")
@@ -89,7 +89,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func whoseLoginIsRevokedIsOut() async throws {
+    @Test func endpointWithARevokedLoginIsRejected() async throws {
         let (relayd, phone, pc) = try await pair()
         try await phone.revokeLogin()
         let reason = try await phone.event { if case .authInvalidated(let invalidated) = $0 { invalidated.code } else { nil } }
@@ -107,7 +107,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func anInvitationServesOnceAndATokenServesItsOwnerOnly() async throws {
+    @Test func invitationWorksOnceAndTokenWorksForItsOwnerOnly() async throws {
         let (relayd, phone, _) = try await pair()
         let (owner, thief) = (WireEndpoint("Owner", at: relayd), WireEndpoint("Thief", at: relayd))
         let link = try await relayd.run("invite", "Anna")

@@ -22,13 +22,13 @@ import Testing
         return failure.message
     }
 
-    @Test func aLoginThatMayOnlyReadDoesNothingElse() async throws {
+    @Test func readOnlyLoginCanOnlyRead() async throws {
         let (relayd, phone) = try await home()
         let reader = WireEndpoint("Reader", at: relayd)
         try await reader.join(try await relayd.run("invite", "Anna"), scope: "relay.device.read")
         // As a host it is one of the account's devices.
         guard case .rejected(let rejected) = try await reader.greet(role: .host).1 else {
-            throw WireEndpoint.Unexpected(message: "it was let in as a host")
+            throw WireEndpoint.Unexpected(message: "it was accepted as a host")
         }
         #expect(rejected.code == .insufficientScope)
         #expect(rejected.message.contains("relay.device.register"))
@@ -61,7 +61,7 @@ import Testing
     }
 
     /// A channel can do what its newest token allows, and no more.
-    @Test func aNewTokenOfALoginAllowsNoMoreThanItSays() async throws {
+    @Test func newestTokenDeterminesTheScopesOfAChannel() async throws {
         let (relayd, phone) = try await home()
         let pc = WireEndpoint("PC", at: relayd)
         try await pc.join(try await relayd.run("invite", "Anna"))

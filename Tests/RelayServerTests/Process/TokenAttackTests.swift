@@ -25,7 +25,7 @@ import Testing
         return String(await socket.textUntilClosed().dropFirst(9).prefix(3))
     }
 
-    @Test func nonsenseFromAnAddressKeepsNobodyThereFromJoining() async throws {
+    @Test func invalidRequestsFromAnAddressDoNotBlockJoining() async throws {
         let relayd = try await running()
         for _ in 0..<60 { #expect(try await nonsense(relayd) == "400") }
         #expect(try await nonsense(relayd) == "429")
@@ -36,7 +36,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func nonsenseThroughAProxyCountsForTheClientThatSendsIt() async throws {
+    @Test func invalidRequestsThroughAProxyCountForTheirClient() async throws {
         let relayd = try await running("--trusted-proxy", "127.0.0.1", "--token-failures-per-minute", "5")
         for _ in 0..<5 { #expect(try await nonsense(relayd, for: "192.0.2.1") == "400") }
         #expect(try await nonsense(relayd, for: "192.0.2.1") == "429")
@@ -49,7 +49,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func nonsenseFromMoreAddressesThanAreCountedShutsNoFreshOneOut() async throws {
+    @Test func invalidRequestsFromManyAddressesDoNotBlockOthers() async throws {
         let relayd = try await running(
             "--trusted-proxy",
             "127.0.0.1",

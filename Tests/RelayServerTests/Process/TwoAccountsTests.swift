@@ -8,7 +8,7 @@ import Testing
 
 /// Two people at one relay never see, change or disturb what is each other's, whatever they say.
 @Suite(.timeLimit(.minutes(10))) struct TwoAccountsTests {
-    @Test func nothingThatCanBeSaidCrossesAccounts() async throws {
+    @Test func noMessageReachesAnotherAccount() async throws {
         let relayd = try await RelaydProcess(arguments: [
             "--limit", "publishesPerSecond=10000", "--limit", "commandsPerSecond=10000", "--limit", "tunnelOpensPerSecond=10000",
         ])
@@ -36,7 +36,7 @@ import Testing
                     await eve.disconnect()
                     try await eve.connect(role: role)
                     try await eve.check(message, answer)
-                    for owner in [phone, pc] { #expect(try await owner.heard() == [], "\(kind) as \(role)") }
+                    for owner in [phone, pc] { #expect(try await owner.receivedMessages() == [], "\(kind) as \(role)") }
                     #expect(try DatabaseDump(of: relayd, besides: eve) == before, "\(kind) as \(role)")
                 }
             }
@@ -68,7 +68,7 @@ import Testing
             commands.append(command)
         }
         _ = try await pc.handleNext()
-        for endpoint in [phone, pc] { _ = try await endpoint.heard() }
+        for endpoint in [phone, pc] { _ = try await endpoint.receivedMessages() }
         return commands
     }
 }
@@ -79,10 +79,10 @@ extension WireEndpoint {
         let kind = Intrusion.Kind(message)
         switch expected {
         case .closed(let code):
-            try await say(message)
+            try await send(message)
             #expect(await closeCode() == code)
             return
-        case .none: try await say(message)
+        case .none: try await send(message)
         case .served:
             guard case .ok = try await ask(message) else {
                 Issue.record("\(kind) was not served")
@@ -95,7 +95,7 @@ extension WireEndpoint {
                 return
             }
         }
-        for event in try await heard() {
+        for event in try await receivedMessages() {
             switch event {
             case .endpointAdded(let event): #expect(event.endpoint == id)
             case .endpointUpdated(let event): #expect(event.endpoint == id)

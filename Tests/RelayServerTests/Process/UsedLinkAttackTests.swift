@@ -33,7 +33,7 @@ import Testing
         await #expect(throws: WireEndpoint.Unexpected.self) { try await endpoint.connect() }
     }
 
-    @Test func theFinderOfAUsedLinkDoesNotThrowItsDeviceOut() async throws {
+    @Test func usedLinkDoesNotEndTheLoginOfItsDevice() async throws {
         let link = try await relayd.run("invite", "Anna")
         try await phone.join(link)
         try await phone.connect()
@@ -42,7 +42,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func whoIsRobbedOfALinkThrowsTheThiefOut() async throws {
+    @Test func ownersUseOfAStolenLinkEndsTheThiefsLogin() async throws {
         let link = try await relayd.run("invite", "Anna")
         try await other.join(link)
         try await other.connect()
@@ -52,7 +52,7 @@ import Testing
     }
 
     /// The device's own old token, which a thief of its files has with the key.
-    @Test func anOldTokenRevokesAfterARestoreAsBefore() async throws {
+    @Test func reuseOfAnOldTokenRevokesAfterARestore() async throws {
         let file = FileManager.default.temporaryDirectory.appending(path: "relayd-\(UUID().uuidString).tar")
         defer { try? FileManager.default.removeItem(at: file) }
         try await phone.join(try await relayd.run("invite", "Anna"))

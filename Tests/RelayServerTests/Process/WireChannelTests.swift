@@ -40,14 +40,14 @@ import Testing
             try await client.send(.unwatch(.init(ref: .first)))
             #expect(try await client.message() == .ok(.init(ref: .first)))
         }
-        #expect(try await endpoint.heard() == [])
+        #expect(try await endpoint.receivedMessages() == [])
         try await clients[0].send(opcode: 8, [0x03, 0xE8])
         #expect(await clients[0].closeCode() == 1000)
         _ = try await endpoint.open(role: .client)
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func whoIsShutOutOrSignsOutMakesRoom() async throws {
+    @Test func revokedOrSignedOutEndpointMakesRoom() async throws {
         let (relayd, endpoints) = try await relay("--limit", "endpointsPerAccount=2", devices: 4)
         for endpoint in endpoints.prefix(2) { try await endpoint.connect() }
         for late in endpoints.dropFirst(2) {
@@ -81,7 +81,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
     }
 
-    @Test func aStopIsToldToEveryChannelAndEnds() async throws {
+    @Test func stopNotifiesEveryChannelAndEnds() async throws {
         let (relayd, endpoints) = try await relay("--drain-seconds", "2", devices: 6)
         var channels: [TestWebSocket] = []
         for endpoint in endpoints {
@@ -95,7 +95,7 @@ import Testing
         #expect(try await relayd.stop() == 0)
         for channel in channels {
             guard case .restarting = try await channel.nextNews() else {
-                Issue.record("not told")
+                Issue.record("not notified")
                 continue
             }
             #expect(await channel.closeCode() == 1012)

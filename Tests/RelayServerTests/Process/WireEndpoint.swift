@@ -53,7 +53,7 @@ final class WireEndpoint {
 
     /// Redeems an invitation for a token.
     /// - Parameter isBound: so that only this endpoint's key can use it.
-    /// - Parameter scope: All, if it is not told.
+    /// - Parameter scope: Default: all.
     func join(_ link: String, isBound: Bool = true, scope: String? = nil) async throws {
         let link = try JoinLink(parsing: link, plainHTTP: .allowed)
         relay = link.relay
@@ -80,13 +80,13 @@ final class WireEndpoint {
         (token, refreshToken) = (tokens.accessToken, tokens.refreshToken ?? "")
     }
 
-    /// Ends the login, as somebody does who signs out.
+    /// Ends the login, as signing out does.
     func revokeLogin() async throws {
         _ = try await post("/auth/revoke", "client_id=org.example.test&token=\(refreshToken)")
     }
 
     /// Asks for new tokens, and keeps none.
-    /// - Parameter token: The newest refresh token, unless told.
+    /// - Parameter token: Default: the newest refresh token.
     /// - Returns: The status.
     func refreshStatus(_ token: String? = nil) async throws -> String {
         let fields = try proof(for: "/auth/token")
@@ -196,7 +196,7 @@ final class WireEndpoint {
 
     /// Sends a request with a number of its own.
     func ask(_ message: EndpointMessage) async throws -> RelayMessage {
-        try await say(message)
+        try await send(message)
         while let socket {
             let answer = try await socket.message()
             if answer.ref == message.ref { return answer }
@@ -205,8 +205,8 @@ final class WireEndpoint {
         throw Unexpected(message: "not connected")
     }
 
-    /// What the relay has said on its own until it answers a request that changes nothing.
-    func heard() async throws -> [RelayMessage] {
+    /// The messages that the relay sent without a request, up to its answer to a request that changes nothing.
+    func receivedMessages() async throws -> [RelayMessage] {
         let id = nextCommandID()
         let answer = try await request { .commandCancel(.init(ref: $0, id: id)) }
         guard case .failure(let failure) = answer, failure.code == .notFound else { throw Unexpected(message: "\(answer)") }
@@ -229,7 +229,7 @@ final class WireEndpoint {
         return try await request { .endpointApprove(.init(ref: $0, endpoint: other.id, voucher: Blob(voucher.encoded))) }
     }
 
-    func say(_ message: EndpointMessage) async throws { try await socket?.send(message) }
+    func send(_ message: EndpointMessage) async throws { try await socket?.send(message) }
 
     /// The next event of a kind; others before it are passed over.
     func event<Event>(_ pick: (RelayMessage) -> Event?) async throws -> Event {
@@ -317,7 +317,7 @@ final class WireEndpoint {
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
         try command.verify(for: .init(account: account, relay: relay, endpoint: id), from: sender.payload, now: now)
         let body = try command.open(with: [agreementKey])
-        try await say(.commandReceived(.init(sender: command.header.sender, id: command.header.id)))
+        try await send(.commandReceived(.init(sender: command.header.sender, id: command.header.id)))
         let receipt = try Signed(CommandReceipt(for: command.descriptor, outcome: .succeeded, time: now), key: identityKey)
         let answer = try await request {
             .commandResult(.init(ref: $0, sender: command.header.sender, id: command.header.id, receipt: Blob(receipt.encoded)))
@@ -334,7 +334,7 @@ final class WireEndpoint {
             else { return nil }
             return receipt
         }
-        try await say(.commandAcknowledge(.init(id: command.header.id)))
+        try await send(.commandAcknowledge(.init(id: command.header.id)))
         return try Signed<CommandReceipt>(verifying: receipt.bytes, for: command.descriptor, from: target, reply: nil).payload.outcome
     }
 }

@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func onlyATokenThatIsRightInAllThingsLetsIn() async throws {
+    @Test func onlyAFullyValidTokenIsAccepted() async throws {
         let relayd = try await RelaydProcess()
         _ = try await relayd.start()
         let subject = try await relayd.run("account", "add", "Anna")
@@ -121,7 +121,7 @@ import Testing
             }
             #expect(failure.code == code, "\(name)")
         }
-        #expect(try await phone.heard() == [])
+        #expect(try await phone.receivedMessages() == [])
         #expect(try await relayd.stop() == 0)
     }
 }

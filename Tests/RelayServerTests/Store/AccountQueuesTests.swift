@@ -12,7 +12,7 @@ import Testing
         StoreWork(account: account.map { AccountID("account \($0)") }, run: { _ in nil }, report: { _ in ran() })
     }
 
-    @Test func theThreadIsWokenOnceUntilNothingIsLeft() {
+    @Test func threadIsWokenOnceUntilTheQueueIsEmpty() {
         let queues = AccountQueues()
         #expect(queues.append(work(1)))
         #expect(!queues.append(work(2)))
@@ -24,7 +24,7 @@ import Testing
         #expect(queues.next(10).count == 1)
     }
 
-    @Test func allIsTakenAndEachAccountKeepsItsOrder() {
+    @Test func allWorkIsTakenInTheOrderOfEachAccount() {
         let queues = AccountQueues()
         let seen = Mutex<[Int: [Int]]>([:])
         for number in 0..<400 {
@@ -44,7 +44,7 @@ import Testing
     }
 
     /// Whatever one account has waiting, the others have their places in the group.
-    @Test func aBacklogLeavesRoomForTheOthers() {
+    @Test func backlogLeavesRoomForOtherAccounts() {
         let queues = AccountQueues()
         for _ in 0..<1_000 { _ = queues.append(work(0)) }
         for account in 1...20 { _ = queues.append(work(account)) }
@@ -52,12 +52,12 @@ import Testing
         #expect(Set(group.map(\.account)).count == 21)
     }
 
-    @Test func threadsThatAppendAtOnceLoseNothing() async {
+    @Test func concurrentAppendsLoseNothing() async {
         let queues = AccountQueues()
         let taken = Mutex(0)
         let append: @Sendable (Int) -> Void = { account in
             for _ in 0..<2_000 where queues.append(work(account)) {
-                // The thread that is told to wake takes the works: only one does so at a time.
+                // Only one thread at a time is asked to wake, and it takes the works.
                 while true {
                     let group = queues.next(64)
                     if group.isEmpty { break }

@@ -51,7 +51,7 @@ import Darwin
         return store
     }
 
-    @Test(arguments: Kind.allCases) func aTransactionThatThrowsUndoesItselfOnly(_ kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func failedTransactionUndoesOnlyItself(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let account = account
         let order = Mutex<[Int]>([])
@@ -86,12 +86,12 @@ import Darwin
         await #expect(throws: StoreError.self) {
             try await store.transact { try $0.addAccount(AccountID("another"), identity: identity, time: 3) }
         }
-        // Whoever loses the database makes the same account of the same identity, and of no other.
+        // A new database gives the same account id to the same identity, and to no other.
         #expect(AccountID(of: identity) == account)
         #expect(AccountID(of: Identity(issuer: "https://issuer.exampl", subject: "eme")) != account)
     }
 
-    @Test(arguments: Kind.allCases) func anEndpointGoesWithAllThatIsItsOwn(_ kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func removedEndpointTakesItsDataWithIt(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let (account, other) = (account, other)
         var (first, second) = (EndpointRow.sample(1, account), EndpointRow.sample(2, account))
@@ -102,9 +102,9 @@ import Darwin
         (second.isEstablished, second.isFirst) = (true, true)
         second.joining = Joining(time: 7, invitedBy: first.id, address: "2001:db8::1")
         second.login = Login(issuer: "embedded", session: "s")
-        let stranger = EndpointRow.sample(3, other)
+        let outsider = EndpointRow.sample(3, other)
         try await store.transact { [first, second] in
-            for row in [first, second, stranger] { try $0.put(row) }
+            for row in [first, second, outsider] { try $0.put(row) }
             try $0.put(RegistrationRow(appID: "b", version: 1, registration: [1]), of: first.id, in: account)
             try $0.put(RegistrationRow(appID: "a", version: 7, registration: [2]), of: first.id, in: account)
             try $0.put(RegistrationRow(appID: "a", version: .max, registration: [3]), of: first.id, in: account)
@@ -133,7 +133,7 @@ import Darwin
         moved.account = other
         await #expect(throws: (any Error).self) { try await store.transact { [moved] in try $0.put(moved) } }
         await #expect(throws: StoreError.self) {
-            try await store.transact { [first] in try $0.putVoucher([1], for: first.id, by: stranger.id, of: account) }
+            try await store.transact { [first] in try $0.putVoucher([1], for: first.id, by: outsider.id, of: account) }
         }
         await #expect(throws: StoreError.self) {
             try await store.transact {
@@ -159,14 +159,14 @@ import Darwin
         #expect(left.0 == [second])
         #expect(left.1.isEmpty)
         #expect(left.2.isEmpty)
-        // The first word stays.
+        // The first revocation is kept.
         let statement = RevocationRow.Statement(revoker: second.id, revocation: [5])
         #expect(left.3 == RevocationRow(of: first, statement: statement, time: 1, isKept: true, loginsEnded: false))
         let revocation = try await store.transact { [second] in try $0.revocation(of: second.id) }
         #expect(revocation == nil)
     }
 
-    @Test(arguments: Kind.allCases) func aRevocationStaysUntilLoginsHaveEnded(_ kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func revocationStaysUntilItsLoginsHaveEnded(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let (account, other) = (account, other)
         let rows = (1...4).map { EndpointRow.sample($0, $0 == 4 ? other : account) }
@@ -202,7 +202,7 @@ import Darwin
         #expect(after.2 == [revocations[3]])
     }
 
-    @Test(arguments: Kind.allCases) func anEndpointIsFoundByItsKeyAndItsVouchersByTheirGiver(_ kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func endpointsAreFoundByKeyAndVouchersByGiver(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let account = account
         let (first, second) = (EndpointRow.sample(1, account), EndpointRow.sample(2, account))
@@ -220,7 +220,7 @@ import Darwin
         #expect(found.3 == [])
     }
 
-    @Test(arguments: Kind.allCases) func commandsComeBackAsTheyWere(_ kind: Kind) async throws {
+    @Test(arguments: Kind.allCases) func storedCommandsAreReadUnchanged(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let (account, other) = (account, other)
         let sender = EndpointRow.sample(1, account).id

@@ -23,7 +23,7 @@ import Foundation
         #expect(try store.database.inDatabase { try Int.fetchOne($0, sql: "PRAGMA foreign_keys") } == 1)
     }
 
-    @Test func onlyTheRelaysUserCanReadIt() async throws {
+    @Test func onlyTheRelaysUserCanReadTheDatabase() async throws {
         let directory = try temporaryDirectory()
         let store = try SQLiteStore(directory: directory)
         try await store.transact { try $0.setDatabaseBegan(1) }
@@ -36,7 +36,7 @@ import Foundation
         for file in files { #expect(try mode(directory + "/" + file) == 0o600, "\(file)") }
     }
 
-    @Test func whatWasCompletedIsThereAfterACrash() async throws {
+    @Test func completedTransactionsSurviveACrash() async throws {
         let directory = try temporaryDirectory()
         let store = try SQLiteStore(directory: directory)
         let account = AccountID(of: Identity(issuer: "a", subject: "b"))
@@ -57,7 +57,7 @@ import Foundation
     }
 
     /// Neither for itself nor with what comes after it.
-    @Test func whatFailsCountsNothing() async throws {
+    @Test func failedTransactionDoesNotCountBytes() async throws {
         let (store, account) = (try SQLiteStore(), AccountID("account"))
         await #expect(throws: TestError.self) {
             try await store.transact { store in
@@ -69,7 +69,7 @@ import Foundation
         #expect(try await store.transact { try $0.storedBytes(of: account) } == 0)
     }
 
-    @Test func aStoreIsOpenedOnceAndAgainWhenItIsClosed() async throws {
+    @Test func storeCanBeOpenedAgainOnlyAfterClose() async throws {
         let directory = try temporaryDirectory()
         let first = try SQLiteStore(directory: directory)
         try await first.transact { try $0.setDatabaseBegan(77) }
@@ -82,7 +82,7 @@ import Foundation
         #expect(try await second.transact { try $0.databaseBegan() } == 77)
     }
 
-    @Test func whatCannotBeOpenedIsNamed() throws {
+    @Test func errorNamesTheFileThatCannotBeOpened() throws {
         let directory = try temporaryDirectory()
         try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         let file = directory + "/relay.sqlite"
@@ -92,7 +92,7 @@ import Foundation
         #expect(throws: StoreError.directoryNotWritable("/proc/relay")) { try SQLiteStore(directory: "/proc/relay") }
     }
 
-    @Test func aNewerDatabaseIsLeftAlone() throws {
+    @Test func newerDatabaseIsNotOpened() throws {
         let directory = try temporaryDirectory()
         let store = try SQLiteStore(directory: directory)
         try store.database.write { try $0.execute(sql: "INSERT INTO grdb_migrations VALUES ('999 of tomorrow')") }
@@ -101,7 +101,7 @@ import Foundation
     }
 
     /// A large blob is many pages, of which a change of state writes one.
-    @Test func aChangeOfStateDoesNotWriteTheBlobAgain() async throws {
+    @Test func changeOfStateDoesNotRewriteTheBlob() async throws {
         let store = try SQLiteStore(directory: temporaryDirectory())
         let account = AccountID(of: Identity(issuer: "a", subject: "b"))
         let sample = try CommandDescriptor.sample(1, EndpointRow.sample(1, account).id, EndpointRow.sample(2, account).id)
@@ -133,7 +133,7 @@ import Foundation
         #expect(read == blob)
     }
 
-    @Test func aFullDiskFailsWhatWasNotWrittenAndNothingElse() async throws {
+    @Test func fullDiskFailsOnlyTheUnwrittenTransactions() async throws {
         let store = try SQLiteStore(directory: temporaryDirectory())
         let account = AccountID(of: Identity(issuer: "a", subject: "b"))
         try await store.transact { try $0.addAccount(account, identity: Identity(issuer: "a", subject: "b"), time: 1) }

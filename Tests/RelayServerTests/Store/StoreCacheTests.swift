@@ -14,7 +14,7 @@ import Testing
     private static let endpoints = (0..<3).map { EndpointRow.sample($0, account) }
     private static let ids = (0..<5).compactMap { CommandID("018f0000-0000-7000-8000-00000000000\($0)") }
 
-    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func itAgreesWithTheDatabase(seed: UInt64) async throws {
+    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func cacheAgreesWithTheDatabase(seed: UInt64) async throws {
         var random = SeededGenerator(seed: seed)
         let store = try SQLiteStore()
         let (account, endpoints) = (Self.account, Self.endpoints)

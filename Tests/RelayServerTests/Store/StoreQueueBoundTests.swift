@@ -32,7 +32,7 @@ import Testing
         return queue.hasRoom(for: ChannelID(channel), of: one, waiter: TestPeer())
     }
 
-    @Test func aChannelWaitsUntilHalfOfItsRequestsAreDone() {
+    @Test func fullChannelResumesAtHalfOfItsBound() {
         var queue = Queue()
         for _ in 0..<63 { began(&queue, 1) }
         #expect(mayRead(&queue, 1, of: one))
@@ -47,7 +47,7 @@ import Testing
         #expect(mayRead(&queue, 1, of: one))
     }
 
-    @Test func anAccountWaitsUntilHalfOfItsRequestsAreDone() {
+    @Test func fullAccountResumesAtHalfOfItsBound() {
         var queue = Queue()
         for channel in 1...8 { #expect(fill(&queue, UInt64(channel), 63)) }
         #expect(!fill(&queue, 9, 8))
@@ -64,7 +64,7 @@ import Testing
     }
 
     /// A channel with few requests is not held up for ever by siblings that keep the account busy, but within its bounds.
-    @Test func aChannelIsReadOnWhileItsAccountIsHalfFull() {
+    @Test func channelResumesWhileItsAccountIsHalfFull() {
         var queue = Queue()
         for channel in 1...7 { #expect(fill(&queue, UInt64(channel), 60)) }
         #expect(!fill(&queue, 8, 64))
@@ -73,14 +73,14 @@ import Testing
         #expect(resumed == 1)
     }
 
-    @Test func whatKeepsMemoryCountsForMore() {
+    @Test func largeRequestsCountMore() {
         var queue = Queue()
         began(&queue, 1, cost: StoreWork.cost(bytes: 256 << 10))
         #expect(!mayRead(&queue, 1, of: one))
         #expect(StoreWork.cost(bytes: 0) == 1)
     }
 
-    @Test(arguments: 0..<20) func allThatWaitIsReadAgainInTheEnd(seed: Int) {
+    @Test(arguments: 0..<20) func everyPausedChannelResumes(seed: Int) {
         var random = SeededGenerator(seed: UInt64(seed))
         var queue = Queue()
         var (open, held): ([(channel: Int, cost: Int)], Set<Int>) = ([], [])

@@ -23,7 +23,7 @@ import Testing
         #expect(queue.take(100) == [])
     }
 
-    @Test func aGroupEndsInTheRotationAndTheNextGoesOnThere() {
+    @Test func nextGroupContinuesTheRotation() {
         var queue = StoreQueue<Int>()
         for number in 0..<9 { queue.append(number, for: Self.account(number % 3)) }
         #expect(queue.take(4) == [0, 1, 2, 3])
@@ -32,7 +32,7 @@ import Testing
         #expect(queue.take(100) == [6, 7, 8, 9])
     }
 
-    @Test func aGroupTakesAShareOfAnAccount() {
+    @Test func groupTakesALimitedShareOfAnAccount() {
         var queue = StoreQueue<Int>()
         for number in 0..<200 { queue.append(number, for: Self.account(1)) }
         #expect(queue.take(512) == Array(0..<32))
@@ -40,7 +40,7 @@ import Testing
         #expect(queue.take(512) == [32, 1_000] + Array(33..<64))
     }
 
-    @Test(arguments: 0..<20) func nothingIsLostAndEachAccountKeepsItsOrder(seed: Int) {
+    @Test(arguments: 0..<20) func allWorkIsTakenInTheOrderOfEachAccount(seed: Int) {
         var random = SeededGenerator(seed: UInt64(seed))
         var queue = StoreQueue<(account: Int, number: Int)>()
         var (added, taken) = ([Int](repeating: 0, count: 8), [Int](repeating: 0, count: 8))
@@ -66,12 +66,12 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct StoreRotationTests {
     private struct Seen: Sendable {
         var ran: [[Int]]
-        var told: [[Int]]
-        /// The account and number of all that were told, in that order.
+        var reported: [[Int]]
+        /// The account and number of all completed works, in order.
         var all: [[Int]] = []
     }
 
-    @Test(arguments: 0..<4) func workOfManyAccountsIsDoneInEachOnesOrder(seed: Int) async throws {
+    @Test(arguments: 0..<4) func workIsDoneInTheOrderOfEachAccount(seed: Int) async throws {
         var random = SeededGenerator(seed: UInt64(seed))
         let store = try SQLiteStore()
         let accounts = (0..<12).map { AccountID(String(repeating: "a", count: 30) + "\($0 + 10)") }
@@ -80,7 +80,7 @@ import Testing
                 try store.addAccount(account, identity: Identity(issuer: "a", subject: account.rawValue), time: 1)
             }
         }
-        let seen = Mutex(Seen(ran: .init(repeating: [], count: 12), told: .init(repeating: [], count: 12)))
+        let seen = Mutex(Seen(ran: .init(repeating: [], count: 12), reported: .init(repeating: [], count: 12)))
         var submitted = [Int](repeating: 0, count: 12)
         for _ in 0..<3_000 {
             let account = Int.random(in: 0..<12, using: &random) & Int.random(in: 0..<12, using: &random)
@@ -97,7 +97,7 @@ import Testing
             } completion: { result in
                 #expect((try? result.get()) == nil ? fails : !fails)
                 seen.withLock { seen in
-                    seen.told[account].append(number)
+                    seen.reported[account].append(number)
                     seen.all.append([account, number])
                 }
             }
@@ -105,7 +105,7 @@ import Testing
         while seen.withLock({ $0.all.count }) < 3_000 { try await store.transact { _ in } }
         let result = seen.withLock { $0 }
         for account in 0..<12 {
-            #expect(result.told[account] == Array(0..<submitted[account]))
+            #expect(result.reported[account] == Array(0..<submitted[account]))
             #expect(result.ran[account] == Array(0..<submitted[account]))
             let rows = try await store.transact { try $0.endpoints(of: accounts[account]).count }
             #expect(rows > 0 || submitted[account] == 0)
@@ -113,7 +113,7 @@ import Testing
     }
 
     /// Before another account's work no more of a backlog is done than one group holds.
-    @Test func aBacklogOfOneAccountDelaysAnotherByItsShareOnly() async throws {
+    @Test func backlogDelaysAnotherAccountByItsShareOnly() async throws {
         let store = try SQLiteStore()
         let (flooder, other) = (AccountID(String(repeating: "a", count: 32)), AccountID(String(repeating: "b", count: 32)))
         let gate = DispatchSemaphore(value: 0)

@@ -19,7 +19,7 @@ struct AccountWorld {
     private(set) var rejected: [ChannelID: RelayMessage.Rejected] = [:]
     private(set) var redirected: [ChannelID: AccountID] = [:]
     private(set) var violations: [String] = []
-    private var said: [ChannelID: [RelayMessage]] = [:]
+    private var sent: [ChannelID: [RelayMessage]] = [:]
     private var lastChannel: UInt64 = 0
     private var ids = CommandIDGenerator()
     private var calls: [@Sendable () -> Void] = []
@@ -53,7 +53,7 @@ struct AccountWorld {
 
     mutating func disconnect(_ channel: ChannelID) { input { $0.disconnected(channel) } }
 
-    mutating func say(_ message: EndpointMessage, on id: ChannelID) {
+    mutating func send(_ message: EndpointMessage, on id: ChannelID) {
         guard let channel = channels[id] else { return }
         let checked = CheckedMessage(message, on: channel, rules: relay.rules)
         input { $0.receive(checked, on: channel) }
@@ -70,7 +70,7 @@ struct AccountWorld {
     mutating func settle() { while !waiting.isEmpty { work() } }
 
     /// The process ends. A transaction that was committed stays so.
-    /// - Parameter commits: the next transaction was committed, and nobody was told.
+    /// - Parameter commits: the next transaction was committed, but no message was sent.
     mutating func crash(commits: Bool) {
         if commits, let work = waiting.first {
             let before = rows.tables
@@ -78,12 +78,12 @@ struct AccountWorld {
         }
         waiting = []
         channels = [:]
-        said = [:]
+        sent = [:]
         relay = AccountRelay(account, rules: Self.rules(relayID, now))
     }
 
-    /// What was said on a channel since the last time.
-    mutating func hear(_ channel: ChannelID) -> [RelayMessage] { said.removeValue(forKey: channel) ?? [] }
+    /// The messages that the relay has sent on a channel since the last call.
+    mutating func receive(_ channel: ChannelID) -> [RelayMessage] { sent.removeValue(forKey: channel) ?? [] }
 
     // MARK: Actions
 
@@ -91,9 +91,9 @@ struct AccountWorld {
         switch action {
         case .transact(let work): waiting.append(work)
         case .send(let message, let channel):
-            if channels[channel] == nil { violations.append("said on a closed channel") }
+            if channels[channel] == nil { violations.append("sent on a closed channel") }
             check(message)
-            said[channel, default: []].append(message)
+            sent[channel, default: []].append(message)
         case .close: break
         case .forget(let channel): channels[channel] = nil
         case .accept(let channel):
@@ -111,7 +111,7 @@ struct AccountWorld {
         input { $0.connect(hello, as: channel, isVerified: true) }
     }
 
-    /// Nothing is said that is not stored.
+    /// No message refers to data that is not stored.
     private mutating func check(_ message: RelayMessage) {
         switch message {
         case .command(let offer):

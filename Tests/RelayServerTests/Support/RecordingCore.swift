@@ -5,7 +5,7 @@ import RelayProtocol
 import RelayServer
 import Synchronization
 
-/// Stands where the core will be: records what the transport tells it, and answers as it is told.
+/// Replaces the core: records the calls of the transport, and answers as configured.
 final class RecordingCore: RelayCoreProtocol {
     struct Connected: Sendable {
         var channel: ChannelID

@@ -34,7 +34,7 @@ import Testing
         "https://192.0.2.7:8443",
         "https://[2001:db8::7]", "https://[2001:0DB8:0::07]:8443", "http://elsewhere.example",
     ])
-    func aNameThatItHasIsNoProblem(url: String) throws {
+    func nameInTheCertificateIsNoProblem(url: String) throws {
         #expect(try problems(url).isEmpty)
     }
 
@@ -42,7 +42,7 @@ import Testing
         "https://example", "https://a.relay.example", "https://devices.example", "https://a.b.devices.example", "https://192.0.2.8",
         "https://xrelay.example", "https://[2001:db8::8]",
     ])
-    func aNameThatItLacksIsNamed(url: String) throws {
+    func nameMissingInTheCertificateIsReported(url: String) throws {
         let problem = try #require(try problems(url).first)
         guard case .otherName(let host, let names) = problem else {
             Issue.record("\(problem)")
@@ -52,7 +52,7 @@ import Testing
         #expect(names == ["relay.example", "*.devices.example", "192.0.2.7", "2001:db8::7"])
     }
 
-    @Test func itsTimeIsLookedAt() throws {
+    @Test func validityOfTheCertificateIsChecked() throws {
         #expect(try problems(at: Self.begin - 1) == [.notYetValid(Self.begin)])
         #expect(try problems(at: Self.begin).isEmpty)
         #expect(try problems(at: Self.end).isEmpty)
@@ -60,7 +60,7 @@ import Testing
         #expect(try problems(at: Self.end + 1).first?.description.contains("2027-02-22T18:03:13Z") == true)
     }
 
-    @Test func whatIsNoCertificateIsNotJudgedHere() {
+    @Test func malformedCertificateGivesNoWarning() {
         for text in ["", "nonsense", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"] {
             #expect(CertificateWarning.found(in: text, for: [], at: Self.begin).isEmpty)
         }

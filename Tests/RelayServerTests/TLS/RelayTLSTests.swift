@@ -25,7 +25,7 @@ import Foundation
         return (attributes?[.posixPermissions] as? Int).map { $0 & 0o777 }
     }
 
-    @Test func anAddressBeyondLoopbackHasACertificateOverTheRelaysKey() async throws {
+    @Test func publicAddressUsesACertificateOverTheRelaysKey() async throws {
         try await TestRelay.with(configure: { $0.listen = [ListenAddress(host: "0.0.0.0", port: 0)] }) { relay in
             #expect(relay.url.scheme == "https")
             let socket = try await TestSocket(port: relay.port, pinned: relay.key.id)
@@ -35,7 +35,7 @@ import Foundation
         }
     }
 
-    @Test func aHelloOverTLSIsWelcomeAndItsOriginIsHTTPS() async throws {
+    @Test func helloOverTLSIsWelcomedWithAnHTTPSOrigin() async throws {
         try await TestRelay.with(configure: { $0.listen = [ListenAddress(host: "0.0.0.0", port: 0)] }) { relay in
             let socket = try await TestSocket(port: relay.port, pinned: relay.key.id)
             try await socket.send(TestWebSocket.request(host: "127.0.0.1:\(relay.port)"))
@@ -52,7 +52,7 @@ import Foundation
         }
     }
 
-    @Test func whoPinsAnotherRelayDoesNotConnect() async throws {
+    @Test func clientThatPinsAnotherRelayDoesNotConnect() async throws {
         try await TestRelay.with(configure: { $0.listen = [ListenAddress(host: "0.0.0.0", port: 0)] }) { relay in
             let socket = try await TestSocket(port: relay.port, pinned: RelayKey().id)
             try? await socket.send("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:\(relay.port)\r\n\r\n")
@@ -60,7 +60,7 @@ import Foundation
         }
     }
 
-    @Test func plainHTTPToATLSPortIsClosed() async throws {
+    @Test func plainHTTPToATLSPortIsNotAnswered() async throws {
         try await TestRelay.with(configure: { $0.listen = [ListenAddress(host: "0.0.0.0", port: 0)] }) { relay in
             let socket = try await TestSocket(port: relay.port)
             try await socket.send("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:\(relay.port)\r\n\r\n")
@@ -68,7 +68,7 @@ import Foundation
         }
     }
 
-    @Test func aTLSHandshakeThatNeverEndsIsClosed() async throws {
+    @Test func unfinishedTLSHandshakeIsClosed() async throws {
         try await TestRelay.with(configure: {
             $0.listen = [ListenAddress(host: "0.0.0.0", port: 0)]
             $0.limits[.helloSeconds] = 1
@@ -79,7 +79,7 @@ import Foundation
         }
     }
 
-    @Test func insecureIsPlainHTTPEverywhere() async throws {
+    @Test func insecureRelayUsesPlainHTTPEverywhere() async throws {
         try await TestRelay.with(configure: {
             $0.listen = [ListenAddress(host: "0.0.0.0", port: 0)]
             $0.isInsecure = true
@@ -128,7 +128,7 @@ import Foundation
         }
     }
 
-    @Test func filesThatAreNoCertificateSayWhichTheyAre() async throws {
+    @Test func errorNamesTheInvalidCertificateOrKeyFile() async throws {
         try await Self.withDirectory { directory in
             try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
             let key = RelayKey()
@@ -149,7 +149,7 @@ import Foundation
         }
     }
 
-    @Test func theKeyIsMadeOnceAndIsItsOwnersAlone() async throws {
+    @Test func keyIsCreatedOnceAndReadableByItsOwnerOnly() async throws {
         try await Self.withDirectory { directory in
             let first = try RelayKey.load(in: directory)
             #expect(try RelayKey.load(in: directory).id == first.id)
@@ -159,7 +159,7 @@ import Foundation
         }
     }
 
-    @Test func aKeyThatOthersCanReadIsRefused() async throws {
+    @Test func keyReadableByOthersIsRejected() async throws {
         try await Self.withDirectory { directory in
             _ = try RelayKey.load(in: directory)
             try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: directory + "/relay.key")
@@ -169,7 +169,7 @@ import Foundation
         }
     }
 
-    @Test func aFileThatIsNoKeyIsNotReplaced() async throws {
+    @Test func malformedKeyFileIsNotReplaced() async throws {
         try await Self.withDirectory { directory in
             _ = try RelayKey.load(in: directory)
             let path = directory + "/relay.key"
@@ -181,7 +181,7 @@ import Foundation
         }
     }
 
-    @Test func aDirectoryThatCannotBeMadeSaysWhatToDo() {
+    @Test func errorForAnInvalidDirectoryNamesTheOption() {
         let error = #expect(throws: RelayKeyError.self) { try RelayKey.load(in: "/proc/relay") }
         #expect(error?.description.contains("--data-directory") == true)
     }

@@ -9,12 +9,12 @@ import Testing
 
 @Suite struct TLSBuffersTests {
     /// Fails with a NIO that has no place for an allocator any more; then idle connections take some KiB more.
-    @Test func largeBuffersBeginWithAPage() {
+    @Test func largeBuffersArePageAligned() {
         let buffers = [16 << 10, 32 << 10].flatMap { size in (0..<8).map { _ in ByteBufferAllocator.pageAligned.buffer(capacity: size) } }
         for buffer in buffers { #expect(buffer.withVeryUnsafeBytes { Int(bitPattern: $0.baseAddress) % 4_096 } == 0) }
     }
 
-    @Test func whatWasReadIsCopiedOut() throws {
+    @Test func readBytesAreCopiedToASmallBuffer() throws {
         let channel = EmbeddedChannel(handler: ExactCopyHandler())
         var whole = ByteBufferAllocator().buffer(capacity: 32 << 10)
         whole.writeString("skip")
@@ -30,7 +30,7 @@ import Testing
         #expect(try channel.finish().isClean)
     }
 
-    @Test(arguments: [0, 1, 2_048, 2_049, 70_000]) func whatIsWrittenLeavesInSmallPieces(count: Int) throws {
+    @Test(arguments: [0, 1, 2_048, 2_049, 70_000]) func writesAreSplitIntoSmallPieces(count: Int) throws {
         let channel = EmbeddedChannel(handler: WriteSplitter())
         let bytes = ByteBuffer(bytes: (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) })
         let written = channel.eventLoop.makePromise(of: Void.self)
@@ -48,7 +48,7 @@ import Testing
         #expect(try channel.finish().isClean)
     }
 
-    @Test func piecesThatCannotLeaveAreAnError() throws {
+    @Test func failedPieceFailsTheWrite() throws {
         let channel = EmbeddedChannel(handler: WriteSplitter())
         #expect(try channel.finish().isClean)
         let written = channel.eventLoop.makePromise(of: Void.self)

@@ -60,7 +60,7 @@ private final class PlayedSource: Sendable {
         }
     }
 
-    @Test func keysAreReadOnce() async throws {
+    @Test func keysAreFetchedOnce() async throws {
         let source = PlayedSource(issuer.keySet)
         let verifier = verifier(source)
         for _ in 0..<5 { #expect(try await outcome(verifier) == nil) }
@@ -78,7 +78,7 @@ private final class PlayedSource: Sendable {
         #expect(source.requests == 2)
     }
 
-    @Test func aNewKeyIsFound() async throws {
+    @Test func newKeyIsFoundAfterThirtySeconds() async throws {
         let source = PlayedSource(JSONWebKeySet(keys: []))
         let verifier = verifier(source)
         #expect(try await outcome(verifier) == .unknownKey)
@@ -88,7 +88,7 @@ private final class PlayedSource: Sendable {
         #expect(try await outcome(verifier) == nil)
     }
 
-    @Test func oldKeysServeWhileTheIssuerIsDown() async throws {
+    @Test func oldKeysWorkWhileTheIssuerIsDown() async throws {
         let source = PlayedSource(issuer.keySet)
         let verifier = verifier(source)
         #expect(try await outcome(verifier) == nil)
@@ -110,7 +110,7 @@ private final class PlayedSource: Sendable {
         #expect(try await outcome(verifier) == nil)
     }
 
-    @Test func aRevokedKeyWorksNoLongerThanTheCacheLives() async throws {
+    @Test func revokedKeyWorksUntilTheCacheExpires() async throws {
         let source = PlayedSource(issuer.keySet)
         source.state.withLock { $0.freshFor = 1 }
         let verifier = verifier(source)
@@ -122,7 +122,7 @@ private final class PlayedSource: Sendable {
         #expect(try await outcome(verifier) == .unknownKey)
     }
 
-    @Test func aCacheLivesADayAtMost() async throws {
+    @Test func cacheExpiresAfterOneDay() async throws {
         let source = PlayedSource(issuer.keySet)
         source.state.withLock { $0.freshFor = 1_000_000_000_000 }
         let verifier = verifier(source)
@@ -135,7 +135,7 @@ private final class PlayedSource: Sendable {
         #expect(source.requests == 2)
     }
 
-    @Test func tokensThatComeTogetherWaitForOneRequest() async throws {
+    @Test func concurrentTokensShareOneRequest() async throws {
         let source = PlayedSource(issuer.keySet)
         source.state.withLock { $0.isGated = true }
         let verifier = verifier(source)
@@ -153,7 +153,7 @@ private final class PlayedSource: Sendable {
         #expect(source.requests == 1)
     }
 
-    @Test func aClockThatWasSetBackDoesNotStopTheRequests() async throws {
+    @Test func clockSetBackDoesNotStopTheRequests() async throws {
         let source = PlayedSource(JSONWebKeySet(keys: []))
         let verifier = verifier(source)
         #expect(try await outcome(verifier) == .unknownKey)

@@ -16,7 +16,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// An issuer that the relay trusts, played by the test: it signs whatever it is told to.
+/// A simulated issuer that the relay trusts. It signs any claims.
 final class PlayedIssuer: Sendable {
     let key = P256SigningKey()
     let endpoint = P256SigningKey()
@@ -77,7 +77,7 @@ final class PlayedIssuer: Sendable {
         }
     }
 
-    @Test func aGoodTokenSaysWhoItIs() async throws {
+    @Test func validTokenGivesIdentityAndScopes() async throws {
         let token = try await issuer.verify(issuer.token(["sid": "\"login\""]))
         #expect(token.identity == Identity(issuer: issuer.url, subject: "user"))
         #expect(token.expires == 1_700_000_900_000)
@@ -88,14 +88,14 @@ final class PlayedIssuer: Sendable {
     }
 
     @Test(arguments: ["none", "None", "NONE", "HS256", "HS384", "HS512", "ES512", "RS1", "ES256K", "", "es256"])
-    func anotherAlgorithmIsRefused(algorithm: String) async throws {
+    func otherAlgorithmIsRejected(algorithm: String) async throws {
         let header = #"{"alg":"\#(algorithm)","typ":"at+jwt","kid":"one"}"#
         for signature: ([UInt8]) throws -> [UInt8] in [{ _ in [] }, { try issuer.key.signature(for: $0) }] {
             #expect(await refused(try issuer.token(header: header, signature: signature)) == .algorithm)
         }
     }
 
-    @Test func aMACUnderThePublicKeyIsRefused() async throws {
+    @Test func macUnderThePublicKeyIsRejected() async throws {
         let published = String(decoding: try JSONEncoder().encode(issuer.keySet), as: UTF8.self)
         for secret in [issuer.key.publicKey.spki, Array(issuer.key.publicKey.spki.suffix(65)), Array(published.utf8)] {
             let token = try issuer.token(header: #"{"alg":"HS256","typ":"at+jwt","kid":"one"}"#) { message in
@@ -105,7 +105,7 @@ final class PlayedIssuer: Sendable {
         }
     }
 
-    @Test func anEmptyOrForeignSignatureIsRefused() async throws {
+    @Test func emptyOrForeignSignatureIsRejected() async throws {
         let other = P256SigningKey()
         let zero = [UInt8](repeating: 0, count: 64)
         for signature: ([UInt8]) throws -> [UInt8] in [
@@ -115,14 +115,14 @@ final class PlayedIssuer: Sendable {
         }
     }
 
-    @Test func anotherAudienceIsRefused() async throws {
+    @Test func otherAudienceIsRejected() async throws {
         for audience in ["", "\"other\"", "[]", #"["relay","other"]"#, "7", "\"Relay\""] {
             #expect(await refused(try issuer.token(["aud": audience])) == .audience, "\(audience)")
         }
         #expect(await refused(try issuer.token(["aud": #"["relay"]"#])) == nil)
     }
 
-    @Test func theAudienceRuleIsTheIssuers() async throws {
+    @Test func eachIssuerHasItsOwnAudienceRule() async throws {
         var trusted = issuer.trusted
         trusted.audience = .anyOf(["one", "relay"])
         #expect(await refused(try issuer.token(["aud": #"["relay","other"]"#]), by: trusted) == nil)
@@ -133,7 +133,7 @@ final class PlayedIssuer: Sendable {
         #expect(await refused(try issuer.token(["scope": "\"relay.commander\""]), by: trusted) == .audience)
     }
 
-    @Test func anotherIssuerIsRefused() async throws {
+    @Test func otherIssuerIsRejected() async throws {
         for url in ["", "\"https://issuer.example\"", "\"https://issuer.example/tenant/\"", "\"https://issuer.example/Tenant\"", "7", "[]"]
         {
             #expect(await refused(try issuer.token(["iss": url])) == .unknownIssuer, "\(url)")
@@ -150,14 +150,14 @@ final class PlayedIssuer: Sendable {
         await #expect(throws: TokenError.signature) { try await verifier.verify(token, key: issuer.endpoint.publicKey) }
     }
 
-    @Test func anUnknownKeyIdIsRefused() async throws {
+    @Test func unknownKeyIDIsRejected() async throws {
         for kid in ["\"two\"", "\"\"", "\"ONE\""] {
             #expect(await refused(try issuer.token(header: #"{"alg":"ES256","typ":"at+jwt","kid":\#(kid)}"#)) == .unknownKey)
         }
         #expect(await refused(try issuer.token(header: #"{"alg":"ES256","typ":"at+jwt","kid":7}"#)) == .malformed)
     }
 
-    @Test func aConfusedKeyIdIsRefused() async throws {
+    @Test func keyIDOfAnUnsuitableKeyIsRejected() async throws {
         // The id is of a key that is there, but of another kind than the algorithm's, or of another issuer's use.
         let p384 = P384.Signing.PrivateKey()
         let point = Array(p384.publicKey.rawRepresentation)
@@ -183,7 +183,7 @@ final class PlayedIssuer: Sendable {
         #expect(await refused(try issuer.token(header: #"{"alg":"RS256","typ":"at+jwt","kid":"one"}"#), by: trusted) == .unknownKey)
     }
 
-    @Test func withoutAKeyIdThereMustBeOneKey() async throws {
+    @Test func tokenWithoutAKeyIDNeedsASingleKey() async throws {
         let header = #"{"alg":"ES256","typ":"at+jwt"}"#
         #expect(await refused(try issuer.token(header: header)) == nil)
         let keys = JSONWebKeySet(keys: issuer.keySet.keys + [JSONWebKey(P256SigningKey().publicKey)])
@@ -192,14 +192,14 @@ final class PlayedIssuer: Sendable {
         #expect(await refused(try issuer.token(header: header), by: trusted) == .unknownKey)
     }
 
-    @Test func aKeyInTheTokenItselfIsNotBelieved() async throws {
+    @Test func keyInTheTokenItselfIsIgnored() async throws {
         let own = P256SigningKey()
         let jwk = String(decoding: try JSONEncoder().encode(JSONWebKey(own.publicKey)), as: UTF8.self)
         let header = #"{"alg":"ES256","typ":"at+jwt","kid":"one","jwk":\#(jwk),"jku":"https://evil.example"}"#
         #expect(await refused(try issuer.token(header: header) { try own.signature(for: $0) }) == .signature)
     }
 
-    @Test func aTokenOfAnotherKindIsRefused() async throws {
+    @Test func tokenOfAnotherTypeIsRejected() async throws {
         for header in [
             #"{"alg":"ES256","typ":"JWT","kid":"one"}"#, #"{"alg":"ES256","kid":"one"}"#, #"{"alg":"ES256","typ":"dpop+jwt","kid":"one"}"#,
         ] {
@@ -212,7 +212,7 @@ final class PlayedIssuer: Sendable {
         #expect(await refused(try issuer.token(header: #"{"alg":"ES256","typ":"dpop+jwt","kid":"one"}"#), by: relaxed) == .type)
     }
 
-    @Test func timesHaveTheLeewayAndNoMore() async throws {
+    @Test func timesAreCheckedWithALeewayOfOneMinute() async throws {
         let token = try issuer.token()
         #expect(await refused(token, at: 1_700_000_959_999) == nil)
         #expect(await refused(token, at: 1_700_000_960_000) == .expired)
@@ -228,12 +228,12 @@ final class PlayedIssuer: Sendable {
         ["sub": ""],
         ["sub": "\"\""], ["sub": "7"], ["sub": "\"\(String(repeating: "s", count: 256))\""],
     ])
-    func aBrokenClaimIsRefused(changes: [String: String]) async throws {
+    func invalidClaimIsRejected(changes: [String: String]) async throws {
         let error = await refused(try issuer.token(changes))
         #expect(error == .claims || error == .malformed)
     }
 
-    @Test func anotherClientsTokenIsRefusedWhereClientsAreListed() async throws {
+    @Test func tokenOfAnUnlistedClientIsRejected() async throws {
         var trusted = issuer.trusted
         trusted.allowedClients = ["com.example.app"]
         #expect(await refused(try issuer.token(), by: trusted) == nil)
@@ -242,7 +242,7 @@ final class PlayedIssuer: Sendable {
         #expect(await refused(try issuer.token(["client_id": ""]), by: trusted) == .client)
     }
 
-    @Test func aTokenBoundToAnotherKeyIsRefused() async throws {
+    @Test func tokenBoundToAnotherKeyIsRejected() async throws {
         let own = issuer.endpoint.publicKey.jwkThumbprint
         let other = P256SigningKey().publicKey.jwkThumbprint
         #expect(await refused(try issuer.token(["cnf": #"{"jkt":"\#(own)"}"#])) == nil)
@@ -252,7 +252,7 @@ final class PlayedIssuer: Sendable {
         }
     }
 
-    @Test func theClaimsAreTheIssuersChoice() async throws {
+    @Test func namesOfClaimsAreConfigurable() async throws {
         var trusted = issuer.trusted
         trusted.accountClaim = "oid"
         trusted.scopesClaim = "scp"
@@ -263,19 +263,19 @@ final class PlayedIssuer: Sendable {
 
     /// Swift finds them equal to others that have other bytes, and the database does not.
     @Test(arguments: ["u\u{73}e\u{301}r", "\u{212A}", "us er", "user\u{200D}", "user\u{37E}", "", String(repeating: "x", count: 256)])
-    func aSubjectIsVisibleASCII(subject: String) async throws {
+    func subjectWithOtherCharactersThanVisibleASCIIIsRejected(subject: String) async throws {
         let text = String(decoding: try JSONEncoder().encode(subject), as: UTF8.self)
         #expect(await refused(try issuer.token(["sub": text])) == .claims)
     }
 
-    @Test func anAudienceThatOnlyLooksTheSameIsRefused() async throws {
+    @Test func canonicallyEquivalentAudienceIsRejected() async throws {
         var trusted = issuer.trusted
         trusted.audience = .anyOf(["K"])
         #expect(await refused(try issuer.token(["aud": #""K""#]), by: trusted) == nil)
         #expect(await refused(try issuer.token(["aud": #""\u212A""#]), by: trusted) == .audience)
     }
 
-    @Test func whatIsNoTokenIsRefused() async throws {
+    @Test func malformedTokenIsRejected() async throws {
         let good = try issuer.token().exposed
         for text in [
             "", "..", "a.b.c", good + ".x", String(good.dropFirst()), good + "=", String(repeating: "x", count: 17 << 10),
@@ -287,7 +287,7 @@ final class PlayedIssuer: Sendable {
         #expect(await refused(try issuer.token(header: critical)) == .malformed)
     }
 
-    @Test func aRevokedLoginsTokensAreRefused() async throws {
+    @Test func tokenOfARevokedLoginIsRejected() async throws {
         let verifier = TokenVerifier(issuers: [issuer.trusted], now: { 1_700_000_000_000 }, logger: Logger(label: "test"))
         let token = try issuer.token(["sid": "\"login\""])
         let key = issuer.endpoint.publicKey
@@ -299,7 +299,7 @@ final class PlayedIssuer: Sendable {
         _ = try await verifier.verify(issuer.token(), key: key)
     }
 
-    @Test func whoFollowsALoginHearsOfItsWithdrawalOnce() async throws {
+    @Test func followerIsNotifiedOnceOfALoginsRevocation() async throws {
         let verifier = TokenVerifier(issuers: [issuer.trusted], now: { 1_700_000_000_000 }, logger: Logger(label: "test"))
         let accepted = try await withCheckedContinuation { continuation in
             verifier.verify(token: (try? issuer.token(["sid": "\"login\""]).exposed) ?? "", endpointKey: issuer.endpoint.publicKey) {
@@ -330,7 +330,7 @@ final class PlayedIssuer: Sendable {
         #expect(logins.contains(login("100")) && !logins.contains(login("99")))
     }
 
-    @Test func deepClaimsAreJustAnotherKind() async throws {
+    @Test func deeplyNestedClaimsDoNotCrash() async throws {
         for depth in [10, 400, 5_000] {
             for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
                 let deep = String(repeating: open, count: depth) + "1" + String(repeating: close, count: depth)
@@ -342,7 +342,7 @@ final class PlayedIssuer: Sendable {
         }
     }
 
-    @Test func everyAlgorithmOfTheListWorks() async throws {
+    @Test func everyListedAlgorithmWorks() async throws {
         let p384 = P384.Signing.PrivateKey()
         let ed = Curve25519.Signing.PrivateKey()
         let rsa = try _RSA.Signing.PrivateKey(keySize: .bits2048)
@@ -382,7 +382,7 @@ final class PlayedIssuer: Sendable {
         #expect(await refused(crossed, by: trusted) == .signature)
     }
 
-    @Test func everyErrorHasACodeAndWords() {
+    @Test func everyErrorHasACodeAndAMessage() {
         #expect(TokenError.expired.rejected.code == .tokenExpired)
         #expect(TokenError.notYetValid.rejected.code == .tokenNotYetValid)
         #expect(TokenError.audience.rejected.code == .wrongAudience)

@@ -6,7 +6,7 @@ import Testing
 @testable import RelayServer
 
 @Suite struct SpliceDirectionTests {
-    @Test func readsUntilTheSinkCannotTakeWhatCame() {
+    @Test func stopsReadingUntilTheRestIsWritten() {
         var direction = SpliceDirection()
         #expect(direction.isReading && !direction.isWriting)
         direction.keep([1, 2, 3])
@@ -19,7 +19,7 @@ import Testing
         #expect(direction.isReading && !direction.isWriting)
     }
 
-    @Test func theEndIsPassedOnOnceAndBehindTheRest() {
+    @Test func endIsPassedOnOnceAfterTheRest() {
         var direction = SpliceDirection()
         expectEnd(false, &direction)
         direction.keep([1])
@@ -33,7 +33,7 @@ import Testing
         expectEnd(false, &direction)
     }
 
-    @Test func beginsWithWhatWasReadBefore() {
+    @Test func beginsWithBytesThatWereReadBefore() {
         var direction = SpliceDirection(rest: [7], hasEnded: true)
         #expect(direction.isWriting && !direction.isReading)
         expectEnd(false, &direction)

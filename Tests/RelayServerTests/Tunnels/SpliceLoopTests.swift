@@ -77,7 +77,7 @@ import Musl
         }
     }
 
-    @Test func whatCameBeforeGoesFirst() async throws {
+    @Test func earlyBytesAreSentFirst() async throws {
         let clients = try Clients(early: ("early ", "soon "))
         Clients.write(clients.one, "and late")
         #expect(Clients.read(clients.other, 14) == "early and late")
@@ -92,7 +92,7 @@ import Musl
         #expect(try await eventually { clients.left == [0, 1] })
     }
 
-    @Test func anEndThatCameBeforeIsPassedOn() async throws {
+    @Test func earlyEndIsPassedOn() async throws {
         let clients = try Clients(early: ("last words", ""), hasEnded: true)
         #expect(Clients.read(clients.other) == "last words")
         shutdown(clients.other, CInt(SHUT_WR))
@@ -100,7 +100,7 @@ import Musl
         #expect(try await eventually { clients.left == [0, 1] })
     }
 
-    @Test func abortedBothAreClosedOnce() async throws {
+    @Test func abortClosesBothSidesOnce() async throws {
         let clients = try Clients()
         clients.loop.abort(clients.id)
         clients.loop.abort(clients.id)
@@ -110,7 +110,7 @@ import Musl
         #expect(await clients.loop.bytesInFlight(clients.id, from: 0) == 0)
     }
 
-    @Test func aSinkThatDoesNotReadHoldsItsSource() async throws {
+    @Test func blockedSinkStopsItsSource() async throws {
         let clients = try Clients()
         var sent = 0
         let block = [UInt8](repeating: 65, count: 65_536)
@@ -129,7 +129,7 @@ import Musl
         #expect(await clients.loop.bytesInFlight(clients.id, from: 0) == 0)
     }
 
-    @Test func aSideThatGoesTakesTheOtherWithIt() async throws {
+    @Test func closedSideClosesTheOther() async throws {
         let clients = try Clients()
         shutdown(clients.one, CInt(SHUT_RDWR))
         for _ in 0..<100 where clients.left.isEmpty {
@@ -165,7 +165,7 @@ import Musl
         return Weak(loop)
     }
 
-    @Test func stoppedItEndsItsPairsAndItsThread() async throws {
+    @Test func stoppedLoopEndsItsThread() async throws {
         // The thread holds the loop as long as it runs.
         let ended = try await Self.stopped()
         #expect(try await eventually { ended.loop == nil })
@@ -186,7 +186,7 @@ import Musl
         while try threads() > 0 { await Task.yield() }
     }
 
-    @Test func theThreadsEndWithTheRelay() async {
+    @Test func threadsEndWithTheRelay() async {
         await #expect(processExitsWith: .success) { try await SpliceLoopTests.runRelay() }
     }
 }

@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test func withoutAPlainPortThereIsTheWebSocket() async throws {
+    @Test func withoutATunnelPortTheWebSocketIsUsed() async throws {
         try await TunnelWorld.with(configure: { $0.tunnelListen = [] }) { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             _ = try await phone.open(pc.id)
@@ -39,18 +39,18 @@ import Testing
         }
     }
 
-    @Test func anotherAccountsEndpointIsNotThere() async throws {
+    @Test func endpointOfAnotherAccountIsNotFound() async throws {
         try await TunnelWorld.with { world in
-            let (phone, stranger) = (try await world.connect(), try await world.connect(token: FixedTokens.other))
-            let nobody = TransportTestEndpoint().id
-            for target in [stranger.id, nobody] { #expect(try await phone.ask(target).failure?.code == .notFound) }
+            let (phone, outsider) = (try await world.connect(), try await world.connect(token: FixedTokens.other))
+            let unknown = TransportTestEndpoint().id
+            for target in [outsider.id, unknown] { #expect(try await phone.ask(target).failure?.code == .notFound) }
             #expect(try await phone.ask(phone.id).failure?.code == .unsupported)
             #expect(world.isEmpty)
         }
     }
 
     @Test(arguments: Transport.allCases)
-    func aTokenServesItsSideOfItsTunnelOnly(transport: Transport) async throws {
+    func tokenWorksForItsSideOfItsTunnelOnly(transport: Transport) async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let first = try await world.entrances(phone, pc)
@@ -71,7 +71,7 @@ import Testing
             // Stolen by another account's endpoint, it is a token like any other to the relay; the endpoints' TLS fails then. But
             // both sides by one token is nothing.
             let one = try await TunnelClient(transport, first.opener, at: world.relay)
-            // Before the second one: which of two connections is served first is nobody's promise.
+            // Before the second one, because the order in which two connections are served is not defined.
             #expect(try await eventually { world.core.entrantCount == 1 })
             let again = try await TunnelClient(transport, first.opener, at: world.relay)
             #expect(await one.status() == (transport == .tcp ? 4 : 409))
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test func aNewerConnectionTakesOverUntilBytesPass() async throws {
+    @Test func newerConnectionReplacesTheOlderUntilBytesPass() async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let entrances = try await world.entrances(phone, pc)
@@ -112,8 +112,8 @@ import Testing
         }
     }
 
-    /// Both sides come anew again and again, while the one that stays sends at once: whoever is paired last gets all of it.
-    @Test func bytesGoToWhoeverHoldsThePairing() async throws {
+    /// Both sides reconnect repeatedly, while the other one sends at once. The connection that is paired last gets all bytes.
+    @Test func bytesReachTheConnectionThatIsPaired() async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             for _ in 0..<50 {
@@ -133,7 +133,7 @@ import Testing
         }
     }
 
-    @Test func thePrefaceMayComeByteByByte() async throws {
+    @Test func prefaceMayArriveByteByByte() async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let entrances = try await world.entrances(phone, pc)
@@ -149,7 +149,7 @@ import Testing
     }
 
     @Test(arguments: ["GET / HTTP/1.1\r\n\r\n", "D", "DRT2", "DRT", "\u{16}\u{3}\u{1}", String(repeating: "DRT0", count: 50_000)])
-    func whatIsNoPrefaceGetsNoAnswer(text: String) async throws {
+    func invalidPrefaceGetsNoAnswer(text: String) async throws {
         try await TunnelWorld.with(configure: { $0.limits[.helloSeconds] = 1 }) { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let port = try await world.entrances(phone, pc).opener.tcpPort
@@ -174,11 +174,11 @@ import Testing
             #expect(await one.status() == 0)
             // Who is paired is none.
             #expect(world.relay.unauthenticated.total == 0)
-            let strangers = [try await TestSocket(port: port), try await TestSocket(port: port)]
+            let unauthenticated = [try await TestSocket(port: port), try await TestSocket(port: port)]
             #expect(try await eventually { world.relay.unauthenticated.total == 2 })
             let third = try await TestSocket(port: port)
             #expect(await third.textUntilClosed().isEmpty)
-            #expect(strangers.allSatisfy { !$0.isClosed })
+            #expect(unauthenticated.allSatisfy { !$0.isClosed })
         }
     }
 
@@ -189,7 +189,7 @@ import Testing
             (["Host": "evil.example"], 421),
         ] as [([String: String?], Int)]
     )
-    func aRequestThatIsNotInOrderIsRefused(fields: [String: String?], status: Int) async throws {
+    func invalidUpgradeRequestIsRejected(fields: [String: String?], status: Int) async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let entrance = try await world.entrances(phone, pc).opener

@@ -12,7 +12,7 @@ import Testing
     typealias Transport = TunnelClient.Transport
 
     @Test(arguments: Transport.allCases)
-    func oneSideThatNeverComes(transport: Transport) async throws {
+    func tunnelTimesOutWhenOneSideNeverConnects(transport: Transport) async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let entrances = try await world.entrances(phone, pc)
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func aTargetThatIsNotConnectedMayComeBack() async throws {
+    @Test func disconnectedTargetGetsTheOfferWhenItReturns() async throws {
         try await TunnelWorld.with { world in
             let (phone, endpoint) = (try await world.connect(), TransportTestEndpoint())
             // Known, and gone; a client is no host.
@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test(arguments: Transport.allCases)
-    func anOpenerThatGoesOrDeclinesCancels(transport: Transport) async throws {
+    func tunnelIsCancelledWhenTheOpenerLeavesOrDeclines(transport: Transport) async throws {
         try await TunnelWorld.with { world in
             let pc = try await world.connect()
             for declines in [true, false] {
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func aPairedTunnelOutlivesItsControlChannels() async throws {
+    @Test func pairedTunnelOutlivesItsControlChannels() async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let (one, two) = try await world.pair(phone, pc, .tcp, .webSocket)
@@ -105,17 +105,17 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func whoIsShutOutLosesItsTunnels(isOpener: Bool) async throws {
+    func revokedEndpointLosesItsTunnels(isOpener: Bool) async throws {
         try await TunnelWorld.with { world in
-            let (judge, phone, pc) = (try await world.connect(), try await world.connect(), try await world.connect())
+            let (revoker, phone, pc) = (try await world.connect(), try await world.connect(), try await world.connect())
             let (one, two) = try await world.pair(phone, pc, .tcp, .webSocket)
             try await one.send("x")
             _ = await two.received(1)
-            let (others, same) = try await world.pair(judge, isOpener ? pc : phone)
+            let (others, same) = try await world.pair(revoker, isOpener ? pc : phone)
             let revoked = isOpener ? phone : pc
-            let revocation = try await world.revocation(of: revoked.id, by: judge)
-            try await judge.control.send(.endpointRevoke(.init(ref: .first, endpoint: revoked.id, revocation: revocation)))
-            #expect(try await judge.control.message().isOK)
+            let revocation = try await world.revocation(of: revoked.id, by: revoker)
+            try await revoker.control.send(.endpointRevoke(.init(ref: .first, endpoint: revoked.id, revocation: revocation)))
+            #expect(try await revoker.control.message().isOK)
             await one.ended()
             await two.ended()
             try await others.send("untouched")
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test func anEndpointHasOnlySoManyTunnels() async throws {
+    @Test func tunnelsPerEndpointAreLimited() async throws {
         try await TunnelWorld.with(configure: { $0.limits[.sessionsPerEndpoint] = 2 }) { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let other = try await world.connect(token: FixedTokens.other)
@@ -134,7 +134,7 @@ import Testing
             #expect(failure.code == .limitExceeded)
             #expect(failure.limit?.error == LimitExceeded(limit: .sessionsPerEndpoint, allowed: 2, requested: 3))
             // Another account has its own.
-            let strangers = try await world.pair(other, third)
+            let ofOtherAccount = try await world.pair(other, third)
             await one.close()
             await two.ended()
             // One side's end leaves the other direction open, and the tunnel counted.
@@ -143,14 +143,14 @@ import Testing
             #expect(try await eventually { world.core.accounts.contains { $0.tunnels.tunnels(of: phone.id).count == 1 } })
             let next = try await world.pair(phone, pc)
             // They were there all the time.
-            for pair in [others, strangers, next] {
+            for pair in [others, ofOtherAccount, next] {
                 try await pair.0.send("x")
                 #expect(await pair.1.received(1).text == "x")
             }
         }
     }
 
-    @Test func tunnelsLeaveNothingBehind() async throws {
+    @Test func closedTunnelsLeaveNoResources() async throws {
         try await TunnelWorld.with(configure: { $0.limits[.tunnelOpensPerSecond] = 1_000 }) { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             for index in 0..<500 {
@@ -172,7 +172,7 @@ import Testing
     }
 
     @Test(arguments: [(Transport.tcp, Transport.tcp), (.webSocket, .tcp)])
-    func aRelayThatStopsGivesTunnelsALittleTime(opener: Transport, target: Transport) async throws {
+    func stoppingRelayGivesTunnelsTimeToFinish(opener: Transport, target: Transport) async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let (ending, itsOther) = try await world.pair(phone, pc, opener, target)
@@ -193,7 +193,7 @@ import Testing
         }
     }
 
-    @Test func aPortInUseNamesItsSetting() async throws {
+    @Test func tunnelPortInUseErrorNamesTheOption() async throws {
         try await TestRelay.with { relay in
             let error = await #expect(throws: ListenError.self) {
                 try await TestRelay.with(configure: { $0.tunnelListen = [ListenAddress(host: "127.0.0.1", port: relay.port)] }) { _ in }

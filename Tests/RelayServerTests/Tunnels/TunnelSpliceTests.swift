@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(arguments: pairs + [(.webSocket, .tcp)])
-    func aSideThatIsKilledTakesTheOtherWithIt(victim: TunnelClient.Transport, other: TunnelClient.Transport) async throws {
+    func killedSideClosesTheOther(victim: TunnelClient.Transport, other: TunnelClient.Transport) async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let (one, two) = try await world.pair(phone, pc, victim, other)
@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test(arguments: pairs)
-    func aSlowReaderHoldsItsSenderAndNobodyElse(opener: TunnelClient.Transport, target: TunnelClient.Transport) async throws {
+    func slowReaderStopsOnlyItsSender(opener: TunnelClient.Transport, target: TunnelClient.Transport) async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let (fast, slow) = try await world.pair(phone, pc, opener, target)
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(arguments: pairs)
-    func aSideThatIsKilledAsTheFirstBytesPass(opener: TunnelClient.Transport, target: TunnelClient.Transport) async throws {
+    func sideKilledWithTheFirstBytesClosesTheTunnel(opener: TunnelClient.Transport, target: TunnelClient.Transport) async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             for round in 0..<30 {
@@ -119,7 +119,7 @@ import Testing
         }
     }
 
-    @Test func endsThatCrossLoseNothing() async throws {
+    @Test func simultaneousHalfClosesLoseNothing() async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             for _ in 0..<30 {
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    @Test func bytesBehindThePrefaceArrive() async throws {
+    @Test func bytesAfterThePrefaceArrive() async throws {
         try await TunnelWorld.with { world in
             let (phone, pc) = (try await world.connect(), try await world.connect())
             let entrances = try await world.entrances(phone, pc)

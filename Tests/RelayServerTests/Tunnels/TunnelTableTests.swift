@@ -49,7 +49,7 @@ import Testing
         for endpoint in Self.endpoints { #expect(table.tunnels(of: endpoint).isEmpty) }
     }
 
-    @Test func aTunnelIsOfferedPairedUsedAndOver() throws {
+    @Test func tunnelIsOfferedPairedUsedAndClosed() throws {
         var (table, id) = try opened()
         #expect(table.offers(to: Self.endpoints[1]) == [id])
         #expect(table.offers(to: Self.endpoints[0]) == [])
@@ -65,7 +65,7 @@ import Testing
         expectEmpty(table)
     }
 
-    @Test func nobodyIsLetInBesideTheTokens() throws {
+    @Test func onlyTheTokensOfTheTunnelAreAccepted() throws {
         var (table, id) = try opened()
         // Not before the offer.
         #expect(table.enter(id, token: Self.tokens.opener, as: EntrantID(1)) == nil)
@@ -83,7 +83,7 @@ import Testing
         #expect(table.enter(id, token: Self.tokens.opener, as: EntrantID(3)) == nil)
     }
 
-    @Test func aNewerConnectionReplacesTheOlderUntilBytesPass() throws {
+    @Test func newerConnectionReplacesTheOlderUntilBytesPass() throws {
         var (table, id) = try offered()
         _ = table.enter(id, token: Self.tokens.opener, as: EntrantID(1))
         #expect(table.enter(id, token: Self.tokens.opener, as: EntrantID(2)) == [.dismiss(EntrantID(1), .replaced)])
@@ -92,7 +92,7 @@ import Testing
         #expect(first == [.pair(id, generation: 1, opener: EntrantID(2), target: EntrantID(3))])
         let second = table.enter(id, token: Self.tokens.target, as: EntrantID(4))
         #expect(second == [.dismiss(EntrantID(3), .replaced), .pair(id, generation: 2, opener: EntrantID(2), target: EntrantID(4))])
-        // Who still believes in the first pairing is told otherwise.
+        // The first pairing is no longer valid.
         let usesOld = table.use(id, generation: 1)
         let usesNew = table.use(id, generation: 2)
         #expect(!usesOld && usesNew)
@@ -100,7 +100,7 @@ import Testing
         #expect(table.enter(id, token: Self.tokens.target, as: EntrantID(5)) == nil)
     }
 
-    @Test func whoGoesBeforeThePairingMayComeBack() throws {
+    @Test func entrantMayReturnBeforeThePairing() throws {
         var (table, id) = try offered()
         _ = table.enter(id, token: Self.tokens.opener, as: EntrantID(1))
         #expect(table.left(id, EntrantID(1)) == [])
@@ -112,7 +112,7 @@ import Testing
         #expect(table.left(id, EntrantID(3)) == [])
     }
 
-    @Test func timesEnd() throws {
+    @Test func unpairedTunnelTimesOut() throws {
         var (table, id) = try opened()
         #expect(table.expire(now: 29_999) == [])
         #expect(table.expire(now: 30_000) == [.fail(id, Self.openerChannel, .timedOut)])
@@ -131,7 +131,7 @@ import Testing
         #expect(table.expire(now: 300_000).count == 1)
     }
 
-    @Test func anOfferIsMadeAgainOnTheTargetsNextChannel() throws {
+    @Test func offerIsRepeatedOnTheTargetsNextChannel() throws {
         var (table, id) = try offered()
         #expect(table.offers(to: Self.endpoints[1]) == [id])
         let isFirst = table.offer(id, to: ChannelID(9), now: 14_000)
@@ -162,7 +162,7 @@ import Testing
         #expect(table.tunnels.count == 1)
     }
 
-    @Test func aTunnelOutlivesItsControlChannelsOncePaired() throws {
+    @Test func pairedTunnelOutlivesItsControlChannels() throws {
         var (table, id) = try offered()
         #expect(table.closed(Self.host, of: Self.endpoints[1]) == [])
         #expect(table.closed(ChannelID(9), of: Self.endpoints[0]) == [])
@@ -174,7 +174,7 @@ import Testing
     }
 
     @Test(arguments: [0, 1])
-    func whoIsShutOutLosesItsTunnels(who: Int) throws {
+    func revokedEndpointLosesItsTunnels(who: Int) throws {
         var (table, id) = try paired()
         _ = table.use(id, generation: 1)
         #expect(table.revoke(Self.endpoints[2]) == [])
@@ -186,7 +186,7 @@ import Testing
         expectEmpty(table)
     }
 
-    @Test func anEndpointHasOnlySoMany() throws {
+    @Test func tunnelsPerEndpointAreLimited() throws {
         var limits = Limits()
         limits[.sessionsPerEndpoint] = 2
         var (table, id) = try opened(limits: limits)
@@ -203,7 +203,7 @@ import Testing
         try table.open(TunnelID(using: &random), Self.opening(3, 1), tokens: Self.tokens, now: 0)
     }
 
-    @Test func aRelayThatStopsDismissesWhoWaitsAndThenAll() throws {
+    @Test func stopDismissesWaitingEntrantsAndThenClosesAll() throws {
         var (table, id) = try offered()
         _ = table.enter(id, token: Self.tokens.opener, as: EntrantID(1))
         #expect(table.stop() == [.dismiss(EntrantID(1), .closed)])
@@ -216,7 +216,7 @@ import Testing
     /// Whatever happens in whatever order: an entrant is told at most once that it is over, a pairing is of two that are in, and in
     /// the end nothing is left.
     @Test(arguments: 0..<50 as Range<UInt64>)
-    func randomLives(seed: UInt64) throws {
+    func randomEventsKeepTheInvariants(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         var table = TunnelTable(limits: Limits())
         var (ids, inside, over): ([TunnelID], [EntrantID: TunnelID], Set<EntrantID>) = ([], [:], [])

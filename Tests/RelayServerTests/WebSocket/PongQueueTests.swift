@@ -9,7 +9,7 @@ import Testing
 @Suite struct PongQueueTests {
     private func payload(_ byte: UInt8) -> ByteBuffer { ByteBuffer(integer: byte) }
 
-    @Test func onePongIsOnItsWayAndOnlyTheLastPingWaits() {
+    @Test func onlyTheNewestPingWaitsBehindAPong() {
         var pongs = PongQueue()
         #expect(pongs.received(payload(1)) == payload(1))
         #expect(pongs.received(payload(2)) == nil)

@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: 1...24)
-    func bytesMayBeCutAnywhere(size: Int) throws {
+    func framesAreReadFromPiecesOfAnySize(size: Int) throws {
         let parts: [[UInt8]] = [[1, 2, 3], Array(4...150), [], Array(repeating: 9, count: 700)]
         let bytes =
             Self.frame(2, parts[0]) + Self.frame(2, parts[1], isFinal: false) + Self.frame(9, Array("ping".utf8)) + Self.frame(0, parts[2])
@@ -60,13 +60,13 @@ import Testing
     }()
 
     @Test(arguments: violations)
-    func whatBreaksTheRulesEndsTheConnection(bytes: [UInt8], code: UInt16) {
+    func protocolViolationIsAnError(bytes: [UInt8], code: UInt16) {
         #expect { try Self.read([bytes]) } throws: { ($0 as? Violation)?.code == code }
         #expect { try Self.read(bytes.map { [$0] }) } throws: { ($0 as? Violation)?.code == code }
     }
 
     /// An announced length is no reason to hold anything.
-    @Test func aHugeFrameIsReadAsItComes() throws {
+    @Test func hugeFrameIsReadInPieces() throws {
         var (reader, payload) = (TunnelFrameReader(), ByteBuffer())
         var head = ByteBuffer(bytes: [0x82, 0xFF, 0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 2, 3, 4])
         #expect(try reader.next(&head, payload: &payload) == nil)

@@ -7,7 +7,7 @@ import RelayServer
 import Testing
 
 @Suite struct WebSocketReaderTests {
-    @Test func framesAreTheSameHoweverTheyAreCut() throws {
+    @Test func framesAreReadFromRandomPieces() throws {
         let message = Array(repeating: UInt8(ascii: "x"), count: 70_000)
         let bytes =
             TestWebSocket.frame(opcode: 1, Array("one".utf8)) + TestWebSocket.frame(opcode: 9, [1, 2])
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test func nothingASenderSendsTrapsOrIsKeptBeyondTheLimit() {
+    @Test func randomBytesNeverTrapOrExceedTheLimit() {
         for seed in UInt64(1)...3_000 {
             var generator = TransportGenerator(seed: seed)
             var reader = WebSocketReader(maximumMessageBytes: 100)
@@ -55,7 +55,7 @@ import Testing
     }
 
     /// Were all that came before copied for each, it would be a gigabyte a message.
-    @Test(.timeLimit(.minutes(1))) func emptyFragmentsCostNoMoreThanTheyAre() throws {
+    @Test(.timeLimit(.minutes(1))) func emptyFragmentsAreCheap() throws {
         var reader = WebSocketReader(maximumMessageBytes: 1 << 20)
         let message = Array(repeating: UInt8(ascii: "x"), count: 1_000_000)
         let empty = TestWebSocket.frame(opcode: 0, [], isFinal: false)
@@ -74,8 +74,8 @@ import Testing
         }
     }
 
-    /// Else whoever begins a message could keep the relay reading at no cost.
-    @Test func fragmentsAreCounted() throws {
+    /// Otherwise a client that begins a message could keep the relay reading at no cost.
+    @Test func fragmentsPerMessageAreLimited() throws {
         var reader = WebSocketReader(maximumMessageBytes: 100)
         let empty = TestWebSocket.frame(opcode: 0, [], isFinal: false)
         reader.append(ByteBuffer(bytes: TestWebSocket.frame(opcode: 1, [], isFinal: false)))
@@ -89,7 +89,7 @@ import Testing
         #expect(violation?.reason == "a message has at most 16384 fragments here")
     }
 
-    @Test func aLengthIsJudgedBeforeItsBytesCome() {
+    @Test func lengthIsCheckedBeforeItsBytesArrive() {
         var reader = WebSocketReader(maximumMessageBytes: 1_000)
         reader.append(ByteBuffer(bytes: [0x81, 0xFE, 0x03, 0xE9]))
         let error = #expect(throws: WebSocketReader.Violation.self) { try reader.next() }
@@ -98,7 +98,7 @@ import Testing
 }
 
 @Suite struct TokenBucketTests {
-    @Test func tenSecondsWorthAtOnceThenOneByOne() {
+    @Test func burstIsTenSecondsOfTheRate() {
         var bucket = TokenBucket(perSecond: 2, uptime: 0)
         for _ in 0..<20 { #expect(bucket.take(uptime: 0) == nil) }
         #expect(bucket.take(uptime: 0) == 500)
@@ -107,7 +107,7 @@ import Testing
         #expect(bucket.take(uptime: 500) == 500)
     }
 
-    @Test func itFillsNoHigherThanItsBurstAndAClockThatGoesBackGivesNothing() {
+    @Test func bucketIsCappedAtItsBurstAndIgnoresAClockSetBack() {
         var bucket = TokenBucket(perSecond: 1, uptime: 100_000)
         for _ in 0..<10 { #expect(bucket.take(uptime: 100_000) == nil) }
         #expect(bucket.take(uptime: 0) == 1_000)

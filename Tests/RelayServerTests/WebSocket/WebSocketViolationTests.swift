@@ -6,7 +6,7 @@ import RelayServer
 import Testing
 
 @Suite(.timeLimit(.minutes(10))) struct WebSocketViolationTests {
-    @Test func eachClosesItsChannelAndIsTold() async throws {
+    @Test func eachViolationClosesItsChannelWithItsCode() async throws {
         try await TestRelay.with { relay in
             let violations = WebSocketCase.violations
             for violation in violations {
@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    @Test func theRelayEndsTheConnectionAfterTheClientsClose() async throws {
+    @Test func relayEndsTheConnectionAfterTheClientsClose() async throws {
         try await TestRelay.with { relay in
             let client = try await TestWebSocket.welcomed(relay)
             try await client.send(opcode: 8, [0x03, 0xE8])
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func aClientThatNeverClosesIsNotWaitedFor() async throws {
+    @Test func relayDoesNotWaitForTheClientsClose() async throws {
         try await TestRelay.with { relay in
             let client = try await TestWebSocket.welcomed(relay)
             try await client.send(opcode: 3, [])
@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test func fragmentsMakeOneMessageAndControlFramesMayStandBetween() async throws {
+    @Test func controlFramesMayComeBetweenFragments() async throws {
         try await TestRelay.with { relay in
             let client = try await TestWebSocket.welcomed(relay)
             let text = Array(#"{"type":"unwatch","ref":5}"#.utf8)
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func aMessageOfTheLimitPassesAndOneByteMoreCloses(isFragmented: Bool) async throws {
+    func messageLargerThanTheLimitClosesTheChannel(isFragmented: Bool) async throws {
         try await TestRelay.with(configure: {
             $0.limits[.controlFrameBytes] = 70_000
             $0.limits[.controlFrameBytesBeforeWelcome] = 4_096
@@ -71,10 +71,10 @@ import Testing
             try await send(message(of: 70_001), to: client)
             #expect(await client.closeCode() == 1009)
 
-            let stranger = try await TestWebSocket.open(relay)
-            _ = try await stranger.challenge()
-            try await send(message(of: 4_097), to: stranger)
-            #expect(await stranger.closeCode() == 1009)
+            let unauthenticated = try await TestWebSocket.open(relay)
+            _ = try await unauthenticated.challenge()
+            try await send(message(of: 4_097), to: unauthenticated)
+            #expect(await unauthenticated.closeCode() == 1009)
         }
     }
 }

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The relay did not store a command.
+/// Why the relay did not store a command.
 package struct CommandRefusal: Error, Hashable, Sendable {
     package enum Reason: Hashable, Sendable {
-        /// Another blob is stored under the id.
+        /// Another blob is stored under this id.
         case idConflict
-        /// The creation time is more than 5 min off: the sender signs anew, with the relay's time.
+        /// The creation time is more than 5 min off. The sender signs the command again with the relay's time.
         case clockSkew
-        /// The lane has a command with this number or a higher one: the command ends as refused.
+        /// The lane has a command with this number or a higher one. The command ends as refused.
         case numberPassed
-        /// Its time was over when it came.
+        /// It had expired when the relay received it.
         case expired
-        /// It would live for longer than 28 days.
+        /// It would live longer than 28 days.
         case livesTooLong
-        /// There is no such endpoint in the account, or not any more.
+        /// The account has no such endpoint, or no longer has it.
         case targetUnknown
         /// A limit would be exceeded.
         case limit(LimitExceeded)
-        /// A code of the control channel that says nothing about commands in particular, as of its rate limits.
+        /// A general code of the control channel, for example of a rate limit.
         case other(code: String)
     }
 
     package let reason: Reason
-    /// The relay cannot rule out that it accepted the same blob in the past. If false, it is certain that the command has
-    /// never been stored, so that it has not run and will not.
+    /// Whether the relay may have accepted the same blob in the past. If false, the command was certainly never stored: it has not run and
+    /// will not.
     package let mayHaveRun: Bool
 
     package init(_ reason: Reason, mayHaveRun: Bool) {
@@ -51,7 +51,7 @@ package struct CommandRefusal: Error, Hashable, Sendable {
     }
 }
 
-/// What waits in a mailbox.
+/// How much a mailbox holds.
 package struct MailboxUse: Hashable, Sendable {
     package var commands: Int
     package var bytes: Int
@@ -61,14 +61,14 @@ package struct MailboxUse: Hashable, Sendable {
         self.bytes = bytes
     }
 
-    /// Throws if one more of this size would exceed the limits.
+    /// Throws if one more command of this size would exceed the limits.
     func checkRoom(for size: Int, limits: Limits) throws(LimitExceeded) {
         try limits.check(.mailboxCommands, commands &+ 1)
         let (sum, overflow) = bytes.addingReportingOverflow(size)
         try limits.check(.mailboxBytes, overflow ? .max : sum)
     }
 
-    /// The same for what one sender has of a mailbox. One command always fits, however small the share is.
+    /// The same check for one sender's share of a mailbox. One command always fits, however small the share is.
     func checkShare(for size: Int, limits: Limits) throws(LimitExceeded) {
         guard commands > 0 else { return }
         try limits.check(.mailboxCommandsPerSender, commands &+ 1)
@@ -79,11 +79,11 @@ package struct MailboxUse: Hashable, Sendable {
     fileprivate var half: MailboxUse { MailboxUse(commands: commands / 2, bytes: bytes / 2) }
 }
 
-/// Whether the relay takes a command that it does not know. (One it knows by its key is answered by
-/// `MailboxCommand.sentAgain` before any of this.)
+/// Decides whether the relay stores a command that it does not know. `MailboxCommand.sentAgain` answers a command that it knows before this
+/// check.
 package struct CommandAdmission: Sendable {
     package var limits: Limits
-    /// Since when the relay's database has missed nothing: when it was begun, or restored from a copy.
+    /// The time since which the database is complete: when it was created, or restored from a backup.
     package let databaseBegan: Int64
 
     package init(limits: Limits = Limits(), databaseBegan: Int64) {
@@ -91,14 +91,14 @@ package struct CommandAdmission: Sendable {
         self.databaseBegan = databaseBegan
     }
 
-    /// Throws why not; else says whether the command may have been offered to its target in the past all the same.
+    /// Throws if the relay refuses the command. Else it returns whether the command may have been offered to its target in the past.
     /// - Parameters:
-    ///   - again: The sender says that these bytes may have been sent before. They are then older than a first send's.
-    ///   - highestNumber: Of the commands stored in the lane; `nil` if there are none.
-    ///   - mailbox: The target's.
-    ///   - share: What of it is the sender's; all senders that are not established are taken together.
-    ///   - repliesWaiting: Final outcomes which the sender has not acknowledged. Without a bound on them a sender that
-    ///     never acknowledges would fill the relay.
+    ///   - again: The sender may have sent these bytes before. Then the creation time may be older than a first send allows.
+    ///   - highestNumber: The highest number of the commands stored in the lane; `nil` if there are none.
+    ///   - mailbox: What the target's mailbox holds.
+    ///   - share: What this sender has in the mailbox. All senders that are not established have one share together.
+    ///   - repliesWaiting: Final outcomes that the sender has not acknowledged. Without this bound, a sender that never acknowledges would
+    ///     fill the relay's store.
     package func check(
         _ command: CommandDescriptor,
         again: Bool,
@@ -118,11 +118,12 @@ package struct CommandAdmission: Sendable {
             again || command.created >= now.saturatingAdding(-CommandPeriod.creationTolerance)
         else { throw refuse(.clockSkew) }
         guard now < command.expires else { throw refuse(.expired) }
-        // In doubt the number may be the command's own of then; the target knows better.
+        // If in doubt, the highest number may be this command's own, from its first acceptance. The target recognizes a repeated command.
         if !doubt, let highestNumber, command.number <= highestNumber { throw refuse(.numberPassed) }
         do throws(LimitExceeded) {
             try limits.check(.commandBytes, command.size)
-            // What a lost database had accepted has to find room beside what came since, or its lane's order is lost.
+            // A lost database may have accepted the command, and newer commands use the mailbox now. A refusal would break the order of the
+            // lane, so such a command gets twice the room.
             try (doubt ? mailbox.half : mailbox).checkRoom(for: command.size, limits: limits)
             try (doubt ? share.half : share).checkShare(for: command.size, limits: limits)
             try repliesWaiting.checkRoom(for: 0, limits: limits)
@@ -132,15 +133,15 @@ package struct CommandAdmission: Sendable {
         return doubt
     }
 
-    /// A command was created at most 5 min after it was accepted. So what is unknown, but was created late enough, can
-    /// neither have been in a lost database nor have been removed after its retention.
+    /// A command is created at most 5 min after it is accepted. So if the relay does not know a command that was created late enough, the
+    /// command was not in a lost database, and was not removed after its retention.
     private func mayHaveBeenAccepted(_ command: CommandDescriptor, now: Int64) -> Bool {
         let acceptedAtTheEarliest = command.created.saturatingAdding(-CommandPeriod.creationTolerance)
         return acceptedAtTheEarliest <= databaseBegan || acceptedAtTheEarliest.saturatingAdding(CommandPeriod.retention) <= now
     }
 
-    /// Whether a result for a command that the relay does not know is answered with `command.settled`. A young database
-    /// lets the target keep it: the sender may yet send the command again, and the true outcome would be lost.
+    /// Whether the relay answers a result for an unknown command with `command.settled`. While the database is young, the target keeps the
+    /// result: the sender may still send the command again, and then needs the true outcome.
     package func settlesUnknownResult(now: Int64) -> Bool {
         now >= databaseBegan.saturatingAdding(CommandPeriod.retention)
     }

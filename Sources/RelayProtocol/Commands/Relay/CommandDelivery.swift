@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Which commands of one mailbox may be on their way to the target's connection: the relay's fairness. A large mailbox
-/// would otherwise hold up everything else on that connection.
+/// Decides which commands of one mailbox are in flight on the target's connection. Without this bound, a large mailbox would delay
+/// everything else on that connection.
 ///
-/// A command is unanswered from its offer until the target has stored it, or until it has ended. Lanes take turns; within
-/// a lane the order is that of the numbers. After every input the owner calls `next` until there is none, and
-/// `MailboxCommand.offer` for each.
+/// A command is unanswered from its offer until the target has stored it, or until it has ended. The lanes are served in round-robin order;
+/// within a lane the order is that of the numbers. After every input the owner calls `next` until it returns `nil`, and calls
+/// `MailboxCommand.offer` for each command.
 package struct CommandDelivery: Hashable, Sendable {
     package struct Candidate: Hashable, Sendable {
         package let key: CommandKey
@@ -25,9 +25,9 @@ package struct CommandDelivery: Hashable, Sendable {
     package static let maximumCommands = 16
     package static let maximumBytes = 1 << 20
 
-    /// Sorted by number. Bounded by the mailbox's limits.
+    /// Sorted by number. The mailbox's limits bound the size.
     private var waiting: [CommandLane: [Candidate]] = [:]
-    /// The lanes with something waiting, in the order of their turns.
+    /// The lanes with waiting commands, in round-robin order.
     private var turns: [CommandLane] = []
     private var unanswered: [CommandKey: Int] = [:]
     private var unansweredBytes = 0
@@ -43,8 +43,8 @@ package struct CommandDelivery: Hashable, Sendable {
         enqueue(Candidate(command))
     }
 
-    /// A command is about to be stored. If nothing waits and there is room, it can be offered as soon as it is: then it counts as
-    /// unanswered from now on.
+    /// A command is about to be stored. The result is true if nothing waits and there is room. Then the command can be offered as soon as
+    /// it is stored, and it counts as unanswered from now on.
     package mutating func begin(_ command: CommandDescriptor) -> Bool {
         let candidate = Candidate(command)
         guard turns.isEmpty, unanswered[candidate.key] == nil, hasRoom(for: candidate) else { return false }
@@ -53,7 +53,7 @@ package struct CommandDelivery: Hashable, Sendable {
         return true
     }
 
-    /// The command was stored by the target, or has ended; it may have been waiting still.
+    /// The target has stored the command, or the command has ended. It may still wait for its offer.
     package mutating func answered(_ command: CommandDescriptor) {
         if let size = unanswered.removeValue(forKey: command.key) {
             unansweredBytes -= size
@@ -63,8 +63,8 @@ package struct CommandDelivery: Hashable, Sendable {
         }
     }
 
-    /// The one to be offered now, if there is room. One at a time: what offering it brings about may ask for the next, and
-    /// must not overtake any.
+    /// The next command to offer, if there is room. It returns one at a time, because an offer may cause another call of `next`, and no
+    /// command may overtake another.
     package mutating func next() -> CommandKey? {
         guard let lane = turns.first, var candidates = waiting[lane], let candidate = candidates.first, hasRoom(for: candidate) else {
             return nil
@@ -78,7 +78,7 @@ package struct CommandDelivery: Hashable, Sendable {
         return candidate.key
     }
 
-    /// One is always allowed, however large.
+    /// One command is always allowed, however large it is.
     private func hasRoom(for candidate: Candidate) -> Bool {
         unanswered.isEmpty || (unanswered.count < Self.maximumCommands && candidate.size <= Self.maximumBytes - unansweredBytes)
     }
@@ -87,7 +87,7 @@ package struct CommandDelivery: Hashable, Sendable {
         guard unanswered[candidate.key] == nil else { return }
         var candidates = waiting[candidate.lane] ?? []
         guard !candidates.contains(where: { $0.key == candidate.key }) else { return }
-        // Nearly always the last.
+        // A new command nearly always goes to the end.
         let index = candidates.lastIndex { $0.number <= candidate.number }.map { $0 + 1 } ?? 0
         candidates.insert(candidate, at: index)
         if candidates.count == 1 { turns.append(candidate.lane) }

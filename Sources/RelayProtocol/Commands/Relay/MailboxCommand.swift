@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// A command at the relay: one row of a mailbox, and the state machine that changes it. The row's key is the account and
-/// the command's `key`.
+/// A command at the relay: one row of a mailbox, and the state machine that changes it. The row's key is the account and the command's
+/// `key`.
 ///
-/// Every input returns actions, which the owner executes in order, in one queue for all commands towards one target. An
-/// action after `.persist` may happen only once that write is committed. A message is for the connection that was up when
-/// the input came; if that is gone it is dropped, since the sender's and the target's next connection make up for it.
+/// Every input returns actions. The owner executes them in order, in one queue for all commands to one target. An action after `.persist`
+/// happens only when that write is committed. A message belongs to the connection that was open at the time of the input. If that
+/// connection has ended, the message is dropped, and the next connection of the sender or target makes up for it.
 ///
 /// ```
 /// stored ──▶ offered(received, cancelRequested) ──▶ final ──▶ (removed)
@@ -14,19 +14,19 @@
 /// ```
 package struct MailboxCommand: Hashable, Sendable {
     package enum State: Hashable, Sendable {
-        /// Never offered, in this or an earlier life of the relay: it has not run. Only here may the relay say `expired` or
+        /// Never offered, not even by an earlier process of the relay: it has not run. Only in this state may the relay attest `expired` or
         /// `cancelled`.
         case stored
-        /// Perhaps at the target, which alone decides now. That the target has it (`received`) need not be stored.
+        /// The target may have it, and only the target decides the outcome now. `received` need not be stored.
         case offered(received: Bool, cancelRequested: Bool)
         /// Waiting for the sender's acknowledgement.
         case final(CommandFinal, since: Int64)
     }
 
     package enum Action: Hashable, Sendable {
-        /// Write the row; with it its blob, when it is new.
+        /// Write the row, and its blob if the row is new.
         case persist(MailboxCommand)
-        /// Remember the row, unwritten: a crash may lose it, and the target tells it again when it is offered again.
+        /// Keep the row in memory only. A crash may lose it; the target repeats the information at the next offer.
         case note(MailboxCommand)
         /// Delete row and blob.
         case remove
@@ -34,9 +34,9 @@ package struct MailboxCommand: Hashable, Sendable {
         case accept
         /// To the sender: an error to its `command.send`.
         case refuse(CommandRefusal)
-        /// To the sender: how far it is.
+        /// To the sender: its progress.
         case progress(CommandProgress)
-        /// To the sender: how it ended.
+        /// To the sender: its outcome.
         case final(CommandFinal)
         /// To the target: the blob and the sender's record.
         case offer
@@ -44,7 +44,7 @@ package struct MailboxCommand: Hashable, Sendable {
         case requestCancel
         /// To the target: its result is stored.
         case settle
-        /// To the owner's `CommandDelivery`: nothing more is expected, or to be offered, on this connection.
+        /// To the owner's `CommandDelivery`: on this connection the command needs no offer and no answer any more.
         case answered
     }
 
@@ -58,7 +58,7 @@ package struct MailboxCommand: Hashable, Sendable {
     }
 
     /// A command that was admitted.
-    /// - Parameter inDoubt: As `CommandAdmission.check` said.
+    /// - Parameter inDoubt: The result of `CommandAdmission.check`.
     package static func store(_ command: CommandDescriptor, inDoubt: Bool) -> (MailboxCommand, [Action]) {
         let row = MailboxCommand(
             restoring: command,
@@ -69,7 +69,7 @@ package struct MailboxCommand: Hashable, Sendable {
 
     // MARK: The sender
 
-    /// The sender sent something under the key: the same bytes get the same answer.
+    /// The sender sent a command with this key. The same bytes get the same answer.
     package func sentAgain(digest: Digest256) -> [Action] {
         guard digest == command.digest else { return [.refuse(CommandRefusal(.idConflict, mayHaveRun: true))] }
         switch state {
@@ -79,7 +79,7 @@ package struct MailboxCommand: Hashable, Sendable {
         }
     }
 
-    /// The sender connected: it may have missed the outcome. (What has none, it sends again.)
+    /// The sender connected and may have missed the outcome. It sends commands without an outcome again itself.
     package func senderConnected() -> [Action] {
         guard case .final(let final, _) = state else { return [] }
         return [.final(final)]
@@ -113,7 +113,7 @@ package struct MailboxCommand: Hashable, Sendable {
         switch state {
         case .stored:
             if now >= command.expires { return end(CommandFinal(attestedByRelay: .expired), now: now) }
-            // Written first: from here on the relay can say neither `expired` nor `cancelled`.
+            // Written before the offer: from here on the relay can attest neither `expired` nor `cancelled`.
             state = .offered(received: false, cancelRequested: false)
             return [.persist(self), .offer]
         case .offered(_, let cancelRequested):
@@ -130,18 +130,19 @@ package struct MailboxCommand: Hashable, Sendable {
             state = .offered(received: true, cancelRequested: cancelRequested)
             return [.answered, .note(self), .progress(.delivered)]
         case .stored, .offered(received: true, _), .final:
-            // `stored` and yet at the target: the target is wrong, or its word is of another life.
+            // In state `stored` the target cannot have the command: the target is wrong, or its message refers to an earlier state of the
+            // database.
             return [.answered]
         }
     }
 
-    /// The target told its result. Whether its receipt holds is for the sender to check.
+    /// The target sent its result. The sender checks whether the receipt is valid.
     package mutating func ended(_ final: CommandFinal, digest: Digest256, now: Int64) -> [Action] {
         switch state {
         case .stored where digest == command.digest, .offered where digest == command.digest:
             return end(final, now: now) + [.settle]
         case .stored, .offered, .final:
-            // The target shall forget it: the outcome stands already, or nobody waits for one about those bytes.
+            // The target may forget it: the outcome is already final, or the result is for other bytes.
             return [.answered, .settle]
         }
     }
@@ -157,7 +158,7 @@ package struct MailboxCommand: Hashable, Sendable {
 
     // MARK: Time
 
-    /// When `timePassed` has something to do, unless the state changes before.
+    /// When `timePassed` has something to do, unless the state changes before that.
     package var nextDeadline: Int64 {
         switch state {
         case .stored: command.expires

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The open commands of this endpoint, and which of them are being sent to the relay. Other processes of the endpoint
-/// send commands too. Their earlier commands in the same lane are sent first here as well: the relay accepts repeated
-/// bytes, but a lane must stay in order.
+/// The open commands of this endpoint, and which of them are being sent to the relay. Other processes of the endpoint send commands too.
+/// This process sends their earlier commands in the same lane first as well: the relay accepts repeated bytes, but a lane must stay in
+/// order.
 package struct OutboxCommands: Hashable, Sendable {
     /// An action for one command. Steps are performed in order.
     package struct Step: Hashable, Sendable {
@@ -43,8 +43,8 @@ package struct OutboxCommands: Hashable, Sendable {
     }
 
     /// Adds a stored command.
-    /// - Parameter others: Earlier commands in its lane that the relay has not answered, including those of other processes. One that was
-    ///   adopted before is sent in its turn now.
+    /// - Parameter others: Earlier commands in its lane that the relay has not answered, including those of other processes. A command that
+    ///   was adopted before is now sent when the lane reaches it.
     package mutating func add(_ command: SentCommand, behind others: [SentCommand]) -> [Step] {
         (others + [command]).flatMap { command -> [Step] in
             let id = command.command.id

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Which commands of one endpoint may be on their way to the relay: one per lane, in the order of the numbers. The next one
-/// is sent when the relay has answered, so that a refused command, which is perhaps signed anew or tried later, is never
-/// overtaken by those behind it; the target would have to take it for one that it has forgotten.
+/// Decides which commands of one endpoint are in flight to the relay: one per lane, in the order of the numbers. The next one is sent when
+/// the relay has answered. So no command overtakes a refused one, which may be signed again or tried later. If a later number arrived
+/// first, the target would take the late command for one that it has already settled and deleted.
 ///
-/// The owner calls `SentCommand.connected` for what is returned.
+/// The owner calls `SentCommand.connected` for each returned command.
 package struct OutboxLanes: Hashable, Sendable {
     private struct Lane: Hashable {
         var current: CommandID?
@@ -15,21 +15,21 @@ package struct OutboxLanes: Hashable, Sendable {
 
     private var lanes: [CommandLane: Lane] = [:]
 
-    /// The relay said `welcome`.
-    /// - Parameter commands: All that have not ended.
+    /// The relay sent `welcome`.
+    /// - Parameter commands: All commands that have not ended.
     package init(commands: [CommandDescriptor]) {
         for command in commands.sorted(by: { $0.number < $1.number }) {
             lanes[command.lane, default: Lane()].waiting.append(command)
         }
     }
 
-    /// Those to be sent now.
+    /// The commands to send now.
     package mutating func start() -> [CommandID] {
         let lanes = lanes.keys
         return lanes.compactMap { next(in: $0) }.sorted()
     }
 
-    /// A command is new, or is heard of for the first time: whether it is sent at once.
+    /// Adds a command. The result is whether to send it at once.
     package mutating func add(_ command: CommandDescriptor) -> Bool {
         let waiting = lanes[command.lane]?.waiting ?? []
         let index = waiting.lastIndex { $0.number < command.number }.map { $0 + 1 } ?? 0
@@ -37,15 +37,15 @@ package struct OutboxLanes: Hashable, Sendable {
         return next(in: command.lane) == command.id
     }
 
-    /// Whether the command waits for its turn, or for the relay's answer.
+    /// Whether the command waits in its lane, or for the relay's answer.
     package func holds(_ command: CommandDescriptor) -> Bool {
         isCurrent(command) || lanes[command.lane]?.waiting.contains { $0.id == command.id } ?? false
     }
 
-    /// Whether the lane waits for this one.
+    /// Whether the lane waits for the relay's answer to this command.
     package func isCurrent(_ command: CommandDescriptor) -> Bool { lanes[command.lane]?.current == command.id }
 
-    /// The relay has answered the command for good, or it has ended. The one to be sent now, if any.
+    /// The relay has given its final answer to the command, or the command has ended. The result is the command to send now, if any.
     package mutating func answered(_ command: CommandDescriptor) -> CommandID? {
         if isCurrent(command) {
             lanes[command.lane]?.current = nil

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The commands that an endpoint sends: what is written in which commit, and what is done only after that.
+/// The commands that an endpoint sends. This machine decides what is written in which commit, and what happens only after that commit.
 ///
-/// Its owner takes actions by `next`, one after the other, and carries each out before it takes the next one. All writes that are due are
-/// one commit; messages, reports and other writes wait until the owner says that it is on disk. How far a command is at the relay is
-/// written a moment later, with another commit if there is one by then: the relay tells it again. A crash at any point loses this machine and
-/// whatever action was not carried out; the owner starts with a new one, which reads what is stored on the next connection.
+/// The owner takes actions with `next`, one at a time, and executes each before it takes the next. All writes that are due form one commit.
+/// Messages, reports and other writes wait until the owner reports that the commit is on disk. A command's progress at the relay is written
+/// a moment later, or with another commit before that, because the relay repeats it. A crash at any point loses this machine and all
+/// actions that were not executed. The owner then starts with a new machine, which reads the stored commands on the next connection.
 package struct OutboxMachine: Hashable, Sendable {
     package enum Action: Hashable, Sendable {
         /// Store the rows in one commit, then call `committed`. There is no other action until then.
         case commit([SentCommand])
-        /// Store the rows and read all that have not ended, in one commit, then call `loaded`. There is no other action until then.
+        /// Store the rows and read all open commands in one commit, then call `loaded`. There is no other action until then.
         case load([SentCommand])
         /// Send the stored blob.
         case send(CommandID, again: Bool)
@@ -21,13 +21,13 @@ package struct OutboxMachine: Hashable, Sendable {
         case acknowledge(CommandID)
         /// Sign a new blob under the same id, with the relay's time, and call `signedAnew`.
         case signAnew(CommandID)
-        /// Call `retry` when the relay said to, or after a minute, if the connection lasts.
+        /// Call `retry` at the time that the relay named, or after a minute, if the connection lasts until then.
         case retryLater(CommandID)
-        /// Tell the app how the command is now. If it has ended, that is stored, and nothing else comes of it.
+        /// Report the command's state to the app. The end of a command is already stored, and it is the last report.
         case report(SentCommand)
-        /// The relay said what it may not say. Log it.
+        /// The relay sent a statement that it has no authority for. Log it.
         case reject(CommandID)
-        /// All that came before this mark was set is done.
+        /// All work before this mark is done.
         case reached(mark: Int)
     }
 
@@ -38,7 +38,7 @@ package struct OutboxMachine: Hashable, Sendable {
         case mark(Int)
     }
 
-    /// A message is for the connection it was decided on; the next one makes up for it.
+    /// A message belongs to the connection for which it was decided. The next connection makes up for a dropped message.
     private struct Queued: Hashable {
         let work: Work
         let connection: Int
@@ -46,9 +46,9 @@ package struct OutboxMachine: Hashable, Sendable {
 
     private var commands = OutboxCommands()
     private var queue: [Queued] = []
-    /// Taken from the queue; its writes are stored.
+    /// Work taken from the queue; its writes are stored.
     private var batch: ArraySlice<Queued> = []
-    /// Handed out before the batch goes on.
+    /// Actions to return before the rest of the batch.
     private var first: [Action] = []
     private var noted = WriteBehindBuffer<CommandID, SentCommand>()
     private var isWaiting = false
@@ -59,18 +59,18 @@ package struct OutboxMachine: Hashable, Sendable {
 
     package subscript(id: CommandID) -> SentCommand? { commands[id] }
 
-    /// Whether a command that is added gets its turn on the present connection.
+    /// Whether an added command is sent on the current connection.
     package var isConnected: Bool { commands.isConnected }
 
-    /// Whether `timePassed` is to be called after the buffer's delay.
+    /// Whether the owner must call `timePassed` after the buffer's delay.
     package var hasNoted: Bool { !noted.isEmpty }
 
-    /// Whether `next` gets anywhere.
+    /// Whether `next` can make progress.
     package var hasWork: Bool { !isWaiting && !(first.isEmpty && batch.isEmpty && queue.isEmpty) }
 
     // MARK: The connection
 
-    /// The relay said `welcome`.
+    /// The relay sent `welcome`.
     package mutating func connected() {
         commands.connected()
         (connection, isUp) = (connection + 1, true)
@@ -85,14 +85,15 @@ package struct OutboxMachine: Hashable, Sendable {
     // MARK: Commands
 
     /// A command is stored.
-    /// - Parameter others: Those before it in its lane that the relay has not answered, also those of other processes.
+    /// - Parameter others: Earlier commands in its lane that the relay has not answered, including those of other processes.
     package mutating func add(_ command: SentCommand, behind others: [SentCommand]) { append(commands.add(command, behind: others)) }
 
-    /// Something is heard of a command that this process does not know; perhaps another process has sent it.
+    /// The relay reports a command that this process does not know; another process may have sent it.
     /// - Parameters:
-    ///   - stored: The command as it is stored.
-    ///   - isEnd: Whether it is the end that is told.
-    /// - Returns: Whether the command can go on. If it cannot, the relay need not keep its end.
+    ///   - stored: The command as stored.
+    ///   - isEnd: Whether the relay reports the end of the command.
+    /// - Returns: Whether the command is stored and open. If it is not, the machine acknowledges a reported end, so that the relay can
+    ///   delete it.
     package mutating func adopt(_ stored: SentCommand?, _ id: CommandID, isEnd: Bool) -> Bool {
         if let stored, !stored.isEnded {
             commands.adopt(stored)
@@ -102,29 +103,29 @@ package struct OutboxMachine: Hashable, Sendable {
         return false
     }
 
-    /// The relay answered `ok` to the send that went over the present connection.
+    /// The relay answered `ok` to the send on the current connection.
     package mutating func accepted(_ id: CommandID) { input(id) { $0.accepted() } }
 
-    /// The relay answered an error to the send that went over the present connection.
+    /// The relay answered an error to the send on the current connection.
     package mutating func refused(_ id: CommandID, _ refusal: CommandRefusal) { input(id) { $0.refused(refusal) } }
 
-    /// The time of `retryLater` is over.
+    /// The delay of `retryLater` is over.
     package mutating func retry(_ id: CommandID) { input(id) { $0.connected() } }
 
     package mutating func progressed(_ id: CommandID, _ progress: CommandProgress) { input(id) { $0.progressed(progress) } }
 
-    /// The relay told the final outcome. See `SentCommand.ended`.
+    /// The relay sent the final outcome. See `SentCommand.ended`.
     package mutating func ended(_ id: CommandID, _ final: CommandFinal, receiptIsValid: Bool) {
         input(id) { $0.ended(final, receiptIsValid: receiptIsValid) }
     }
 
-    /// The app does not want it any more.
+    /// The app cancels the command.
     package mutating func cancel(_ id: CommandID) { input(id) { $0.cancel() } }
 
-    /// The owner signed a command anew; its content is stored with the row.
+    /// The owner signed a command again; its content is stored with the row.
     package mutating func signedAnew(_ command: CommandDescriptor) { append(commands.signedAnew(command)) }
 
-    /// `reached(mark:)` comes once all before this is done.
+    /// `reached(mark:)` follows when all work before it is done.
     package mutating func mark(_ number: Int) { append(.mark(number)) }
 
     private mutating func input(_ id: CommandID, _ body: (inout SentCommand) -> [SentCommand.Action]) { append(commands.input(id, body)) }
@@ -136,8 +137,8 @@ package struct OutboxMachine: Hashable, Sendable {
     // MARK: Storage
 
     /// The commit is on disk.
-    /// - Parameter superseded: Rows of it that were not stored, since another process has stored the command's end: that stands. It has
-    ///   acknowledged it to the relay, so what the relay says now is about nothing.
+    /// - Parameter superseded: Rows that were not stored, because another process has stored the command's end. That end is valid, and the
+    ///   other process has acknowledged it to the relay.
     package mutating func committed(superseded: [SentCommand] = []) {
         isWaiting = false
         for row in superseded {
@@ -148,10 +149,10 @@ package struct OutboxMachine: Hashable, Sendable {
         }
     }
 
-    /// What is stored is the truth: other processes of this endpoint may have sent, or heard an end.
+    /// The stored rows take precedence: other processes of this endpoint may have sent commands or received outcomes.
     /// - Parameters:
-    ///   - open: All that have not ended.
-    ///   - ended: Of those that somebody watches, the ones that have.
+    ///   - open: All commands that have not ended.
+    ///   - ended: The ended commands among those that the app watches.
     package mutating func loaded(_ open: [SentCommand], ended: [SentCommand], for connection: Int) {
         isWaiting = false
         for row in ended {
@@ -162,25 +163,25 @@ package struct OutboxMachine: Hashable, Sendable {
         append(commands.begin(open))
     }
 
-    /// The present connection, or the time without one.
+    /// The number of the current connection, or of the current time without a connection.
     package var connectionNumber: Int { connection }
 
-    /// The storage has failed: all that is not stored is lost, as by a crash. The relay tells it again.
+    /// The storage has failed. All unstored state is lost, as after a crash; the relay repeats it.
     package mutating func failed() {
         let (connection, isUp) = (connection, isUp)
         self = OutboxMachine()
         (self.connection, self.isUp) = (connection, isUp)
     }
 
-    /// What was put off has waited long enough.
+    /// The delay of the write-behind buffer is over.
     package mutating func timePassed() { if hasNoted { append(.storeNoted) } }
 
-    /// What is put off, at the end.
+    /// Takes the unwritten rows when the owner stops.
     package mutating func takeNoted() -> [SentCommand] { noted.takeAll() }
 
     // MARK: Actions
 
-    /// The next action; `nil` if there is none, or while the owner has to say that something is on disk.
+    /// The next action; `nil` if there is none, or while a commit is pending.
     package mutating func next(now: Int64) -> Action? {
         guard !isWaiting else { return nil }
         while true {
@@ -200,7 +201,7 @@ package struct OutboxMachine: Hashable, Sendable {
         }
     }
 
-    /// All that the batch writes.
+    /// All rows that the batch writes.
     private mutating func takeRows(now: Int64) -> [SentCommand] {
         var rows: [SentCommand] = []
         for queued in batch {
@@ -245,7 +246,7 @@ package struct OutboxMachine: Hashable, Sendable {
             append(commands.answered(id))
             return nil
         case .report(let news):
-            // Of what has ended since, the end is told when that is stored.
+            // If the command has ended since, its end is reported once that is stored.
             guard let row = commands[id], row.isEnded == news.isEnd else { return nil }
             if row.isEnded { commands.remove(id) }
             return .report(row)

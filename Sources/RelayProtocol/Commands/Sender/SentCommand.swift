@@ -3,42 +3,42 @@
 
 /// A command at its sender: one row of the sender's journal, and the state machine that changes it.
 ///
-/// Every input returns actions, which the owner executes in order, in one queue for all commands of the endpoint. An
-/// action after `.persist` may happen only once that write is committed; a crash loses the actions that are left, and
-/// the owner starts again from the stored rows. A message is for the connection that was up when the input came; if that
-/// is gone the message is dropped, since `connected()` makes up for it.
+/// Every input returns actions. The owner executes them in order, in one queue for all commands of the endpoint. An action after `.persist`
+/// happens only when that write is committed. A crash loses the remaining actions, and the owner starts again from the stored rows. A
+/// message belongs to the connection that was open at the time of the input. If that connection has ended, the message is dropped, because
+/// `connected()` makes up for it.
 ///
 /// ```
 /// prepared, queued ──▶ sent ──▶ accepted(progress) ──▶ final
 ///    │  ▲               │  └──────────────────────────▶ final
-///    │  └───────────────┤ clockSkew: signed anew
+///    │  └───────────────┤ clockSkew: signed again
 ///    ▼                  ▼
 /// withdrawn          refused
 /// ```
 package struct SentCommand: Hashable, Sendable {
     package enum State: Hashable, Sendable {
-        /// Stored, and never sent with these bytes; the relay has nothing of it.
+        /// Stored, and never sent with these bytes. The relay does not have it.
         case prepared
-        /// Stored as `sent`, so that its turn needs no write; but it has not left, and the relay has nothing of it. Only this process
-        /// knows that: a crash makes it `sent`.
+        /// Stored as `sent`, so that sending it needs no further write. It is not sent yet, and the relay does not have it. Only this
+        /// process knows that: after a crash the state is `sent`.
         case queued
-        /// Perhaps at the relay.
+        /// The relay may have it.
         case sent
-        /// Certainly at the relay.
+        /// The relay has it.
         case accepted(CommandProgress)
         /// Cancelled before it was first sent.
         case withdrawn
-        /// Never accepted.
+        /// The relay never accepted it.
         case refused(CommandRefusal)
-        /// Ended; the row stays until the app does not want to see it any more.
+        /// Ended. The row stays until the app no longer needs it.
         case final(CommandFinal)
     }
 
     package enum Action: Hashable, Sendable {
-        /// Write the row; with it, when it is new or signed anew, its blob and the lane's highest number.
+        /// Write the row. If the command is new or signed again, also write its blob and the lane's highest number.
         case persist(SentCommand)
-        /// Write the row soon. What follows need not wait, and a crash may lose it: the relay tells it again. A `persist` of the same
-        /// command overtakes it, and mostly does.
+        /// Write the row soon. The following actions do not wait for it, and a crash may lose it, because the relay repeats it. In most
+        /// cases a `persist` of the same command replaces it.
         case note(SentCommand)
         /// Send the stored blob.
         case send(again: Bool)
@@ -48,13 +48,13 @@ package struct SentCommand: Hashable, Sendable {
         case acknowledge
         /// Sign a new blob under the same id, with the relay's time, and call `signedAnew`.
         case signAnew
-        /// Call `connected()` again when the relay said to, or after a minute, if the connection lasts.
+        /// Call `connected()` again at the time that the relay named, or after a minute, if the connection lasts until then.
         case retryLater
         /// To the owner's `OutboxLanes`: the next command of the lane may be sent.
         case answered
-        /// Tell the app; of a command that has ended, only its end, which it is told last.
+        /// Report to the app. If the command has ended, report only the end, as the last report.
         case report(Report)
-        /// The relay said what it may not say. Log it.
+        /// The relay sent a statement that it has no authority for. Log it.
         case reject
     }
     package enum Report: Hashable, Sendable {
@@ -64,18 +64,18 @@ package struct SentCommand: Hashable, Sendable {
 
         package var isEnd: Bool {
             switch self {
-            case .status(.final), .withdrawn, .refused: true
-            case .status: false
+            case .status(let status): status.outcome != nil
+            case .withdrawn, .refused: true
             }
         }
     }
 
-    /// How often the relay may ask for a new signature before its refusal is passed on.
+    /// The maximum number of signatures of one command, including the first. Then the relay's refusal is final.
     package static let maximumSignings = 3
 
     package private(set) var command: CommandDescriptor
     package private(set) var state: State
-    /// Sent behind every send until the outcome is there.
+    /// Whether the app has cancelled the command. `command.cancel` then follows every send until the outcome is known.
     package private(set) var cancelRequested: Bool
     package private(set) var signings: Int
 
@@ -88,13 +88,14 @@ package struct SentCommand: Hashable, Sendable {
     }
 
     /// A new command.
-    /// - Parameter isConnected: Whether its turn comes on the present connection, which spares a write. Call `connected` when it does.
+    /// - Parameter isConnected: Whether the command will be sent on the current connection. This saves a write. Call `connected` when its
+    ///   lane reaches it.
     package static func prepare(_ command: CommandDescriptor, isConnected: Bool) -> (SentCommand, [Action]) {
         let row = SentCommand(restoring: command, state: isConnected ? .queued : .prepared, cancelRequested: false, signings: 1)
         return (row, [.persist(row)])
     }
 
-    /// The row as it is read again after a crash.
+    /// The row as it is read after a crash.
     package var stored: SentCommand {
         guard case .queued = state else { return self }
         var row = self
@@ -102,19 +103,19 @@ package struct SentCommand: Hashable, Sendable {
         return row
     }
 
-    /// What it is when the stored row is read on a new connection: other processes may have gone on with it, and what this one knows may
-    /// be on its way to the store still.
+    /// The state of the command when the stored row is read on a new connection. Other processes may have changed the stored row, and a
+    /// write of this process may be pending.
     package func read(again stored: SentCommand) -> SentCommand {
-        // The relay may forget it as soon as the end is stored, and tells it no more.
+        // The relay may delete the command as soon as the end is stored, and then never sends the end again.
         if isEnded { return self }
-        // What has not left is known here alone.
+        // Only this process knows that the command was not sent.
         if case .queued = state, self.stored == stored { return self }
         var row = stored
         row.cancelRequested = stored.cancelRequested || cancelRequested
         return row
     }
 
-    /// Whether the outcome is there, so that nothing is to be sent.
+    /// Whether the command has ended, so that nothing is left to send.
     package var isEnded: Bool {
         switch state {
         case .prepared, .queued, .sent, .accepted: false
@@ -122,7 +123,7 @@ package struct SentCommand: Hashable, Sendable {
         }
     }
 
-    /// Whether the relay is not known to have it.
+    /// Whether the relay has not yet confirmed that it has the command.
     package var isUnanswered: Bool {
         switch state {
         case .prepared, .queued, .sent: true
@@ -130,11 +131,11 @@ package struct SentCommand: Hashable, Sendable {
         }
     }
 
-    /// It is the command's turn on a new connection (see `OutboxLanes`), or `retryLater` is due.
+    /// The lane reaches the command on a new connection (see `OutboxLanes`), or `retryLater` is due.
     package mutating func connected() -> [Action] {
         switch state {
         case .prepared:
-            // Written first: whoever finds the row after a crash has to know that the relay may have it.
+            // Written first, so that a process that reads the row after a crash knows that the relay may have the command.
             state = .sent
             return [.persist(self), .send(again: false)]
         case .queued:
@@ -147,13 +148,13 @@ package struct SentCommand: Hashable, Sendable {
         }
     }
 
-    /// The relay answered `ok` to the send that went over the present connection.
+    /// The relay answered `ok` to the send on the current connection.
     package mutating func accepted() -> [Action] {
         guard case .sent = state else { return [.answered] }
         return advance(to: .accepted) + [.answered]
     }
 
-    /// The relay told of the command's progress.
+    /// The relay reported the command's progress.
     package mutating func progressed(_ progress: CommandProgress) -> [Action] {
         switch state {
         case .sent: return advance(to: progress)
@@ -167,8 +168,8 @@ package struct SentCommand: Hashable, Sendable {
         return [.note(self), .report(.status(progress.status))]
     }
 
-    /// The relay answered an error to the send that went over the present connection. (Answers that an earlier connection
-    /// brought belong to no request any more and are dropped by the owner.)
+    /// The relay answered an error to the send on the current connection. The owner drops answers from an earlier connection, because they
+    /// belong to no open request.
     package mutating func refused(_ refusal: CommandRefusal) -> [Action] {
         switch (state, refusal.reason) {
         case (.sent, .clockSkew) where !refusal.mayHaveRun && signings < Self.maximumSignings:
@@ -179,7 +180,7 @@ package struct SentCommand: Hashable, Sendable {
             return [.persist(self), .answered, .report(.refused(refusal))]
         case (.sent, .expired), (.sent, .targetUnknown), (.sent, .idConflict),
             (.accepted, .expired), (.accepted, .targetUnknown), (.accepted, .idConflict):
-            // It will not be accepted any more, but it may have been, and have run.
+            // The relay will not accept it any more, but it may have accepted it before, and it may have run.
             return end(CommandFinal(attestedByRelay: .indeterminate(.targetLost)))
         case (.sent, _), (.accepted, _):
             return [.retryLater]
@@ -188,10 +189,10 @@ package struct SentCommand: Hashable, Sendable {
         }
     }
 
-    /// The owner signed the command anew: other bytes, the same id.
-    /// - Parameter sending: Whether it can be sent at once, as `OutboxLanes.isCurrent` says.
+    /// The owner signed the command again: other bytes, the same id.
+    /// - Parameter sending: Whether to send it at once: the result of `OutboxLanes.isCurrent`.
     package mutating func signedAnew(_ command: CommandDescriptor, sending: Bool) -> [Action] {
-        // If the old bytes were sent meanwhile, the relay's answer to them decides.
+        // If the old bytes were sent in the meantime, the relay's answer to them decides.
         guard case .prepared = state, command.id == self.command.id, command.lane == self.command.lane else { return [] }
         self.command = command
         signings += 1
@@ -199,7 +200,7 @@ package struct SentCommand: Hashable, Sendable {
         return sending ? [.persist(self), .send(again: false)] : [.persist(self)]
     }
 
-    /// The app does not want it any more. The outcome tells whether that came in time.
+    /// The app cancels the command. The outcome shows whether the cancellation was in time.
     package mutating func cancel() -> [Action] {
         switch state {
         case .prepared, .queued:
@@ -213,19 +214,19 @@ package struct SentCommand: Hashable, Sendable {
         }
     }
 
-    /// The relay told the final outcome.
-    /// - Parameter receiptIsValid: The owner has checked that the receipt is the target's, about this blob's digest, and
-    ///   says just this outcome and reply. Without meaning for what the relay attests.
+    /// The relay sent the final outcome.
+    /// - Parameter receiptIsValid: Whether the receipt is the target's, names this blob's digest, and contains exactly this outcome and
+    ///   reply. It is ignored if the relay attests the outcome.
     package mutating func ended(_ final: CommandFinal, receiptIsValid: Bool) -> [Action] {
         switch state {
         case .withdrawn, .refused, .final:
-            // One outcome only; but the relay shall forget whatever it has.
+            // The first outcome stands. The acknowledgement lets the relay delete its row.
             return [.acknowledge]
         case .prepared, .queued:
             return [.reject]
         case .sent, .accepted:
             guard final.isWithinAuthority, final.attestedBy == .relay || receiptIsValid else { return [.reject] }
-            // A relay that has said "delivered" has offered it: it cannot know any more that it has not run.
+            // A relay that has reported `delivered` has offered the command. It cannot know any more that the command has not run.
             if final.attestedBy == .relay, state == .accepted(.delivered) {
                 return end(CommandFinal(attestedByRelay: .indeterminate(.targetLost))) + [.acknowledge]
             }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The clocks of a target. Handling is bound to both.
+/// The clocks of a target. Both limit when a command may be handled.
 package struct TargetClock: Hashable, Sendable {
     /// The target's own clock.
     package let own: Int64
-    /// The same with the offset that the relay's last `challenge` showed.
+    /// The relay's clock: the own clock plus the offset from the relay's last `challenge`.
     package let relay: Int64
 
     package init(own: Int64, relay: Int64) {
@@ -13,50 +13,50 @@ package struct TargetClock: Hashable, Sendable {
         self.relay = relay
     }
 
-    /// By relay time; but a relay that lies about the time gains no more than a day.
+    /// Whether a command has expired, by relay time. A relay that states a wrong time gains at most a day.
     func isPast(_ expires: Int64) -> Bool {
         relay >= expires || own >= expires.saturatingAdding(CommandPeriod.grace)
     }
 }
 
-/// What a target's owner found when it checked a command that the relay offered.
+/// The result of the owner's check of a command that the relay offered.
 package enum CommandCheck: Hashable, Sendable {
     /// The signature is the sender's, and the command may run.
     case valid
     /// The signature is the sender's, but the command will not run: a policy, an unreadable body.
     case refused(CommandOutcome)
-    /// The signature is the sender's, but there is no such app here.
+    /// The signature is the sender's, but the target has no such app.
     case appUnknown
-    /// The signature is not the sender's, and never can be; or the sender was revoked.
+    /// The signature is not the sender's and can never become valid, or the sender was revoked.
     case forged(reason: String)
-    /// There is no record that shows the sender's key. With one, the same bytes might be valid, so nothing is said.
+    /// No known record contains the sender's key. With such a record the same bytes might be valid, so the target does not answer.
     case unverifiable
 }
 
-/// The commands at their target: all lanes of one endpoint, and the state machine that handles each command at most once,
-/// in the order of its lane, 16 lanes side by side.
+/// The commands at their target: all lanes of one endpoint, and the state machine that handles each command at most once, in the order of
+/// its lane, with up to 16 lanes at the same time.
 ///
-/// Every input returns actions, which the owner executes in order, in one queue. An action after `.persist` or `.remove`
-/// may happen only once that write is committed, one before it need not wait for it; a crash loses the actions that are left and the
-/// handlers in flight, and the owner starts again from the stored rows. Messages that find no connection are dropped, since `connected()` and the
-/// relay's next offer make up for them.
+/// Every input returns actions. The owner executes them in order, in one queue. An action after `.persist` or `.remove` happens only when
+/// that write is committed; an action before it does not wait. A crash loses the remaining actions and the running handlers, and the owner
+/// starts again from the stored rows. A message without a connection is dropped, because `connected()` and the relay's next offer make up
+/// for it.
 ///
 /// ```
 /// (unknown) ──▶ received ──▶ handling ──▶ answered ──▶ (settled: forgotten)
 ///     │             └──────────────────────▲
-///     └─▶ handling, if its turn comes at once
+///     └─▶ handling, if it can start at once
 /// ```
 package struct CommandTarget: Hashable, Sendable {
     package enum State: Hashable, Sendable {
-        /// Waiting for its turn.
+        /// It waits in its lane.
         case received
-        /// With the handler, or once was: whoever reads this after a crash cannot know.
+        /// The handler has the command, or had it before a crash; the reader cannot tell which.
         case handling
-        /// Over; the result is kept until the relay has settled it.
+        /// It has ended. The result is kept until the relay has settled it.
         case answered(CommandOutcome)
     }
 
-    /// What is stored of a command until it is settled.
+    /// The stored state of a command, until it is settled.
     package struct Row: Hashable, Sendable {
         package let command: CommandDescriptor
         package var state: State
@@ -68,42 +68,43 @@ package struct CommandTarget: Hashable, Sendable {
     }
 
     package enum Action: Hashable, Sendable {
-        /// Insert or replace the row, and in the same commit the lane's highest number, if there is one here. An answered
-        /// row is written with its reply and with the receipt, which the owner signs over both; a received one with the command itself,
-        /// which nobody reads again once it is being handled.
+        /// Insert or replace the row and, in the same commit, the lane's highest number if it is given. An answered row is written with its
+        /// reply and with the receipt, which the owner signs over both. A received row is written with the command itself, which is not
+        /// read again once the command is in handling.
         case persist(Row, highest: UInt64?, reply: [UInt8]?)
-        /// Write the answered row of what was being handled, with its reply and the receipt, unless it is removed before: soon, and at once
-        /// when the connection over which its result is sent is not there, or ends. A crash before that is one while it was handled.
+        /// Write the answered row of a handled command, with its reply and the receipt, unless the row is removed before. Write it soon, or
+        /// at once if there is no connection for the result or the connection ends. A crash before the write counts as a crash during
+        /// handling.
         case note(Row, reply: [UInt8]?)
-        /// Delete the row with all that belongs to it, when there is something to write, or soon: whoever finds it after a crash has it
-        /// settled once more.
+        /// Delete the row and its data, with the next commit or soon. If a crash prevents this, the relay settles the row once more.
         case remove(CommandKey)
         /// Delete the lane's highest number.
         case removeLane(CommandLane)
         /// Send `command.received`.
         case sendReceived(CommandKey)
-        /// Send `command.result` with the receipt and reply that are stored or noted, or that the `.note` behind this notes.
+        /// Send `command.result` with the stored or noted receipt and reply, or with those of the `.note` that follows this action.
         case sendResult(CommandKey)
-        /// Send a `command.result` for a command of which nothing is stored, with a receipt signed for it.
+        /// Send a `command.result` for a command that is not stored. The owner signs a receipt for it.
         case sendUnstoredResult(CommandDescriptor, CommandOutcome)
-        /// Hand the command to its app and call `handlerEnded`; after 30 s call `handlerTimedOut`.
+        /// Pass the command to its app and call `handlerEnded`. After 30 s call `handlerTimedOut`.
         case handle(CommandDescriptor)
-        /// The handler's time ends 5 min after its start instead.
+        /// Extend the handler's time to 5 min from its start.
         case extendTime(CommandKey)
-        /// Tell the handler that the sender has cancelled. What it answers stands.
+        /// Tell the handler that the sender has cancelled. Its answer still counts.
         case tellCancelled(CommandKey)
-        /// Cancel the handler's task. What it answers is ignored.
+        /// Cancel the handler's task and ignore its answer.
         case stopHandler(CommandKey)
-        /// Close the connection: the relay offers more than there is room for. The next one begins with all of it.
+        /// Close the connection, because the relay offers more commands than there is room for. On the next connection it offers all of
+        /// them again.
         case disconnect(LimitExceeded)
     }
 
     package static let maximumLanesAtOnce = 16
 
     private struct Lane: Hashable {
-        /// `nil` if no command has been taken in it.
+        /// `nil` if the lane has accepted no command.
         var highest: UInt64?
-        /// The `received` ones, by number.
+        /// The `received` commands, sorted by number.
         var waiting: [CommandKey] = []
         var handling: CommandKey?
     }
@@ -111,15 +112,15 @@ package struct CommandTarget: Hashable, Sendable {
     private let limits: Limits
     private var rows: [CommandKey: Row] = [:]
     private var lanes: [CommandLane: Lane] = [:]
-    /// Lanes with something waiting and nothing in handling, in the order of their turns.
+    /// Lanes with waiting commands and none in handling, in round-robin order.
     private var turns: [CommandLane] = []
     private var lanesAtWork = 0
     private var extended: Set<CommandKey> = []
     private var held = MailboxUse()
-    /// An offer found no room. Those behind it on the connection must not overtake it.
+    /// There was no room for an offer. Later offers on this connection must not overtake it.
     private var refusesOffers = false
 
-    /// From the store: the highest number of each lane, and the rows.
+    /// Restores the stored highest number of each lane, and the stored rows.
     package init(limits: Limits = Limits(), highestNumbers: [CommandLane: UInt64] = [:], rows: [Row] = []) {
         self.limits = limits
         for (lane, highest) in highestNumbers { lanes[lane, default: Lane()].highest = highest }
@@ -131,7 +132,7 @@ package struct CommandTarget: Hashable, Sendable {
         }
     }
 
-    /// The first input. What was being handled may have run: it never runs again. What was waiting goes on.
+    /// The first input. A command in handling may have run, so it never runs again. Waiting commands continue.
     package mutating func start(_ clock: TargetClock) -> [Action] {
         var actions: [Action] = []
         for row in sortedRows {
@@ -143,7 +144,7 @@ package struct CommandTarget: Hashable, Sendable {
 
     // MARK: The relay
 
-    /// The relay said `welcome`: it may not know the results that are unsettled.
+    /// The relay sent `welcome`. It may not know the unsettled results.
     package mutating func connected() -> [Action] {
         refusesOffers = false
         return sortedRows.compactMap { row in
@@ -152,12 +153,12 @@ package struct CommandTarget: Hashable, Sendable {
         }
     }
 
-    /// Whether an offer of these bytes needs no check, since it has been made before.
+    /// Whether an offer of these bytes needs no check, because the relay offered them before.
     package func knows(_ command: CommandDescriptor) -> Bool {
         rows[command.key].map { $0.command.digest == command.digest } ?? false
     }
 
-    /// The relay offered a command. The check is without meaning for one that is known.
+    /// The relay offered a command. The check is ignored for a known command.
     package mutating func offered(_ command: CommandDescriptor, check: CommandCheck, _ clock: TargetClock) -> [Action] {
         if knows(command), let row = rows[command.key] {
             switch row.state {
@@ -169,14 +170,14 @@ package struct CommandTarget: Hashable, Sendable {
         case .unverifiable:
             return []
         case .forged(let reason):
-            // A forger must reach neither the store nor the lane's number.
+            // A forged command must change neither the store nor the lane's number.
             return [.sendUnstoredResult(command, .failed(reason: reason))]
         case .valid, .refused, .appUnknown:
             break
         }
         let highest = lanes[command.lane]?.highest
         if rows[command.key] != nil || highest.map({ command.number <= $0 }) ?? false {
-            // Settled and forgotten, or signed anew while the old bytes were here. It may have run.
+            // The command was settled and deleted here, or it was signed again while the old bytes are stored. It may have run.
             return [.sendUnstoredResult(command, .indeterminate(.interrupted))]
         }
         guard !refusesOffers else { return [] }
@@ -202,13 +203,13 @@ package struct CommandTarget: Hashable, Sendable {
         guard case .persist(let taken, nil, let reply) = turn.first, taken.command == command else {
             return [.persist(row, highest: command.number, reply: nil), .sendReceived(command.key)] + turn
         }
-        // One write for both. One that has expired needs no `received`: its result follows.
+        // One write covers both states. An expired command needs no `received`, because its result follows.
         let stored: Action = .persist(taken, highest: command.number, reply: reply)
         return (taken.state == .handling ? [stored, .sendReceived(command.key)] : [stored]) + turn.dropFirst()
     }
 
-    /// Answered without handling. It must be stored, and its number must count: the check may come out otherwise the next time.
-    /// For an app that is not here no lane is opened: senders could invent apps without end.
+    /// Answers a command without handling it. The answer is stored and the number counts, because the next check may have another result.
+    /// No lane is created for an unknown app, because a sender could invent any number of apps.
     private mutating func refuse(_ command: CommandDescriptor, _ outcome: CommandOutcome, opensLane: Bool) -> [Action] {
         let row = Row(restoring: command, state: .answered(outcome))
         rows[command.key] = row
@@ -217,7 +218,7 @@ package struct CommandTarget: Hashable, Sendable {
         return [.persist(row, highest: highest, reply: nil), .sendResult(command.key)]
     }
 
-    /// The relay told that the sender has cancelled.
+    /// The relay reported that the sender has cancelled.
     package mutating func cancelled(_ key: CommandKey) -> [Action] {
         guard let row = rows[key] else { return [] }
         switch row.state {
@@ -240,8 +241,8 @@ package struct CommandTarget: Hashable, Sendable {
         return [.remove(key)]
     }
 
-    /// A sender has left the account for good: nothing of it can be verified any more, so its lanes need not be kept. What
-    /// it has sent before goes on.
+    /// The sender was removed from the account for good. Its new commands can no longer be verified, so its idle lanes are deleted. Its
+    /// earlier commands continue.
     package mutating func senderRemoved(_ sender: EndpointID) -> [Action] {
         let unused = lanes.filter { $0.key.sender == sender && $0.value.waiting.isEmpty && $0.value.handling == nil }.map(\.key)
         for lane in unused { lanes[lane] = nil }
@@ -250,8 +251,8 @@ package struct CommandTarget: Hashable, Sendable {
 
     // MARK: The handler
 
-    /// The command is about to be handed to its app, when that is stored.
-    /// - Returns: What to do instead if its time has passed meanwhile; else `nil`.
+    /// The command is about to be passed to its app, after the commit.
+    /// - Returns: The actions to do instead if it has expired in the meantime; else `nil`.
     package mutating func expiresBeforeHandling(_ key: CommandKey, _ clock: TargetClock) -> [Action]? {
         guard isHandling(key), let command = rows[key]?.command, clock.isPast(command.expires) else { return nil }
         return finish(key, .expired, reply: nil) + work(clock)
@@ -264,12 +265,12 @@ package struct CommandTarget: Hashable, Sendable {
         case .succeeded, .declined, .unsupported, .failed:
             return finish(key, outcome, reply: reply) + work(clock)
         case .expired, .cancelled, .indeterminate:
-            // It has run, whatever it says.
+            // A handler cannot report these outcomes, because the command has run.
             return finish(key, .failed(reason: "the handler did not answer"), reply: nil) + work(clock)
         }
     }
 
-    /// The handler asked for more time; it gets it once.
+    /// The handler asked for more time. It gets more only once.
     package mutating func handlerAskedForTime(_ key: CommandKey) -> [Action] {
         guard isHandling(key), extended.insert(key).inserted else { return [] }
         return [.extendTime(key)]
@@ -292,15 +293,15 @@ package struct CommandTarget: Hashable, Sendable {
         lanesAtWork -= 1
         extended.remove(key)
         queue(lane)
-        // It is stored as `handling`, so it never runs again, whether this is stored or lost; of two results the relay takes the first,
-        // which is settled in most cases before anything is written.
+        // The row is stored as `handling`, so the command never runs again, even if this result is lost. The relay keeps the first of two
+        // results. In most cases it settles this one before it is written.
         guard let row = setAnswered(key, outcome) else { return [] }
         return [.sendResult(key), .note(row, reply: reply)]
     }
 
-    // MARK: Turns
+    // MARK: Lanes
 
-    /// Gives a turn to as many lanes as there may be.
+    /// Starts as many lanes as the bound allows.
     private mutating func work(_ clock: TargetClock) -> [Action] {
         var actions: [Action] = []
         while lanesAtWork < Self.maximumLanesAtOnce, !turns.isEmpty {

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The commands that an endpoint takes: what is written in which commit, and what is done only after that.
+/// The commands that an endpoint receives. This machine decides what is written in which commit, and what happens only after that commit.
 ///
-/// Its owner takes actions by `next`, one after the other, and carries each out before it takes the next one. An action behind a write
-/// waits until the owner says that the commit is on disk; one before it need not. All writes that are due are one commit. A handler's
-/// result is sent before it is written, and in most cases settled before that: it is written a moment later, at once when there is no
-/// connection; and a row that is settled is deleted with another commit, or a moment later. A crash at any point loses this machine and whatever action was not
-/// carried out; the owner starts again from what is stored.
+/// The owner takes actions with `next`, one at a time, and executes each before it takes the next. An action after a write waits until the
+/// owner reports that the commit is on disk; an action before it does not wait. All writes that are due form one commit. A handler's result
+/// is sent before it is written. In most cases the relay settles it before that write, which happens a moment later, or at once if there is
+/// no connection. A settled row is deleted with another commit, or a moment later. A crash at any point loses this machine and all actions
+/// that were not executed. The owner then starts again from the stored rows.
 package struct InboxMachine: Hashable, Sendable {
-    /// One row to be written.
+    /// One row to write.
     package struct Write: Hashable, Sendable {
         package var row: CommandTarget.Row
-        /// The lane's new highest number, if there is one.
+        /// The lane's new highest number, if it changes.
         package var highest: UInt64?
-        /// Of an answered one, what belongs to the result.
+        /// The reply that belongs to the result, if the command is answered.
         package var reply: [UInt8]?
 
         package var key: CommandKey { row.command.key }
     }
 
     package struct Commit: Hashable, Sendable {
-        /// Rows to be deleted, before others are written: the same command may have come again.
+        /// Rows to delete before the writes, because the same command may have been offered again.
         package var removals: Set<CommandKey> = []
-        /// Lanes whose highest number is to be deleted, also before.
+        /// Lanes whose highest number is deleted, also before the writes.
         package var lanes: [CommandLane] = []
         package var writes: [Write] = []
 
@@ -35,19 +35,19 @@ package struct InboxMachine: Hashable, Sendable {
         case commit(Commit)
         /// Send `command.received`.
         case sendReceived(CommandKey)
-        /// Send `command.result`: of the answer that is not written yet, or else of the row that is stored.
+        /// Send `command.result` from the unwritten answer, or else from the stored row.
         case sendResult(CommandKey, unwritten: Write?)
-        /// Send a `command.result` for a command of which nothing is stored, with a receipt signed for it.
+        /// Send a `command.result` for a command that is not stored. The owner signs a receipt for it.
         case sendUnstoredResult(CommandDescriptor, CommandOutcome)
-        /// Hand the command to its app and call `handlerEnded`; after 30 s call `handlerTimedOut`.
+        /// Pass the command to its app and call `handlerEnded`. After 30 s call `handlerTimedOut`.
         case handle(CommandDescriptor)
-        /// The handler's time ends 5 min after its start instead.
+        /// Extend the handler's time to 5 min from its start.
         case extendTime(CommandKey)
-        /// Tell the handler that the sender has cancelled. What it answers stands.
+        /// Tell the handler that the sender has cancelled. Its answer still counts.
         case tellCancelled(CommandKey)
-        /// Cancel the handler's task. What it answers is ignored.
+        /// Cancel the handler's task and ignore its answer.
         case stopHandler(CommandKey)
-        /// Close the connection: the relay offers more than there is room for.
+        /// Close the connection, because the relay offers more commands than there is room for.
         case disconnect(LimitExceeded)
     }
 
@@ -55,7 +55,7 @@ package struct InboxMachine: Hashable, Sendable {
         case action(CommandTarget.Action)
         case storeNoted
 
-        /// Whether the actions behind it wait for a commit.
+        /// Whether the following actions wait for a commit.
         var isWrite: Bool {
             switch self {
             case .action(.persist), .action(.removeLane), .storeNoted: true
@@ -64,7 +64,7 @@ package struct InboxMachine: Hashable, Sendable {
         }
     }
 
-    /// A message is for the connection it was decided on; the next one makes up for it.
+    /// A message belongs to the connection for which it was decided. The next connection makes up for a dropped message.
     private struct Queued: Hashable {
         let work: Work
         let connection: Int
@@ -73,41 +73,41 @@ package struct InboxMachine: Hashable, Sendable {
     private var target: CommandTarget
     private var queue: [Queued] = []
     private var batch: ArraySlice<Queued> = []
-    /// What the storage failed at.
+    /// Actions that failed in the storage.
     private var again: [Action] = []
-    /// Answers that are on their way to the relay.
+    /// Unwritten answers that were sent to the relay.
     private var noted = WriteBehindBuffer<CommandKey, Write>()
-    /// Answers that are noted when their turn comes; the sending of the result comes before.
+    /// Answers that will be noted when the queue reaches them. The queue sends their results before that.
     private var upcoming: [CommandKey: Write] = [:]
-    /// Rows to be deleted.
+    /// Rows to delete.
     private var settled: Set<CommandKey> = []
     private var isWaiting = false
     private var connection = 0
     private var isUp = false
 
-    /// - Parameter target: What is stored.
+    /// - Parameter target: The stored state.
     package init(_ target: CommandTarget) {
         self.target = target
     }
 
-    /// Whether `timePassed` is to be called after the buffer's delay.
+    /// Whether the owner must call `timePassed` after the buffer's delay.
     package var hasUnwritten: Bool { !noted.isEmpty || !settled.isEmpty }
 
-    /// Whether `next` gets anywhere.
+    /// Whether `next` can make progress.
     package var hasWork: Bool { !isWaiting && !(again.isEmpty && batch.isEmpty && queue.isEmpty) }
 
     // MARK: The connection
 
-    /// Goes on with what is stored: the first input.
+    /// The first input: continues with the stored commands.
     package mutating func start(_ clock: TargetClock) { append(target.start(clock)) }
 
-    /// The relay said `welcome`: it may not know the results that are unsettled.
+    /// The relay sent `welcome`. It may not know the unsettled results.
     package mutating func connected() {
         (connection, isUp) = (connection + 1, true)
         append(target.connected())
     }
 
-    /// Results that are on their way are not, if the connection is gone.
+    /// Without a connection, the unwritten results are stored at once.
     package mutating func disconnected() {
         (connection, isUp) = (connection + 1, false)
         timePassed()
@@ -115,20 +115,20 @@ package struct InboxMachine: Hashable, Sendable {
 
     // MARK: The relay
 
-    /// Whether an offer of these bytes needs no check, since it has been made before.
+    /// Whether an offer of these bytes needs no check, because the relay offered them before.
     package func knows(_ command: CommandDescriptor) -> Bool { target.knows(command) }
 
     package mutating func offered(_ command: CommandDescriptor, check: CommandCheck, _ clock: TargetClock) {
         append(target.offered(command, check: check, clock))
     }
 
-    /// The relay told that the sender has cancelled.
+    /// The relay reported that the sender has cancelled.
     package mutating func cancelled(_ key: CommandKey) { append(target.cancelled(key)) }
 
     /// The relay has stored the result.
     package mutating func settled(_ key: CommandKey) { append(target.settled(key)) }
 
-    /// A sender has left the account for good.
+    /// The sender was removed from the account and never comes back.
     package mutating func senderRemoved(_ sender: EndpointID) { append(target.senderRemoved(sender)) }
 
     // MARK: The handler
@@ -155,20 +155,20 @@ package struct InboxMachine: Hashable, Sendable {
     /// The commit is on disk.
     package mutating func committed() { isWaiting = false }
 
-    /// The storage has failed at an action that was handed out. It is handed out again, and all behind it waits.
+    /// The storage failed at an action. The action is returned again, and all later ones wait.
     package mutating func failed(_ action: Action) {
         isWaiting = false
         switch action {
         case .commit, .handle: again.append(action)
-        // Decided anew on the next connection.
+        // The machine decides on these again on the next connection.
         default: break
         }
     }
 
-    /// What was put off has waited long enough.
+    /// The delay of the write-behind buffer is over.
     package mutating func timePassed() { if hasUnwritten { append(.storeNoted) } }
 
-    /// What is not written, at the end.
+    /// Takes everything unwritten when the owner stops.
     package mutating func takeUnwritten() -> Commit {
         var commit = Commit(removals: settled, writes: noted.takeAll())
         settled = []
@@ -183,8 +183,8 @@ package struct InboxMachine: Hashable, Sendable {
 
     // MARK: Actions
 
-    /// The next action; `nil` if there is none, or while the owner has to say that something is on disk.
-    /// - Parameter now: The time that the write-behind goes by.
+    /// The next action; `nil` if there is none, or while a commit is pending.
+    /// - Parameter now: The time for the write-behind buffer.
     package mutating func next(now: Int64, _ clock: TargetClock) -> Action? {
         guard !isWaiting else { return nil }
         while !again.isEmpty {
@@ -210,7 +210,7 @@ package struct InboxMachine: Hashable, Sendable {
         switch action {
         case .commit: isWaiting = true
         case .handle(let command):
-            // Storing it may have taken long.
+            // The commit may have taken long.
             if let instead = target.expiresBeforeHandling(command.key, clock) {
                 append(instead)
                 return nil
@@ -220,10 +220,10 @@ package struct InboxMachine: Hashable, Sendable {
         return action
     }
 
-    /// All that the batch writes, and what is to be deleted.
+    /// All rows that the batch writes, and the rows to delete.
     private mutating func takeWrites(now: Int64) -> Commit {
         var commit = Commit()
-        // Of one command only what it has come to.
+        // Only the last state of each command is written.
         var indices: [CommandKey: Int] = [:]
         func put(_ write: Write) {
             if let index = indices[write.key] {
@@ -245,7 +245,7 @@ package struct InboxMachine: Hashable, Sendable {
                 commit.lanes.append(lane)
             case .action(.remove(let key)) where indices[key] == nil:
                 settle(key)
-                // The relay has it.
+                // The relay has the result.
                 left.removeAll { $0.work == .action(.sendResult(key)) }
             case .storeNoted: for write in isUp ? noted.takeDue(now: now) : noted.takeAll() { put(write) }
             case .action: left.append(queued)
@@ -269,7 +269,7 @@ package struct InboxMachine: Hashable, Sendable {
         case .note(let row, _):
             guard let write = upcoming.removeValue(forKey: row.command.key) else { return nil }
             noted.keep(write, for: write.key, now: now)
-            // Nothing is on its way without a connection.
+            // Without a connection no result is in flight, so the answer is written now.
             if !isUp { append(.storeNoted) }
             return nil
         case .remove(let key):

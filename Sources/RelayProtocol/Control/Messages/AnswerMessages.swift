@@ -13,13 +13,13 @@ extension RelayMessage {
             self.result = result
         }
 
-        /// What some requests bring: each field belongs to one.
+        /// The results of some requests. Each field names its requests.
         package struct Result: JSONObjectCodable, Hashable, Sendable {
-            /// Of `command.send` and `command.cancel`: how far the command is.
+            /// Of `command.send` and `command.cancel`: the status of the command.
             package var state: CommandStatus.State?
             /// Of `tunnel.open`: its id; `tunnel.ready` or `tunnel.failed` follows.
             package var tunnel: TunnelID?
-            /// Of `tunnel.open`: the target sleeps and was sent a wake.
+            /// Of `tunnel.open`: the target sleeps, and the relay has sent it a wake.
             package var isWaking: Bool?
 
             package init(state: CommandStatus.State? = nil, tunnel: TunnelID? = nil, isWaking: Bool? = nil) {
@@ -57,13 +57,13 @@ extension RelayMessage {
         package static let type = "error"
         package var ref: RequestRef
         package var code: ControlErrorCode
-        /// For people.
+        /// A text for people.
         package var message: String
-        /// The limit, where the code is `limitExceeded` or `mailboxFull`.
+        /// The limit, if the code is `limitExceeded` or `mailboxFull`.
         package var limit: ExceededLimit?
-        /// Asking again makes sense after this long, not before.
+        /// How long to wait before a repeated request.
         package var retryAfter: Milliseconds?
-        /// The relay's clock, where the code is `clockSkew`.
+        /// The relay's clock, if the code is `clockSkew`.
         package var time: Milliseconds?
         /// Of `command.send`: the relay cannot rule out that it accepted the same bytes in the past. Absent on the wire when
         /// false.
@@ -113,7 +113,7 @@ extension RelayMessage {
     }
 }
 
-/// `LimitExceeded` on the wire; of a newer relay it may name a limit that is not known here.
+/// `LimitExceeded` on the wire. A newer relay may name a limit that this version does not know.
 package struct ExceededLimit: JSONObjectCodable, Hashable, Sendable {
     package var name: String
     package var allowed: Int
@@ -125,7 +125,7 @@ package struct ExceededLimit: JSONObjectCodable, Hashable, Sendable {
         self.requested = exceeded.requested
     }
 
-    /// `nil` for a limit that is not known here.
+    /// `nil` for a limit that this version does not know.
     package var error: LimitExceeded? {
         Limit(rawValue: name).map { LimitExceeded(limit: $0, allowed: allowed, requested: requested) }
     }

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 extension EndpointMessage {
-    /// A new token of the same account, for this channel to live on.
+    /// A new token of the same account. It keeps this channel open.
     package struct AuthRefresh: NumberedControlMessage {
         package static let type = "auth.refresh"
         package var ref: RequestRef
@@ -26,10 +26,10 @@ extension EndpointMessage {
 }
 
 extension RelayMessage {
-    /// The channel's token nears its end; `auth.refresh` is awaited.
+    /// The channel's token expires soon. The relay expects `auth.refresh`.
     package struct AuthExpiring: ControlMessage {
         package static let type = "auth.expiring"
-        /// When it ends, by the relay's clock.
+        /// When the token expires, by the relay's clock.
         package var expires: Milliseconds
 
         package init(expires: Milliseconds) { self.expires = expires }
@@ -43,11 +43,11 @@ extension RelayMessage {
         }
     }
 
-    /// The channel's token does not count any more; the relay closes.
+    /// The channel's token is no longer valid. The relay closes the channel.
     package struct AuthInvalidated: ControlMessage {
         package static let type = "auth.invalidated"
         package var code: ControlErrorCode
-        /// For people.
+        /// A text for people.
         package var message: String
 
         package init(code: ControlErrorCode, message: String) {
@@ -66,7 +66,7 @@ extension RelayMessage {
         }
     }
 
-    /// A newer host channel of this endpoint took over. This one does not come back by itself.
+    /// A newer host channel of this endpoint has replaced this one. The endpoint does not reconnect this one by itself.
     package struct Replaced: ControlMessage {
         package static let type = "replaced"
 
@@ -80,9 +80,9 @@ extension RelayMessage {
     /// The relay is about to stop.
     package struct Restarting: ControlMessage {
         package static let type = "restarting"
-        /// Come back no sooner than this…
+        /// The minimum time before the endpoint reconnects …
         package var after: Milliseconds
-        /// …plus a random part of this, so that not everybody comes at once.
+        /// … plus a random part of this, so that the endpoints do not all reconnect at once.
         package var spread: Milliseconds
 
         package init(after: Milliseconds, spread: Milliseconds) {

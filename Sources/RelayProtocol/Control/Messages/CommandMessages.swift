@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-// The sender names a command by its id, since the channel says who the sender is. The target needs the sender too: ids are
-// unique for each sender only.
+// A sender identifies a command by its id alone, because the channel identifies the sender. A target also needs the sender, because ids are
+// unique only for each sender.
 
 extension EndpointMessage {
-    /// Hands a command to the relay. `ok` means that it is stored.
+    /// Sends a command to the relay. `ok` means that the relay has stored it.
     package struct CommandSend: NumberedControlMessage {
         package static let type = "command.send"
         package var ref: RequestRef
@@ -32,7 +32,7 @@ extension EndpointMessage {
         }
     }
 
-    /// Asks that a command this endpoint sent be not handled any more.
+    /// Cancels a command that this endpoint has sent.
     package struct CommandCancel: NumberedControlMessage {
         package static let type = "command.cancel"
         package var ref: RequestRef
@@ -76,7 +76,7 @@ extension EndpointMessage {
         }
     }
 
-    /// The target says how the command ended. Answered by `command.settled`, not by `ok`.
+    /// The target reports the outcome of the command. The answer is `command.settled`, not `ok`.
     package struct CommandResult: NumberedControlMessage {
         package static let type = "command.result"
         package var ref: RequestRef
@@ -138,7 +138,7 @@ extension RelayMessage {
     package struct Command: ControlMessage {
         package static let type = "command"
         package var command: Blob<BlobKinds.Command>
-        /// Who sent it; absent for what did not come from an endpoint.
+        /// The sender; absent if no endpoint sent the command.
         package var sender: Introduction?
 
         package init(command: Blob<BlobKinds.Command>, sender: Introduction?) {
@@ -157,7 +157,7 @@ extension RelayMessage {
         }
     }
 
-    /// The sender of a command that was offered asks its target to stop. The target still decides, and still sends a result.
+    /// The sender of an offered command asks the target to stop. The target still decides, and still sends a result.
     package struct CommandCancel: ControlMessage {
         package static let type = "command.cancel"
         package var sender: EndpointID
@@ -205,7 +205,7 @@ extension RelayMessage {
         }
     }
 
-    /// Tells the sender how far a command is, or how it ended.
+    /// Reports the progress or outcome of a command to its sender.
     package struct CommandStatus: ControlMessage {
         package static let type = "command.status"
         package var id: CommandID
@@ -216,7 +216,7 @@ extension RelayMessage {
             self.status = status
         }
 
-        /// How far a command is. A string on the wire, so that a newer relay may tell more steps.
+        /// The progress of a command. It is a string on the wire, so that a newer relay can add steps.
         package struct State: RawRepresentable, JSONCodable, Hashable, Sendable {
             package let rawValue: String
 
@@ -224,7 +224,7 @@ extension RelayMessage {
 
             /// Stored by the relay.
             package static let accepted = Self(rawValue: "accepted")
-            /// The target sleeps; it was sent a wake.
+            /// The target sleeps, and the relay has sent it a wake.
             package static let waking = Self(rawValue: "waking")
             /// Stored by the target.
             package static let delivered = Self(rawValue: "delivered")
@@ -232,12 +232,12 @@ extension RelayMessage {
             package static let final = Self(rawValue: "final")
         }
 
-        /// A step, or the end with the word of the side that attests it.
+        /// A step, or the outcome with the party that attests it.
         package enum Status: Hashable, Sendable {
             case step(State)
-            /// The target's receipt, which says the outcome, and its reply.
+            /// The target's receipt, which contains the outcome, and its reply.
             case attestedByTarget(Blob<BlobKinds.Receipt>, reply: Blob<BlobKinds.Reply>?)
-            /// Of the outcomes only those that the relay can know.
+            /// Only an outcome that the relay can know.
             case attestedByRelay(CommandOutcome)
         }
     }

@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 extension EndpointMessage {
-    /// Begins discovery on this channel, or begins it anew: all endpoints follow, then `enumeration.completed`.
+    /// Starts or restarts discovery on this channel: all endpoints follow, then `enumeration.completed`.
     package struct Watch: NumberedControlMessage {
         package static let type = "watch"
         package var ref: RequestRef
@@ -36,14 +36,14 @@ extension EndpointMessage {
 }
 
 extension RelayMessage {
-    /// An endpoint of the account: one that is there, or that came.
+    /// An endpoint of the account, listed by an enumeration or added later.
     package struct EndpointAdded: ControlMessage {
         package static let type = "endpoint.added"
         package var endpoint: EndpointID
         package var introduction: Introduction
         package var registrations: [Blob<BlobKinds.AppRegistration>]
         package var presence: Presence
-        /// How it came into the account, where the relay knows.
+        /// How it joined the account, if the relay knows.
         package var joining: Joining?
 
         package init(
@@ -78,12 +78,12 @@ extension RelayMessage {
         }
     }
 
-    /// What changed of an endpoint; what is absent has not.
+    /// The changes of an endpoint. A missing field has not changed.
     package struct EndpointUpdated: ControlMessage {
         package static let type = "endpoint.updated"
         package var endpoint: EndpointID
         package var introduction: Introduction?
-        /// All of them, not only the changed ones.
+        /// All registrations, not only changed ones.
         package var registrations: [Blob<BlobKinds.AppRegistration>]?
         package var presence: Presence?
 
@@ -115,14 +115,13 @@ extension RelayMessage {
         }
     }
 
-    /// An endpoint is gone from the account.
+    /// An endpoint was removed from the account.
     package struct EndpointRemoved: ControlMessage {
         package static let type = "endpoint.removed"
         package var endpoint: EndpointID
-        /// It was revoked for ever; without it, it left by itself.
+        /// Whether it was revoked permanently. If not, it left the account by itself.
         package var isRevoked: Bool
-        /// The signed statement that it was revoked. Absent where it is the relay's word alone: the account's owner revoked the endpoint
-        /// at the relay.
+        /// The signed revocation. Without it, the relay states that its operator revoked the endpoint.
         package var revocation: Blob<BlobKinds.Revocation>?
 
         package init(endpoint: EndpointID, isRevoked: Bool, revocation: Blob<BlobKinds.Revocation>? = nil) {
@@ -144,7 +143,7 @@ extension RelayMessage {
         }
     }
 
-    /// All endpoints there are have been told; from now on come changes.
+    /// The enumeration has listed all endpoints. Only changes follow.
     package struct EnumerationCompleted: ControlMessage {
         package static let type = "enumeration.completed"
 

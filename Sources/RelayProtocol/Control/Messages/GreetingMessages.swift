@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// What both sides agree to leave out or use beyond the version; a side ignores features it does not know.
+/// The features beyond the version that both sides support. A side ignores features that it does not know.
 package typealias ControlFeatures = [String]
 
 extension RelayMessage {
-    /// The relay's first word.
+    /// The first message of the relay.
     package struct Challenge: ControlMessage {
         package static let type = "challenge"
-        /// Fresh for this channel.
+        /// New for each channel.
         package var nonce: Blob<BlobKinds.Nonce>
         package var relay: RelayID
-        /// The relay's clock, from which the endpoint keeps its offset.
+        /// The relay's clock. The endpoint computes its clock offset from it.
         package var time: Milliseconds
-        /// The protocol versions the relay speaks.
+        /// The protocol versions that the relay supports.
         package var versions: [Int]
         package var features: ControlFeatures
 
@@ -42,12 +42,12 @@ extension RelayMessage {
         }
     }
 
-    /// The endpoint is in.
+    /// The relay accepts the endpoint.
     package struct Welcome: ControlMessage {
         package static let type = "welcome"
         package var limits: Limits
         package var intervals: Intervals
-        /// Where to come back to, best first; empty for where one came from.
+        /// Other URLs of the relay, best first. The endpoint tries its configured URL before these.
         package var urls: [String]
         package var features: ControlFeatures
 
@@ -58,11 +58,11 @@ extension RelayMessage {
             self.features = features
         }
 
-        /// When silence means something.
+        /// The time limits for silence on the channel.
         package struct Intervals: JSONObjectCodable, Hashable, Sendable {
             /// The relay pings after this much silence.
             package var ping: Milliseconds
-            /// Either side gives the other up after this much silence.
+            /// Either side closes the channel after this much silence.
             package var dead: Milliseconds
 
             package init(ping: Milliseconds = 30_000, dead: Milliseconds = 75_000) {
@@ -96,19 +96,19 @@ extension RelayMessage {
         }
     }
 
-    /// The endpoint is not let in; the relay closes.
+    /// The relay rejects the endpoint and closes the channel.
     package struct Rejected: ControlMessage, Error {
         package static let type = "rejected"
         package var code: ControlErrorCode
-        /// For people.
+        /// A text for people.
         package var message: String
-        /// Whether the same endpoint may try again, with a new token where the code is about the token.
+        /// Whether the same endpoint may try again. If the code is about the token, it needs a new token.
         package var retry: Bool
-        /// Not before this long.
+        /// How long to wait before the next attempt.
         package var retryAfter: Milliseconds?
-        /// The limit, where the code is `limitExceeded`.
+        /// The limit, if the code is `limitExceeded`.
         package var limit: ExceededLimit?
-        /// The account the token is of, where the code is `wrongAccount`: the endpoint signs its record anew.
+        /// The token's account, if the code is `wrongAccount`. The endpoint signs its record again for this account.
         package var account: String?
 
         package init(
@@ -148,19 +148,19 @@ extension RelayMessage {
 }
 
 extension EndpointMessage {
-    /// Who the endpoint is, and that its account's owner let it in.
+    /// The first message of an endpoint. It proves the account and the endpoint.
     package struct Hello: ControlMessage {
         package static let type = "hello"
-        /// The version chosen from the challenge's.
+        /// The protocol version, one of those in the challenge.
         package var version: Int
         package var token: Secret<String>
         package var record: Blob<BlobKinds.EndpointRecord>
         /// The URL's scheme, host and port that the endpoint dialled.
         package var origin: String
-        /// By the identity key, over what the design's section on identity lists.
+        /// The identity key's signature of the `HelloStatement`.
         package var signature: Blob<BlobKinds.Signature>
         package var role: Role
-        /// Random, the same for all channels of one process: a newer channel takes the place of the older one of its role.
+        /// A random value, equal for all channels of one process. A newer channel replaces the older one with the same instance and role.
         package var instance: Blob<BlobKinds.Instance>
         package var features: ControlFeatures
 
@@ -184,11 +184,11 @@ extension EndpointMessage {
             self.features = features
         }
 
-        /// What a channel is for.
+        /// The role of a channel.
         package enum Role: String, JSONCodable, Sendable {
-            /// Makes presence and receives commands and tunnels; one for each endpoint.
+            /// Determines presence and receives commands and tunnels. An endpoint has one.
             case host
-            /// Watches, sends and dials, beside the host.
+            /// Watches, sends and opens tunnels, in addition to the host.
             case client
         }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// An endpoint's record and what others say of it: whatever introduces a peer carries this.
+/// An endpoint's record with its vouchers. Every message that introduces a peer contains it.
 package struct Introduction: JSONObjectCodable, Hashable, Sendable {
     package var record: Blob<BlobKinds.EndpointRecord>
     package var vouchers: [Blob<BlobKinds.Voucher>]
@@ -14,7 +14,7 @@ package struct Introduction: JSONObjectCodable, Hashable, Sendable {
     package init(json: JSONValue) throws(JSONError) {
         self.record = try json.member("record")
         self.vouchers = try json.optional("vouchers") ?? []
-        // Each of the account's endpoints can vouch once.
+        // Each endpoint of the account can vouch once.
         try json.limits.check(.endpointsPerAccount, vouchers.count, as: JSONError.tooLarge)
     }
 
@@ -24,13 +24,14 @@ package struct Introduction: JSONObjectCodable, Hashable, Sendable {
     }
 }
 
-/// How an endpoint came into its account. The relay's word: for people who decide whether to approve it, never a proof.
+/// How an endpoint joined its account. It is the relay's statement and proves nothing; it helps people to decide whether to approve the
+/// endpoint.
 package struct Joining: JSONObjectCodable, Hashable, Sendable {
     /// When the relay first saw it, in milliseconds since 1970.
     package var time: Milliseconds
-    /// The endpoint whose invitation it joined by; absent for an invitation of the operator, or a sign-in.
+    /// The endpoint whose invitation it used; absent for an invitation of the operator, or a sign-in.
     package var invitedBy: EndpointID?
-    /// The network address that it came from then: an IPv4 or IPv6 address.
+    /// The network address of its first connection: an IPv4 or IPv6 address.
     package var address: String?
 
     package init(time: Milliseconds, invitedBy: EndpointID? = nil, address: String? = nil) {
@@ -52,7 +53,7 @@ package struct Joining: JSONObjectCodable, Hashable, Sendable {
         json.member("address", address)
     }
 
-    /// The characters of an IP address, at most as many as one with a zone has.
+    /// Whether a text consists of visible ASCII characters, and is not longer than an IP address with a zone.
     private static func isAddress(_ text: String) -> Bool {
         (2...64).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }

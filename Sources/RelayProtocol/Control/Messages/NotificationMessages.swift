@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 extension EndpointMessage {
-    /// Says how an app of this endpoint is woken; replaces what was registered for it before.
+    /// Registers how an app of this endpoint is woken. It replaces an earlier registration of the app.
     package struct NotificationsRegister: NumberedControlMessage {
         package static let type = "notifications.register"
         package var ref: RequestRef
@@ -41,7 +41,7 @@ extension EndpointMessage {
 }
 
 extension RelayMessage {
-    /// A push registration of this endpoint changed its state: it nears its end, or its provider no longer takes it.
+    /// A push registration of this endpoint has a new state: it expires soon, or its provider no longer accepts it.
     package struct NotificationsState: ControlMessage {
         package static let type = "notifications.state"
         package var appID: String
@@ -52,19 +52,19 @@ extension RelayMessage {
             self.state = state
         }
 
-        /// Whether a wake would arrive. A string on the wire, so that a newer relay may tell more.
+        /// Whether a wake would arrive. It is a string on the wire, so that a newer relay can add states.
         package struct State: RawRepresentable, JSONCodable, Hashable, Sendable {
             package let rawValue: String
 
             package init(rawValue: String) { self.rawValue = rawValue }
 
-            /// The provider does not take it any more.
+            /// The provider no longer accepts it.
             package static let unregistered = Self(rawValue: "unregistered")
-            /// It would.
+            /// A wake would arrive.
             package static let registered = Self(rawValue: "registered")
-            /// It should be registered anew.
+            /// The endpoint should register it again.
             package static let expiring = Self(rawValue: "expiring")
-            /// It must be registered anew.
+            /// The endpoint must register it again.
             package static let expired = Self(rawValue: "expired")
         }
 

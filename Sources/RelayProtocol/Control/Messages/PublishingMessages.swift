@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 extension EndpointMessage {
-    /// Publishes an app, or the newer version of one.
+    /// Publishes an app, or a newer registration of it.
     package struct Publish: NumberedControlMessage {
         package static let type = "publish"
         package var ref: RequestRef
@@ -24,7 +24,7 @@ extension EndpointMessage {
         }
     }
 
-    /// Withdraws an app; also one that is not published.
+    /// Withdraws an app. It is no error if the app is not published.
     package struct Unpublish: NumberedControlMessage {
         package static let type = "unpublish"
         package var ref: RequestRef
@@ -69,12 +69,12 @@ extension EndpointMessage {
         }
     }
 
-    /// Vouches for another endpoint. The relay checks the signature and passes it on; whether the signer is to be believed is for each
-    /// endpoint to decide.
+    /// Vouches for another endpoint. The relay checks the signature and forwards the voucher. Each endpoint decides whether it accepts the
+    /// signer.
     package struct EndpointApprove: NumberedControlMessage {
         package static let type = "endpoint.approve"
         package var ref: RequestRef
-        /// Whom the voucher is for.
+        /// The endpoint that the voucher is for.
         package var endpoint: EndpointID
         package var voucher: Blob<BlobKinds.Voucher>
 
@@ -97,12 +97,13 @@ extension EndpointMessage {
         }
     }
 
-    /// Revokes an endpoint of the account for ever: this one, one of the same device, or another one if this one is established.
+    /// Revokes an endpoint of the account permanently: this endpoint, one of the same device, or any other one if this endpoint is
+    /// established.
     package struct EndpointRevoke: NumberedControlMessage {
         package static let type = "endpoint.revoke"
         package var ref: RequestRef
         package var endpoint: EndpointID
-        /// Signed by the endpoint whose channel this is.
+        /// Signed by the endpoint that sends this message.
         package var revocation: Blob<BlobKinds.Revocation>
 
         package init(ref: RequestRef, endpoint: EndpointID, revocation: Blob<BlobKinds.Revocation>) {
@@ -124,7 +125,7 @@ extension EndpointMessage {
         }
     }
 
-    /// The endpoint is about to close its channel, and says why; so nobody waits for silence to tell.
+    /// The endpoint is about to close its channel, and states the reason. So the relay knows it at once, and not only after a timeout.
     package struct Leaving: NumberedControlMessage {
         package static let type = "leaving"
         package var ref: RequestRef
@@ -135,13 +136,13 @@ extension EndpointMessage {
             self.reason = reason
         }
 
-        /// Why an endpoint leaves.
+        /// Why the endpoint closes its channel.
         package enum Reason: String, JSONCodable, Sendable {
-            /// The app goes to the background: it can be woken at once.
+            /// The app goes to the background. It can be woken at once.
             case suspended
             /// The account was removed from the endpoint.
             case signedOut
-            /// The app or the computer stops.
+            /// The app or the computer shuts down.
             case shutdown
         }
 

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Where a wake goes.
+/// The push channel for a wake.
 package enum PushRegistration: Hashable, Sendable {
-    /// Apple's: the device token in hexadecimal, and which of Apple's two services issued it.
+    /// Apple Push Notification service: the device token in hexadecimal, and the environment that issued it.
     case apns(token: Secret<String>, environment: APNsEnvironment)
-    /// Google's.
+    /// Firebase Cloud Messaging.
     case fcm(token: Secret<String>)
-    /// Windows': the channel URI.
+    /// Windows Notification Service: the channel URI.
     case wns(channelURI: Secret<String>)
-    /// Browsers and UnifiedPush: the endpoint's URL and the subscriber's keys (RFC 8291).
+    /// Web Push, for browsers and UnifiedPush: the URL and the subscriber's keys (RFC 8291).
     case webPush(endpoint: Secret<String>, publicKey: Blob<BlobKinds.PushPublicKey>, secret: Secret<Blob<BlobKinds.PushAuthSecret>>)
-    /// None: the app asks by itself.
+    /// No push channel: the app polls.
     case polling
-    /// A channel that is not known here, or not any more such as `gcm`; the answer is `unsupported`.
+    /// A channel that this version does not know, or that no longer exists, such as `gcm`. The answer is `unsupported`.
     case unknown(type: String)
 
-    /// The service that issued an Apple device token.
+    /// The environment that issued an Apple device token.
     package enum APNsEnvironment: String, JSONCodable, Sendable {
         case production, sandbox
     }
@@ -30,7 +30,7 @@ extension PushRegistration: JSONObjectCodable {
         case apns, fcm, wns, webPush, polling
     }
 
-    /// Enough for the name of a channel that is not known.
+    /// The maximum length of the name of an unknown channel.
     static let maximumTypeBytes = 32
 
     package init(json: JSONValue) throws(JSONError) {

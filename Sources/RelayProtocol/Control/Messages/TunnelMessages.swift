@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 extension EndpointMessage {
-    /// Asks for a tunnel to another endpoint. `ok` brings its id at once; `tunnel.ready` or `tunnel.failed` follows.
+    /// Requests a tunnel to another endpoint. `ok` contains its id; `tunnel.ready` or `tunnel.failed` follows.
     package struct TunnelOpen: NumberedControlMessage {
         package static let type = "tunnel.open"
         package var ref: RequestRef
@@ -29,7 +29,7 @@ extension EndpointMessage {
         }
     }
 
-    /// The target does not want the tunnel, or the opener no longer does.
+    /// The target declines the tunnel, or the opener cancels it.
     package struct TunnelDecline: ControlMessage {
         package static let type = "tunnel.decline"
         package var tunnel: TunnelID
@@ -46,12 +46,12 @@ extension EndpointMessage {
     }
 }
 
-/// One side's way into a tunnel.
+/// The data with which one side enters a tunnel.
 package struct TunnelEntrance: JSONObjectCodable, Hashable, Sendable {
     package var tunnel: TunnelID
-    /// This side's own, for one use.
+    /// The token of this side, for one use.
     package var token: Secret<Blob<BlobKinds.TunnelToken>>
-    /// Where to go, best first; without a host, the relay's own.
+    /// The URLs of the tunnel, best first. A URL without a host uses the relay's host.
     package var urls: [String]
 
     package init(tunnel: TunnelID, token: Secret<Blob<BlobKinds.TunnelToken>>, urls: [String]) {
@@ -73,12 +73,12 @@ package struct TunnelEntrance: JSONObjectCodable, Hashable, Sendable {
         json.member("urls", urls)
     }
 
-    /// Every candidate is a connection attempt, which a relay must not multiply at will.
+    /// Each URL causes a connection attempt. The bound keeps a relay from causing any number of them.
     static let maximumURLs = 8
 }
 
 extension RelayMessage {
-    /// Another endpoint wants to talk to this one.
+    /// Another endpoint has opened a tunnel to this one.
     package struct TunnelOffer: ControlMessage {
         package static let type = "tunnel.offer"
         package var entrance: TunnelEntrance
@@ -100,7 +100,7 @@ extension RelayMessage {
         }
     }
 
-    /// The tunnel that was asked for can be entered.
+    /// The requested tunnel can be entered.
     package struct TunnelReady: ControlMessage {
         package static let type = "tunnel.ready"
         package var entrance: TunnelEntrance
@@ -116,12 +116,12 @@ extension RelayMessage {
         }
     }
 
-    /// The tunnel did not come about, or its offer no longer stands.
+    /// The tunnel was not established, or its offer is no longer valid.
     package struct TunnelFailed: ControlMessage {
         package static let type = "tunnel.failed"
         package var tunnel: TunnelID
         package var code: ControlErrorCode
-        /// For people.
+        /// A text for people.
         package var message: String
         package var retryAfter: Milliseconds?
 

@@ -6,7 +6,7 @@ import Testing
 @testable import RelayProtocol
 
 @Suite struct CommandDeliveryTests {
-    @Test func sixteenAreUnansweredAtMost() {
+    @Test func atMostSixteenCommandsAreUnanswered() {
         let commands = (1...20).map { CommandDescriptor.test(number: $0) }
         var delivery = CommandDelivery(mailbox: commands.shuffledBySeed())
         #expect(delivery.all() == commands.prefix(16).map(\.key))
@@ -19,7 +19,7 @@ import Testing
         #expect(delivery.all() == [])
     }
 
-    @Test func mebibyteIsUnansweredAtMost() {
+    @Test func atMostOneMebibyteIsUnanswered() {
         let commands = (1...6).map { CommandDescriptor.test(number: $0, size: 256 << 10) }
         var delivery = CommandDelivery(mailbox: commands)
         #expect(delivery.all() == commands.prefix(4).map(\.key))
@@ -27,7 +27,7 @@ import Testing
         #expect(delivery.all() == [commands[4].key])
     }
 
-    @Test func oneIsAlwaysAllowed() {
+    @Test func oneCommandOfAnySizeIsOffered() {
         let large = CommandDescriptor.test(number: 1, size: .max)
         let small = CommandDescriptor.test(number: 2, size: 1)
         var delivery = CommandDelivery(mailbox: [large, small])
@@ -36,14 +36,14 @@ import Testing
         #expect(delivery.all() == [small.key])
     }
 
-    @Test func lanesTakeTurns() {
+    @Test func lanesAreServedInTurn() {
         let many = (1...20).map { CommandDescriptor.test(number: $0) }
         let other = CommandDescriptor.test(number: 1, app: "photos")
         var delivery = CommandDelivery(mailbox: many + [other])
         #expect(delivery.all().prefix(2) == [many[0].key, other.key])
     }
 
-    @Test func whatEndsWhileItWaitsIsNotOffered() {
+    @Test func endedCommandIsNotOffered() {
         let commands = (1...18).map { CommandDescriptor.test(number: $0) }
         var delivery = CommandDelivery(mailbox: commands)
         _ = delivery.all()
@@ -55,7 +55,7 @@ import Testing
         #expect(delivery.all() == [])
     }
 
-    @Test func whatIsStoredCanBeginWhereNothingWaitsAndThereIsRoom() {
+    @Test func storedCommandBeginsOnlyWithoutWaitingCommands() {
         let commands = (1...18).map { CommandDescriptor.test(number: $0) }
         var delivery = CommandDelivery(mailbox: [])
         let begun = commands.prefix(16).filter { delivery.begin($0) }
@@ -75,7 +75,7 @@ import Testing
         #expect(begins)
     }
 
-    @Test func nothingIsOfferedTwice() {
+    @Test func commandIsOfferedOnce() {
         let command = CommandDescriptor.test(number: 1)
         var delivery = CommandDelivery(mailbox: [command, command])
         #expect(delivery.all() == [command.key])
@@ -85,7 +85,7 @@ import Testing
 
     /// In any order of events, the window is respected, lanes keep their order, and no command is forgotten.
     @Test(arguments: 0..<20 as Range<UInt64>)
-    func windowHolds(seed: UInt64) {
+    func deliveryWindowHolds(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         var delivery = CommandDelivery(mailbox: [])
         var unanswered: [CommandKey: CommandDescriptor] = [:]

@@ -25,12 +25,12 @@ import Testing
         .final(CommandFinal(attestedByRelay: outcome), since: late)
     }
 
-    @Test func isAcceptedAfterTheCommit() {
+    @Test func commandIsAcceptedAfterTheCommit() {
         let (row, actions) = MailboxCommand.store(command, inDoubt: false)
         #expect(actions == [.persist(row), .accept])
     }
 
-    @Test func offerIsWrittenBeforeItLeaves() {
+    @Test func offerIsStoredBeforeItIsSent() {
         var row = stored()
         #expect(row.offer(now: early) == [.persist(row), .offer])
         #expect(row.offer(now: early) == [.offer])
@@ -67,7 +67,7 @@ import Testing
         #expect(row.received() == [.answered])
     }
 
-    @Test func onlyWhatWasNeverOfferedExpiresAtTheRelay() {
+    @Test func onlyUnofferedCommandsExpireAtTheRelay() {
         var never = stored()
         #expect(never.timePassed(now: late - 1) == [])
         _ = never.timePassed(now: late)
@@ -78,19 +78,19 @@ import Testing
         #expect(row.state == .final(CommandFinal(attestedByRelay: .indeterminate(.targetLost)), since: late + CommandPeriod.grace))
     }
 
-    @Test func expiredIsNotOfferedAnyMore() {
+    @Test func expiredCommandIsNotOffered() {
         var row = stored()
         #expect(row.offer(now: late) == [.answered, .persist(row), .final(CommandFinal(attestedByRelay: .expired))])
     }
 
-    @Test func inDoubtTheTargetDecides() {
+    @Test func commandInDoubtIsDecidedByTheTarget() {
         var row = stored(inDoubt: true)
         #expect(row.timePassed(now: late) == [])
         #expect(row.cancel(now: late) == [.persist(row), .requestCancel])
         #expect(row.offer(now: late) == [.offer, .requestCancel])
     }
 
-    @Test func cancelEndsOnlyWhatWasNeverOffered() {
+    @Test func cancelEndsOnlyUnofferedCommands() {
         var never = stored()
         _ = never.cancel(now: late)
         #expect(never.state == final(.cancelled))
@@ -101,7 +101,7 @@ import Testing
         #expect(row.offer(now: early) == [.offer, .requestCancel])
     }
 
-    @Test func removedTargetHasNotRunWhatItWasNeverOffered() {
+    @Test func removedTargetCancelsOnlyUnofferedCommands() {
         var never = stored()
         _ = never.targetRemoved(now: late)
         #expect(never.state == final(.cancelled))
@@ -111,7 +111,7 @@ import Testing
         #expect(row.targetRemoved(now: late) == [])
     }
 
-    @Test func outcomeWaitsForTheAcknowledgementOrAWeek() {
+    @Test func outcomeIsKeptUntilAcknowledgedOrForAWeek() {
         var row = offered()
         #expect(row.acknowledged() == [])
         _ = row.ended(done, digest: command.digest, now: late)
@@ -120,7 +120,7 @@ import Testing
         #expect(row.timePassed(now: late + CommandPeriod.retention) == [.remove])
     }
 
-    @Test func timesAtTheEdgeDoNotTrap() {
+    @Test func extremeTimesDoNotTrap() {
         let (row, _) = MailboxCommand.store(.test(number: 1, created: .max, expires: .max), inDoubt: true)
         #expect(row.nextDeadline == .max)
         var ended = MailboxCommand(restoring: command, state: .final(done, since: .max))
@@ -163,7 +163,7 @@ import Testing
         .failure(CommandRefusal(reason, mayHaveRun: mayHaveRun))
     }
 
-    @Test func admitsWhatIsInOrder() {
+    @Test func validCommandIsAdmitted() {
         #expect(check() == .success(false))
         #expect(check(highest: 4) == .success(false))
     }
@@ -177,13 +177,13 @@ import Testing
         #expect(check(created: -30 * minute, again: true) == .success(false))
     }
 
-    @Test func livesForFourWeeksAtMost() {
+    @Test func lifetimeIsAtMostFourWeeks() {
         #expect(check(life: CommandPeriod.maximumLife) == .success(false))
         #expect(check(life: CommandPeriod.maximumLife + 1) == refused(.livesTooLong))
         #expect(check(created: -2 * minute, life: 2 * minute) == refused(.expired))
     }
 
-    @Test func namesTheLimit() {
+    @Test func rejectionNamesTheLimit() {
         let size = Limits()[.commandBytes]
         #expect(check(size: size) == .success(false))
         #expect(
@@ -204,7 +204,7 @@ import Testing
         )
     }
 
-    @Test func numbersOfALaneGrow() {
+    @Test func passedNumbersAreRejected() {
         #expect(check(highest: 5) == refused(.numberPassed))
         #expect(check(again: true, highest: 5) == refused(.numberPassed))
     }

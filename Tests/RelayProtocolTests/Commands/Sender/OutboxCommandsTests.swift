@@ -39,7 +39,7 @@ import Testing
         steps.filter { $0.id == row.command.id }.map(\.action)
     }
 
-    @Test func anEndThatIsNotStoredYetIsNotForgotten() {
+    @Test func unstoredOutcomeSurvivesAReconnection() {
         var commands = OutboxCommands()
         _ = Self.connect(&commands, [first, second])
         let end = commands.input(first.command.id) { $0.ended(CommandFinal(attestedByRelay: .cancelled), receiptIsValid: false) }
@@ -47,13 +47,13 @@ import Testing
         commands.disconnected()
         // The relay may have forgotten it by then, so nothing is asked.
         #expect(actions(Self.connect(&commands, [first, second]), of: first) == [.answered])
-        // Whoever reports it finds the end.
+        // The outcome is there to be reported.
         #expect(commands[first.command.id]?.isEnded == true)
         let next = commands.answered(first.command.id)
         #expect(actions(next, of: second) == [.send(again: true)])
     }
 
-    @Test func anEndIsKeptUntilItWasTold() {
+    @Test func outcomeIsKeptUntilItIsReported() {
         var commands = OutboxCommands()
         _ = Self.connect(&commands, [first, second])
         // The relay's answer to the send comes behind the end, or is looked at behind it.
@@ -66,7 +66,7 @@ import Testing
         #expect(commands[first.command.id] == nil)
     }
 
-    @Test func aWishToCancelThatIsNotStoredYetIsSaidAgain() {
+    @Test func unstoredCancelIsSentAgain() {
         var commands = OutboxCommands()
         _ = Self.connect(&commands, [first])
         #expect(commands.input(first.command.id) { $0.cancel() }.count == 2)
@@ -74,18 +74,18 @@ import Testing
         #expect(actions(Self.connect(&commands, [first]), of: first) == [.send(again: true), .cancel])
     }
 
-    @Test func whatAnotherProcessHasStoredCounts() {
+    @Test func stateStoredByAnotherProcessIsUsed() {
         var commands = OutboxCommands()
         _ = Self.connect(&commands, [first, second])
         var cancelled = first
         _ = cancelled.cancel()
         commands.disconnected()
-        // The other one has heard an end meanwhile.
+        // The other process has received the outcome of the second meanwhile.
         #expect(actions(Self.connect(&commands, [cancelled]), of: first) == [.send(again: true), .cancel])
         #expect(commands[second.command.id] == nil)
     }
 
-    @Test func whatHasNotLeftIsSentForTheFirstTime() {
+    @Test func unsentCommandIsNotMarkedAsResent() {
         var commands = OutboxCommands()
         _ = Self.connect(&commands, [first])
         let queued = SentCommand.prepare(second.command, isConnected: true).0
@@ -95,8 +95,8 @@ import Testing
         #expect(actions(commands.answered(first.command.id), of: second) == [.send(again: false)])
     }
 
-    /// One that is stored just behind the reading, and added before what was read.
-    @Test func whatIsAddedWhileWhatIsStoredIsReadGetsItsTurn() {
+    /// A command that is stored just after the read, and added before the read rows.
+    @Test func commandAddedDuringLoadingIsSentInOrder() {
         var commands = OutboxCommands()
         commands.connected()
         #expect(commands.add(second, behind: []).isEmpty)
@@ -104,7 +104,7 @@ import Testing
         #expect(actions(commands.answered(first.command.id), of: second) == [.send(again: true)])
     }
 
-    @Test func whatWasAddedBeforeIsOnlyWhatIsStored() {
+    @Test func unstoredCommandIsDroppedByLoading() {
         var commands = OutboxCommands()
         _ = commands.add(first, behind: [])
         commands.connected()
@@ -112,7 +112,7 @@ import Testing
         #expect(commands[first.command.id] == nil)
     }
 
-    @Test func whatWasReadForAConnectionThatIsLostBeginsNothing() {
+    @Test func commandsLoadedForALostConnectionAreNotSent() {
         var commands = OutboxCommands()
         commands.connected()
         commands.disconnected()
@@ -124,7 +124,7 @@ import Testing
         #expect(actions(commands.answered(first.command.id), of: second) == [.send(again: true)])
     }
 
-    @Test func whatIsAdoptedWhileWhatIsStoredIsReadIsNotOvertaken() {
+    @Test func commandAdoptedDuringLoadingIsNotOvertaken() {
         var commands = OutboxCommands()
         commands.connected()
         commands.adopt(first)
@@ -134,7 +134,7 @@ import Testing
     }
 
     /// One that another process has stored, and that an app here has cancelled.
-    @Test func whatIsAdoptedOnAConnectionIsNotOvertaken() {
+    @Test func commandAdoptedWhileConnectedIsNotOvertaken() {
         var commands = OutboxCommands()
         _ = Self.connect(&commands, [])
         commands.adopt(first)

@@ -40,14 +40,14 @@ import Testing
         return actions
     }
 
-    @Test mutating func aStoredCommandIsSentWithoutAnotherWrite() {
+    @Test mutating func storedCommandIsSentWithoutAnotherWrite() {
         var machine = connected()
         let row = command(1)
         machine.add(row, behind: [])
         #expect(actions(&machine) == [.send(row.command.id, again: false)])
     }
 
-    @Test mutating func anEndIsToldAndAcknowledgedOnlyWhenItIsStored() {
+    @Test mutating func outcomeIsReportedAfterItIsStored() {
         let row = command(1, .sent)
         var machine = connected([row])
         _ = actions(&machine)
@@ -60,13 +60,13 @@ import Testing
         #expect(machine[row.command.id] == nil)
     }
 
-    @Test mutating func progressIsWrittenLaterOrWithSomethingElse() {
+    @Test mutating func progressIsWrittenWithADelay() {
         let (first, second) = (command(1, .sent), command(2, .sent))
         var machine = connected([first, second])
         _ = actions(&machine)
         machine.accepted(first.command.id)
-        let told = actions(&machine)
-        #expect(told.contains { if case .commit = $0 { true } else { false } } == false)
+        let performed = actions(&machine)
+        #expect(performed.contains { if case .commit = $0 { true } else { false } } == false)
         #expect(machine.hasNoted)
         machine.timePassed()
         #expect(actions(&machine, now: 1).isEmpty, "not before its time")
@@ -78,7 +78,7 @@ import Testing
         #expect(!machine.hasNoted)
     }
 
-    @Test mutating func messagesOfAnotherConnectionAreDropped() {
+    @Test mutating func actionsOfALostConnectionAreDropped() {
         let row = command(1, .sent)
         var machine = connected([row])
         machine.disconnected()
@@ -87,7 +87,7 @@ import Testing
         #expect(actions(&machine) == [.load([])])
     }
 
-    @Test mutating func whatAnotherProcessHasEndedStands() {
+    @Test mutating func outcomeStoredByAnotherProcessIsKept() {
         let (row, next) = (command(1, .sent), command(2, .sent))
         var machine = connected([row, next])
         _ = actions(&machine)
@@ -100,7 +100,7 @@ import Testing
         #expect(machine[row.command.id] == nil)
     }
 
-    @Test mutating func afterAFailureNothingIsPromised() {
+    @Test mutating func failedWriteIsNotReported() {
         let row = command(1, .sent)
         var machine = connected([row])
         _ = actions(&machine)
@@ -115,7 +115,7 @@ import Testing
         #expect(actions(&machine) == [.send(row.command.id, again: true)])
     }
 
-    @Test mutating func aMarkIsReachedBehindWhatWasThereBefore() {
+    @Test mutating func markIsReachedAfterEarlierActions() {
         let row = command(1, .sent)
         var machine = connected([row])
         _ = actions(&machine)
@@ -126,7 +126,7 @@ import Testing
         #expect(actions(&machine) == [.cancel(row.command.id), .reached(mark: 7)])
     }
 
-    @Test mutating func anUnknownCommandsEndIsAcknowledged() {
+    @Test mutating func outcomeOfAnUnknownCommandIsAcknowledged() {
         var machine = connected()
         let row = command(1, .sent)
         let isOpen = machine.adopt(nil, row.command.id, isEnd: true)

@@ -24,7 +24,7 @@ import Testing
     private func certain(_ reason: CommandRefusal.Reason) -> CommandRefusal { CommandRefusal(reason, mayHaveRun: false) }
     private func doubtful(_ reason: CommandRefusal.Reason) -> CommandRefusal { CommandRefusal(reason, mayHaveRun: true) }
 
-    @Test func isStoredBeforeItIsSent() {
+    @Test func commandIsStoredBeforeItIsSent() {
         var (row, actions) = SentCommand.prepare(command, isConnected: true)
         #expect(actions == [.persist(row)])
         // Sending it needs no second write: the stored row already says `sent`.
@@ -45,7 +45,7 @@ import Testing
         #expect(row.state == .withdrawn)
     }
 
-    @Test func waitsForAConnection() {
+    @Test func commandWaitsForAConnection() {
         var (row, actions) = SentCommand.prepare(command, isConnected: false)
         #expect(actions == [.persist(row)])
         actions = row.connected()
@@ -68,7 +68,7 @@ import Testing
         #expect(row.progressed(.delivered) == [])
     }
 
-    @Test func finalIsStoredThenToldThenAcknowledged() {
+    @Test func finalIsStoredThenReportedThenAcknowledged() {
         var row = accepted()
         let actions = row.ended(done, receiptIsValid: true)
         #expect(row.state == .final(done))
@@ -92,20 +92,20 @@ import Testing
     @Test(arguments: [
         CommandOutcome.succeeded, .declined, .unsupported, .failed(reason: ""), .indeterminate(.interrupted), .indeterminate(.timedOut),
     ])
-    func relayCannotAttestWhatTheHandlerDid(_ outcome: CommandOutcome) {
+    func relayCannotAttestHandlerOutcomes(_ outcome: CommandOutcome) {
         var row = accepted()
         #expect(row.ended(CommandFinal(attestedByRelay: outcome), receiptIsValid: true) == [.reject])
         #expect(!row.isEnded)
     }
 
     @Test(arguments: [CommandOutcome.expired, .cancelled, .indeterminate(.targetLost)])
-    func relayAttestsWhatItMay(_ outcome: CommandOutcome) {
+    func relayAttestsItsOwnOutcomes(_ outcome: CommandOutcome) {
         var row = sent()
         #expect(row.ended(CommandFinal(attestedByRelay: outcome), receiptIsValid: false).last == .acknowledge)
         #expect(row.isEnded)
     }
 
-    @Test func certainRefusalIsPassedOn() {
+    @Test func certainRefusalIsReported() {
         var row = sent()
         let refusal = certain(.limit(LimitExceeded(limit: .mailboxCommands, allowed: 1, requested: 2)))
         #expect(row.refused(refusal) == [.persist(row), .answered, .report(.refused(refusal))])
@@ -114,14 +114,14 @@ import Testing
         #expect(row.state == .refused(refusal))
     }
 
-    @Test func doubtfulRefusalIsTriedAgain() {
+    @Test func doubtfulRefusalIsRetried() {
         var row = sent()
         #expect(row.refused(doubtful(.other(code: "rateLimited"))) == [.retryLater])
         #expect(row.connected() == [.send(again: true)])
     }
 
     @Test(arguments: [CommandRefusal.Reason.expired, .targetUnknown])
-    func acceptedCommandTheRelayForgotMayHaveRun(_ reason: CommandRefusal.Reason) {
+    func refusalOfAnAcceptedCommandIsIndeterminate(_ reason: CommandRefusal.Reason) {
         for mayHaveRun in [false, true] {
             var row = accepted()
             _ = row.refused(CommandRefusal(reason, mayHaveRun: mayHaveRun))
@@ -131,13 +131,13 @@ import Testing
 
     /// Suppose a relay delivered a command and then claims that its number is too low. A new signature under a new number
     /// would let it run twice.
-    @Test func passedNumberIsNotSignedAnew() {
+    @Test func passedNumberIsNotSignedAgain() {
         var row = sent()
         let refusal = certain(.numberPassed)
         #expect(row.refused(refusal) == [.persist(row), .answered, .report(.refused(refusal))])
     }
 
-    @Test func relayThatHasDeliveredCannotSayThatItNeverRan() {
+    @Test func deliveredCommandCannotExpireOrBeCancelled() {
         for outcome in [CommandOutcome.expired, .cancelled] {
             var row = accepted()
             _ = row.progressed(.delivered)
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    @Test func clockSkewIsSignedAnewUnderTheSameNumber() {
+    @Test func clockSkewIsSignedAgainUnderTheSameNumber() {
         var row = sent()
         #expect(row.refused(certain(.clockSkew)) == [.persist(row), .signAnew])
         #expect(row.state == .prepared)
@@ -156,7 +156,7 @@ import Testing
         #expect(row.command == anew)
     }
 
-    @Test func relayThatAlwaysWantsAnotherSignatureIsGivenUp() {
+    @Test func signaturesForClockSkewAreBounded() {
         var row = sent()
         var signings = 0
         while row.refused(certain(.clockSkew)).contains(.signAnew), signings < 10 {
@@ -167,7 +167,7 @@ import Testing
         #expect(row.state == .refused(certain(.clockSkew)))
     }
 
-    @Test func newSignatureIsTooLateOnceTheOldBytesAreSent() {
+    @Test func newSignatureIsIgnoredOnceTheOldBytesAreSent() {
         var row = sent()
         _ = row.refused(certain(.clockSkew))
         _ = row.connected()

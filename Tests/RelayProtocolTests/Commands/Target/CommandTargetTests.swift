@@ -33,7 +33,7 @@ import Testing
         return target
     }
 
-    @Test func commandIsStoredThenHandledThenForgotten() {
+    @Test func commandIsStoredThenHandledThenRemoved() {
         let command = CommandDescriptor.test(number: 3)
         var target = CommandTarget()
         // The handler starts at once, so one write stores both.
@@ -46,7 +46,7 @@ import Testing
         #expect(target.settled(command.key) == [])
     }
 
-    @Test func commandWhoseTimePassesWhileItIsStoredIsNotHandled() {
+    @Test func commandThatExpiresBeforeHandlingIsNotHandled() {
         let (command, next) = (CommandDescriptor.test(number: 1), CommandDescriptor.test(number: 2))
         var target = target(with: command, next)
         #expect(target.expiresBeforeHandling(command.key, clock) == nil)
@@ -84,7 +84,7 @@ import Testing
         #expect(target.offered(other, check: .valid, clock) == [.sendUnstoredResult(other, .indeterminate(.interrupted))])
     }
 
-    @Test func forgerReachesNeitherStoreNorLane() {
+    @Test func forgedCommandIsNeitherStoredNorPutInALane() {
         var target = target(with: .test(number: 1))
         let forged = CommandDescriptor.test(number: .max, digest: [0])
         let before = target
@@ -103,7 +103,7 @@ import Testing
         #expect(target.offered(command, check: .valid, clock) == [.sendUnstoredResult(command, .indeterminate(.interrupted))])
     }
 
-    @Test func lanesOfARemovedSenderAreForgottenOnceTheyAreDone() {
+    @Test func lanesOfARemovedSenderAreRemoved() {
         let command = CommandDescriptor.test(number: 1)
         var target = target(with: command)
         #expect(target.senderRemoved(command.lane.sender) == [])
@@ -154,7 +154,7 @@ import Testing
         #expect(actions == ended(first, .succeeded) + answered(second, .expired))
     }
 
-    @Test func relayThatLiesAboutTheTimeGainsADayAtMost() {
+    @Test func falseRelayTimeExtendsExpiryByAtMostADay() {
         let command = CommandDescriptor.test(number: 1)
         let lies = TargetClock(own: command.expires + CommandPeriod.grace, relay: 0)
         var target = CommandTarget()
@@ -165,7 +165,7 @@ import Testing
         #expect(other.offered(command, check: .valid, allowed).last == .handle(command))
     }
 
-    @Test func restartNeverRunsWhatWasBeingHandled() {
+    @Test func restartDoesNotRerunAHandledCommand() {
         let first = CommandDescriptor.test(number: 1)
         let second = CommandDescriptor.test(number: 2)
         var target = CommandTarget(
@@ -182,7 +182,7 @@ import Testing
         #expect(target.connected() == [.sendResult(command.key)])
     }
 
-    @Test func cancelCountsBeforeHandlingOnly() {
+    @Test func cancelTakesEffectBeforeHandlingOnly() {
         let first = CommandDescriptor.test(number: 1)
         let second = CommandDescriptor.test(number: 2)
         var target = target(with: first, second)
@@ -193,7 +193,7 @@ import Testing
         #expect(target.cancelled(CommandDescriptor.test(number: 9).key) == [])
     }
 
-    @Test func handlerHasItsTime() {
+    @Test func handlerTimeIsExtendedOnce() {
         let command = CommandDescriptor.test(number: 1)
         var target = target(with: command)
         #expect(target.handlerAskedForTime(command.key) == [.extendTime(command.key)])
@@ -205,7 +205,7 @@ import Testing
         #expect(target.handlerAskedForTime(command.key) == [])
     }
 
-    @Test func handlerCannotSayThatItHasNotRun() {
+    @Test func handlerCannotReportThatItHasNotRun() {
         let command = CommandDescriptor.test(number: 1)
         for outcome in [CommandOutcome.expired, .cancelled, .indeterminate(.targetLost)] {
             var target = target(with: command)
@@ -214,14 +214,14 @@ import Testing
         }
     }
 
-    @Test func relayCannotSettleWhatIsNotAnswered() {
+    @Test func unansweredCommandCannotBeSettled() {
         let command = CommandDescriptor.test(number: 1)
         var target = target(with: command)
         #expect(target.settled(command.key) == [])
         #expect(target.knows(command))
     }
 
-    @Test func relayThatOffersTooMuchIsLeft() {
+    @Test func tooManyOffersDisconnect() {
         var limits = Limits()
         limits[.mailboxCommands] = 2
         var target = CommandTarget(limits: limits)
@@ -237,7 +237,7 @@ import Testing
         #expect(target.offered(commands[2], check: .valid, clock).count == 2)
     }
 
-    @Test func sizesAtTheEdgeDoNotTrap() {
+    @Test func extremeSizesDoNotTrap() {
         var target = target(with: .test(number: 1))
         let huge = CommandDescriptor.test(number: .max, expires: .max, size: .max)
         let exceeded = LimitExceeded(limit: .mailboxBytes, allowed: 64 << 20, requested: .max)

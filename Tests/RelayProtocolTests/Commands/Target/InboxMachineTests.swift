@@ -36,7 +36,7 @@ import Testing
         return actions
     }
 
-    /// Takes the commit that comes next, and says that it is on disk.
+    /// Takes the next commit, and reports it as stored.
     private func commit(_ machine: inout InboxMachine, now: Int64 = 0) throws -> InboxMachine.Commit {
         guard case .commit(let commit) = machine.next(now: now, clock) else { throw CancellationError() }
         #expect(machine.next(now: now, clock) == nil, "nothing before it is on disk")
@@ -56,7 +56,7 @@ import Testing
 
     private let delay = WriteBehindBuffer<CommandKey, InboxMachine.Write>.delay
 
-    @Test mutating func aResultLeavesBeforeItIsWritten() throws {
+    @Test mutating func resultIsSentBeforeItIsWritten() throws {
         let command = command(1)
         var machine = try handling(command)
         machine.handlerEnded(command.key, .succeeded, reply: [7], clock)
@@ -70,7 +70,7 @@ import Testing
         #expect(!machine.hasUnwritten)
     }
 
-    @Test mutating func aResultThatIsNotSettledIsWrittenAfterAWhile() throws {
+    @Test mutating func unsettledResultIsWrittenAfterTheDelay() throws {
         let command = command(1)
         var machine = try handling(command)
         machine.handlerEnded(command.key, .succeeded, reply: nil, clock)
@@ -81,7 +81,7 @@ import Testing
         #expect(try commit(&machine, now: delay).writes.map(\.row.state) == [.answered(.succeeded)])
     }
 
-    @Test(arguments: [false, true]) mutating func withoutAConnectionAResultIsWrittenAtOnce(answersFirst: Bool) throws {
+    @Test(arguments: [false, true]) mutating func resultWithoutAConnectionIsWrittenAtOnce(answersFirst: Bool) throws {
         let command = command(1)
         var machine = try handling(command)
         if answersFirst {
@@ -97,7 +97,7 @@ import Testing
         #expect(actions(&machine) == [.sendResult(command.key, unwritten: nil)])
     }
 
-    @Test mutating func whatIsDeletedIsDeletedBeforeItComesAgain() throws {
+    @Test mutating func removalIsCommittedBeforeTheSameCommandIsStored() throws {
         var machine = connected()
         let (command, other) = (command(1), command(2))
         // No lane is opened for an app that is not here, so the relay could offer the same command again.
@@ -113,7 +113,7 @@ import Testing
         #expect(actions(&machine) == [.sendResult(other.key, unwritten: nil), .sendResult(command.key, unwritten: nil)])
     }
 
-    @Test mutating func whatTheStorageFailsAtIsTriedAgainAndNothingOvertakesIt() throws {
+    @Test mutating func failedWriteIsRetriedFirst() throws {
         var machine = connected()
         let command = command(1)
         machine.offered(command, check: .valid, clock)
@@ -123,11 +123,11 @@ import Testing
         machine.connected()
         #expect(machine.next(now: 0, clock) == first)
         machine.committed()
-        // The word that it was received was for the connection that is gone.
+        // The `command.received` message belonged to the lost connection.
         #expect(actions(&machine) == [.handle(command)])
     }
 
-    @Test mutating func whatIsStoredTooLateIsNotHandled() throws {
+    @Test mutating func commandExpiredWhileStoredIsNotHandled() throws {
         var machine = connected()
         let command = command(1, expires: 20)
         machine.offered(command, check: .valid, clock)
@@ -138,7 +138,7 @@ import Testing
         #expect(write?.row.state == .answered(.expired))
     }
 
-    @Test mutating func atTheEndNothingIsLeft() throws {
+    @Test mutating func takeUnwrittenReturnsEachResultOnce() throws {
         let command = command(1)
         var machine = try handling(command)
         machine.handlerEnded(command.key, .succeeded, reply: nil, clock)

@@ -2,20 +2,20 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 /// An app service that an app offers to the account's other devices.
-public struct Service: Sendable {
+public struct AppService: Sendable {
     /// The service's name, at most 128 bytes of visible ASCII; once per app.
     public let name: String
-    /// The ids of the apps that may call it, as they call themselves; `nil` for every app.
+    /// The ids of the apps that may call the service, as the callers state them; `nil` permits every app.
     public let allowedApps: [String]?
     private let handler: @Sendable (AppServiceConnection, AppServiceCaller) async throws -> Void
 
-    /// A service.
+    /// Creates a service.
     ///
-    /// The caller's `open` succeeds once the handler uses the connection, which is served as long as the handler runs. What the handler throws
-    /// before that refuses the connection: an `AppServiceError` with its code and message (`.notAuthorized` for callers that are not to
-    /// be served), anything else with `.appUnavailable`. Later it closes the connection with `.cancelled`. The handler's task is cancelled when the
-    /// caller gives up before the handler has used the connection, when the caller's device is lost, and when the platform is suspended or
-    /// shuts down.
+    /// The caller's `openAppService` succeeds once the handler uses the connection. The connection stays open while the handler runs. If
+    /// the handler throws before it uses the connection, the connection is rejected: with the code and message of an `AppServiceError`
+    /// (such as `.notAuthorized` for a caller that must not use the service), or with `.appUnavailable` for any other error. If it throws
+    /// later, the connection is closed with `.cancelled`. The handler's task is cancelled when the caller gives up before the handler has
+    /// used the connection, when the connection to the caller's device is lost, and when the platform is suspended or shuts down.
     public init(
         _ name: String,
         allowedApps: [String]? = nil,
@@ -26,13 +26,13 @@ public struct Service: Sendable {
         self.handler = handler
     }
 
-    /// Whether an app of this id may call; `nil` stands for one that does not name itself.
+    /// Returns whether an app with this id may call; `nil` stands for a caller that states no app id.
     func allows(_ appID: String?) -> Bool {
         guard let allowedApps else { return true }
         return appID.map(allowedApps.contains) ?? false
     }
 
-    /// Runs the handler; the connection ends with it. A stateless message has its answer when this returns.
+    /// Runs the handler, and ends the connection after it. When this returns, a stateless message has its response.
     package func serve(_ connection: AppServiceConnection, _ caller: AppServiceCaller) async {
         do {
             try await handler(connection, caller)

@@ -6,21 +6,21 @@ import NIOCore
 import NIOSSL
 import RelayProtocol
 
-/// A peer with a proper key that says what it likes, and hears the frames of the other side.
-struct TalkingPeer: Sendable {
+/// A peer with a valid key that sends the frames of a test and answers the frames of the other side.
+struct ScriptedPeer: Sendable {
     let channel: any Channel
     /// The other side's session with it.
     let session: PeerSession
 
     /// - Parameters:
-    ///   - certificate: The same one makes the same peer.
-    ///   - answer: What it says to a frame, on the channel's loop.
+    ///   - certificate: The same certificate makes the same peer.
+    ///   - answer: Its answer to a frame. It runs on the channel's loop.
     static func connect(
         _ relay: TestTunnelRelay,
         to target: SessionSide,
         as certificate: TestCertificate? = nil,
         answer: @escaping @Sendable (SessionFrame) -> [SessionFrame] = { _ in [] }
-    ) async throws -> TalkingPeer {
+    ) async throws -> ScriptedPeer {
         var configuration = try (certificate ?? TestCertificate()).clientConfiguration()
         configuration.applicationProtocols = ["device-relay/1"]
         let context = try NIOSSLContext(configuration: configuration)
@@ -31,20 +31,20 @@ struct TalkingPeer: Sendable {
             try channel.pipeline.syncOperations.addHandler(FrameHandler(answer))
         }
         channel.writeAndFlush(ByteBuffer(bytes: SessionTrustTests.settings), promise: nil)
-        return TalkingPeer(channel: channel, session: try await accepted)
+        return ScriptedPeer(channel: channel, session: try await accepted)
     }
 
-    func say(_ frames: [SessionFrame]) { channel.writeAndFlush(FrameHandler.bytes(of: frames), promise: nil) }
+    func send(_ frames: [SessionFrame]) { channel.writeAndFlush(FrameHandler.bytes(of: frames), promise: nil) }
 
     /// Opens connections 1, 3, 5 … to a service.
     func open(_ count: Int, to service: String = "test") {
-        say((0..<count).map { Self.open($0, to: service) })
+        send((0..<count).map { Self.open($0, to: service) })
     }
 
     static func id(_ index: Int) -> SessionConnectionID { SessionConnectionID(UInt32(2 * index + 1)) }
 
     static func open(_ index: Int, to service: String) -> SessionFrame {
-        SessionFrame(.open(SessionOpening(serviceName: service, packageID: "com.example.app")), connection: id(index))
+        SessionFrame(.open(SessionOpening(serviceName: service, appID: "com.example.app")), connection: id(index))
     }
 
     static func request(_ message: SessionFrame.Message, _ number: Int, on index: Int) -> SessionFrame {
@@ -63,7 +63,7 @@ struct TalkingPeer: Sendable {
     }
 }
 
-/// Reads frames, and writes what is said to them.
+/// Reads frames, and writes the answers.
 private final class FrameHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer

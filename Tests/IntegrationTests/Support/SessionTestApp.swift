@@ -8,21 +8,21 @@ import RelayTesting
 import Testing
 
 /// The app whose services the session tests call.
-enum Talk {
+enum SessionTestApp {
     static let appID = "org.example.talk"
 
-    static func service(_ name: String) -> AppServiceInfo { AppServiceInfo(name: name, packageID: appID) }
+    static func service(_ name: String) -> AppServiceInfo { AppServiceInfo(name: name, appID: appID) }
 
     /// - `echo`: answers with the request's message.
     /// - `never`: never answers, except for requests with `Asked`, which it answers with the number of unanswered ones. It
     ///   reports how its connection ends.
     /// - `mute`: never accepts the connection, and reports `opened`.
-    static func app(says: Log<String> = Log()) -> RemoteSystemAppRegistration {
+    static func app(events: Log<String> = Log()) -> RemoteSystemAppRegistration {
         RemoteSystemAppRegistration(
             appID: appID,
             services: [
-                Service("echo") { connection, _ in try await connection.respond(concurrently: 64) { $0.message } },
-                Service("never") { connection, _ in
+                AppService("echo") { connection, _ in try await connection.respond(concurrently: 64) { $0.message } },
+                AppService("never") { connection, _ in
                     let asked = Log<Bool>()
                     async let served: Void = connection.respond(concurrently: .max) { request in
                         guard request.message["Asked"] == nil else { return ["Asked": .int(Int64(await asked.entries.count))] }
@@ -31,11 +31,11 @@ enum Talk {
                         return [:]
                     }
                     let closure = try await connection.closed
-                    await says.add("\(closure.status)")
+                    await events.add("\(closure.status)")
                     try? await served
                 },
-                Service("mute") { _, _ in
-                    await says.add("opened")
+                AppService("mute") { _, _ in
+                    await events.add("opened")
                     try await Task.sleep(for: .seconds(86_400))
                 },
             ]
@@ -74,8 +74,8 @@ extension ConnectedDevicesPlatform {
     func open(_ service: String, on pc: EndpointID, timeout: Duration = .seconds(60)) async throws(AppServiceError) -> AppServiceConnection
     {
         try await openAppService(
-            Talk.service(service),
-            on: RemoteSystemConnectionRequest(endpoint: pc, appID: Talk.appID),
+            SessionTestApp.service(service),
+            on: RemoteSystemConnectionRequest(endpoint: pc, appID: SessionTestApp.appID),
             timeout: timeout
         )
     }

@@ -4,7 +4,7 @@
 public import RelayProtocol
 
 /// The launches that an app accepts, and their handler: the original's `LaunchUriProvider`.
-public struct Launching: Sendable {
+public struct LaunchHandler: Sendable {
     /// The app's answer to a launch. The caller gets exactly this.
     public enum Result: Hashable, Sendable {
         /// The app has accepted the launch.

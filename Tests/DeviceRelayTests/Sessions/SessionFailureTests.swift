@@ -9,10 +9,10 @@ import RelayTesting
 import Testing
 
 /// Peers that go away, or misbehave, at every stage.
-@Suite(.timeLimit(.minutes(10))) struct SessionTroubleTests {
+@Suite(.timeLimit(.minutes(10))) struct SessionFailureTests {
     typealias Life = SessionLifeTests
 
-    @Test func thePeerNeverComes() async throws {
+    @Test func openingFailsWithoutAPeer() async throws {
         let (opener, target) = (try SessionSide(), try SessionSide())
         let relay = try await TestTunnelRelay()
         let late = await code { () async throws(AppServiceError) in
@@ -38,7 +38,7 @@ import Testing
         case garbage, broken, cancelled
     }
 
-    @Test(arguments: Handshake.allCases) func thePeerEndsInTheHandshake(_ kind: Handshake) async throws {
+    @Test(arguments: Handshake.allCases) func peerEndsDuringTheHandshake(_ kind: Handshake) async throws {
         let relay = try await TestTunnelRelay()
         let (opener, target) = (try SessionSide(), try SessionSide())
         let tunnel = relay.tunnel()
@@ -63,12 +63,12 @@ import Testing
         await relay.stop()
     }
 
-    @Test func theStreamBreaksUnderEverything() async throws {
+    @Test func brokenStreamEndsAllRequests() async throws {
         let (service, stream) = Life.waiting()
         var events = stream.makeAsyncIterator()
         let closures = AsyncStream.makeStream(of: AppServiceClosure.self)
-        let idle = Service("idle") { connection, _ in closures.continuation.yield(try await connection.closed) }
-        let slow = Service("slow") { connection, _ in
+        let idle = AppService("idle") { connection, _ in closures.continuation.yield(try await connection.closed) }
+        let slow = AppService("slow") { connection, _ in
             // Never uses the connection, as far as the caller sees.
             while !Task.isCancelled, connection.info.name == "slow" { try await Task.sleep(for: .milliseconds(5)) }
         }
@@ -104,12 +104,12 @@ import Testing
         }
     }
 
-    @Test func theStreamBreaksUnderALargeAnswer() async throws {
+    @Test func brokenStreamEndsALargeResponse() async throws {
         let large = try SessionExchangeTests.message(encodedBytes: 16 << 20)
         let codes = AsyncStream.makeStream(of: AppServiceError.Code?.self)
         let taken = Signal()
         let goOn = Signal()
-        let service = Service("test") { connection, _ in
+        let service = AppService("test") { connection, _ in
             for await request in connection.requests {
                 taken.happen()
                 await goOn.wait()
@@ -133,12 +133,12 @@ import Testing
 
     // MARK: Hostile peers
 
-    /// A peer with a proper key that then says what it likes.
+    /// A peer with a valid key that sends arbitrary frames.
     struct HostilePeer {
         let channel: any Channel
         let session: PeerSession
 
-        /// - Parameter frames: Where the frames go that it gets.
+        /// - Parameter frames: Receives the frames that arrive.
         static func connect(
             _ relay: TestTunnelRelay,
             to target: SessionSide,
@@ -158,10 +158,10 @@ import Testing
             return HostilePeer(channel: channel, session: try await accepted)
         }
 
-        func say(_ frames: SessionFrame...) { say(frames) }
+        func send(_ frames: SessionFrame...) { send(frames) }
 
         /// In one write.
-        func say(_ frames: [SessionFrame]) {
+        func send(_ frames: [SessionFrame]) {
             var bytes = ByteBuffer()
             for frame in frames { SessionFrameEncoder.write(frame, to: &bytes) }
             channel.writeAndFlush(bytes, promise: nil)
@@ -188,19 +188,19 @@ import Testing
     }
 
     /// Each ends one request, and the connection goes on.
-    @Test func aMessageThatDoesNotDecodeOrHasBytesBehindItIsRefusedAlone() async throws {
+    @Test func invalidMessageEndsItsRequestOnly() async throws {
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(services: [.echo()])
         let frames = AsyncStream.makeStream(of: SessionFrame.self)
         let peer = try await HostilePeer.connect(relay, to: target, frames: frames.continuation)
         let one = SessionConnectionID(1)
-        peer.say(SessionFrame(.open(SessionOpening(serviceName: "test", packageID: "com.example.app")), connection: one))
+        peer.send(SessionFrame(.open(SessionOpening(serviceName: "test", appID: "com.example.app")), connection: one))
         var iterator = frames.stream.makeAsyncIterator()
         while let frame = await iterator.next(), frame.payload != .opened { #expect(frame.connection == .session) }
         let messages: [[UInt8]] = [[0xA0, 0], [0xFF], [], [0xA0, 0xA0], [0xB8, 0], [0xA0]]
         for (index, message) in messages.enumerated() {
             let number = UInt32(truncatingIfNeeded: index + 1)
-            peer.say(SessionFrame(.request(.inline(ByteBuffer(bytes: message)), timeLeft: nil), connection: one, number: number))
+            peer.send(SessionFrame(.request(.inline(ByteBuffer(bytes: message)), timeLeft: nil), connection: one, number: number))
             guard let answer = await iterator.next() else { break }
             #expect(answer.connection == one && answer.number == number)
             switch answer.payload {
@@ -214,12 +214,12 @@ import Testing
         await relay.stop()
     }
 
-    @Test func anOpenWithoutAPackageFitsNoApp() async throws {
+    @Test func openWithoutAPackageIsRefused() async throws {
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(services: [.echo()])
         let frames = AsyncStream.makeStream(of: SessionFrame.self)
         let peer = try await HostilePeer.connect(relay, to: target, frames: frames.continuation)
-        peer.say(SessionFrame(.open(SessionOpening(serviceName: "test")), connection: SessionConnectionID(1)))
+        peer.send(SessionFrame(.open(SessionOpening(serviceName: "test")), connection: SessionConnectionID(1)))
         for await frame in frames.stream where frame.connection != .session {
             guard case .refused(let refusal) = frame.payload else {
                 Issue.record("\(frame)")
@@ -240,7 +240,7 @@ import Testing
         switch Int.random(in: 0...12, using: &random) {
         case 0...3:
             return SessionFrame(
-                .open(SessionOpening(serviceName: random.oneIn(3) ? "none" : "test", packageID: "com.example.app")),
+                .open(SessionOpening(serviceName: random.oneIn(3) ? "none" : "test", appID: "com.example.app")),
                 connection: connection
             )
         case 4...5: return SessionFrame(.request(.inline(message), timeLeft: .milliseconds(5)), connection: connection, number: number)
@@ -261,15 +261,15 @@ import Testing
         for _ in 0..<100 {
             let peer = try await HostilePeer.connect(relay, to: target)
             // The first ones make sense, so that the others meet something.
-            peer.say(
-                SessionFrame(.open(SessionOpening(serviceName: "test", packageID: "com.example.app")), connection: SessionConnectionID(1))
+            peer.send(
+                SessionFrame(.open(SessionOpening(serviceName: "test", appID: "com.example.app")), connection: SessionConnectionID(1))
             )
             while await peer.session.inventory()["connections"] == nil, !peer.session.hasEnded { await Task.yield() }
             for _ in 0..<Int.random(in: 1...30, using: &random) {
                 if random.oneIn(20) {
                     peer.channel.writeAndFlush(ByteBuffer(bytes: random.bytes(30)), promise: nil)
                 } else {
-                    peer.say(Self.randomFrame(using: &random))
+                    peer.send(Self.randomFrame(using: &random))
                 }
             }
             try? await peer.channel.close().get()
@@ -280,12 +280,12 @@ import Testing
         await relay.stop()
     }
 
-    /// What follows from the first frames is done when the last have been taken.
-    @Test func whatComesInOneReadMayTakeItselfBack() async throws {
+    /// The actions for the first frames run after the last frames are read.
+    @Test func framesOfOneReadMayCancelEachOther() async throws {
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(services: [.echo()])
         func open(_ name: String, _ id: UInt32) -> SessionFrame {
-            SessionFrame(.open(SessionOpening(serviceName: name, packageID: "com.example.app")), connection: SessionConnectionID(id))
+            SessionFrame(.open(SessionOpening(serviceName: name, appID: "com.example.app")), connection: SessionConnectionID(id))
         }
         func on(_ id: UInt32, _ number: UInt32, _ payload: SessionFrame.Payload) -> SessionFrame {
             SessionFrame(payload, connection: SessionConnectionID(id), number: number)
@@ -305,8 +305,8 @@ import Testing
         for frames in readings {
             let peer = try await HostilePeer.connect(relay, to: target)
             // Many more of them in one read than are taken at once.
-            peer.say(frames + (1...200).map { SessionFrame(.ping($0)) })
-            peer.say(SessionFrame(.ping(0)))
+            peer.send(frames + (1...200).map { SessionFrame(.ping($0)) })
+            peer.send(SessionFrame(.ping(0)))
             try? await peer.channel.close().get()
             #expect(await peer.session.ended() != nil)
             #expect(await Inventory.settled(peer.session).isEmpty)
@@ -314,7 +314,7 @@ import Testing
         var random = SeededGenerator(seed: 2027)
         for _ in 0..<100 {
             let peer = try await HostilePeer.connect(relay, to: target)
-            peer.say([open("test", 1)] + (0..<Int.random(in: 1...200, using: &random)).map { _ in Self.randomFrame(using: &random) })
+            peer.send([open("test", 1)] + (0..<Int.random(in: 1...200, using: &random)).map { _ in Self.randomFrame(using: &random) })
             try? await peer.channel.close().get()
             #expect(await peer.session.ended() != nil)
             #expect(await Inventory.settled(peer.session).isEmpty)
@@ -323,11 +323,11 @@ import Testing
         await relay.stop()
     }
 
-    @Test func whoBreaksARuleIsTold() async throws {
+    @Test func protocolViolationEndsTheSession() async throws {
         let relay = try await TestTunnelRelay()
         let target = try SessionSide(services: [.echo()])
         let peer = try await HostilePeer.connect(relay, to: target)
-        peer.say(SessionFrame(.opened, connection: SessionConnectionID(7)))
+        peer.send(SessionFrame(.opened, connection: SessionConnectionID(7)))
         #expect(await peer.session.ended() == .failed(.invalidConnection))
         try await peer.channel.closeFuture.get()
         let second = try await HostilePeer.connect(relay, to: target)

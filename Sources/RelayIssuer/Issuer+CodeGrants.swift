@@ -39,6 +39,7 @@ extension Issuer {
             subject: stored.subject,
             request,
             scopes: scopes,
+            device: try records.client(stored.client)?.name ?? "",
             event: .appSignedIn,
             key: key,
             proof: proof,

@@ -144,7 +144,7 @@ extension Issuer {
         """
         <h2>Password</h2>
         <p>A new password signs all other browsers out. Apps and devices stay signed in.</p>
-        \(visit.form("/account/password", HTML.newPassword, button: "Set the password"))
+        \(visit.form("/account/password", HTML.newPassword(of: account.user), button: "Set the password"))
         <h2>Passkeys</h2>
         <ul>\(account.passkeys.map { passkeyItem(visit, $0) })</ul>
         \(newPasskeyForm(visit, "/account/passkey", account.user))

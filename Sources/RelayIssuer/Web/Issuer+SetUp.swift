@@ -116,7 +116,7 @@ extension Issuer {
             """
             \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
             <p>Choose how you sign in to this relay. Your name here is <strong>\(user.name)</strong>.</p>
-            \(visit.form("/setup", HTML.newPassword, button: "Set the password"))
+            \(visit.form("/setup", HTML.newPassword(of: user), button: "Set the password"))
             \(newPasskeyForm(visit, "/setup/passkey", user))
             """,
             status: status

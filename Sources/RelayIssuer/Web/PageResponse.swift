@@ -175,9 +175,10 @@ extension Visit {
 }
 
 extension HTML {
-    /// Two fields for a new password.
-    static var newPassword: HTML {
+    /// Two fields for a new password. Password managers read the user's name from the hidden field.
+    static func newPassword(of user: IssuerUser) -> HTML {
         """
+        <input name="username" value="\(user.name)" autocomplete="username" hidden>
         <label>New password, at least \(PasswordRule.minimumCharacters) characters
         <input type="password" name="password" autocomplete="new-password" required></label>
         <label>The same password again

@@ -151,14 +151,16 @@ import Testing
         let home = try await TestHome()
         let pc = try await home.device("PC") { $0.limits[.messageBytes] = 1_000 }
         let phone = try await home.device("Phone")
-        try await pc.platform.publish(Talk.app(), for: pc.account)
+        try await pc.platform.publish(SessionTestApp.app(), for: pc.account)
         try await pc.connected()
         await pc.platform.confirm(try phone.id, for: pc.account)
         try await phone.sees("PC")
         let connection = try await phone.platform.open("echo", on: try pc.id)
-        let (fits, tooLarge) = (try Talk.message(encodedBytes: 1_000), try Talk.message(encodedBytes: 1_001))
+        let (fits, tooLarge) = (try SessionTestApp.message(encodedBytes: 1_000), try SessionTestApp.message(encodedBytes: 1_001))
         #expect(try await connection.send(fits) == fits)
-        #expect(await Talk.outcome { () async throws(AppServiceError) in try await connection.send(tooLarge) } == "messageTooLarge")
+        #expect(
+            await SessionTestApp.outcome { () async throws(AppServiceError) in try await connection.send(tooLarge) } == "messageTooLarge"
+        )
         await pc.platform.shutdown()
         await phone.platform.shutdown()
     }

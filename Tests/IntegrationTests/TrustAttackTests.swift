@@ -63,7 +63,7 @@ import Testing
         // The chain also holds for a waiting message that Beta gets before the vouchers.
         let betaID = try beta.id
         for _ in 0..<3 {
-            try await beta.restart { $0.host(SessionTestApp.app(), for: beta.account) }
+            try await beta.restart { try $0.host(SessionTestApp.app(), for: beta.account) }
             let target = RemoteSystemConnectionRequest(endpoint: betaID, appID: SessionTestApp.appID)
             let answer = try await delta.platform.sendStatelessMessage(["N": 1], to: SessionTestApp.service("echo"), on: target)
             #expect(answer == ["N": 1])

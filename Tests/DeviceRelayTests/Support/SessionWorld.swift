@@ -79,7 +79,7 @@ struct SessionWorld: Sendable {
 extension AppService {
     /// Answers with the request's message.
     static func echo(_ name: String = "test") -> AppService {
-        Service(name) { connection, _ in try await connection.respond(concurrently: 64) { $0.message } }
+        AppService(name) { connection, _ in try await connection.respond(concurrently: 64) { $0.message } }
     }
 }
 

@@ -29,6 +29,17 @@ import Testing
         }
         for code in faults.expectedRefusals { #expect(refusals[code, default: 0] > 0, "never \(code)") }
     }
+
+    @Test func passedNumberIsRefusedAndNotRun() {
+        var walk = CommandWalk(seed: 0, faults: .none)
+        walk.useANumberAgain()
+        walk.drain()
+        #expect(walk.world.violations.isEmpty, "\(walk.world.violations)")
+        #expect(walk.unfinished.isEmpty, "\(walk.unfinished)")
+        #expect(walk.world.history.refusals == ["numberPassed": 1])
+        #expect(walk.world.history.outcomes == [.succeeded: 1])
+        #expect(walk.world.history.handled.count == 1)
+    }
 }
 
 /// A seeded random walk through a `CommandWorld`.
@@ -86,6 +97,16 @@ struct CommandWalk {
             world.apply(step())
             if !world.violations.isEmpty { return }
         }
+    }
+
+    /// A sender takes a number again, while the relay has the command that it was for.
+    mutating func useANumberAgain() {
+        let lane = CommandLane(sender: world.senders[0].id, target: world.targets[0].id, appID: "player")
+        for node in world.links.indices { world.apply(.connect(node)) }
+        world.apply(.submit(sender: 0, lane: lane, life: 60_000))
+        while world.relay.stored.isEmpty, let step = due.first { world.apply(step) }
+        world.forgetNumbers(0)
+        world.apply(.submit(sender: 0, lane: lane, life: 60_000))
     }
 
     private mutating func chance(_ percent: Double) -> Bool { Double.random(in: 0..<100, using: &random) < percent }

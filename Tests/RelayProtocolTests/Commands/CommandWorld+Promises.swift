@@ -11,7 +11,8 @@ extension CommandWorld {
         if let last = history.lastHandled[command.lane], command.number <= last { violations.append("handled out of order") }
         history.lastHandled[command.lane] = command.number
         if now >= command.expires { violations.append("handled after its expiry") }
-        if history.reportedNotRun.contains(command.key) { violations.append("handled after it was said that it will not be") }
+        if history.answered.contains(command.digest) { violations.append("handled after its result was sent") }
+        if history.reportedNotRun.contains(command.key) { violations.append("handled after it was reported as not run") }
         if targets[target].stored[command.key]?.state != .handling { violations.append("handled without a word in the store") }
     }
 
@@ -43,7 +44,7 @@ extension CommandWorld {
             case .indeterminate(.interrupted):
                 if !history.begun.contains(key) { violations.append("interrupted, never begun") }
                 // A committed result reaches the sender, unless the relay has lost or removed its state.
-                let isForgotten = history.databaseWasLost || now >= row.command.created + CommandPeriod.retention
+                let isForgotten = history.lostResults.contains(key) || now >= row.command.created + CommandPeriod.retention
                 if let result = history.results[key], result != final.outcome, !isForgotten {
                     violations.append("interrupted, but the result was \(result)")
                 }

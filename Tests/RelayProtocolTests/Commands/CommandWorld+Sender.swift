@@ -165,6 +165,9 @@ extension CommandWorld {
         senders[sender].storedNumbers[row.command.lane] = max(senders[sender].storedNumbers[row.command.lane] ?? 0, row.command.number)
     }
 
+    /// The endpoint forgets which numbers it has taken, and takes them again.
+    mutating func forgetNumbers(_ sender: Int) { senders[sender].storedNumbers = [:] }
+
     mutating func crashSender(_ sender: Int) {
         senders[sender].machine = OutboxMachine()
         senders[sender].writes = []

@@ -13,8 +13,9 @@ extension CommandWorld {
     mutating func arriveAtTarget(_ frame: Frame, _ target: Int) {
         switch frame {
         case .offer(let command):
-            let check: CommandCheck = command.number % refusesEvery == 0 ? .refused(.failed(reason: "refused")) : .valid
-            if check != .valid { history.answers[command.key] = .failed(reason: "refused") }
+            let isRefused = command.number % refusesEvery == 0 && history.refusedByCheck.insert(command.digest).inserted
+            let check: CommandCheck = isRefused ? .refused(.failed(reason: "refused")) : .valid
+            if isRefused { history.answers[command.key] = .failed(reason: "refused") }
             targets[target].machine.offered(command, check: check, clock(target))
         case .requestCancel(let key): targets[target].machine.cancelled(key)
         case .settled(let key): targets[target].machine.settled(key)
@@ -50,13 +51,18 @@ extension CommandWorld {
             if targets[target].stored[key] == nil || targets[target].stored[key]?.state == .received {
                 violations.append("sent a result that a crash turns into another handling")
             }
-            transmit(link, epoch, CommandWorld.result(row.command, outcome), up: true)
-        case .sendUnstoredResult(let command, let outcome): transmit(link, epoch, CommandWorld.result(command, outcome), up: true)
+            sendResult(row.command, outcome, link, epoch)
+        case .sendUnstoredResult(let command, let outcome): sendResult(command, outcome, link, epoch)
         case .handle(let command): handle(command, target)
         case .stopHandler(let key): targets[target].handlers.removeAll { $0.key == key }
         case .disconnect: disconnect(link)
         case .extendTime, .tellCancelled: break
         }
+    }
+
+    private mutating func sendResult(_ command: CommandDescriptor, _ outcome: CommandOutcome, _ link: Int, _ epoch: Int) {
+        history.answered.insert(command.digest)
+        transmit(link, epoch, CommandWorld.result(command, outcome), up: true)
     }
 
     // MARK: The journal

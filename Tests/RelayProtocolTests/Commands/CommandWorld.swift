@@ -90,6 +90,12 @@ struct CommandWorld: Hashable {
         var isCommitted = false
         var handlers: [CommandDescriptor] = []
         var isRevoked = false
+
+        /// Whether the target still sends the stored result until it is settled.
+        func keepsResult(of key: CommandKey) -> Bool {
+            guard let row = stored[key], case .answered = row.state else { return false }
+            return machine.knows(row.command)
+        }
     }
 
     struct Relay: Hashable {
@@ -113,7 +119,12 @@ struct CommandWorld: Hashable {
         var accepted: Set<CommandKey> = []
         /// Commands of which the sender learned that they did not run and will not run.
         var reportedNotRun: Set<CommandKey> = []
-        var databaseWasLost = false
+        /// Results that no target has to keep: the relay had stored them when it lost its database.
+        var lostResults: Set<CommandKey> = []
+        /// Commands for which a target has sent a result.
+        var answered: Set<Digest256> = []
+        /// Commands that the owner's check has refused.
+        var refusedByCheck: Set<Digest256> = []
         var outcomes: [CommandOutcome: Int] = [:]
         var refusals: [String: Int] = [:]
     }
@@ -157,7 +168,7 @@ struct CommandWorld: Hashable {
     var ids = Identifiers()
     var history = History()
     var violations: [String] = []
-    /// The owner's check refuses commands whose number is a multiple of this.
+    /// The owner's check refuses commands whose number is a multiple of this, but only the first offer: a policy may change before the next.
     var refusesEvery: UInt64
 
     init(senders: Int, targets: Int, skews: [Int64], limits: Limits = Limits(), refusesEvery: UInt64 = .max) {
@@ -304,9 +315,10 @@ struct CommandWorld: Hashable {
         }
         relay.queue = []
         if losingDatabase {
+            for (key, row) in relay.stored where row.isFinal { history.lostResults.insert(key) }
+            history.lostResults.formUnion(history.results.keys.filter { key in !targets.contains { $0.keepsResult(of: key) } })
             relay.stored = [:]
             relay.began = now
-            history.databaseWasLost = true
         }
         relay.rows = relay.stored
         // Removes the commands of targets that were revoked while the relay was down or was removing them.

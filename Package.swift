@@ -137,6 +137,7 @@ let package = Package(
                 server("Hummingbird", "hummingbird"),
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
             ],
             swiftSettings: settings
         ),

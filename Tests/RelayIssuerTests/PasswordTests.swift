@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
+import Foundation
 import RelayProtocol
 import Synchronization
 import Testing
@@ -72,6 +73,38 @@ import Testing
             try await group.waitForAll()
         }
         #expect((1...2).contains(counts.most))
+    }
+
+    /// The hashes end only after a task has run, while there are as many of them as Swift's tasks have threads.
+    @Test func hashesDoNotOccupyTheThreadsOfTasks() async throws {
+        let count = ProcessInfo.processInfo.activeProcessorCount
+        let hasher = PasswordHasher(cost: cost, queue: .init(running: count, places: count, placesPerClient: count))
+        let ended = Flag()
+        let (started, signal) = AsyncStream.makeStream(of: Void.self)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<count {
+                group.addTask {
+                    try await hasher.run("a") {
+                        signal.yield()
+                        while !ended.isSet {}
+                    }
+                }
+            }
+            var running = 0
+            for await _ in started {
+                running += 1
+                if running == count { break }
+            }
+            await Task.detached { ended.set() }.value
+            try await group.waitForAll()
+        }
+        #expect(ended.isSet)
+    }
+
+    private final class Flag: Sendable {
+        private let value = Atomic(false)
+        var isSet: Bool { value.load(ordering: .acquiring) }
+        func set() { value.store(true, ordering: .releasing) }
     }
 
     private final class Counts: Sendable {

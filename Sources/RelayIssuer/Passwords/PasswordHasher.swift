@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Dispatch
+import NIOPosix
 import RelayProtocol
 import Synchronization
 
-/// Hashes passwords away from the event loops. At most two hashes run at a time, few wait, and one client has few places among
+/// Hashes passwords on threads of its own: neither the event loops nor the threads of Swift's tasks wait for a hash. At most two hashes run at a time, few wait, and one client has few places among
 /// them, so that logins can neither fill the memory nor starve the rest of the process.
 final class PasswordHasher: Sendable {
     /// The places for hashes that run and wait.
@@ -52,7 +52,7 @@ final class PasswordHasher: Sendable {
 
     struct Busy: Error {}
 
-    private let threads = DispatchQueue(label: "device-relay.issuer.passwords", attributes: .concurrent)
+    private let threads: NIOThreadPool
     private let queue: Mutex<Queue<CheckedContinuation<Void, Never>>>
     let cost: PasswordHash.Cost
     /// What the password of an unknown user is compared with, so that the answer takes as long as for a known one.
@@ -60,9 +60,13 @@ final class PasswordHasher: Sendable {
 
     init(cost: PasswordHash.Cost, queue: sending Queue<CheckedContinuation<Void, Never>> = .init()) {
         self.cost = cost
+        self.threads = NIOThreadPool(numberOfThreads: queue.running)
         self.queue = Mutex(queue)
         self.decoy = PasswordHash(decoyOf: cost)
+        threads.start()
     }
+
+    deinit { threads.shutdownGracefully { _ in } }
 
     func hash(_ password: Secret<String>, client: String) async throws(Busy) -> PasswordHash {
         try await run(client) { [cost] in PasswordHash(password, cost: cost) }
@@ -92,7 +96,7 @@ final class PasswordHasher: Sendable {
         }
         guard !isRefused else { throw Busy() }
         let result = await withCheckedContinuation { continuation in
-            threads.async { continuation.resume(returning: work()) }
+            threads.submit { _ in continuation.resume(returning: work()) }
         }
         queue.withLock { $0.leave(client) }?.resume()
         return result

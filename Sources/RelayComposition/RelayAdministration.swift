@@ -6,7 +6,7 @@ import RelayIssuer
 import RelayProtocol
 import RelayServer
 
-/// What the operator may ask of the relay.
+/// Answers the operator's requests to the running relay.
 struct RelayAdministration: Sendable {
     let core: RelayCore
     let issuer: Issuer

@@ -200,7 +200,7 @@ import Testing
             (with("client_id", "com.ex ample"), "invalid_client"),
             (with("client_id", "com." + String(repeating: "a", count: 252)), "invalid_client"),
             (with("grant_type", "password"), "unsupported_grant_type"),
-            (with("grant_type", "authorization_code"), "unsupported_grant_type"),
+            (with("grant_type", "authorization_code"), "invalid_request"),
             (with("grant_type", "client_credentials"), "unsupported_grant_type"),
             (with("scope", "admin"), "invalid_scope"),
             (with("scope", " "), "invalid_scope"),

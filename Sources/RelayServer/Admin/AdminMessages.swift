@@ -3,12 +3,12 @@
 
 package import RelayProtocol
 
-/// What the operator's commands ask of a relay that runs. One request for each connection.
+/// A request of an operator's command to a running relay. One request for each connection.
 package struct AdminRequest: Codable, Hashable, Sendable {
     package enum Command: String, Codable, Sendable {
-        /// The endpoints of `account`, a name or an id; of all accounts without one.
+        /// Lists the endpoints of `account`, a name or an id; without it those of all accounts.
         case listEndpoints = "endpoint.list"
-        /// Revokes `endpoint`, by the operator's word; with those that it let in if `withInvited` is true.
+        /// Revokes `endpoint` for the operator, and the endpoints that it let in if `withInvited` is true.
         case revokeEndpoint = "endpoint.revoke"
         case listAccounts = "account.list"
         /// Adds an account with `name`, and its user at the embedded issuer.
@@ -60,7 +60,7 @@ package struct AdminRequest: Codable, Hashable, Sendable {
 
 /// The relay's answer.
 package struct AdminAnswer: Codable, Hashable, Sendable {
-    /// Why nothing was done.
+    /// Why the request failed.
     package var error: String?
     package var endpoints: [AdminEndpoint]?
     package var revocation: AdminRevocation?
@@ -85,11 +85,11 @@ package struct AdminAnswer: Codable, Hashable, Sendable {
     }
 }
 
-/// What came of a revocation.
+/// The result of a revocation.
 package struct AdminRevocation: Codable, Hashable, Sendable {
-    /// None of what was revoked before.
+    /// The endpoints that this request revoked, without those that were already revoked.
     package var revoked: [AdminEndpoint]
-    /// The endpoints that the revoked one let in, and that are still there.
+    /// The endpoints that the revoked one let in and that still exist.
     package var letIn: [AdminEndpoint]
 
     package init(revoked: [AdminEndpoint], letIn: [AdminEndpoint]) {
@@ -103,11 +103,11 @@ package struct AdminEndpoint: Codable, Hashable, Sendable {
     package var id: String
     /// The account's name.
     package var account: String
-    /// The device's name, as the endpoint itself says.
+    /// The device's name from the endpoint's record.
     package var name: String
     package var device: String
     package var isConnected: Bool
-    /// Whether it may revoke others and invite.
+    /// Whether it may revoke other endpoints and invite.
     package var isEstablished: Bool
     /// Milliseconds since 1970.
     package var joined: Int64

@@ -9,7 +9,7 @@ extension RelayChannelStateMachine {
             let check = HelloCheck(relay: settings.relay)
             let record = try check.record(of: hello, nonce: nonce, isOwnOrigin: isOwnOrigin(hello.origin))
             state = .verifying(hello, record)
-            // Whoever checks the token may have to ask elsewhere.
+            // Verification may need requests to other hosts, so it gets its own time.
             greetingEnds = now.uptime + helloTime
             return [.checkToken(hello.token, endpointKey: record.payload.identityKey)]
         } catch {
@@ -17,7 +17,7 @@ extension RelayChannelStateMachine {
         }
     }
 
-    /// What the verifier says of the hello's token, or of a new one.
+    /// Handles the verifier's result for the token of the hello, or for a refreshed token.
     package mutating func tokenChecked(_ result: Result<AcceptedToken, TokenRefusal>, _ now: Moment) -> [Action] {
         let result = result.flatMap { token in
             token.expires > now.time ? .success(token) : .failure(TokenRefusal(code: .tokenExpired, message: "the token has expired"))
@@ -53,7 +53,7 @@ extension RelayChannelStateMachine {
         }
     }
 
-    /// What the core says of the endpoint.
+    /// Handles the core's answer for the endpoint.
     package mutating func coreAnswered(_ result: Result<ChannelID, RelayMessage.Rejected>, _ now: Moment) -> [Action] {
         switch (state, result) {
         case (.connecting, .success(let channel)) where isLoginRevoked:
@@ -78,7 +78,7 @@ extension RelayChannelStateMachine {
             state = .closed(awaitsCore: false)
             return actions
         case (.closed(awaitsCore: true), .success(let channel)):
-            // It was taken after it had gone.
+            // The channel closed before the core accepted it.
             state = .closed(awaitsCore: false)
             return [.disconnected(channel, isSilent: false)]
         default:

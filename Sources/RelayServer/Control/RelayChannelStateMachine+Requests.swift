@@ -7,7 +7,7 @@ extension RelayChannelStateMachine {
     mutating func receivedRequest(_ message: EndpointMessage, _ open: Open, _ now: Moment) -> [Action] {
         if case .authRefresh(let refresh) = message { return receivedRefresh(refresh, open, now) }
         if let scope = message.scope, !open.scopes.contains(scope) {
-            // What is no request is not answered.
+            // A message without a request reference gets no answer.
             guard let ref = message.ref else { return [] }
             let refusal = TokenRefusal(missing: scope)
             return say(.failure(RelayMessage.Failure(ref: ref, code: refusal.code, message: refusal.message)), now)
@@ -61,7 +61,7 @@ extension RelayChannelStateMachine {
         }
     }
 
-    /// A refused token changes nothing: the channel lives as long as its old one.
+    /// A rejected token changes nothing: the channel stays open until its current token ends.
     private mutating func refreshed(
         _ ref: RequestRef,
         _ text: Secret<String>,
@@ -113,7 +113,7 @@ extension RelayChannelStateMachine {
 }
 
 extension EndpointMessage {
-    /// The limit that bounds how often it is asked. Everything that watchers hear of counts as publishing.
+    /// The rate limit of a message. Everything that causes discovery events counts as publishing.
     var rate: Limit? {
         switch self {
         case .commandSend, .commandCancel: .commandsPerSecond

@@ -4,7 +4,7 @@
 package import RelayProtocol
 
 extension RelayChannelStateMachine {
-    /// When `timePassed` is to be called next.
+    /// When to call `timePassed` next.
     package var deadline: Milliseconds? {
         switch state {
         case .new, .closed: nil
@@ -14,15 +14,15 @@ extension RelayChannelStateMachine {
     }
 
     /// Does what is due.
-    /// - Parameter hasUnread: Something came that nobody has read yet: it is the relay that is late, when all come at once or the machine
-    ///   stood still, and not the endpoint that is silent.
+    /// - Parameter hasUnread: whether the socket has unread bytes. Then the relay is late, because of many connections at once or a
+    ///   suspended machine; the endpoint is not silent.
     package mutating func timePassed(_ now: Moment, hasUnread: Bool = false) -> [Action] {
         switch state {
         case .new, .closed: return []
         case .greeting:
             guard now.uptime >= greetingEnds else { return [] }
             if hasUnread, !isLate {
-                // Once: whoever sends without end never gets to the end of a hello either.
+                // Only once: a client that sends without end must not extend its time without end.
                 isLate = true
                 greetingEnds = now.uptime + helloTime
                 return []
@@ -70,7 +70,7 @@ extension RelayChannelStateMachine {
     /// One check at a time.
     private func recheckDue(_ open: Open) -> Milliseconds? { open.check == nil ? token.recheck?.due : nil }
 
-    /// Either side's silence is a reason: the endpoint gives up a relay that says nothing.
+    /// The silence of either side causes a ping, because the endpoint also gives up a silent relay.
     private var pingDue: Milliseconds { max(min(lastReceived, sent), pinged) + pingAfter }
     private var deadDue: Milliseconds { lastReceived + settings.intervals.dead }
 }

@@ -4,11 +4,11 @@
 package import RelayProtocol
 import Synchronization
 
-/// What the operator and the issuer ask about endpoints, whichever account they are of.
+/// Requests of the operator and the issuer about endpoints of any account.
 extension RelayCore {
-    /// The operator revokes an endpoint. Those that are established by its word alone are so no more.
-    /// - Parameter withLetIn: whether the endpoints that it let in are revoked too, and those that these let in.
-    /// - Returns: `nil` if there was no such endpoint; one that is revoked already counts.
+    /// Revokes an endpoint for the operator. Endpoints that are established only through it lose that classification.
+    /// - Parameter withLetIn: whether to revoke also the endpoints that it let in, and those that these let in.
+    /// - Returns: `nil` if there was no such endpoint; an endpoint that is already revoked counts.
     package func revoke(_ endpoint: EndpointID, withLetIn: Bool = false) async throws -> OperatorRevocation? {
         let account = try await store.transact { store in
             try store.account(ofEndpoint: endpoint) ?? store.revocation(of: endpoint)?.account

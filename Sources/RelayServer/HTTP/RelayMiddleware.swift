@@ -5,7 +5,7 @@ import HTTPTypes
 package import Hummingbird
 import RelayProtocol
 
-/// Every error answer is problem JSON.
+/// Makes every error response problem JSON.
 package struct ProblemMiddleware: RouterMiddleware {
     package typealias Context = RelayRequestContext
 
@@ -27,7 +27,7 @@ package struct ProblemMiddleware: RouterMiddleware {
     }
 }
 
-/// Refuses requests for somebody else's name: a page whose name was rebound to this address must not reach the relay.
+/// Rejects requests with a foreign `Host`: a page that uses DNS rebinding must not reach the relay.
 package struct HostMiddleware: RouterMiddleware {
     package typealias Context = RelayRequestContext
 

@@ -11,15 +11,15 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What the relay answers over plain requests, besides what is added to it. Metrics are not told here: a proxy before the relay
-/// would pass them on to anybody.
+/// The relay's HTTP routes, without those that others add. Metrics have an address of their own, because a proxy in front of the relay
+/// would publish them here.
 package struct RelayRoutes: Sendable {
     package var origins: OwnOrigins
-    /// The issuers whose tokens count, for clients to find.
+    /// The accepted issuers, published for clients.
     package var issuers: [String]
-    /// Where plain tunnel connections are taken, for a client that looks why they fail.
+    /// The ports for plain tunnel connections, for clients that diagnose failures.
     package var tunnelPorts: @Sendable () -> [Int]
-    /// Why requests cannot be served now, for people; `nil` if they can.
+    /// Why the relay cannot serve requests now, as text; `nil` if it can.
     package var obstacle: @Sendable () async -> String?
 
     package init(

@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// Any store's rows, with what was just read or written kept in memory. What it says is what the backend says.
+/// Adds a cache of recently read and written rows to any store. It returns the same values as the backend.
 struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
     let backend: Backend
     let cache: StoreCache
@@ -81,7 +81,7 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
         let bytes = try backend.registrations(of: id).reduce(0) { $0 + AccountUse.bytes(of: $1) }
         try backend.removeEndpoint(id, of: account)
         cache.use.add(-bytes, to: account)
-        // What it has said for others goes with it.
+        // The removal also deletes its vouchers for other endpoints.
         cache.forgetEndpoints()
         cache.forgetDirectory(of: account)
     }

@@ -6,26 +6,26 @@ package import RelayProtocol
 /// Checks access tokens.
 package protocol TokenVerifying: Sendable {
     /// Calls back once, from any thread.
-    /// - Parameter endpointKey: what a bound token must be bound to.
+    /// - Parameter endpointKey: the key that a bound token must be bound to.
     func verify(
         token: String,
         endpointKey: SigningPublicKey,
         completion: @escaping @Sendable (Result<AcceptedToken, TokenRefusal>) -> Void
     )
-    /// Calls back once, from any thread, when a login is revoked; at once if it was before.
+    /// Calls back once, from any thread, when a login is revoked; immediately if it already is.
     func follow(_ login: Login, revoked: @escaping @Sendable () -> Void) -> RevocationObserver
 }
 
-/// What a good token says.
+/// The content of an accepted token.
 package struct AcceptedToken: Hashable, Sendable {
     package var identity: Identity
-    /// Whether an identity seen for the first time makes an account.
+    /// Whether a new identity creates an account.
     package var mayMakeAccount: Bool
     /// Milliseconds since 1970.
     package var expires: Milliseconds
-    /// What it allows.
+    /// The scopes of the token.
     package var scopes: Set<RelayScope>
-    /// The login it comes from, if it says.
+    /// The login that the token comes from, if the token names it.
     package var login: Login?
     /// The token itself, which may be revoked without its login.
     package var single: Login?
@@ -60,10 +60,10 @@ extension AcceptedToken {
     package var revocable: [Login] { [login, single].compactMap { $0 } }
 }
 
-/// Why a token does not count.
+/// Why a token is rejected.
 package struct TokenRefusal: Error, Hashable, Sendable {
     package var code: ControlErrorCode
-    /// For people; never the token.
+    /// For people. It never contains the token.
     package var message: String
 
     package init(code: ControlErrorCode, message: String) {

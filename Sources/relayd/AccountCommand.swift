@@ -12,7 +12,7 @@ struct AccountCommand: AsyncParsableCommand {
         abstract: "Add, list, disable and remove accounts.",
         discussion: "The commands need no restart. They also work while no relay runs on the data directory.",
         subcommands: [
-            List.self, Add.self, Rename.self, Disable.self, Enable.self, Remove.self, Link.self, Export.self,
+            List.self, Add.self, SetUp.self, Rename.self, Disable.self, Enable.self, Remove.self, Link.self, Export.self,
         ],
         defaultSubcommand: List.self
     )
@@ -33,7 +33,10 @@ struct AccountCommand: AsyncParsableCommand {
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Add an account and print its id.",
-            discussion: "Its owner's first device joins by a link of `relayd invite`."
+            discussion: """
+                Its owner's first device joins by a link of `relayd invite`. `relayd account set-up` prints a link to the page where the owner
+                sets a password or a passkey.
+                """
         )
 
         @OptionGroup var settings: ConfigurationOptions

@@ -21,15 +21,18 @@ struct InviteCommand: AsyncParsableCommand {
     func run() async throws {
         let configuration = try settings.read()
         let (issuer, relay) = try openIssuer(configuration, .existing)
-        let user = try Self.choose(account, among: try await issuer.users())
+        let user = try IssuerUser.choose(account, among: try await issuer.users())
         let (origin, note) = try configuration.linkOrigin()
         let code = try await issuer.invite(subject: user.subject)
         let invitation = try JoinLink(origin: origin, relay: relay, invite: code, plainHTTP: .allowed)
         if let note { StandardStream.error.writeLine("relayd: \(note)") }
         try json ? printJSON(["link": invitation.text, "account": user.subject]) : print(invitation.text)
     }
+}
 
-    private static func choose(_ account: String?, among users: [IssuerUser]) throws -> IssuerUser {
+extension IssuerUser {
+    /// The user of an account's name or id; without it, the only user.
+    static func choose(_ account: String?, among users: [IssuerUser]) throws -> IssuerUser {
         guard let account else {
             guard let only = users.first, users.count == 1 else {
                 throw ConfigurationError(
@@ -55,7 +58,7 @@ struct InviteCommand: AsyncParsableCommand {
 }
 
 /// Opens the issuer of the data directory. A relay may run on it at the same time.
-private func openIssuer(_ configuration: RelayConfiguration, _ use: DataDirectory.Use) throws -> (Issuer, RelayID) {
+func openIssuer(_ configuration: RelayConfiguration, _ use: DataDirectory.Use) throws -> (Issuer, RelayID) {
     let directory = try DataDirectory(configuration.dataDirectory, use)
     let key = try RelayKey.load(in: directory.path)
     let clock = RelayClock.system

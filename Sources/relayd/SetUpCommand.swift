@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayComposition
+import RelayIssuer
+import RelayProtocol
+
+extension AccountCommand {
+    struct SetUp: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "set-up",
+            abstract: "Print a link with which an account's owner sets a password or a passkey within a day.",
+            discussion: "The link works once, in a browser. A new link replaces the account's earlier one."
+        )
+
+        @OptionGroup var settings: ConfigurationOptions
+        @Argument(help: "The account's id or name; optional if there is only one account.") var account: String?
+        @Flag(help: "Print a JSON object.") var json = false
+
+        func run() async throws {
+            let configuration = try settings.read()
+            let (issuer, _) = try openIssuer(configuration, .existing)
+            let user = try IssuerUser.choose(account, among: try await issuer.users())
+            let (origin, note) = try configuration.linkOrigin()
+            let link = try await issuer.setUpLink(subject: user.subject, origin: origin).exposed
+            if let note { StandardStream.error.writeLine("relayd: \(note)") }
+            try json ? printJSON(["link": link, "account": user.subject]) : print(link)
+        }
+    }
+}

@@ -164,8 +164,8 @@ import Testing
         #expect(newer.signed.payload.displayName == "New player")
         #expect(newer.signed.payload.version > older.signed.payload.version)
         // Only the answer to the newer one is the result.
-        await world.answer(older.ref, failure(older.ref, .notAuthorized))
         await world.answer(newer.ref, .ok(nil))
+        await world.answer(older.ref, failure(older.ref, .notAuthorized))
         #expect(code(await world.published("player")) == nil)
         await world.disconnect()
         await world.connect()

@@ -63,17 +63,16 @@ import Testing
         #expect(error.message.contains("-r") == (use == .whole))
     }
 
-    @Test func bytesAndTimeOfAListingAreLimited() {
+    @Test func bytesAndTimeOfAListingAreLimited() throws {
+        // The largest etags; as many pages as are allowed, and one more.
         var bytes = Listing("", .pages)
-        let name = String(repeating: "😀", count: 60)
-        #expect(
-            code {
-                for page in 0..<1_000 {
-                    let entries = (0..<1_000).map { entry("\(10_000 + page)-\(10_000 + $0)\(name)", etag: name) }
-                    _ = try bytes.add(entries, more: true, waited: .zero)
-                }
-            } == "listingTooLarge"
-        )
+        let etag = String(repeating: "e", count: RemoteEntry.maximumETagBytes)
+        func page(_ number: Int) -> [FileServiceMessages.Entry] {
+            (0..<1_000).map { entry("\(10_000_000 + 1_000 * number + $0)", etag: etag) }
+        }
+        let allowed = Listing.maximumBytes / (1_000 * (8 + RemoteEntry.maximumETagBytes))
+        for number in 0..<allowed { _ = try bytes.add(page(number), more: true, waited: .zero) }
+        #expect(code { _ = try bytes.add(page(allowed), more: true, waited: .zero) } == "listingTooLarge")
         var time = Listing("", .pages)
         #expect(
             code {

@@ -39,6 +39,8 @@ final class ControlLink: ControlSending {
     private var waitingForRoom: [() -> Void] = []
     /// Why there is no connection.
     private(set) var problem: ConnectionError?
+    /// Why the endpoint leaves, until the connection has ended.
+    private var leavingProblem: ConnectionError?
     /// The token provider's error, set only while the machine handles it.
     private var tokenError: AccessTokenError?
     private var hasEnded = false
@@ -70,14 +72,18 @@ final class ControlLink: ControlSending {
 
     // MARK: Start and end
 
-    func start() { perform(machine.start(now: loop.now)) }
+    func start() {
+        leavingProblem = nil
+        perform(machine.start(now: loop.now))
+    }
 
     func leave(_ reason: EndpointMessage.Leaving.Reason) { perform(machine.leave(reason, now: loop.now)) }
 
     /// Disconnects with this problem as the reported reason.
     func leave(because problem: ConnectionError) {
-        leave(.suspended)
+        leavingProblem = problem
         self.problem = problem
+        leave(.suspended)
         publishStatus()
     }
 
@@ -193,7 +199,7 @@ final class ControlLink: ControlSending {
     }
 
     private func disconnected(_ reason: DisconnectReason) {
-        problem = ConnectionError(reason, tokenError)
+        problem = leavingProblem ?? ConnectionError(reason, tokenError)
         endpoint.logger.info("not connected to the relay", metadata: ["reason": "\(problem?.code.description ?? "")"])
         waitingForRoom = []
         onEvent(.disconnected(reason))

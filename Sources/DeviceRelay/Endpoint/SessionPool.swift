@@ -15,7 +15,7 @@ final class SessionPool {
     private let peers: Peers
     private let publisher: Publisher
     private let tunnels: Tunnels
-    private var sessions: SessionTable<PeerSession>
+    private(set) var sessions: SessionTable<PeerSession>
     /// Created with the first session.
     private var made: SessionConnector?
     /// At most one for each peer.

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import Foundation
-import NIOPosix
-
 @testable import DeviceRelay
 @testable import RelayProtocol
 
@@ -22,23 +19,10 @@ actor EndpointWorld {
 
     /// - Parameter directory: Of one endpoint; another world on it is the endpoint's next process.
     init(_ directory: TemporaryDirectory, app: RemoteSystemAppRegistration? = nil) throws {
-        let storage = try directory.storage().open(.sample(), now: 0)
-        var settings = ConnectedDevicesPlatformSettings(
-            relay: URL(string: "http://127.0.0.1:1") ?? URL(filePath: "/"),
-            storageDirectory: URL(filePath: directory.path),
-            device: DeviceDescription(name: "Device", kind: .desktop, platform: .linux)
-        )
-        settings.systemKey = SystemKeyFile(path: "\(directory.path)/system.key")
-        endpoint = try EndpointContext(
-            ConnectedDevicesAccount(id: "me"),
-            storage,
-            settings,
-            StaticAccessTokenProvider(AccessToken("token")),
-            on: MultiThreadedEventLoopGroup.singleton.next()
-        )
+        endpoint = try .sample(directory)
         let (loop, journal) = (endpoint.loop, endpoint.journal)
         let clock = RelayClock(loop, journal, offset: 0)
-        storageGuard = StorageGuard(loop, journal, settings.logger)
+        storageGuard = StorageGuard(loop, journal, endpoint.logger)
         identity = OwnIdentity(
             endpoint,
             stored: .init(account: "account", record: nil, hasEnumerated: false),
@@ -132,37 +116,5 @@ actor EndpointWorld {
         let sentMessages = await sentMessages.first { $0.contains { find($0) != nil } }
         guard let found = sentMessages?.lazy.compactMap(find).first else { throw CancellationError() }
         return found
-    }
-}
-
-/// A link that is up or not, and answers when the test does.
-private final class TestLink: ControlSending {
-    var isConnected = false
-    var limits = Limits()
-    var sentMessages = CurrentValue<[EndpointMessage]>([])
-    private var last: RequestRef?
-    private var answers: [RequestRef: (ControlAnswer) -> Void] = [:]
-
-    func request(_ make: @escaping (RequestRef) -> EndpointMessage, answer: @escaping (ControlAnswer) -> Void) {
-        guard isConnected else { return answer(.connectionLost) }
-        let ref = last?.next ?? .first
-        last = ref
-        answers[ref] = answer
-        say(make(ref))
-    }
-
-    func say(_ message: EndpointMessage) { if isConnected { sentMessages.update { $0.append(message) } } }
-
-    func afterOnConnection(_ delay: Int64, _ body: @escaping () -> Void) {}
-
-    func close(code: UInt16, reason: String) { disconnect() }
-
-    func answer(_ ref: RequestRef, _ answer: ControlAnswer) { answers.removeValue(forKey: ref)?(answer) }
-
-    func disconnect() {
-        isConnected = false
-        let lost = answers.values
-        answers = [:]
-        for answer in lost { answer(.connectionLost) }
     }
 }

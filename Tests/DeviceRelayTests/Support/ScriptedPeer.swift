@@ -21,17 +21,27 @@ struct ScriptedPeer: Sendable {
         as certificate: TestCertificate? = nil,
         answer: @escaping @Sendable (SessionFrame) -> [SessionFrame] = { _ in [] }
     ) async throws -> ScriptedPeer {
-        var configuration = try (certificate ?? TestCertificate()).clientConfiguration()
-        configuration.applicationProtocols = ["device-relay/1"]
-        let context = try NIOSSLContext(configuration: configuration)
         let tunnel = relay.tunnel()
         async let accepted = target.connector.accept(over: tunnel.target) { _ in true }
-        let channel = try await tunnel.opener.connect(timeout: .seconds(10)) { channel in
+        let channel = try await enter(tunnel.opener, as: certificate ?? TestCertificate(), answer: answer)
+        return ScriptedPeer(channel: channel, session: try await accepted)
+    }
+
+    /// Opens a session through one side of a tunnel.
+    static func enter(
+        _ transport: TunnelTransport,
+        as certificate: TestCertificate,
+        answer: @escaping @Sendable (SessionFrame) -> [SessionFrame]
+    ) async throws -> any Channel {
+        var configuration = try certificate.clientConfiguration()
+        configuration.applicationProtocols = ["device-relay/1"]
+        let context = try NIOSSLContext(configuration: configuration)
+        let channel = try await transport.connect(timeout: .seconds(10)) { channel in
             try channel.pipeline.syncOperations.addHandler(NIOSSLClientHandler(context: context, serverHostname: nil))
             try channel.pipeline.syncOperations.addHandler(FrameHandler(answer))
         }
         channel.writeAndFlush(ByteBuffer(bytes: SessionTrustTests.settings), promise: nil)
-        return ScriptedPeer(channel: channel, session: try await accepted)
+        return channel
     }
 
     func send(_ frames: [SessionFrame]) { channel.writeAndFlush(FrameHandler.bytes(of: frames), promise: nil) }

@@ -17,6 +17,8 @@ final class ScriptedRelay: Sendable {
         var enumeration: [RelayMessage] = []
         /// How it answers `endpoint.revoke`.
         var revoking = Revoking.ok
+        /// Its answers to a message, instead of the usual ones; `nil` for the usual ones.
+        var answers: @Sendable (EndpointMessage) -> [RelayMessage]? = { _ in nil }
     }
 
     enum Revoking: Sendable {
@@ -67,6 +69,18 @@ final class ScriptedRelay: Sendable {
 
     func stop() async { await server.stop() }
 
+    /// The number of connections that there were.
+    var connectionCount: Int { server.connectionCount }
+
+    /// Closes the connection of the endpoint that connected last.
+    func hangUp() { channel.value?.close(promise: nil) }
+
+    /// Waits for the next message of a kind, and drops those before it.
+    func next<Found: Sendable>(_ find: (EndpointMessage) -> Found?) async throws -> Found {
+        for await message in received { if let found = find(message) { return found } }
+        throw CancellationError()
+    }
+
     /// Sends a message to the endpoint that connected last.
     func send(_ message: RelayMessage) {
         if let channel = channel.value { Self.send(message, on: channel) }
@@ -78,6 +92,10 @@ final class ScriptedRelay: Sendable {
     }
 
     private static func answer(_ message: EndpointMessage, by script: Script, on channel: any Channel) {
+        if let answers = script.answers(message) {
+            for answer in answers { send(answer, on: channel) }
+            return
+        }
         switch message {
         case .hello(let hello):
             guard let record = try? Signed<EndpointRecord>(verifying: hello.record.bytes) else { return }

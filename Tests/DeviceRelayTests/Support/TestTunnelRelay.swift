@@ -99,6 +99,13 @@ final class TestTunnelRelay: Sendable {
     }
 
     func transport(_ id: TunnelID, _ ways: [Way]) -> TunnelTransport {
+        var patience = TunnelTransport.Timeouts()
+        patience.answering = .milliseconds(50)
+        return TunnelTransport(entrance(id, ways), relay: address, trust: RelayTrust(relay: nil), patience: patience)
+    }
+
+    /// One side of a tunnel, as the relay states it to an endpoint.
+    func entrance(_ id: TunnelID, _ ways: [Way] = [.socket]) -> TunnelEntrance {
         let urls = ways.map { way in
             switch way {
             case .socket: "tcp://:\(socketPort)"
@@ -107,14 +114,7 @@ final class TestTunnelRelay: Sendable {
             }
         }
         let token = Secret(Blob<BlobKinds.TunnelToken>(Array(repeating: 7, count: 32)))
-        var patience = TunnelTransport.Timeouts()
-        patience.answering = .milliseconds(50)
-        return TunnelTransport(
-            TunnelEntrance(tunnel: id, token: token, urls: urls),
-            relay: address,
-            trust: RelayTrust(relay: nil),
-            patience: patience
-        )
+        return TunnelEntrance(tunnel: id, token: token, urls: urls)
     }
 
     // MARK: Faults

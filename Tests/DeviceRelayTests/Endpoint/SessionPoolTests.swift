@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Crypto
+import NIOCore
+import Testing
+
+@testable import DeviceRelay
+@testable import RelayProtocol
+
+/// The sessions of an endpoint, through a relay's control channel and tunnels.
+@Suite(.timeLimit(.minutes(5))) struct SessionPoolTests {
+    /// A pool with the parts that it needs, at a relay that the test controls.
+    private actor World {
+        nonisolated let endpoint: EndpointContext
+        nonisolated var unownedExecutor: UnownedSerialExecutor { endpoint.loop.unownedExecutor }
+        nonisolated let relay: ScriptedRelay
+        nonisolated let tunnels: TestTunnelRelay
+        /// The tunnels that the pool has requested.
+        nonisolated let requests = CurrentValue<[TunnelID]>([])
+        /// The number of opens that have begun.
+        nonisolated let opens = CurrentValue(0)
+        private let link: ControlLink
+        private let peers: Peers
+        private let pool: SessionPool
+
+        /// - Parameter limits: The limits that the relay states.
+        init(_ directory: TemporaryDirectory, limits: Limits = Limits()) async throws {
+            relay = try await ScriptedRelay()
+            tunnels = try await TestTunnelRelay()
+            endpoint = try .sample(directory, relay: relay.url, id: relay.id) {
+                // Only a new session causes a ping.
+                $0.sessionTiming.quietInterval = .seconds(3_600)
+            }
+            let own = JournalTransaction.OwnEndpoint(account: "account", record: nil, hasEnumerated: false)
+            let (id, account) = (endpoint.id, endpoint.account.id)
+            let clock = RelayClock(endpoint.loop, endpoint.journal, offset: 0)
+            let storage = StorageGuard(endpoint.loop, endpoint.journal, endpoint.logger)
+            let identity = OwnIdentity(endpoint, stored: own, invitationProof: nil)
+            let book = try endpoint.journal.read { try PeerBook(own: id, directoryName: account, stored: own, $0) }
+            link = ControlLink(endpoint, clock: clock, storage: storage, identity: identity, relayURLs: [])
+            peers = Peers(endpoint, link: link, clock: clock, book: book, directories: CurrentValue([:]))
+            let publisher = Publisher(endpoint, link: link, identity: identity)
+            pool = SessionPool(endpoint, link: link, peers: peers, publisher: publisher)
+            let requests = requests
+            relay.script.withLock {
+                $0.answers = { message in
+                    switch message {
+                    case .hello: return [.welcome(.init(limits: limits, intervals: .init(), urls: [], features: []))]
+                    case .tunnelOpen(let open):
+                        var random = SystemRandomNumberGenerator()
+                        let tunnel = TunnelID(using: &random)
+                        requests.update { $0.append(tunnel) }
+                        return [.ok(.init(ref: open.ref, result: .init(tunnel: tunnel)))]
+                    default: return nil
+                    }
+                }
+            }
+        }
+
+        /// Connects, and lists these endpoints.
+        func connect(_ members: Member...) async {
+            link.onEvent = { [weak self] event in self?.assumeIsolated { $0.take(event) } }
+            link.start()
+            _ = await endpoint.status.first { $0.state.isConnected }
+            for member in members { peers.added(member.added()) }
+            peers.enumerated()
+        }
+
+        private func take(_ event: ControlLink.Event) {
+            switch event {
+            case .message(.tunnelReady(let message)): pool.ready(message)
+            case .message(.tunnelFailed(let message)): pool.failed(message)
+            case .message(.tunnelOffer(let message)): pool.offered(message)
+            case .disconnected: pool.disconnected()
+            case .connected, .message: break
+            }
+        }
+
+        func open(_ peer: Member) async throws(AppServiceError) -> AppServiceConnection {
+            opens.update { $0 += 1 }
+            let target = ResolvedTarget(endpoint: peer.id, appID: SessionWorld.info.appID)
+            return try await pool.open(SessionWorld.info, on: target, from: "com.example.remote", timeout: .seconds(60))
+        }
+
+        /// The peer enters the requested tunnel with this index, and the relay reports it as ready.
+        nonisolated func admit(_ side: SessionSide, _ index: Int = 0) async throws -> PeerSession {
+            let all = await requests.first { $0.count > index }
+            let tunnel = try #require(all?[index])
+            async let session = side.connector.accept(over: tunnels.transport(tunnel, [.socket])) { _ in true }
+            relay.send(.tunnelReady(.init(entrance: tunnels.entrance(tunnel))))
+            return try await session
+        }
+
+        /// The relay offers a tunnel of a peer.
+        nonisolated func offer(_ peer: Member) -> TunnelTransport {
+            var random = SystemRandomNumberGenerator()
+            let tunnel = TunnelID(using: &random)
+            relay.send(.tunnelOffer(.init(entrance: tunnels.entrance(tunnel), opener: peer.introduction())))
+            return tunnels.transport(tunnel, [.socket])
+        }
+
+        /// Waits until the pool has this many sessions.
+        func has(_ count: Int) async { while pool.sessions.count != count { await Task.yield() } }
+
+        /// The session for new connections to a peer.
+        func preferred(_ peer: Member) -> PeerSession? { pool.sessions.session(with: peer.id) }
+
+        func end() async {
+            link.leave(.suspended)
+            await link.closed()
+            await pool.closeAll()
+            link.end()
+            pool.end()
+            await endpoint.loop.end()
+            endpoint.journal.close()
+            await relay.stop()
+            await tunnels.stop()
+        }
+    }
+
+    /// Another endpoint, with an echo service.
+    private struct Peer {
+        let member: Member
+        let side: SessionSide
+
+        init() throws {
+            member = try Member("Peer")
+            side = try SessionSide(key: member.key, services: [.echo()])
+        }
+
+        /// A peer whose id is smaller or larger than another one.
+        init(isSmaller: Bool, than other: EndpointID) throws {
+            var peer = try Peer()
+            while (peer.member.id < other) != isSmaller { peer = try Peer() }
+            self = peer
+        }
+    }
+
+    private let directory: TemporaryDirectory
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    @Test func callersThatWaitAtOnceShareOneSession() async throws {
+        let (world, peer) = (try await World(directory), try Peer())
+        await world.connect(peer.member)
+        let answers = try await withThrowingTaskGroup { group in
+            for _ in 0..<8 { group.addTask { try await world.open(peer.member).send(["a": 1]) } }
+            // All callers wait before the session exists.
+            _ = await world.opens.first { $0 == 8 }
+            await world.has(0)
+            _ = try await world.admit(peer.side)
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(answers == Array(repeating: ["a": 1], count: 8))
+        // A later caller uses it too.
+        #expect(try await world.open(peer.member).send(["b": 2]) == ["b": 2])
+        #expect(world.requests.value.count == 1)
+        await world.has(1)
+        await world.end()
+    }
+
+    @Test func failedTunnelFailsAllItsCallers() async throws {
+        let (world, peer) = (try await World(directory), try Peer())
+        await world.connect(peer.member)
+        async let first = code { () async throws(AppServiceError) in try await world.open(peer.member) }
+        async let second = code { () async throws(AppServiceError) in try await world.open(peer.member) }
+        _ = await world.opens.first { $0 == 2 }
+        let tunnel = try #require(await world.requests.first { !$0.isEmpty }?.first)
+        world.relay.send(.tunnelFailed(.init(tunnel: tunnel, code: .declined, message: "no")))
+        let codes = await [first, second]
+        #expect(codes[0] != nil && codes[0] == codes[1])
+        await world.has(0)
+        // The next caller tries again.
+        async let connection = world.open(peer.member).send([:])
+        _ = try await world.admit(peer.side, 1)
+        let answer = try await connection
+        #expect(answer == [:])
+        await world.end()
+    }
+
+    @Test func endedSessionLeavesThePool() async throws {
+        var limits = Limits()
+        limits[.sessionsPerEndpoint] = 1
+        let world = try await World(directory, limits: limits)
+        let (first, second) = (try Peer(), try Peer())
+        await world.connect(first.member, second.member)
+        async let connection = world.open(first.member)
+        let session = try await world.admit(first.side)
+        _ = try await connection
+        #expect(await code { () async throws(AppServiceError) in try await world.open(second.member) } == .resourceLimitsExceeded)
+        await session.shutDown()
+        await world.has(0)
+        async let other = world.open(second.member).send([:])
+        _ = try await world.admit(second.side, 1)
+        let answer = try await other
+        #expect(answer == [:])
+        await world.end()
+    }
+
+    @Test func sessionOpenedByTheSmallerIDIsPreferred() async throws {
+        let world = try await World(directory)
+        for (index, isPeerSmaller) in [false, true].enumerated() {
+            let peer = try Peer(isSmaller: isPeerSmaller, than: world.endpoint.id)
+            await world.connect(peer.member)
+            async let connection = world.open(peer.member)
+            let accepted = try await world.admit(peer.side, index)
+            _ = try await connection
+            await world.has(1)
+            let own = try #require(await world.preferred(peer.member))
+            #expect(own.isOpenedHere)
+            let opened = try await peer.side.connector.open(to: world.endpoint.id, over: world.offer(peer.member))
+            await world.has(2)
+            let preferred = try #require(await world.preferred(peer.member))
+            #expect((preferred === own) == !isPeerSmaller)
+            #expect(preferred.isOpenedHere == !isPeerSmaller)
+            // The other one is used when the preferred one has ended.
+            await (isPeerSmaller ? opened : accepted).shutDown()
+            await world.has(1)
+            #expect(await world.preferred(peer.member)?.isOpenedHere == isPeerSmaller)
+            await (isPeerSmaller ? accepted : opened).shutDown()
+            await world.has(0)
+        }
+        await world.end()
+    }
+
+    @Test func olderSessionThatDoesNotAnswerAProbeEnds() async throws {
+        let world = try await World(directory)
+        let certificate = try TestCertificate()
+        let member = try Member("Peer", key: P256SigningKey(rawRepresentation: Array(certificate.key.rawRepresentation)))
+        await world.connect(member)
+        let frames = CurrentValue<[SessionFrame]>([])
+        let older = try await ScriptedPeer.enter(world.offer(member), as: certificate) { frame in
+            frames.update { $0.append(frame) }
+            return []
+        }
+        await world.has(1)
+        #expect(!frames.value.contains { $0.isPing })
+        let newer = try await ScriptedPeer.enter(world.offer(member), as: certificate) { frame in
+            if case .ping(let value) = frame.payload { [SessionFrame(.pong(value))] } else { [] }
+        }
+        await world.has(2)
+        let preferred = await world.preferred(member)
+        #expect(await frames.first { frames in frames.contains { $0.isPing } } != nil)
+        await world.has(1)
+        #expect(await world.preferred(member) === preferred)
+        #expect(preferred?.hasEnded == false)
+        try? await older.close()
+        try? await newer.close()
+        await world.end()
+    }
+}
+
+extension SessionFrame {
+    fileprivate var isPing: Bool { if case .ping = payload { true } else { false } }
+}

@@ -2,11 +2,12 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import RelayProtocol
+import RelayStorage
 
 /// What a store has just read or written, so that a command under way is not looked up again at each of its steps. The rows are the truth:
 /// what is here is what they say, and all of it is forgotten when a write is undone, or when it is too much. Only `CachingTransaction` reads
 /// and changes it, on the store's thread.
-final class StoreCache {
+final class StoreCache: GroupCommitCache {
     struct Command {
         var row: MailboxCommand
         /// `nil` if it was not read, or given up.

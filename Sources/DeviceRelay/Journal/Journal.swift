@@ -86,15 +86,26 @@ package final class Journal: Sendable {
     /// Reads from one consistent snapshot of the committed data.
     package func read<Value>(_ body: (JournalTransaction) throws -> Value) throws(JournalError) -> Value {
         do {
-            return try database.read { try body(JournalTransaction(database: $0, journal: self)) }
+            return try database.inDatabase { database in
+                // GRDB's `read` would pass a null connection to SQLite, which crashes.
+                guard database.sqliteConnection != nil else { throw JournalError.closed(path) }
+                try database.beginTransaction(.deferred)
+                defer { try? database.rollback() }
+                return try database.readOnly { try body(JournalTransaction(database: database, journal: self)) }
+            }
         } catch {
             throw Self.error(error, path: path)
         }
     }
 
-    /// Closes the database. Nothing may be written or read afterwards.
+    /// Commits the submitted transactions, delivers their results, and closes the database. Later writes and reads fail with
+    /// `JournalError.closed`. Must not be called from a completion.
     package func close() {
-        thread.sync { try? database.close() }
+        thread.sync {
+            // A concurrent `write` may have queued its work, and not scheduled it yet.
+            work()
+            try? database.close()
+        }
     }
 
     /// Counts a new command, and returns whether it is time to delete old ones.
@@ -150,6 +161,8 @@ package final class Journal: Sendable {
         case .SQLITE_BUSY, .SQLITE_LOCKED: .locked(path)
         case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM: .notWritable(path)
         case .SQLITE_FULL: .full(path)
+        // The database is closed.
+        case .SQLITE_MISUSE: .closed(path)
         default: .failed(code.rawValue)
         }
     }

@@ -13,16 +13,16 @@ let settings: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
-/// The commit that `--version` names, as the scripts set it. SwiftPM keeps a manifest's result while the environment stays the same, so
-/// that the manifest cannot ask git itself.
+/// The commit for `--version`, set by the scripts. The manifest cannot ask git: SwiftPM caches its result while the environment stays the
+/// same.
 let commit = Context.environment["DEVICE_RELAY_COMMIT"]?.filter { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-") }
 
-/// A product that only the service needs.
+/// A product that only the trait `Server` needs.
 func server(_ name: String, _ package: String) -> Target.Dependency {
     .product(name: name, package: package, condition: .when(traits: ["Server"]))
 }
 
-/// A program that shows how the SDK is used; built and run by the tests, and no product.
+/// An example program. The tests build and run it; it is not a product.
 func example(_ name: String) -> Target {
     .executableTarget(
         name: name,
@@ -74,7 +74,7 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // What the SDK and the services keep on disk: files for one user alone, locks, SQLite.
+        // Storage of the SDK and the services: private files, locks, SQLite.
         .target(
             name: "RelayStorage",
             dependencies: ["RelayProtocol", .product(name: "GRDB", package: "GRDB.swift")],
@@ -99,7 +99,7 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
-        // The platform as a service of swift-service-lifecycle, which apps do not need.
+        // The platform as a service of swift-service-lifecycle, for server programs.
         .target(
             name: "DeviceRelayLifecycle",
             dependencies: ["DeviceRelay", server("ServiceLifecycle", "swift-service-lifecycle")],
@@ -132,10 +132,12 @@ let package = Package(
                 "RelayProtocol",
                 "RelayStorage",
                 server("Crypto", "swift-crypto"),
+                server("CryptoExtras", "swift-crypto"),
                 server("GRDB", "GRDB.swift"),
                 server("Hummingbird", "hummingbird"),
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
+                server("NIOPosix", "swift-nio"),
             ],
             swiftSettings: settings
         ),
@@ -339,6 +341,8 @@ let package = Package(
                 "RelayProtocol",
                 "RelayServer",
                 "RelayStorage",
+                server("Crypto", "swift-crypto"),
+                server("CryptoExtras", "swift-crypto"),
                 server("GRDB", "GRDB.swift"),
                 server("Hummingbird", "hummingbird"),
                 server("HummingbirdTesting", "hummingbird"),
@@ -363,6 +367,7 @@ let package = Package(
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
                 server("NIOEmbedded", "swift-nio"),
+                server("NIOHTTP1", "swift-nio"),
                 server("NIOPosix", "swift-nio"),
                 server("NIOSSL", "swift-nio-ssl"),
                 server("ServiceLifecycle", "swift-service-lifecycle"),

@@ -3,8 +3,8 @@
 """Reads our messages with cbor2 and writes messages with it.
 
 Standard input: lines of `CBOR in hexadecimal, tab, the same message as JSON`. For each, cbor2 decodes the CBOR, the result is
-held against the JSON, and the line that cbor2's canonical encoder makes of it is printed. Then come as many messages of cbor2's
-own making, in the form of the input. A difference ends the program with status 1.
+compared with the JSON, and cbor2's canonical encoding of it is printed. Then as many messages that cbor2 generates are printed, in
+the form of the input. A difference ends the program with status 1.
 """
 
 import base64

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The Device Relay project authors
 
-"""Every name in the column *in code* of docs/glossary.md occurs in Sources."""
+"""Checks that every name in the column *in code* of docs/glossary.md occurs in Sources."""
 
 import glob
 import re
@@ -22,7 +22,7 @@ with open("docs/glossary.md", encoding="utf-8") as document:
             continue
         for name in re.findall(r"`([^`]+)`", cells[2]):
             names += 1
-            # Of a member its own name, of a function the name without arguments.
+            # For a member its own name, for a function the name without arguments.
             if name.split("(")[0].split(".")[-1] not in words:
                 print(f"docs/glossary.md:{number}: there is no {name} in Sources", file=sys.stderr)
                 status = 1

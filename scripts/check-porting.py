@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The Device Relay project authors
 
-"""Every name that docs/porting.md gives for one of the original is that of a public declaration. Takes the directories of symbol graphs."""
+"""Checks that every replacement in docs/porting.md is a public declaration. The arguments are the directories of symbol graphs."""
 
 import glob
 import json
@@ -14,14 +14,14 @@ for directory in sys.argv[1:]:
     for path in glob.glob(f"{directory}/*.symbols.json"):
         with open(path, encoding="utf-8") as graph:
             declared.update(".".join(symbol["pathComponents"]) for symbol in json.load(graph)["symbols"])
-# A function may be named without its arguments.
+# The document may name a function without its arguments.
 declared |= {name.split("(")[0] for name in declared}
 
 names = 0
 status = 0
 with open("docs/porting.md", encoding="utf-8") as document:
     for number, line in enumerate(document, 1):
-        # The first column of a table is the original's.
+        # The first column of a table has the original's names.
         text = line.split("|", 2)[2] if line.startswith("| ") else line
         for name in re.findall(r"`([A-Z]\w*(?:\.\w+)*(?:\([\w:]*\))?)`", text):
             if name.startswith("MCD") or name == "DeviceRelay":

@@ -30,7 +30,7 @@ checked = 0
 
 
 class Refused(Exception):
-    """Bytes that the protocol refuses; the code is the one of the documents."""
+    """Bytes that the protocol rejects, with the code from the documents."""
 
     def __init__(self, code):
         super().__init__(code)
@@ -179,7 +179,7 @@ class Reader:
 
 
 def decode(data):
-    """A value set, or the code by which its bytes are refused."""
+    """A value set, or the code with which its bytes are rejected."""
     reader = Reader(data)
     major = data[0] >> 5 if data else None
     if major is not None and major != 5:
@@ -314,7 +314,7 @@ def parse_json(text):
 
 
 def as_cbor2_reads(value):
-    """What cbor2 makes of the same bytes."""
+    """The value as cbor2 decodes it."""
     name = kind(value)
     if name == "date":
         epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
@@ -346,13 +346,13 @@ def check_values(file):
         expect(encode(value) == data, "values", vector["name"], "encoding")
         expect(encode(parse_json(vector["json"])) == data, "values", vector["name"], "JSON")
         read = as_cbor2_reads(value)
-        # Dates beyond the year 9999 are none to Python.
+        # Python cannot represent dates beyond the year 9999.
         if not any(content is None for content in read.values()):
             expect(same(cbor2.loads(data), read), "values", vector["name"], "cbor2")
     for vector in file["refusedCBOR"]:
         expect(refusal(decode, bytes.fromhex(vector["cbor"])) == vector["error"], "values", vector["name"], vector["error"])
     for vector in file["refusedJSON"]:
-        # Python's own reader has one word for every text that is no JSON.
+        # Python's own reader has one error for all invalid JSON.
         found = refusal(parse_json, vector["json"])
         expect(found in (vector["error"], "invalidSyntax"), "values", vector["name"], vector["error"], "found", found)
 
@@ -421,7 +421,7 @@ def is_word(text):
 
 
 def is_display(text, may_be_empty):
-    # Characters are grapheme clusters; in these vectors code points are.
+    # Characters are grapheme clusters; in these vectors each is one code point.
     if len(text) > 64 or len(text.encode()) > 16 * 64:
         raise Refused("limitExceeded")
     for character in text:
@@ -457,7 +457,7 @@ PURPOSES = {
     "endpointRecord": "endpoint record", "appRegistration": "app registration", "voucher": "voucher", "revocation": "revocation",
     "receipt": "receipt",
 }
-# Each with its reason: none, a text, perhaps a text, or one of these.
+# The reason of each outcome: none, a text, an optional text, or one of these.
 OUTCOMES = {
     "succeeded": None, "declined": "text?", "unsupported": None, "expired": None, "cancelled": None, "failed": "text",
     "indeterminate": ("interrupted", "timedOut", "targetLost"),
@@ -477,7 +477,7 @@ def fits(value, form):
 
 
 def form_of(body, name):
-    """Refuses a body whose fields are missing or of other types."""
+    """Rejects a body with missing fields or wrong types."""
     for field, form in FIELDS[name].items():
         optional, form = form.endswith("?"), form.rstrip("?")
         if field not in body and not optional or field in body and not fits(body[field], form):
@@ -559,7 +559,7 @@ def read_signed(encoded, name, key):
 
 
 def take_statement(encoded, name, key, account, record=None):
-    """What a reader does with a statement that `key` must have signed."""
+    """The reader's result for a statement that `key` must have signed."""
     signer = identifier(key)
     body = read_signed(encoded, name, None if name == "endpointRecord" else key)
     if name == "endpointRecord":
@@ -877,7 +877,7 @@ def check_commands(file, keys):
 
 
 def size(value):
-    """How deep a JSON value nests, and how many values it holds, keys counted."""
+    """The nesting depth of a JSON value, and the number of its values, including keys."""
     depth, count, level = 0, 0, [value]
     while level:
         count += len(level) + sum(len(item) for item in level if isinstance(item, dict))
@@ -888,7 +888,7 @@ def size(value):
 
 
 def take_frame(data):
-    """A message, or the code by which the channel is closed."""
+    """A message, or the code with which the channel is closed."""
     need(b"\0" not in data and not data.startswith(b"\xef\xbb\xbf"), 1007)
     try:
         message = json.loads(data.decode("utf-8", "strict"))
@@ -900,7 +900,7 @@ def take_frame(data):
     return message
 
 
-# What the page's tables say of a field: `?` may be absent; base64 has its least and most bytes, or a limit.
+# The types of fields from the page's tables: `?` marks an optional field; base64 has a minimum and maximum of bytes, or a limit.
 RECORD, VOUCHER, RECEIPT = "base64 1 8192", "base64 1 1024", "base64 1 4096"
 INTRODUCTION = {"record": RECORD, "vouchers?": [VOUCHER]}
 PRESENCE = {"state": "text", "reason": "text", "since?": "ms", "expectedWithin?": "ms"}
@@ -961,7 +961,7 @@ MESSAGES = {
         "restarting": {"after": "ms", "spread": "ms"},
     },
 }
-# The channels of notifications.register.
+# The channel types of notifications.register.
 CHANNELS = {
     "apns": {"token": "text", "environment": "text"}, "fcm": {"token": "text"}, "wns": {"token": "text"},
     "webPush": {"token": "text", "publicKey": "base64 65 65", "secret": "base64 16 16"}, "polling": {},
@@ -1025,7 +1025,7 @@ def check_message(message, side):
 
 
 def judge(data, side):
-    """What a receiver does with a frame that is no message; nothing if it is one."""
+    """The receiver's reaction to a frame that is not a valid message; empty for a valid one."""
     try:
         message = take_frame(data)
     except Refused as refused:
@@ -1127,7 +1127,7 @@ def read_metadata(body):
 
 
 def take_session(data):
-    """What the TLS client makes of a stream from the beginning of a session: nothing, or the rule that it breaks."""
+    """The TLS client's result for a stream from the start of a session. Raises the violated rule."""
     place, settings, opened = 0, False, set()
     highest = 0
     while place + 14 <= len(data):

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The Device Relay project authors
 #
-# What the scripts have in common; they begin with `. scripts/common.sh` in the project's root.
+# Functions that the scripts share. A script sources this file in the project's root: `. scripts/common.sh`.
 
 step() { printf '\n== %s\n' "$*"; }
 fail() { printf '%s: %s\n' "$0" "$*" >&2; exit 1; }
 
-# Installs a Debian package if the command it brings is missing.
+# Installs a Debian package if its command is missing.
 need() {
     local command=$1 package=$2
     command -v "$command" >/dev/null 2>&1 && return
@@ -22,22 +22,22 @@ need() {
     "${sudo[@]}" apt-get install -y -qq --no-install-recommends "$package" >/dev/null
 }
 
-# What every build needs.
+# Installs the tools that every build needs.
 need_tools() {
     command -v swift >/dev/null 2>&1 || fail "Swift 6.3 or later is missing; see https://www.swift.org/install"
     need git git
-    # The database that GRDB links.
+    # The SQLite library that GRDB links.
     [ -f /usr/include/sqlite3.h ] || [ "$(uname)" = Darwin ] || need no-such-command libsqlite3-dev
 }
 
-# The debug build, which demo and tests share. Other flags would compile everything again.
+# The debug build, which demo and tests share. Other flags would cause a complete rebuild.
 build=(swift build --explicit-target-dependency-import-check error)
 
-# The release build, as it is installed: Swift's own libraries are in the programs. On a Mac they belong to the system.
+# The release build for installation. It links Swift's libraries statically, except on macOS, where they belong to the system.
 release_build=(swift build -c release)
 [ "$(uname)" = Darwin ] || release_build+=(--static-swift-stdlib)
 
-# `--version` names the commit; `-modified` behind it says that the sources are no commit's.
+# Sets the commit for `--version`, with `-modified` if the sources differ from it.
 name_commit() {
     local commit
     commit=$(git rev-parse --short=12 HEAD 2>/dev/null) || return 0
@@ -45,7 +45,7 @@ name_commit() {
     export DEVICE_RELAY_COMMIT=$commit
 }
 
-# Runs a build step, and says how long it took.
+# Runs a build step, and prints its duration.
 timed() {
     local title=$1 begin=$SECONDS
     shift

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The Device Relay project authors
 
-"""The code in the documentation is that of sources which are compiled. Without an argument: fails if a block differs. With `--write`:
-puts the compiled code into the documents."""
+"""Checks that code blocks in the documentation equal compiled sources. With `--write`: copies the compiled code into the documents."""
 
 import glob
 import re

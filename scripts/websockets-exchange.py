@@ -4,8 +4,8 @@
 
 usage: websockets-exchange.py HOST:PORT [SEED]
 
-The handshake and what it refuses, messages in fragments, pings, every close code, large and broken messages, what `wsproto` makes of
-random conversations in random pieces, and the frames that it can write but no client may. A difference ends the program with status 1.
+Tests accepted and rejected handshakes, fragmented messages, pings, every close code, large and invalid messages, random conversations of
+`wsproto` in random pieces, and frames that a client must not send. A difference ends the program with status 1.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ GENERATOR = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 2026)
 SUBPROTOCOL = "device-relay.v1"
 URL = f"ws://{HOST}:{PORT}/v1/connect"
 PATIENCE = 120
-# Of a type that the relay does not know, and asking for nothing: it is passed over.
+# A message of an unknown type without a request reference, which the relay ignores.
 NOISE = json.dumps({"type": "noise", "text": "a é 日 😀"}, ensure_ascii=False)
 
 
@@ -49,7 +49,7 @@ def is_alive(client):
 
 
 def closed_with(client):
-    """The relay's close code, whatever it says before."""
+    """Skips messages, and returns the relay's close code."""
     try:
         while True:
             client.recv(PATIENCE)
@@ -59,7 +59,7 @@ def closed_with(client):
 
 def handshakes():
     with dial() as client:
-        # Compression was offered, and is not spoken.
+        # Compression was offered, and must not be used.
         check(not client.protocol.extensions, "an extension was agreed on")
         check(is_alive(client), "no pong")
     refused = [
@@ -99,7 +99,7 @@ def conversations():
 
 
 class LowLevel:
-    """A client of wsproto, whose bytes go out in any pieces."""
+    """A wsproto client that can send its bytes in arbitrary pieces."""
 
     def __init__(self):
         self.socket = socket.create_connection((HOST, int(PORT)), PATIENCE)
@@ -158,7 +158,7 @@ def random_conversations():
         pings.append(b"the last one")
         data += client.machine.send(Ping(pings[-1]))
         client.send_in_pieces(data)
-        # A ping that a later one overtakes need not be answered (RFC 6455 section 5.5.3), but the order holds.
+        # A newer ping replaces an unanswered one (RFC 6455 section 5.5.3), but pongs must keep the order of the pings.
         answered = None
         while answered != pings[-1]:
             event = client.next()
@@ -178,7 +178,7 @@ def violations():
     server_frames = FrameProtocol(client=False, extensions=[])
 
     def serialised(opcode, payload=b"", fin=True, reserved=0):
-        # Not public: what is, writes nothing wrong.
+        # A private method, because the public ones write valid frames only.
         frame = bytearray(client_frames._serialize_frame(opcode, payload, fin))
         frame[0] |= reserved
         return bytes(frame)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The Device Relay project authors
-"""Measures the relay and the SDK beside NATS, mosquitto and openssl: servers on one core, clients on another, in turns, medians of rounds.
-A round in which something else used the machine is repeated."""
+"""Compares the relay and the SDK with NATS, mosquitto and openssl: servers on one core, clients on another, alternating, medians of rounds.
+A round is repeated if other processes used the machine."""
 
 import argparse
 import collections
@@ -21,7 +21,7 @@ from servers import (
     public_key_work, resident_kib, start,
 )
 
-# What the machine for which the targets were set needs to check a P-256 signature. A target that is a time or a rate is one for that machine.
+# The time of one P-256 verification on the machine for which the targets were set. Targets that are times or rates apply to that machine.
 REFERENCE_MICROSECONDS = 34
 GROUPS = ["tunnel", "sdk", "launch", "idle", "presence", "storm", "growth", "bulk"]
 
@@ -31,14 +31,14 @@ def progress(text):
 
 
 def busy_seconds():
-    """CPU time that anybody used, and that was stolen from this machine."""
+    """The CPU time of all processes, with the time stolen by the hypervisor."""
     fields = [int(field) for field in pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
     user, nice, system, _, _, interrupt, soft, steal = fields[:8]
     return (user + nice + system + interrupt + soft + steal) / TICKS
 
 
 def own_seconds(others):
-    """Of this process, of those that it has waited for, and of others that still run."""
+    """The CPU time of this process, of its finished children, and of the given running processes."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system + sum(cpu_seconds(other.pid) for other in others)
 
@@ -48,14 +48,14 @@ class Bench:
         self.products, self.rounds, self.quick = products, rounds, quick
         self.figures = {}
         self.rows = []
-        # Of the group at hand: what a check took the machine beside each measurement, and whether others never leave it alone.
+        # For the current group: the verification time beside each measurement, and whether other processes always use the machine.
         self.checks, self.is_busy = [], False
 
-    # MARK: Measuring
+    # MARK: Measurement
 
     def undisturbed(self, what, measure, servers, attempts, rest=0):
-        """Runs a measurement again as long as others take more than a tenth of a core meanwhile, and keeps the one that was disturbed
-        least. Before each try it rests for so many seconds."""
+        """Repeats a measurement while other processes use more than a tenth of a core, and returns the least disturbed result. Before each
+        attempt it waits `rest` seconds."""
         results = []
         for attempt in range(attempts):
             time.sleep(rest)
@@ -76,14 +76,14 @@ class Bench:
         return result
 
     def in_turns(self, what, measures, servers=(), turns=1):
-        """Medians of what each of the measurements says, which take turns; of short ones more than one in a round. What others disturb is
-        measured again, three times at most; when that was in vain once, neighbours, which are disturbed alike, are for the rest of the
-        group not."""
+        """The median result of each measurement. Measurements alternate, and short ones run several times in a round. A disturbed one is
+        repeated at most three times. If that fails once, alternating measurements in the rest of the group are not repeated, because the
+        disturbance affects all of them equally."""
         rounds = {name: [] for name in measures}
         count = self.rounds * turns
         for number in range(count):
             attempts = 1 if self.quick or self.is_busy and len(measures) > 1 else 4
-            # Each is first as often as the others.
+            # Rotates the order, so that each one is first equally often.
             first = number % len(measures)
             for name, measure in [*measures.items()][first:] + [*measures.items()][:first]:
                 progress(f"{what}: {name}, round {number + 1} of {count}")
@@ -93,7 +93,7 @@ class Bench:
         }
 
     def row(self, what, ours, peers, unit, target="", key=None, value=None, met=None):
-        """A line of the table; with a key, a figure of the JSON file."""
+        """Adds a row to the table, and with a key a figure to the JSON file."""
         first = next(iter(peers.values()), None)
         if value is None:
             value = ours / first if first else ours
@@ -102,8 +102,8 @@ class Bench:
             self.figures[key] = {"value": value, "ours": ours, "peer": first}
 
     def absolute(self, what, ours, unit, bound=None, key=None, floor=None):
-        """A line of a figure without a peer: as it is here, and as it would be at the speed of the machine for which its bound was set.
-        The floor is what cannot be passed here, and how it was measured."""
+        """Adds a row for a figure without a peer: measured here, and scaled to the speed of the machine for which its bound was set. The
+        floor is the best possible result here, with the name of its measurement."""
         factor = statistics.median(self.checks) / REFERENCE_MICROSECONDS
         is_rate = unit == "/s"
         scaled = ours * factor if is_rate else ours / factor
@@ -132,7 +132,7 @@ class Bench:
 
     def tunnel(self):
         with self.relay() as relay, NATS() as nats, Mosquitto() as mosquitto, Splice(self.products) as splice:
-            # The last shows what is left to gain.
+            # The last one shows the lower bound.
             servers = {"relayd": relay, "nats-server": nats, "mosquitto": mosquitto, "system calls alone": splice}
 
             def compare(what, turns=1, **options):
@@ -148,7 +148,7 @@ class Bench:
                 values = {name: peer[field] for name, peer in peers.items()}
                 self.row(what, ours[field], values, unit, target, key, met=met and met(ours[field], values))
 
-            # Nobody's slowest hundredth is steady, so in many short turns.
+            # The slowest percentile is never steady, so the time is divided into many short rounds.
             turns = 1 if self.quick else 5
             one = compare("128 B, 1 in flight", turns, size=128)
             row("tunnel, 128 B, round trip p50", "p50Microseconds", "µs", one, "≤ NATS", "tunnel.rttRatioNATS", lambda a, b: a <= b["nats-server"])
@@ -191,7 +191,7 @@ class Bench:
             self.absolute("launch, p50", one["p50Milliseconds"], "ms", 5, "launch.p50Milliseconds")
             self.absolute("launch, p99", one["p99Milliseconds"], "ms")
             spread = ["--senders", 4, "--targets", 4, "--inflight", 64]
-            # The devices on both cores: a launch is their work rather than the relay's, which needs little of its own.
+            # The devices use both cores: a launch is mostly their work, and needs little of the relay's time.
             many = self.in_turns("launches, 64 in flight", {"sdk": lambda: relay.measure("launches", *spread, *seconds, core=None)}, [relay])
             keys = self.in_turns("their public-key work", {"all cores": lambda: public_key_work(self.products, self.seconds)})
             floor = {"public-key work alone": keys["all cores"]["perSecond"]}
@@ -236,13 +236,13 @@ class Bench:
         }
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        # Each costs the same as the next, and one by one 10,000 with TLS take minutes.
+        # The cost per connection is constant, and 10,000 TLS connections one by one take minutes.
         count = min(self.crowd_size, 2_000)
         before, clients = resident_kib(server.pid), []
         for number in range(count):
             client = socket.create_connection(("127.0.0.1", server.port))
             if server.protocol == "nats":
-                # It speaks first, and then TLS.
+                # The server sends first, and TLS follows.
                 while b"\n" not in client.recv(4096):
                     pass
             if tls:
@@ -292,11 +292,11 @@ class Bench:
                 up = json.loads(crowd.stdout.readline())
                 seconds = time.monotonic() - ready
                 progress(f"all back after {seconds:.1f} s {up['ends']}, errors: {up['errors']}")
-                # Of those too that are not kept.
+                # Includes the errors of measurements that are discarded.
                 errors.update(up["errors"])
                 return seconds
 
-            # What lasts for less than half a minute an endpoint does not take for a success.
+            # An endpoint does not count a connection as a success if it lasts less than half a minute.
             count, attempts, rest = (1, 1, 2) if self.quick else (self.rounds, 3, 32)
             seconds = [
                 self.undisturbed(f"storm {number + 1} of {count}", storm, [relay, crowd], attempts, rest) for number in range(count)
@@ -308,8 +308,8 @@ class Bench:
         self.row("— memory after, against before", after / 1024, {"before": before / 1024}, "MiB", "as before", met=after <= 1.1 * before)
 
     def beside(self, relay, measure):
-        """Lets a measurement subtract what the relay costs without it. The crowd's pings come in waves, as its endpoints once
-        came: so just before and just after."""
+        """Measures the idle cost of the relay, so that a measurement can subtract it. The crowd's pings come in waves, so it is measured
+        just before and just after."""
 
         def share():
             begin, before = time.monotonic(), cpu_seconds(relay.pid)
@@ -320,7 +320,7 @@ class Bench:
         return measure(lambda: (before + share()) / 2)
 
     def beside_crowds(self, sizes):
-        """What a message and a launch cost a relay, by how many others there are."""
+        """The cost of a message and of a launch, by the size of the crowd."""
         with contextlib.ExitStack() as stack:
             relays, crowds = {}, []
             for size in sizes:
@@ -329,7 +329,7 @@ class Bench:
             time.sleep(1 if self.quick else 5)
 
             def message(relay, rest):
-                # Of few pairs with many in flight, what a message costs depends most on how many of them a read finds.
+                # With few pairs and many messages in flight, the cost of a message depends mostly on how many of them one read returns.
                 result = load(relay, self.products, seconds=self.seconds / 3, size=128, pairs=64, inflight=4)
                 return {"cost": result["cpuSecondsPerMillionMessages"] - rest() * 1e6 / result["messagesPerSecond"]}
 
@@ -345,8 +345,8 @@ class Bench:
             return {"message": costs(message), "launch": costs(launch)}
 
     def growth(self):
-        """Medians over several sets of relays, one for each size of the crowd: two processes of one program differ by up to a tenth, each
-        for as long as it lives. Those of a set take turns, since a machine's speed drifts."""
+        """Medians over several sets of relays, one for each size of the crowd: two processes of one program differ constantly by up to a
+        tenth. The relays of a set alternate, because the speed of a machine drifts."""
         sizes = [10, 100, 200] if self.quick else [10, 1_000, 10_000]
         sets = [self.beside_crowds(sizes) for _ in range(1 if self.quick else 5)]
         costs = {
@@ -378,7 +378,7 @@ class Bench:
         port = free_port()
         words = ["openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-cert", chain, "-key", key, "-quiet", "-naccept", "1"]
         count = 0
-        # It ends with its standard input.
+        # The server ends with its standard input.
         server = start(words, SERVER_CORE, stdout=subprocess.PIPE, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
         time.sleep(0.5)
         source = start(["dd", "if=/dev/zero", "bs=256k", f"count={total * 4}"], CLIENT_CORE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

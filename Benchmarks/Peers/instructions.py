@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The Device Relay project authors
-"""Counts what a launch that was sealed beforehand costs the relay, in instructions outside of the kernel: unlike time, that hardly depends
-on what else a machine does. Two relays under callgrind, one of which gets more launches: the difference is what they cost."""
+"""Counts the instructions outside the kernel that a sealed launch costs the relay. Unlike time, they hardly depend on other load. Two
+relays run under callgrind, one with more launches: the difference is the cost of these launches."""
 
 import argparse
 import contextlib
@@ -28,7 +28,7 @@ class CountedRelay(Relay):
         self.stripped = self.directory / "relayd"
 
     def launch(self):
-        # Valgrind 3.19 does not understand the compiler's debugging information.
+        # Valgrind 3.19 cannot read the compiler's debugging information.
         subprocess.run(["objcopy", "--strip-debug", self.products / "relayd", self.stripped], check=True)
         super().launch()
 
@@ -56,7 +56,7 @@ def count(products, launches, profile):
 
 
 def functions(profile):
-    """Instructions of each function, without those that it calls."""
+    """The instructions of each function, without its callees."""
     command = ["callgrind_annotate", "--threshold=100", profile]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     text = subprocess.run(["swift", "demangle", "-compact"], input=text, capture_output=True, text=True, check=True).stdout
@@ -73,7 +73,7 @@ def main():
     parser.add_argument("--functions", type=int, default=0, metavar="COUNT", help="print so many functions that cost most, too")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the counts there")
     options = parser.parse_args()
-    # Only to check the arguments.
+    # Without products, only the arguments are checked.
     if not options.products:
         return
     with tempfile.TemporaryDirectory() as directory:

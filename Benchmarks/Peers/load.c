@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-// Pairs of a requester and a responder that talk through a relay's tunnels, through NATS or through MQTT, all in one event loop. To `splice`
-// they speak as through tunnels that need not be entered. What differs is only how a message is put on the wire; the loop, the buffers and the
-// clock are the same.
+// Pairs of a requester and a responder that exchange messages through a relay's tunnels, through NATS or through MQTT, all in one event
+// loop. With `splice` they use plain connections without a tunnel preface. Only the encoding of messages differs; the loop, the buffers
+// and the clock are the same.
 //
 // load tunnel|splice|nats|mqtt PORT [--pairs N] [--inflight N] [--size BYTES] [--reply BYTES] [--seconds S] [--server PID]
 //
-// For `tunnel`, standard input has a line for each pair, each of the three in hexadecimal: tunnel id, token of one side, token of the other.
-// Prints one JSON object. Messages are counted as the server sees them: a request and its reply are two.
+// For `tunnel`, standard input has a line for each pair, with three hexadecimal values: tunnel id, token of one side, token of the other.
+// Prints one JSON object. Messages are counted at the server: a request and its reply are two.
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -44,7 +44,7 @@ struct connection {
 
 struct pair {
     struct connection ends[2];  // requester, responder
-    uint64_t *sent;             // when each request in flight was sent; a ring, since answers keep the order
+    uint64_t *sent;             // the send time of each request in flight; a ring, since responses keep the order
     uint64_t next;
 };
 
@@ -80,7 +80,7 @@ static uint64_t now(void) {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-// CPU seconds that a process has used, all its threads together.
+// CPU seconds that a process has used, all threads together.
 static double cpu_of(int pid) {
     char path[64], line[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -122,7 +122,7 @@ static void append_text(struct buffer *buffer, const char *format, ...) {
     append(buffer, text, (size_t)count);
 }
 
-// MARK: Putting messages on the wire
+// MARK: Encoding
 
 static void append_mqtt_header(struct buffer *out, unsigned char type, size_t length) {
     unsigned char header[5] = {type};
@@ -210,9 +210,9 @@ static void message_came(struct connection *connection, const char *subject, siz
     else reply(connection, subject, count);
 }
 
-// MARK: Taking messages off the wire
+// MARK: Decoding
 
-// Whether a whole message was taken.
+// Returns whether a complete message was read.
 static bool take_tunnel(struct connection *connection) {
     struct buffer *in = &connection->in;
     size_t size = connection->requester ? reply_size : request_size;
@@ -392,7 +392,7 @@ static void enter(struct pair *pair) {
         enter_tunnel(pair);
         return;
     }
-    // The responder first, so that no request comes before it listens.
+    // The responder first, so that it listens before the first request.
     for (int side = 1; side >= 0; side--) {
         if (protocol == NATS) enter_nats(&pair->ends[side]);
         else enter_mqtt(&pair->ends[side]);
@@ -442,7 +442,7 @@ static void run_until(uint64_t end) {
             if (events[index].events & ~(uint32_t)EPOLLOUT) receive(connection);
             if (events[index].events & EPOLLOUT) mark(connection);
         }
-        // What was made in this tick goes out at once.
+        // Sends everything that was written in this iteration.
         for (size_t index = 0; index < dirty_count; index++) flush(dirty[index]);
         dirty_count = 0;
     }

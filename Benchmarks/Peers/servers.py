@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # SPDX-FileCopyrightText: The Device Relay project authors
-"""The servers that are compared, each on a directory of its own and pinned to the first core; and their clients, pinned to the second."""
+"""The compared servers, each with its own directory and pinned to the first core, and their clients, pinned to the second."""
 
 import contextlib
 import http.client
@@ -20,7 +20,7 @@ import urllib.parse
 SERVER_CORE = "0"
 CLIENT_CORE = "1"
 OPEN_FILES = 20_000
-# As many as one relay sees at most.
+# The maximum number of measurements of one relay.
 MEASUREMENTS = 300
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -30,7 +30,7 @@ class Failed(Exception):
 
 
 def free_port():
-    """One of two neighbours that are free; below those that outgoing connections take."""
+    """A free port whose successor is free too, below the range of outgoing connections."""
     while True:
         port = random.randrange(10_000, 32_000)
         try:
@@ -72,10 +72,10 @@ def resident_kib(pid):
 
 
 class Server:
-    """A process on a port, in a directory that is gone when it ends."""
+    """A process with a port and a temporary directory."""
 
     core = SERVER_CORE
-    # How long it may take to start, in seconds.
+    # The time limit of the start, in seconds.
     patience = 10
 
     def __init__(self):
@@ -142,7 +142,7 @@ class Mosquitto(Server):
 
     def __init__(self, tls=False):
         super().__init__()
-        # Without set_tcp_nodelay it holds small messages back.
+        # Without set_tcp_nodelay, mosquitto delays small messages.
         lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true", "set_tcp_nodelay true", "max_queued_messages 0", "user root"]
         if tls:
             chain, key = certificate(self.directory)
@@ -154,7 +154,7 @@ class Mosquitto(Server):
 
 
 class Splice(Server):
-    """The system calls of a relay, and nothing else."""
+    """Only the system calls of a relay."""
 
     protocol = "splice"
 
@@ -179,7 +179,7 @@ class Relay(Server):
         self.next_person = 0
 
     def command(self):
-        # The limits that are there to protect a relay from its users are out of the way.
+        # Raises the limits that protect a relay from its users.
         limits = [
             "commandsPerSecond=1000000", "publishesPerSecond=1000", "watchesPerSecond=1000", "tunnelOpensPerSecond=100000",
             "sessionsPerEndpoint=1000", "tunnelsPerPair=1000", "tunnelsPerNewcomer=1000", "tunnelsOfNewcomers=1000",
@@ -187,7 +187,7 @@ class Relay(Server):
         ]
         return [
             self.products / "relayd", "serve", "--data-directory", self.directory / "data", "--log-level", "warning",
-            # On loopback alone it would take plain HTTP.
+            # On a loopback address the relay would use plain HTTP.
             "--listen", f"{'0.0.0.0' if self.tls else '127.0.0.1'}:{self.port}", "--url", self.url,
             "--tunnel-listen", f"127.0.0.1:{self.port + 1}", "--unauthenticated-per-address", "100000",
             *[word for limit in limits for word in ("--limit", limit)],
@@ -204,8 +204,8 @@ class Relay(Server):
         raise Failed("relayd is not ready")
 
     def invite(self, count):
-        """Makes accounts for a crowd and for the measurements beside it, and a token for each; the requests come from many addresses,
-        since one may not ask that often."""
+        """Creates accounts for a crowd and for the measurements, with a token for each. The requests use many addresses, because the rate
+        per address is limited."""
         self.next_person, count = count, count + MEASUREMENTS
         command = ["accounts", "--data-directory", self.directory / "data", "--relay", self.url, "--relay-id", self.id, "--count", count]
         codes = self.run_benchmark(*command, target=False).split()
@@ -235,7 +235,7 @@ class Relay(Server):
     def _benchmark(self, words, target):
         if target:
             target = ["--relay", self.url, "--relay-id", self.id, "--people", self.people, "--person", self.next_person]
-            # An account holds only so many endpoints, and those of an old measurement stay.
+            # An account has a limited number of endpoints, and those of earlier measurements remain.
             self.next_person += words[0] != "crowd"
         return [self.products / "RelayBenchmarks", words[0], *(target or []), *words[1:]]
 
@@ -247,12 +247,12 @@ class Relay(Server):
         return output
 
     def measure(self, *words, core=CLIENT_CORE):
-        """Runs one of the measurements to its end."""
+        """Runs a measurement to its end."""
         return json.loads(self.run_benchmark(*words, core=core))
 
     @contextlib.contextmanager
     def benchmark(self, *words):
-        """One that stays as long as it is needed."""
+        """Runs a measurement in the background until it is stopped."""
         process = start(self._benchmark(words, True), CLIENT_CORE, stdout=subprocess.PIPE, stdin=subprocess.PIPE)
         try:
             yield process

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-// What the system calls of a relay cost alone: copies between each two connections that come, with one epoll_wait, one recv and one send for
-// what arrives, and nothing else.
+// The cost of a relay's system calls alone: copies bytes between each two accepted connections, with one epoll_wait, one recv and one
+// send per event, and does nothing else.
 //
 // splice PORT
 
@@ -26,7 +26,7 @@ struct side {
     int fd;
     uint32_t interest;
     struct side *other;
-    char *rest;  // read from here, and not taken by the other
+    char *rest;  // read here, and not yet written to the other
     size_t start, end;
 };
 
@@ -54,13 +54,13 @@ static void drop(struct side *side) {
     side->fd = -1;
 }
 
-// What the other side took; -1 if it is gone.
+// Returns how many bytes the other side took; -1 if its connection is closed.
 static ssize_t offer(struct side *to, const char *bytes, size_t count) {
     ssize_t sent = send(to->fd, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
     return sent < 0 && errno == EAGAIN ? 0 : sent;
 }
 
-// Whether the pair goes on.
+// Returns whether the pair continues.
 static bool happened(struct side *side, uint32_t events) {
     struct side *other = side->other;
     if ((events & EPOLLOUT) && other->start < other->end) {
@@ -126,13 +126,13 @@ int main(int count, char **words) {
             if (!side) {
                 take(listener);
             } else if (side->fd < 0) {
-                continue;  // its other side ended in this very turn
+                continue;  // the other side ended in this iteration
             } else if (!side->other) {
-                // Who comes alone and goes has only looked whether this runs.
+                // A single connection that closes only tested whether this program runs.
                 drop(side);
                 alone = NULL;
             } else if (!happened(side, events[index].events)) {
-                // What is known of them stays: there are a few thousand in a run.
+                // The memory of a pair is not freed: a run has only a few thousand.
                 drop(side->other);
                 drop(side);
             }

@@ -5,7 +5,7 @@ import Foundation
 import NIOCore
 import RelayProtocol
 
-/// What is said for one launch on the sender's and the target's control channel.
+/// The messages for one launch on the control channels of sender and target.
 func controlBenchmarks() throws -> [(title: String, measurements: [Measurement])] {
     let limits = Limits()
     let id = EndpointID(digest: Digest256(hashing: [1]))

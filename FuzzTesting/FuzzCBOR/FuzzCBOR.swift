@@ -4,7 +4,7 @@
 import NIOCore
 import RelayProtocol
 
-/// Whatever bytes come in: no trap, and what is read can be written and read again.
+/// Decodes arbitrary bytes: there must be no trap, and a decoded value must survive encoding and decoding.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let buffer = ByteBuffer(bytes: UnsafeBufferPointer(start: start, count: count))

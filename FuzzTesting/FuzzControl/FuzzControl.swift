@@ -4,7 +4,8 @@
 import NIOCore
 import RelayProtocol
 
-/// Whatever frame comes in, at a relay or at an endpoint: no trap, and a message that was read can be written and read again.
+/// Decodes an arbitrary frame as the relay and as an endpoint: there must be no trap, and a decoded message must survive encoding and
+/// decoding.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let frame = ByteBuffer(bytes: UnsafeBufferPointer(start: start, count: count))

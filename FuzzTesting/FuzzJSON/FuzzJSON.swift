@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// Whatever text comes in: no trap, and what is read can be written and read again, as JSON and as CBOR.
+/// Decodes arbitrary text: there must be no trap, and a decoded value must survive encoding and decoding, as JSON and as CBOR.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     guard let message = try? ValueSet(json: UnsafeBufferPointer(start: start, count: count)) else { return 0 }

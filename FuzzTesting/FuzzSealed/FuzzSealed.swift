@@ -3,8 +3,8 @@
 
 import RelayProtocol
 
-/// What a relay or a peer hands over as a command, reply, receipt, record or other signed statement, and what a person pastes as a join link: no
-/// trap.
+/// Decodes arbitrary bytes as a command, reply, receipt, record or another signed statement of a relay or peer, and as a join link: there
+/// must be no trap.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let bytes = Array(UnsafeBufferPointer(start: start, count: count))

@@ -4,8 +4,8 @@
 import NIOCore
 import RelayProtocol
 
-/// Whatever bytes a peer sends after the handshake, in whatever pieces: no trap, and nobody made to hold more than windows
-/// and budgets allow. The first byte says which role we have and how the bytes are cut.
+/// Handles arbitrary bytes of a peer after the handshake, in arbitrary pieces: there must be no trap, and memory must stay within windows
+/// and budgets. The first byte selects the local role and the piece sizes.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     guard count > 1 else { return 0 }
@@ -21,7 +21,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     return 0
 }
 
-/// Both ends of what an owner does, in a few lines: opens and sends at once, accepts, echoes, consumes (or is slow to).
+/// A minimal owner of the state machine: opens and sends at once, accepts, echoes, and consumes (perhaps slowly).
 private struct App {
     private var machine: SessionStateMachine
     private let isSlow: Bool

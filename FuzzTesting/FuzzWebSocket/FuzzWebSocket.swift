@@ -4,8 +4,8 @@
 import NIOCore
 import RelayServer
 
-/// Whatever a WebSocket client sends, on a control channel and in a tunnel: no trap, and the same is read however the bytes are cut. The
-/// first byte says how.
+/// Reads arbitrary bytes of a WebSocket client, on a control channel and in a tunnel: there must be no trap, and the result must not
+/// depend on the pieces. The first byte selects their size.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     guard count > 1 else { return 0 }

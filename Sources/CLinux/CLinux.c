@@ -15,7 +15,7 @@
 #endif
 
 int clinux_processor_count(void) {
-    // As many as Linux knows of at most (CONFIG_NR_CPUS).
+    // The maximum that Linux supports (CONFIG_NR_CPUS).
     union {
         cpu_set_t set;
         unsigned char bytes[1024];
@@ -25,7 +25,7 @@ int clinux_processor_count(void) {
 }
 
 void clinux_set_short_time_slice(void) {
-    // `struct sched_attr` as it was first (SCHED_ATTR_SIZE_VER0); not every C library has it, nor the call.
+    // The first version of `struct sched_attr` (SCHED_ATTR_SIZE_VER0). Not every C library has the struct or the call.
     struct {
         uint32_t size, policy;
         uint64_t flags;
@@ -33,7 +33,7 @@ void clinux_set_short_time_slice(void) {
         uint32_t priority;
         uint64_t runtime, deadline, period;
     } attributes = {.size = 48, .policy = SCHED_OTHER};
-    // In nanoseconds, and the least there is.
+    // In nanoseconds; the minimum that Linux accepts.
     attributes.runtime = 100 * 1000;
     syscall(SYS_sched_setattr, 0, &attributes, 0);
 }

@@ -20,9 +20,9 @@ import Glibc
 import Musl
 #endif
 
-/// Backups of a data directory, which may be in use, and back again.
+/// Creates and restores backups of a data directory, which may be in use.
 package enum Backup {
-    /// - Parameter replacing: whether another file may be replaced.
+    /// - Parameter replacing: whether an existing file may be replaced.
     /// - Returns: the relay's id.
     package static func make(
         of directory: DataDirectory,
@@ -30,13 +30,13 @@ package enum Backup {
         replacing: Bool,
         now: Milliseconds
     ) throws -> RelayID {
-        // Before the work; whether it is so at the end is looked at again.
+        // Fails early; the check is repeated at the end.
         guard replacing || !FileManager.default.fileExists(atPath: path) else { throw BackupError.exists(path) }
         let key = try RelayKey.load(in: directory.path)
         let draft = try BackupDraft(beside: path)
-        // The issuer's database comes last, and so is never older than the relay's. What it then knows more of is harmless: a login whose
-        // device the relay has yet to see, or the end of a login whose revocation the relay's copy lacks. The other way round a device could
-        // be revoked for the relay while its login goes on.
+        // The issuer's database is copied last, so it is never older than the relay's. Newer data of the issuer is harmless: a login
+        // whose device the relay does not know yet, or the end of a login whose revocation is missing in the relay's copy. In the other
+        // order, a device could be revoked at the relay while its login stays valid.
         for name in BackupArchive.names {
             let (source, copy) = ("\(directory.path)/\(name)", "\(draft.path)/\(name)")
             if name.hasSuffix(".sqlite") {
@@ -54,11 +54,11 @@ package enum Backup {
         return key.id
     }
 
-    /// Puts a backup in a directory's place. All of it is checked before anything of the directory is touched.
+    /// Restores a backup into a directory. The backup is checked completely before the directory is changed.
     /// - Parameters:
-    ///   - replacing: whether there may be something in the directory; a relay's files are then moved into a directory beside them.
-    ///   - now: the relay's clock.
-    /// - Returns: the relay's id, when the backup was made, and where the old files are.
+    ///   - replacing: whether the directory may contain files; a relay's files are then moved to a subdirectory.
+    ///   - now: the current time.
+    /// - Returns: the relay's id, the time of the backup, and the location of the old files.
     package static func restore(
         _ path: String,
         to directory: DataDirectory,
@@ -66,27 +66,27 @@ package enum Backup {
         now: Milliseconds
     ) async throws -> (relay: RelayID, made: Milliseconds, replaced: String?) {
         let directory = directory.path
-        // Held until the end: no relay runs meanwhile.
+        // Held until the end, so that no relay starts meanwhile.
         let lock = try StoreLock(directory: directory)
         defer { lock.release() }
         let files = FileManager.default
         let present = try files.contentsOfDirectory(atPath: directory).filter { !["relay.lock", "lost+found"].contains($0) }
         guard replacing || present.isEmpty else { throw BackupError.notEmpty(directory) }
-        // What earlier attempts left.
+        // Removes the remains of earlier attempts.
         let (draft, ready) = ("\(directory)/restore.partial", "\(directory)/\(DataDirectory.restoring)")
         if files.fileExists(atPath: draft) { try files.removeItem(atPath: draft) }
         guard mkdir(draft, 0o700) == 0 else { throw BackupError.notWritable(draft, code: errno) }
         let (relay, made) = try await unpack(path, into: draft, now: now) {
             try? files.removeItem(atPath: draft)
         }
-        // A mark of an earlier attempt stays, and so no relay starts on half of the files; what is in it is replaced.
+        // The directory `restoring` of an earlier attempt stays, so that no relay starts with half of the files. Its content is replaced.
         if files.fileExists(atPath: ready) {
             for name in BackupArchive.names { try move("\(draft)/\(name)", to: "\(ready)/\(name)") }
             try files.removeItem(atPath: draft)
         } else {
             try move(draft, to: ready)
         }
-        // The mark is on the disk before anything is moved away.
+        // `restoring` must be on disk before any file is moved away.
         try BackupArchive.sync(directory)
         let replaced = try setAside(in: directory, now: now)
         for name in BackupArchive.names { try move("\(ready)/\(name)", to: "\(directory)/\(name)") }
@@ -95,7 +95,7 @@ package enum Backup {
         return (relay, made, replaced)
     }
 
-    /// Unpacks the files, and sees that they are a relay's and fit each other.
+    /// Unpacks the files, and checks that they belong to one relay.
     private static func unpack(
         _ path: String,
         into directory: String,
@@ -107,7 +107,7 @@ package enum Backup {
             let key = try RelayKey.load(in: directory)
             guard "\(key.id)" == description.relay else { throw BackupError.damaged(path, "its key is another relay's") }
             let store = try SQLiteStore(directory: directory)
-            // What the relay did since is not known: it may have offered each command that is in the copy.
+            // The database is incomplete after the backup's time: the relay may have offered any command in it since.
             try await store.transact { try $0.setDatabaseBegan(now.count) }
             store.close()
             try Issuer(
@@ -123,7 +123,7 @@ package enum Backup {
         }
     }
 
-    /// Moves a relay's files out of the way.
+    /// Moves the old files of a relay to a subdirectory.
     private static func setAside(in directory: String, now: Milliseconds) throws -> String? {
         let names = BackupArchive.names.flatMap { [$0, $0 + "-wal", $0 + "-shm", $0 + "-journal"] } + [Serving.fileName]
         let present = names.filter { access("\(directory)/\($0)", F_OK) == 0 }

@@ -9,12 +9,23 @@ package import RelayProtocol
 package import RelayServer
 import Synchronization
 
-/// The core and the embedded issuer of a relay, put together over its store.
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The core and the embedded issuer of a relay, over its store.
 package struct Composition {
-    /// Under what the embedded issuer's identities and logins are kept.
+    /// The key of the embedded issuer in stored identities and logins.
     static let issuerKey = "embedded"
 
+    /// Of a user of the embedded issuer.
+    package static func identity(of subject: String) -> Identity { Identity(issuer: issuerKey, subject: subject) }
+
     package let issuer: Issuer
+    /// Whether the embedded issuer serves.
+    package let hasIssuer: Bool
     package let parts: RelayService.Parts
 
     package init(
@@ -38,20 +49,22 @@ package struct Composition {
                 settings.mayInvite = { await inviting.mayInvite(key: $0, subject: $1) }
                 settings.failuresPerMinute = configuration.tokenFailuresPerMinute
                 settings.failureAddresses = configuration.tokenFailureAddresses
-                // An endpoint refreshes once in a quarter of an hour.
+                // An endpoint refreshes every 15 minutes.
                 settings.grantsPerMinute = 10 * configuration.limits[.endpointsPerAccount]
             },
             revoked: { revocations.add($0) }
         )
-        var trusted = TrustedIssuer(
-            key: Composition.issuerKey,
-            urls: Set(issuer.urls),
-            audience: .exactly("\(key.id)")
-        ) { FetchedKeys(try await issuer.publishedKeys()) }
-        trusted.autoProvision = true
-        trusted.namesInviters = true
-        let tokens = TokenVerifier(issuers: [trusted], now: now, logger: logger)
+        let file =
+            try configuration.issuersFile.map { path throws(ConfigurationError) in
+                try IssuersFile(path: path, environment: ProcessInfo.processInfo.environment)
+            } ?? IssuersFile()
+        let others = file.issuers.map { $0.trusted(now: now) }
+        let trusted = (file.isEmbeddedTrusted ? [Self.trusted(issuer, at: key.id)] : []) + others
+        let tokens = TokenVerifier(issuers: trusted, now: now, logger: logger)
         for login in try await issuer.revokedLogins() { tokens.revoke(login) }
+        for token in try await store.transact({ try $0.revokedTokens() }) {
+            tokens.revoke(Login(issuer: "", session: token.digest), until: Milliseconds(clamping: token.ends))
+        }
         revocations.begin { tokens.revoke($0) }
         let readiness = Readiness(store: store, now: now)
         let core = RelayCore(
@@ -64,16 +77,24 @@ package struct Composition {
             tunnelMetrics: TunnelMetrics(factory: metrics)
         )
         inviting.begin(core)
-        let administration = RelayAdministration(core: core, issuer: issuer, logger: logger)
+        let administration = RelayAdministration(
+            core: core,
+            issuer: issuer,
+            tokens: tokens,
+            otherIssuers: file.issuers.map(\.url.description),
+            logger: logger
+        )
         self.issuer = issuer
+        self.hasIssuer = file.isEmbeddedTrusted
         self.parts = RelayService.Parts(
             core: core,
             tokens: tokens,
-            issuers: issuer.urls,
+            issuers: (file.isEmbeddedTrusted ? issuer.urls : []) + file.issuers.map(\.url.description),
             metrics: metrics,
             obstacle: { await readiness.obstacle },
             administer: { await administration.answer($0) },
             addRoutes: { router in
+                guard file.isEmbeddedTrusted else { return }
                 issuer.addRoutes(to: router) { [proxies = configuration.trustedProxies] request, context in
                     let fields = request.headers.filter { $0.name.canonicalName == TrustedProxies.header }.map(\.value)
                     return proxies.client(of: context.remoteAddress, forwardedFor: fields)?.network.description ?? ""
@@ -83,7 +104,22 @@ package struct Composition {
     }
 }
 
-/// A relay is ready when it can keep a promise: when a write reaches the disk. One is tried in a second, however often this is asked.
+extension Composition {
+    /// The embedded issuer as the relay trusts it: like any other one.
+    private static func trusted(_ issuer: Issuer, at relay: RelayID) -> TrustedIssuer {
+        var trusted = TrustedIssuer(
+            key: issuerKey,
+            urls: Set(issuer.urls),
+            audience: .exactly("\(relay)"),
+            check: .keys { FetchedKeys(try await issuer.publishedKeys()) }
+        )
+        trusted.autoProvision = true
+        trusted.namesInviters = true
+        return trusted
+    }
+}
+
+/// Readiness of the relay: whether a write reaches the disk. It tests at most once per second, independent of the number of requests.
 private actor Readiness {
     private let store: any RelayStore
     private let now: @Sendable () -> Milliseconds
@@ -94,7 +130,7 @@ private actor Readiness {
         self.now = now
     }
 
-    /// Why the relay is not ready, for people; `nil` if it is.
+    /// Why the relay is not ready, as text; `nil` if it is.
     var obstacle: String? {
         get async {
             let time = now().count
@@ -112,7 +148,7 @@ private actor Readiness {
     }
 }
 
-/// The issuer exists before the verifier that has to hear of its revocations.
+/// Passes revocations to the verifier, which is created after the issuer.
 private final class LoginRevocations: Sendable {
     private let receiver = Mutex<(@Sendable (Issuer.RevokedLogin) -> Void)?>(nil)
 
@@ -120,7 +156,7 @@ private final class LoginRevocations: Sendable {
     func add(_ login: Issuer.RevokedLogin) { receiver.withLock { $0 }?(login) }
 }
 
-/// The issuer exists before the core, which knows the endpoints that may invite.
+/// Asks the core which endpoints may invite. The core is created after the issuer.
 private final class Inviting: Sendable {
     private let core = Mutex<RelayCore?>(nil)
 
@@ -128,7 +164,7 @@ private final class Inviting: Sendable {
 
     func mayInvite(key: String, subject: String) async -> Bool {
         guard let core = core.withLock({ $0 }) else { return false }
-        // A relay that cannot look it up invites for no endpoint.
+        // If the lookup fails, the endpoint may not invite.
         return (try? await core.mayInvite(keyThumbprint: key, into: Identity(issuer: Composition.issuerKey, subject: subject))) ?? false
     }
 }
@@ -140,10 +176,10 @@ extension TokenVerifier {
 }
 
 extension Issuer {
-    /// The issuer of a data directory.
+    /// Opens the issuer of a data directory.
     /// - Parameters:
-    ///   - origins: the relay's addresses, under which the issuer is known; none for a command that is run beside the relay.
-    ///   - mayInvite: whether the endpoint with the key of this thumbprint may invite others.
+    ///   - origins: the relay's addresses, which identify the issuer; empty for commands beside the relay.
+    ///   - mayInvite: whether the endpoint with this key thumbprint may invite others.
     package static func open(
         _ directory: String,
         origins: [Origin],
@@ -160,7 +196,7 @@ extension Issuer {
 }
 
 extension RelayConfiguration {
-    /// The addresses that endpoints dial and tokens name: the configured URLs, else those that are listened on.
+    /// The addresses that endpoints dial and tokens contain: the configured URLs, otherwise the addresses of `listen`.
     package func origins() throws -> [Origin] {
         guard urls.isEmpty else { return urls }
         var origins: [Origin] = []
@@ -183,7 +219,7 @@ extension RelayConfiguration {
         guard address.host == "0.0.0.0" || address.host == "::" else {
             return address.isLoopback ? [address.host, "localhost"] : [address.host]
         }
-        // The addresses that others can dial first: an invitation names the first.
+        // Addresses that other machines can dial come first, because an invitation uses the first one.
         let own = try System.enumerateDevices().compactMap { $0.address?.ipAddress }.filter { !$0.contains("%") && !$0.hasPrefix("fe80") }
         let (local, others) = (own.filter { $0 == "::1" || $0.hasPrefix("127.") }, own.filter { $0 != "::1" && !$0.hasPrefix("127.") })
         return others + local + ["localhost"]

@@ -9,20 +9,20 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The directory with a relay's keys and databases, looked at before anything in it is opened.
+/// The directory of a relay's keys and databases, checked before any file in it is opened.
 package struct DataDirectory: Sendable {
     package let path: String
 
-    /// Where a restore puts its files before they take their places. A relay that finds it does not start.
+    /// The directory of the restored files before they are moved to their final places. A relay does not start while it exists.
     static let restoring = "restoring"
 
-    /// What a command does with it.
+    /// How a command uses the directory.
     package enum Use: Sendable {
-        /// It works on a relay's data.
+        /// Requires a relay's data.
         case existing
-        /// It makes what is missing.
+        /// Creates missing files.
         case made
-        /// It puts a backup there, perhaps after an interruption.
+        /// Restores a backup, perhaps after an interruption.
         case restored
     }
 
@@ -33,7 +33,7 @@ package struct DataDirectory: Sendable {
         if isMade, !files.fileExists(atPath: path) {
             try? files.createDirectory(atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         }
-        // Of the directory, also where the path is a link to it.
+        // Follows a link to the directory.
         let mode = (try? files.attributesOfItem(atPath: path + "/."))?[.posixPermissions] as? Int
         guard let mode else {
             throw ConfigurationError(
@@ -51,8 +51,8 @@ package struct DataDirectory: Sendable {
         }
     }
 
-    /// Takes the directory for a relay that will run. A restore holds the same lock while it replaces the files, so that only what is read
-    /// under it is of one relay.
+    /// Locks the directory for a relay. A restore holds the same lock while it replaces the files, so all files read under the lock
+    /// belong to one relay.
     package func lock() throws -> StoreLock {
         let lock = try StoreLock(directory: path)
         try checkRestored()

@@ -5,7 +5,7 @@ import RelayIssuer
 import RelayProtocol
 import RelayServer
 
-/// Ends logins at the embedded issuer. Another issuer's logins are not the relay's to end: there, a revoked endpoint's id is refused.
+/// Ends logins at the embedded issuer. The relay cannot end logins of other issuers; there it rejects the endpoint id.
 struct IssuerLogins: LoginEnding {
     let issuer: Issuer
 

@@ -18,13 +18,13 @@ import Glibc
 import Musl
 #endif
 
-/// Where a relay serves, for the commands that are run beside it: `serving.json` in the data directory. It stays when the relay stops;
-/// while the relay runs it is locked.
+/// The addresses of a relay, for other `relayd` commands: `serving.json` in the data directory. It remains when the relay stops, and is
+/// locked while the relay runs.
 package struct Serving: Codable, Hashable, Sendable {
     static let fileName = "serving.json"
 
     package var relay: String
-    /// Best first.
+    /// In order of preference.
     package var origins: [String]
 
     package init(relay: RelayID, origins: [Origin]) {
@@ -32,13 +32,13 @@ package struct Serving: Codable, Hashable, Sendable {
         self.origins = origins.map(\.description)
     }
 
-    /// What the relay of a directory serves, or did when it last ran, and whether it runs. `nil` if none ever did.
+    /// The addresses of a directory's relay from its current or last run, and whether it runs. `nil` if no relay has run.
     package static func read(in directory: String) -> (serving: Serving, isRunning: Bool)? {
         let path = "\(directory)/\(fileName)"
         let file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard file >= 0 else { return nil }
         defer { close(file) }
-        // The lock is the file's, so it is asked before the path is read: another relay may put its own file in the place.
+        // The lock is checked before the path is read: another relay may replace the file in between.
         let isRunning = flock(file, LOCK_SH | LOCK_NB) != 0
         guard let data = FileManager.default.contents(atPath: path), let serving = try? JSONDecoder().decode(Serving.self, from: data),
             !serving.origins.isEmpty
@@ -57,7 +57,7 @@ package struct Serving: Codable, Hashable, Sendable {
         unlink(draft)
         let file = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw ServingError(code: errno) }
-        // Locked before it has its name.
+        // Locked before the file gets its final name.
         guard flock(file, LOCK_EX | LOCK_NB) == 0, write(file, bytes, bytes.count) == bytes.count, rename(draft, path) == 0 else {
             let code = errno
             close(file)
@@ -83,8 +83,8 @@ package struct ServingError: Error, Hashable, Sendable, CustomStringConvertible 
 }
 
 extension RelayConfiguration {
-    /// Where a link of `relayd invite` leads, and what has to be said beside it: what the settings say, else where the relay of the data
-    /// directory serves, else where it last did.
+    /// The origin for the links of `relayd invite`, with a note if needed: from the settings, otherwise from the running relay, otherwise
+    /// from its last run.
     package func linkOrigin() throws -> (origin: String, note: String?) {
         let found = Serving.read(in: dataDirectory)
         if let found, found.isRunning, let first = found.serving.origins.first {

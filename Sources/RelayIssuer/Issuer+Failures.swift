@@ -12,11 +12,21 @@ extension Issuer {
         do throws(OAuthError) {
             return try await body()
         } catch {
-            guard (400..<500).contains(error.status), error.status != 429 else { throw error }
-            let now = now()
-            guard let wait = bounds.withLock({ $0.failures.add(address, now: now) }) else { throw error }
-            throw OAuthError(.temporarilyUnavailable, "too many failed requests; wait as Retry-After says", status: 429, retryAfter: wait)
+            // A device that waits for its user fails as it should.
+            guard (400..<500).contains(error.status), error.status != 429, error.code != .authorizationPending else { throw error }
+            guard let wait = countFailure(address) else { throw error }
+            throw Issuer.tooManyFailures(wait)
         }
+    }
+
+    /// - Returns: The time to wait if there were too many failures.
+    func countFailure(_ address: String) -> Milliseconds? {
+        let now = now()
+        return bounds.withLock { $0.failures.add(address, now: now) }
+    }
+
+    static func tooManyFailures(_ wait: Milliseconds) -> OAuthError {
+        OAuthError(.temporarilyUnavailable, "too many failed requests; wait as Retry-After says", status: 429, retryAfter: wait)
     }
 
     /// Looks a grant up by its digest before more expensive checks, such as a proof's signature.
@@ -25,6 +35,8 @@ extension Issuer {
             try await store.read { records -> OAuthError? in
                 switch grant {
                 case .invitation(let code): try records.invitation(code.digest) == nil ? TokenRequest.unknownCode : nil
+                case .device(let code): try records.deviceAuthorization(code) == nil ? TokenRequest.unknownDeviceCode : nil
+                case .code(let code, _, _): try records.authorizationCode(code) == nil ? TokenRequest.unknownAuthorizationCode : nil
                 case .refresh(let token): try records.family(token.family) == nil ? TokenRequest.unknownToken : nil
                 }
             }

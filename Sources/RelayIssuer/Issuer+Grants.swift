@@ -6,7 +6,7 @@ import RelayProtocol
 import Synchronization
 
 /// The result of a redeemed grant.
-private struct Granted: Sendable {
+struct Granted: Sendable {
     var family: RefreshFamily
     var scopes: Scopes
     var refreshToken: RefreshToken?
@@ -16,7 +16,7 @@ private struct Granted: Sendable {
 
 /// The outcome of a grant's transaction. A refusal may itself change the store, so it is a value: an error would roll the
 /// transaction back.
-private enum GrantOutcome: Sendable {
+enum GrantOutcome: Sendable {
     case granted(Granted)
     case refused(OAuthError)
     /// Refused: another client has already used this subject's invitation.
@@ -38,6 +38,9 @@ extension Issuer {
             try await store.write { [self] records in
                 switch request.grant {
                 case .invitation(let code): try redeem(code, request, key: key, proof: proof, now: now, in: records)
+                case .device(let code): try redeem(device: code, request, key: key, proof: proof, now: now, in: records)
+                case .code(let code, let redirect, let verifier):
+                    try redeem(code, redirect: redirect, verifier: verifier, request, key: key, proof: proof, now: now, in: records)
                 case .refresh(let token): try refresh(token, request, key: key, proof: proof, now: now, in: records)
                 }
             }
@@ -129,23 +132,53 @@ extension Issuer {
         case .usedAgain: return .usedAgain(subject: invitation.subject)
         case .revoke(let id):
             guard let family = try records.family(id), family.revoked == nil else { return .usedAgain(subject: invitation.subject) }
+            try records.note(.linkReused, of: family.subject, family.client, now: now)
             let login = try revoke(family, now: now, in: records)
             return .revoked(TokenRequest.unknownCode, login, because: "two devices with keys of their own used its invitation")
         }
-        if let refusal = refusal(of: proof, subject: invitation.subject, login: nil, now: now) { return .refused(refusal) }
+        let outcome = try begin(
+            subject: invitation.subject,
+            request,
+            scopes: request.scopes ?? .all,
+            invitedBy: invitation.inviter?.endpoint,
+            event: .deviceJoined,
+            key: key,
+            proof: proof,
+            now: now,
+            in: records
+        )
+        if case .granted(let granted) = outcome { try records.redeem(code.digest, .init(key: key, family: granted.family.id)) }
+        return outcome
+    }
+
+    /// Starts a login.
+    func begin(
+        subject: String,
+        _ request: TokenRequest,
+        scopes: Scopes,
+        device: String = "",
+        invitedBy: EndpointID? = nil,
+        event: AccountEvent.Kind,
+        key: String?,
+        proof: DPoPProof?,
+        now: Milliseconds,
+        in records: any IssuerTransaction
+    ) throws -> GrantOutcome {
+        if let refusal = refusal(of: proof, subject: subject, login: nil, now: now) { return .refused(refusal) }
         // A login without a refresh token is stored too, so that its access token can be revoked.
         let family = RefreshFamily(
             id: .random(),
-            subject: invitation.subject,
+            subject: subject,
             client: request.client,
-            scopes: request.scopes ?? .all,
+            device: device,
+            scopes: scopes,
             key: key,
-            invitedBy: invitation.inviter?.endpoint,
+            invitedBy: invitedBy,
             created: now,
             rotated: now
         )
         try records.insert(family)
-        try records.redeem(code.digest, .init(key: key, family: family.id))
+        try records.note(event, of: subject, device.isEmpty ? request.client : "\(request.client), \(device)", now: now)
         var granted = Granted(family: family, scopes: family.scopes)
         if family.scopes.canRefresh {
             granted.refreshToken = RefreshToken(family: family.id, number: family.current, key: master.refreshTokenKey)
@@ -168,6 +201,7 @@ extension Issuer {
         case .refuse(.revoked) where family.isOfRevokedEndpoint: return .refused(TokenRequest.revokedEndpoint)
         case .refuse: return .refused(TokenRequest.unknownToken)
         case .revoke:
+            try records.note(.tokenReused, of: family.subject, family.client, now: now)
             let login = try revoke(family, now: now, in: records)
             return .revoked(TokenRequest.unknownToken, login, because: "one of its tokens was used again")
         case .rotate, .rotateAfterRestore, .reissueSuccessor: break

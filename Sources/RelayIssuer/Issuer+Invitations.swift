@@ -88,13 +88,9 @@ extension Issuer {
     }
 
     private func check(_ presented: InviteCredentials, now: Milliseconds) async throws(OAuthError) -> Caller {
-        guard let token = try? SignedJSON(parsing: presented.token), token.header.alg == "ES256", token.header.typ == "at+jwt",
-            let claims = try? token.claims(AccessTokenClaims.self)
-        else { throw Issuer.unauthorized("the token is not an access token of this issuer") }
-        let keys = try await answering { () async throws(IssuerError) in try await publishedKeys() }
-        guard let key = keys.keys.first(where: { $0.kid == token.header.kid })?.signingKey, key.isValid(token.signature, for: token.signed),
-            urls.contains(claims.iss), claims.aud == settings.audience
-        else { throw Issuer.unauthorized("the token is not an access token of this issuer") }
+        guard let claims = try await verifiedClaims(presented.token) else {
+            throw Issuer.unauthorized("the token is not an access token of this issuer")
+        }
         guard now.count < claims.exp.time.count, claims.iat.time.count <= now.count + DPoPProof.leeway else {
             throw Issuer.unauthorized("the token has expired; refresh it")
         }

@@ -16,6 +16,7 @@ package final class Issuer: Sendable {
     let master: MasterKey
     let revoked: @Sendable (RevokedLogin) -> Void
     let bounds: Mutex<Bounds>
+    let hasher: PasswordHasher
 
     package struct Settings: Sendable {
         /// The directory of `issuer.sqlite` and its key file.
@@ -33,6 +34,14 @@ package final class Issuer: Sendable {
         package var grantsPerMinute = 640
         /// Tokens and invitations a minute for each login, within the user's limit. An endpoint refreshes every 15 minutes.
         package var grantsPerLoginAndMinute = 32
+        /// Sign-ins with a password an hour for each account name. The owner can then still use a passkey or a recovery code.
+        package var passwordAttemptsPerHour = 100
+        /// The cost of a new password's hash: scrypt with N = 2 to this power, 128 MiB and a quarter of a second for 17.
+        package var passwordCost = 17
+        /// Clients that an address may register in an hour.
+        package var registrationsPerHour = 20
+        /// Devices that an address may begin to sign in, in ten minutes.
+        package var deviceRequestsPerTenMinutes = 30
         /// Whether the endpoint with the key of this thumbprint may invite devices into the account of a subject.
         package var mayInvite: @Sendable (_ thumbprint: String, _ subject: String) async -> Bool = { _, _ in true }
 
@@ -63,14 +72,37 @@ package final class Issuer: Sendable {
 
     struct Bounds {
         var proofs = ReplayCache()
+        /// The challenges that passkeys answered.
+        var challenges = ReplayCache()
         var failures: WindowCounts
         var grants: WindowCounts
         var logins: WindowCounts
+        var registrations: WindowCounts
+        var deviceRequests: WindowCounts
+        /// Requests of a device that waits. The network may shorten its interval a little.
+        var polls = WindowCounts(perWindow: 1, capacity: 2 * DeviceAuthorization.maximum, window: DeviceAuthorization.interval * 4 / 5)
+        /// Codes that users typed.
+        var userCodes = BackOff()
+        /// Logins with a password by client address and account name.
+        var pairs = BackOff()
+        /// Recovery codes by client address and account name.
+        var recoveries = BackOff()
+        /// Logins with a password by account name. Each costs a hash, so that attackers cannot fill the table within its window.
+        var accounts: WindowCounts
 
         init(_ settings: Settings) {
             failures = WindowCounts(perWindow: settings.failuresPerMinute, capacity: settings.failureAddresses)
             grants = WindowCounts(perWindow: settings.grantsPerMinute, capacity: 10_000)
             logins = WindowCounts(perWindow: settings.grantsPerLoginAndMinute, capacity: 10_000)
+            registrations = WindowCounts(perWindow: settings.registrationsPerHour, capacity: 10_000, window: 3_600_000)
+            deviceRequests = WindowCounts(perWindow: settings.deviceRequestsPerTenMinutes, capacity: 10_000, window: 600_000)
+            accounts = WindowCounts(perWindow: settings.passwordAttemptsPerHour, capacity: 65_536, window: 3_600_000)
+        }
+
+        /// Counts a login with a password.
+        /// - Returns: `nil` if it may be tried; otherwise the time to wait.
+        mutating func attempt(account: String, pair: String, now: Milliseconds) -> Milliseconds? {
+            pairs.attempt(pair, now: now) ?? accounts.add(account, now: now)
         }
     }
 
@@ -96,6 +128,7 @@ package final class Issuer: Sendable {
         self.store = try SQLiteIssuerStore(path: database, master: master)
         self.keyRing = KeyRing(store: store, master: master)
         self.bounds = Mutex(Bounds(settings))
+        self.hasher = PasswordHasher(cost: .init(logRounds: min(max(settings.passwordCost, 1), 20)))
     }
 
     /// Closes the database. Later requests fail.
@@ -122,9 +155,7 @@ package final class Issuer: Sendable {
     /// Creates a user.
     /// - Returns: The subject of the user's tokens.
     package func createUser(name: String) async throws(IssuerError) -> String {
-        guard (1...IssuerUser.maximumNameCharacters).contains(name.unicodeScalars.count), DisplayText.isPlain(name),
-            DisplayText.isVisible(name)
-        else { throw .nameInvalid }
+        try Issuer.checkName(name)
         let user = IssuerUser(name: name)
         let now = now()
         try await store.write { records in

@@ -8,12 +8,12 @@ import NIOPosix
 import CLinux
 #endif
 
-/// The event loops of the relay's connections: as many as there are processors for them.
+/// The event loops of the relay's connections: one for each usable processor.
 enum EventLoops {
     static let connections = MultiThreadedEventLoopGroup(numberOfThreads: count)
 
-    /// NIO knows of control groups, and not of the processors that a process is bound to (`taskset`, `CPUAffinity=`). Two loops on one
-    /// of them would only hand each other their work.
+    /// NIO respects control groups, but not the processors that a process is bound to (`taskset`, `CPUAffinity=`). Two loops on one
+    /// processor would only add thread switches.
     static let count: Int = {
         #if os(Linux)
         let processors = Int(clinux_processor_count())

@@ -5,14 +5,14 @@ package import Configuration
 import Logging
 package import RelayProtocol
 
-/// A setting's name: `dataDirectory` in the file, `--data-directory` as a flag, `RELAYD_DATA_DIRECTORY` in the environment.
+/// The name of a setting: `dataDirectory` in the file, `--data-directory` as a flag, `RELAYD_DATA_DIRECTORY` in the environment.
 package enum RelaySetting: String, CaseIterable, Sendable {
-    case listen, urls, tunnelListen, metricsListen, dataDirectory, certificateFile, keyFile, insecure, trustedProxies,
+    case listen, urls, tunnelListen, metricsListen, dataDirectory, certificateFile, keyFile, issuersFile, insecure, trustedProxies,
         unauthenticatedPerAddress, tokenFailuresPerMinute, tokenFailureAddresses, outboundBytes, idleSeconds, drainSeconds, logLevel
 
     package var key: ConfigKey { ConfigKey([rawValue]) }
 
-    /// Its name in the environment.
+    /// The name of the environment variable.
     package var variable: String { Self.variable(rawValue) }
 
     /// A limit's key: `limits.commandBytes`, `RELAYD_LIMITS_COMMAND_BYTES`.
@@ -27,10 +27,10 @@ package enum RelaySetting: String, CaseIterable, Sendable {
     }
 
     private static let prefix = "RELAYD_"
-    /// The file's path: a setting of the environment, and of flags, alone.
+    /// The path of the configuration file. It can be set only in the environment and by a flag.
     package static let fileVariable = prefix + "CONFIG"
 
-    /// A variable with the relay's prefix that is no setting is a mistake, and would be passed over.
+    /// Rejects an unknown variable with the relay's prefix, which would otherwise be ignored without a message.
     package static func check(environment: some Sequence<String>) throws(ConfigurationError) {
         let known = Set(allCases.map(\.variable) + Limit.allCases.map { variable(of: $0) } + [fileVariable])
         guard let unknown = environment.filter({ $0.hasPrefix(prefix) && !known.contains($0) }).min() else { return }
@@ -39,7 +39,7 @@ package enum RelaySetting: String, CaseIterable, Sendable {
 }
 
 extension RelayConfiguration {
-    /// Reads the settings; what is not set stays as it is by default.
+    /// Reads the settings. Unset ones keep their defaults.
     package init(reading reader: ConfigReader, defaultDataDirectory: String) throws(ConfigurationError) {
         self.init(dataDirectory: defaultDataDirectory)
         let values = Values(reader: reader)
@@ -68,6 +68,7 @@ extension RelayConfiguration {
         if let text = try values.text(.dataDirectory) { dataDirectory = text }
         certificateFile = try values.text(.certificateFile)
         keyFile = try values.text(.keyFile)
+        issuersFile = try values.text(.issuersFile)
         if let text = try values.text(.insecure) {
             guard let value = Bool(text) else { throw ConfigurationError("insecure: '\(text)' is neither true nor false") }
             isInsecure = value
@@ -111,7 +112,7 @@ extension RelayConfiguration {
         return address
     }
 
-    /// A value may come as text from flags and environment, and as what it is from a file.
+    /// Reads values, which are text in flags and environment, and typed in the file.
     private struct Values {
         let reader: ConfigReader
 
@@ -143,7 +144,7 @@ extension RelayConfiguration {
                 }
                 return value
             }
-            // Text that is no number reads as absent; it must not pass for it.
+            // A text that is not a number reads as absent, so it needs its own error.
             guard reader.string(forKey: key) == nil else { throw ConfigurationError("\(name): this is not a number") }
             return nil
         }

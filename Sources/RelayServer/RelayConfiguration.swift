@@ -4,52 +4,54 @@
 package import Logging
 package import RelayProtocol
 
-/// Everything about the relay that can be set.
+/// All settings of the relay.
 package struct RelayConfiguration: Sendable {
-    /// Where to listen. Port 0 is any free one, until `takePorts()` settles which.
+    /// The addresses to listen on. Port 0 means any free port, until `takePorts()` chooses one.
     package var listen = [ListenAddress(host: "127.0.0.1", port: defaultPort)]
-    /// Where to listen for tunnels over plain TCP; `nil`: the hosts of `listen`, one port higher. Empty: nowhere, so that tunnels
-    /// go over WebSocket only.
+    /// The addresses for tunnels over plain TCP; `nil`: the hosts of `listen`, one port higher. Empty: none, so that tunnels use
+    /// WebSocket only.
     package var tunnelListen: [ListenAddress]?
-    /// The public URLs, best first: what endpoints dial, and pages may come from. Empty: the addresses listened on.
+    /// The public URLs, in order of preference: what endpoints dial, and the origins of web pages. Empty: the addresses of `listen`.
     package var urls: [Origin] = []
-    /// Where metrics are told, in plain HTTP; nowhere without.
+    /// The address for metrics, over plain HTTP; `nil`: none.
     package var metricsListen: ListenAddress?
-    /// Where the relay keeps its key and its database.
+    /// The directory of the relay's key and database.
     package var dataDirectory: String
-    /// A certificate chain in PEM; together with `keyFile`.
+    /// A certificate chain in PEM. Requires `keyFile`.
     package var certificateFile: String?
     /// The certificate's key in PEM.
     package var keyFile: String?
-    /// Plain HTTP on addresses that are not loopback.
+    /// The JSON file that names the trusted issuers; without it, only the embedded one is trusted.
+    package var issuersFile: String?
+    /// Whether plain HTTP is allowed on addresses other than loopback.
     package var isInsecure = false
-    /// The limits that endpoints are held to.
+    /// The limits for endpoints.
     package var limits = Limits()
-    /// The proxies whose word on a request's client counts.
+    /// The proxies whose `X-Forwarded-For` is trusted.
     package var trustedProxies = TrustedProxies()
-    /// How many connections that are not authenticated one address may have at a time.
+    /// The maximum number of unauthenticated connections per address.
     package var unauthenticatedPerAddress = 256
-    /// How many requests of one address may fail at the issuer in a minute.
+    /// The maximum number of failed requests per minute and address at the issuer.
     package var tokenFailuresPerMinute = 60
-    /// Of how many addresses such failures are counted.
+    /// The maximum number of addresses for which such failures are counted.
     package var tokenFailureAddresses = 10_000
-    /// How many bytes may wait for one endpoint to read them; more closes its channel.
+    /// The maximum number of bytes that wait for one endpoint to read them. More closes its channel.
     package var outboundBytes = 16 << 20
-    /// How long an HTTP connection may be without a request.
+    /// How long an HTTP connection may be idle between requests.
     package var idleSeconds = 60
     /// How long connections may take to end when the relay stops.
     package var drainSeconds = 5
-    /// What is logged, to standard error.
+    /// The level of the log, which goes to standard error.
     package var logLevel = Logger.Level.info
 
-    /// The port of an address of `listen` that names none.
+    /// The port of an address in `listen` without a port.
     package static let defaultPort = 8_080
 
     package init(dataDirectory: String) { self.dataDirectory = dataDirectory }
 
-    /// Where tunnels over plain TCP are listened for.
+    /// The addresses for tunnels over plain TCP.
     package var tunnelAddresses: [ListenAddress] {
-        // Any port stays any port; behind the last one there is none.
+        // Port 0 stays 0; the last port has no successor.
         tunnelListen ?? listen.filter { $0.port < 65_535 }.map { ListenAddress(host: $0.host, port: $0.port == 0 ? 0 : $0.port + 1) }
     }
 
@@ -60,7 +62,7 @@ package struct RelayConfiguration: Sendable {
         case ownKey
     }
 
-    /// A certificate where there is one; else plain HTTP on loopback, or where it was asked for; else the relay's own key.
+    /// A certificate if one is configured; otherwise plain HTTP on loopback or if `insecure` is set; otherwise the relay's own key.
     package func security(of address: ListenAddress) throws(ConfigurationError) -> Security {
         switch (certificateFile, keyFile) {
         case (let certificate?, let key?): return .files(certificate: certificate, key: key)
@@ -80,8 +82,7 @@ package struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
         self.port = port
     }
 
-    /// Reads an address as people write it. A port may be left out where there is a default for it; an IPv6 address stands in brackets,
-    /// but for `::` alone.
+    /// Parses an address. The port may be omitted if there is a default. An IPv6 address needs brackets, except `::` alone.
     package init?(_ text: String, defaultPort: Int? = nil) {
         var (host, rest) = (text[...], text[text.endIndex...])
         if text.hasPrefix("["), let end = text.firstIndex(of: "]") {
@@ -90,12 +91,12 @@ package struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
         } else if text != "::" {
             let end = text.firstIndex(of: ":") ?? text.endIndex
             (host, rest) = (text[..<end], text[end...])
-            // A number alone is somebody's idea of a port.
+            // A single number is probably meant as a port.
             guard !host.allSatisfy(\.isWholeNumber) else { return nil }
         }
         let port = rest.isEmpty ? defaultPort : rest.hasPrefix(":") ? Int(rest.dropFirst()) : nil
         guard let port, (0...65_535).contains(port) else { return nil }
-        // What begins with a hyphen is a flag that went astray.
+        // A leading hyphen is probably a misplaced flag.
         guard let first = host.first, first.isLetter || first.isNumber || first == ":" else { return nil }
         guard host.allSatisfy({ $0.isLetter || $0.isNumber || ".-_:%".contains($0) }) else { return nil }
         self.init(host: String(host), port: port)
@@ -106,7 +107,7 @@ package struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
     package var isLoopback: Bool { Origin(scheme: "http", host: host, port: port).isLoopback }
 }
 
-/// A setting that cannot be. Names it and says what it may be.
+/// An invalid setting. The description names the setting and the allowed values.
 package struct ConfigurationError: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
     package init(_ description: String) { self.description = description }

@@ -9,24 +9,24 @@ package import RelayProtocol
 import ServiceLifecycle
 import Synchronization
 
-/// The relay: its listening addresses, and the core and issuer behind them. Runs until it is told to stop.
+/// The relay as a service: its listening addresses, with the core and issuer behind them. Runs until it is stopped.
 package struct RelayService: Service {
-    /// How many connections wait to be accepted. All endpoints come at once after a restart, and one that finds the queue full comes again
-    /// a second later, or three, or seven. The system may allow fewer (Linux: `net.core.somaxconn`, 4096).
+    /// The length of the listen backlog. After a restart all endpoints connect at once, and a client that finds the backlog full retries
+    /// after one, three or seven seconds. The system may allow less (Linux: `net.core.somaxconn`, 4096).
     static let backlog = 4_096
 
-    /// What the relay is made of besides its transport.
+    /// The parts of the relay besides its transport.
     package struct Parts: Sendable {
         package var core: any RelayCoreProtocol
         package var tokens: any TokenVerifying
-        /// The issuers whose tokens count.
+        /// The accepted issuers.
         package var issuers: [String]
         package var metrics: PrometheusMetrics
-        /// Answers the operator's commands; without it they reach nobody.
+        /// Answers the operator's commands; without it there is no admin socket.
         package var administer: (@Sendable (AdminRequest) async -> AdminAnswer)?
-        /// Why requests cannot be served now, for people; `nil` if they can.
+        /// Why the relay cannot serve requests now, as text; `nil` if it can.
         package var obstacle: @Sendable () async -> String?
-        /// Adds routes, such as the issuer's; once for every listening address.
+        /// Adds routes, such as the issuer's. Called once for each listening address.
         package var addRoutes: @Sendable (Router<RelayRequestContext>) -> Void
 
         package init(
@@ -61,12 +61,11 @@ package struct RelayService: Service {
     private let listeners: [Listener]
     private let tunnels: TunnelListener
     private let admin: AdminSocket?
-    /// How many connections that are not authenticated there are.
     package let unauthenticated: UnauthenticatedConnections
-    /// All connections.
+    /// All connections, authenticated or not.
     package let connections = OpenConnections()
 
-    /// - Parameter ready: called once, when all addresses are listened on, with the URLs that lead to them.
+    /// - Parameter ready: called once when all addresses are bound, with the URLs that lead to them.
     package init(
         configuration: RelayConfiguration,
         key: RelayKey,
@@ -181,7 +180,7 @@ package struct RelayService: Service {
                 responder: MetricsRoutes(address: address, metrics: parts.metrics).makeRouter().buildResponder(),
                 server: .http1(configuration: .init(idleTimeout: .seconds(Int64(configuration.idleSeconds)))),
                 configuration: ApplicationConfiguration(address: .hostname(address.host, port: address.port)),
-                // Nothing that an endpoint dials.
+                // Endpoints do not dial this address.
                 onServerRunning: { _ in bound.add(nil, scheme: nil) },
                 logger: logger.quietened
             )
@@ -197,7 +196,7 @@ package struct RelayService: Service {
         for problem in CertificateWarning.found(inFile: file, for: configuration.urls) { logger.warning("\(problem)") }
     }
 
-    /// Reads certificate files again, for new connections. On an error the old certificate stays.
+    /// Reloads the certificate files for new connections. After an error the old certificate stays.
     package func reloadCertificates() {
         for context in contexts {
             do throws(TLSError) {
@@ -212,7 +211,7 @@ package struct RelayService: Service {
 
     package func run() async throws {
         try await core.start(tunnelPorts: try await tunnels.bind(urls: configuration.urls))
-        // What comes last stops first: the core tells its channels, then tunnels have some time, then connections are closed.
+        // Services stop in reverse order: the core informs its channels, then tunnels get some time, then connections are closed.
         var services: [ServiceGroupConfiguration.ServiceConfiguration] = listeners.map { listener in
             .init(service: ListenerService(listener: listener, connections: connections))
         }
@@ -222,13 +221,13 @@ package struct RelayService: Service {
         services.append(.init(service: tunnels))
         services.append(.init(service: CoreService(core: core)))
         var group = ServiceGroupConfiguration(services: services, logger: logger.forServiceGroups)
-        // Idle connections end at once, control channels soon; only requests that take long are waited for.
+        // Idle connections end at once, and control channels soon; only long requests delay the stop.
         group.maximumGracefulShutdownDuration = .seconds(configuration.drainSeconds)
         try await ServiceGroup(configuration: group).run()
     }
 }
 
-/// Gives the core its time, and tells it when the relay stops.
+/// Calls the core every second, and informs it when the relay stops.
 private struct CoreService: Service {
     let core: any RelayCoreProtocol
 
@@ -251,7 +250,7 @@ private struct ListenerService: Service {
     func run() async throws {
         do {
             try await listener.application.run()
-            // The application waits for its requests only; control channels have been asked to close.
+            // The application waits only for its requests; control channels may still be closing.
             await connections.drained()
         } catch {
             throw ListenError(error, address: listener.address, setting: listener.setting) ?? error
@@ -259,7 +258,7 @@ private struct ListenerService: Service {
     }
 }
 
-/// Collects what was bound, until it is all.
+/// Collects the bound addresses until all are bound.
 private final class BoundAddresses: Sendable {
     private let expected: Int
     private let urls: [Origin]
@@ -272,7 +271,7 @@ private final class BoundAddresses: Sendable {
         self.ready = ready
     }
 
-    /// - Parameter scheme: how endpoints dial it, if they do.
+    /// - Parameter scheme: the URL scheme for endpoints; `nil` if they do not dial the address.
     func add(_ address: SocketAddress?, scheme: String?) {
         let reachable = scheme.map { scheme in
             Self.hosts(of: address).map { Origin(scheme: scheme, host: $0, port: address?.port ?? 0) }
@@ -285,12 +284,12 @@ private final class BoundAddresses: Sendable {
         if count == expected { ready(urls + all) }
     }
 
-    /// Who listens on all addresses is reached at each of this machine's.
+    /// The hosts of a bound address. A wildcard address is reachable at each address of this machine.
     private static func hosts(of address: SocketAddress?) -> [String] {
         guard let host = address?.ipAddress else { return ["localhost"] }
         guard host == "0.0.0.0" || host == "::", let devices = try? System.enumerateDevices() else { return [host] }
         let hosts = devices.compactMap { $0.address?.ipAddress }.filter { other in
-            // Addresses that are good on one link only need the link's name with them.
+            // Link-local addresses are valid only with the name of their link.
             !other.lowercased().hasPrefix("fe80:") && (host == "::" || !other.contains(":"))
         }
         return hosts.isEmpty ? [host] : hosts
@@ -298,14 +297,14 @@ private final class BoundAddresses: Sendable {
 }
 
 extension Logger {
-    /// A service that fails says why to whoever runs it; the group need not say it again.
+    /// For service groups: a failing service already reports its error, so the group need not log it.
     package var forServiceGroups: Logger {
         var logger = self
         if logLevel > .debug { logger.logLevel = .critical }
         return logger
     }
 
-    /// The libraries' own words on starting and stopping are for who looks for a fault.
+    /// Hides the libraries' start and stop messages at the level `info`.
     fileprivate var quietened: Logger {
         var logger = self
         if logLevel == .info { logger.logLevel = .notice }

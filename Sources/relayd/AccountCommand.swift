@@ -2,34 +2,20 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import ArgumentParser
-import Logging
 import RelayComposition
-import RelayIssuer
 import RelayProtocol
 import RelayServer
 
 struct AccountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "account",
-        abstract: "Add and list accounts of the embedded issuer.",
-        subcommands: [Add.self, List.self],
+        abstract: "Add, list, disable and remove accounts.",
+        discussion: "The commands need no restart. They also work while no relay runs on the data directory.",
+        subcommands: [
+            List.self, Add.self, Rename.self, Disable.self, Enable.self, Remove.self, Link.self, Export.self,
+        ],
         defaultSubcommand: List.self
     )
-
-    struct Add: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Add an account and print its id.")
-
-        @OptionGroup var settings: ConfigurationOptions
-        @Argument(help: "The account's name, such as the name of its person.") var name: String
-        @Flag(help: "Print a JSON object.") var json = false
-
-        func run() async throws {
-            // The account may be created before the relay first runs.
-            let (issuer, _) = try openIssuer(settings.read(), .made)
-            let subject = try await issuer.createUser(name: name)
-            try json ? printJSON(["id": subject, "name": name]) : print(subject)
-        }
-    }
 
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List the accounts, oldest first.")
@@ -38,67 +24,128 @@ struct AccountCommand: AsyncParsableCommand {
         @Flag(help: "Print a JSON array.") var json = false
 
         func run() async throws {
-            let (issuer, _) = try openIssuer(settings.read(), .existing)
-            let users = try await issuer.users()
-            if json {
-                try printJSON(users.map { ["id": $0.subject, "name": $0.name] })
-            } else {
-                for user in users { print("\(user.subject)  \(DisplayText.sanitized(user.name))") }
-            }
+            let accounts = try await administer(AdminRequest(.listAccounts), settings).accounts ?? []
+            if json { return try printJSON(accounts) }
+            for account in accounts { print(account.line) }
         }
+    }
+
+    struct Add: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Add an account and print its id.",
+            discussion: "Its owner's first device joins by a link of `relayd invite`."
+        )
+
+        @OptionGroup var settings: ConfigurationOptions
+        @Argument(help: "The account's name, such as the name of its owner.") var name: String
+        @Flag(help: "Print a JSON object.") var json = false
+
+        func run() async throws {
+            let request = AdminRequest(.addAccount, name: name)
+            // The account may be added before the relay first runs.
+            guard let account = try await administer(request, settings, .made).accounts?.first else { return }
+            try json ? printJSON(account) : print(account.id)
+        }
+    }
+
+    struct Rename: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Give an account another name.")
+
+        @OptionGroup var settings: ConfigurationOptions
+        @Argument(help: "The account's id or name.") var account: String
+        @Argument(help: "Its new name.") var name: String
+        @Flag(help: "Print a JSON object.") var json = false
+
+        func run() async throws {
+            try await AccountCommand.change(AdminRequest(.renameAccount, account: account, name: name), settings, json: json)
+        }
+    }
+
+    struct Disable: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Close an account's channels, and let none of its devices in until `account enable`."
+        )
+
+        @OptionGroup var settings: ConfigurationOptions
+        @Argument(help: "The account's id or name.") var account: String
+        @Flag(help: "Print a JSON object.") var json = false
+
+        func run() async throws {
+            try await AccountCommand.change(AdminRequest(.disableAccount, account: account), settings, json: json)
+        }
+    }
+
+    struct Enable: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Let the devices of a disabled account in again.")
+
+        @OptionGroup var settings: ConfigurationOptions
+        @Argument(help: "The account's id or name.") var account: String
+        @Flag(help: "Print a JSON object.") var json = false
+
+        func run() async throws {
+            try await AccountCommand.change(AdminRequest(.enableAccount, account: account), settings, json: json)
+        }
+    }
+
+    struct Remove: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Remove an account with its devices, commands and logins.",
+            discussion: "It cannot be undone. The account's identities make no new account. `relayd account export` prints what is stored."
+        )
+
+        @OptionGroup var settings: ConfigurationOptions
+        @Argument(help: "The account's id or name.") var account: String
+        @Flag(help: "Print a JSON object.") var json = false
+
+        func run() async throws {
+            try await AccountCommand.change(AdminRequest(.removeAccount, account: account), settings, json: json)
+        }
+    }
+
+    struct Link: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Let an account's owner in by another trusted issuer too.",
+            discussion: "Check that the identity is the owner's: it has all of the account. An e-mail address proves nothing."
+        )
+
+        @OptionGroup var settings: ConfigurationOptions
+        @Argument(help: "The account's id or name.") var account: String
+        @Option(help: "The issuer's URL, as --issuers-file has it.") var issuer: String
+        @Option(help: "What identifies the owner at the issuer: the value of the account claim.") var subject: String
+        @Flag(help: "Print a JSON object.") var json = false
+
+        func run() async throws {
+            let request = AdminRequest(.linkAccount, account: account, issuer: issuer, subject: subject)
+            try await AccountCommand.change(request, settings, json: json)
+        }
+    }
+
+    struct Export: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Print all that the relay stores of an account as a JSON object.",
+            discussion: "Commands that wait are encrypted for their devices, and are only counted."
+        )
+
+        @OptionGroup var settings: ConfigurationOptions
+        @Argument(help: "The account's id or name.") var account: String
+        @Flag(help: "Print a JSON object: the default.") var json = false
+
+        func run() async throws {
+            let answer = try await administer(AdminRequest(.exportAccount, account: account), settings)
+            if let export = answer.export { try printJSON(export) }
+        }
+    }
+
+    /// Asks for a change of one account, and prints the account.
+    fileprivate static func change(_ request: AdminRequest, _ settings: ConfigurationOptions, json: Bool) async throws {
+        guard let account = try await administer(request, settings).accounts?.first else { return }
+        try json ? printJSON(account) : print(account.line)
     }
 }
 
-struct InviteCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "invite",
-        abstract: "Print a link with which one device can join an account within ten minutes."
-    )
-
-    @OptionGroup var settings: ConfigurationOptions
-    @Argument(help: "The account's id or name; optional if there is only one account.") var account: String?
-    @Flag(help: "Print a JSON object.") var json = false
-
-    func run() async throws {
-        let configuration = try settings.read()
-        let (issuer, relay) = try openIssuer(configuration, .existing)
-        let user = try Self.choose(account, among: try await issuer.users())
-        let (origin, note) = try configuration.linkOrigin()
-        let code = try await issuer.invite(subject: user.subject)
-        let invitation = try JoinLink(origin: origin, relay: relay, invite: code, plainHTTP: .allowed)
-        if let note { StandardStream.error.writeLine("relayd: \(note)") }
-        try json ? printJSON(["link": invitation.text, "account": user.subject]) : print(invitation.text)
+extension AdminAccount {
+    fileprivate var line: String {
+        let facts = ["\(endpoints) endpoint\(endpoints == 1 ? "" : "s")"] + (isDisabled ? ["disabled"] : [])
+        return "\(id)  \(DisplayText.sanitized(name ?? "-"))  \(facts.joined(separator: ", "))"
     }
-
-    private static func choose(_ account: String?, among users: [IssuerUser]) throws -> IssuerUser {
-        guard let account else {
-            guard let only = users.first, users.count == 1 else {
-                throw ConfigurationError(
-                    users.isEmpty
-                        ? "there is no account yet: make one with `relayd account add NAME`"
-                        : "there are \(users.count) accounts: give a name or id that `relayd account list` prints"
-                )
-            }
-            return only
-        }
-        let named = users.filter { $0.subject == account || $0.name == account }
-        guard let user = named.first, named.count == 1 else {
-            throw ConfigurationError(
-                named.isEmpty
-                    ? "there is no such account: see `relayd account list`"
-                    : "several accounts have this name: use one of the ids \(named.map(\.subject).joined(separator: ", "))"
-            )
-        }
-        return user
-    }
-}
-
-/// Opens the issuer of the data directory. A relay may run on it at the same time.
-private func openIssuer(_ configuration: RelayConfiguration, _ use: DataDirectory.Use) throws -> (Issuer, RelayID) {
-    let directory = try DataDirectory(configuration.dataDirectory, use)
-    let key = try RelayKey.load(in: directory.path)
-    let clock = RelayClock.system
-    var logger = Logger(label: "relayd") { StreamLogHandler.standardError(label: $0) }
-    logger.logLevel = .warning
-    return (try Issuer.open(directory.path, origins: [], relay: key.id, now: { clock.now().time }, logger: logger), key.id)
 }

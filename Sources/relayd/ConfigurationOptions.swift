@@ -88,6 +88,15 @@ struct ConfigurationOptions: ParsableArguments {
     )
     var keyFile: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "A JSON file with the issuers whose tokens the relay accepts, beside its own one. "
+                + "(RELAYD_ISSUERS_FILE)",
+            valueName: "file"
+        )
+    )
+    var issuersFile: String?
+
     @Flag(
         help: ArgumentHelp(
             "Serve plain HTTP on addresses that are not loopback, instead of TLS with the relay's own key. "
@@ -205,6 +214,7 @@ struct ConfigurationOptions: ParsableArguments {
         set(RelaySetting.dataDirectory.key, dataDirectory.map { .string($0) })
         set(RelaySetting.certificateFile.key, certificateFile.map { .string($0) })
         set(RelaySetting.keyFile.key, keyFile.map { .string($0) })
+        set(RelaySetting.issuersFile.key, issuersFile.map { .string($0) })
         set(RelaySetting.insecure.key, insecure ? .bool(true) : nil)
         set(RelaySetting.trustedProxies.key, trustedProxies.isEmpty ? nil : .stringArray(trustedProxies))
         set(RelaySetting.unauthenticatedPerAddress.key, unauthenticatedPerAddress.map { .int($0) })

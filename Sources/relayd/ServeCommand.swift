@@ -30,7 +30,7 @@ struct ServeCommand: AsyncParsableCommand {
         try await runRelay(settings.read()) { configuration, lock, key, metrics, logger in
             let store = try SQLiteStore(holding: lock)
             let composition = try await Composition(configuration, store: store, key: key, metrics: metrics, logger: logger)
-            return (composition.parts, try await Self.greeting(composition.issuer, configuration, key))
+            return (composition.parts, composition.hasIssuer ? try await Self.greeting(composition.issuer, configuration, key) : nil)
         }
     }
 

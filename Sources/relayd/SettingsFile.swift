@@ -100,7 +100,7 @@ extension RelaySetting {
     fileprivate var kind: SettingKind {
         switch self {
         case .listen, .tunnelListen, .urls, .trustedProxies: .texts
-        case .metricsListen, .dataDirectory, .certificateFile, .keyFile, .logLevel: .text
+        case .metricsListen, .dataDirectory, .certificateFile, .keyFile, .issuersFile, .logLevel: .text
         case .insecure: .bool
         case .unauthenticatedPerAddress, .tokenFailuresPerMinute, .tokenFailureAddresses, .outboundBytes, .idleSeconds, .drainSeconds:
             .number

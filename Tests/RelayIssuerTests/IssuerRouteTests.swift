@@ -90,9 +90,12 @@ import Testing
         #expect(answer.expiresIn == 900)
         #expect(answer.scope == Scopes.all.description)
         let issuer = try test.issuer
-        let trusted = TrustedIssuer(key: "embedded", urls: Set(issuer.urls), audience: .exactly("the-relay")) {
-            FetchedKeys(try await issuer.publishedKeys())
-        }
+        let trusted = TrustedIssuer(
+            key: "embedded",
+            urls: Set(issuer.urls),
+            audience: .exactly("the-relay"),
+            check: .keys { FetchedKeys(try await issuer.publishedKeys()) }
+        )
         let verifier = TokenVerifier(issuers: [trusted], now: { [test] in test.now }, logger: test.logger)
         let token = Secret(try #require(answer.accessToken))
         let verified = try await verifier.verify(token, key: device.key.publicKey)
@@ -197,7 +200,7 @@ import Testing
             (with("client_id", "com.ex ample"), "invalid_client"),
             (with("client_id", "com." + String(repeating: "a", count: 252)), "invalid_client"),
             (with("grant_type", "password"), "unsupported_grant_type"),
-            (with("grant_type", "authorization_code"), "unsupported_grant_type"),
+            (with("grant_type", "authorization_code"), "invalid_request"),
             (with("grant_type", "client_credentials"), "unsupported_grant_type"),
             (with("scope", "admin"), "invalid_scope"),
             (with("scope", " "), "invalid_scope"),

@@ -50,21 +50,24 @@ final class TestIssuer: Sendable {
     /// A code for the account of Ada.
     func invite() async throws -> Secret<String> { try await issuer.invite(subject: try await ada()) }
 
-    /// The subject of the only user, who is created at the first call.
+    /// The subject of the user Ada, who is created at the first call.
     func ada() async throws -> String {
-        if let user = try await issuer.users().first { return user.subject }
+        if let user = try await issuer.users().first(where: { $0.name == "Ada" }) { return user.subject }
         return try await issuer.createUser(name: "Ada")
     }
 
     func make(
         failuresPerMinute: Int = 100_000,
         grantsPerMinute: Int = 100_000,
+        passwordAttemptsPerHour: Int = 100,
         mayInvite: @escaping @Sendable (String) async -> Bool = { _ in true }
     ) throws(IssuerError) -> Issuer {
         var settings = Issuer.Settings(directory: directory, origins: [Self.origin, "http://127.0.0.1:8080"], audience: "the-relay")
         settings.failuresPerMinute = failuresPerMinute
         settings.grantsPerMinute = grantsPerMinute
         settings.grantsPerLoginAndMinute = grantsPerMinute
+        settings.passwordAttemptsPerHour = passwordAttemptsPerHour
+        settings.passwordCost = 4
         settings.mayInvite = { key, _ in await mayInvite(key) }
         return try Issuer(
             settings: settings,

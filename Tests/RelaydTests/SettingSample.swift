@@ -57,6 +57,8 @@ struct SettingSample {
         // RelayTLSTests
         case .certificateFile: self.init("--certificate-file", text: "/chain.pem") { $0.certificateFile == "/chain.pem" }
         case .keyFile: self.init("--key-file", text: "/key.pem") { $0.keyFile == "/key.pem" }
+        // IssuersTests
+        case .issuersFile: self.init("--issuers-file", text: "/issuers.json") { $0.issuersFile == "/issuers.json" }
         case .insecure: self.init(["--insecure"], variable: "true", json: "true") { $0.isInsecure }
         // TrustedProxiesTests, ProxyAttackTests
         case .trustedProxies:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-// What Swift's modules of the C libraries on Linux leave out.
+// Functions that Swift's modules of the C libraries on Linux do not have.
 
 #ifndef CLINUX_H
 #define CLINUX_H
@@ -10,13 +10,13 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-/// How many processors this process may run on; 0 if the system does not say.
+/// The number of processors that this process may run on; 0 if it is unknown.
 int clinux_processor_count(void);
-/// Has the scheduler give the calling thread its turn soon, in exchange for a short one (Linux 6.12 and newer; nothing before).
+/// Sets a short time slice for the calling thread, so that the scheduler runs it sooner (Linux 6.12 and newer; no effect before).
 void clinux_set_short_time_slice(void);
-/// What the calling thread is called in lists of threads: at most 15 bytes.
+/// Sets the name of the calling thread; at most 15 bytes.
 void clinux_name_thread(const char *name);
-/// Gives the system what the allocator keeps free.
+/// Returns the allocator's free memory to the system.
 void clinux_trim_heap(void);
 #endif
 

@@ -4,7 +4,7 @@
 #ifndef CVERSION_H
 #define CVERSION_H
 
-/// The commit that the program was built from; empty for a build that was not told.
+/// The commit of the build; empty if the build did not set it.
 const char *cversion_commit(void);
 
 #endif

@@ -63,6 +63,7 @@ extension ConnectionError {
             .tokenBoundToOtherKey:
             self.init(.authenticationError, "the relay does not accept the access token (\(rejected.code)); sign in again if this lasts")
         case .accountUnknown: self.init(.accountUnknown, "the relay has no account for this identity; ask its owner for an invitation")
+        case .accountDisabled: self.init(.accountUnknown, "the relay's operator has disabled this account; ask them to enable it")
         case .endpointOfOtherAccount, .wrongAccount:
             self.init(.accountUnknown, "this endpoint belongs to another account; remove the account and join again")
         case .endpointRevoked:

@@ -27,7 +27,7 @@ extension AppServiceError {
         case .unsupported, .unknownType, .versionUnsupported: .notSupported
         case .unavailable, .internalError, .issuerUnavailable: .webServiceUnavailable
         case .tokenInvalid, .tokenExpired, .tokenNotYetValid, .tokenRevoked, .wrongAudience, .wrongIssuer, .clientNotAllowed,
-            .tokenBoundToOtherKey, .accountUnknown, .wrongAccount, .recordInvalid, .recordOutdated, .signatureInvalid:
+            .tokenBoundToOtherKey, .accountUnknown, .accountDisabled, .wrongAccount, .recordInvalid, .recordOutdated, .signatureInvalid:
             .authenticationError
         default: .unknown
         }

@@ -98,7 +98,7 @@ struct URIOpener: Sendable {
     #else
     private static let system = Program(arguments: ["xdg-open"])
 
-    /// Without a display, `xdg-open` starts a text browser that nobody can see.
+    /// Without a display, `xdg-open` starts a text browser that is not visible.
     private static var hasDisplay: Bool {
         let environment = ProcessInfo.processInfo.environment
         return ["DISPLAY", "WAYLAND_DISPLAY"].contains { !(environment[$0] ?? "").isEmpty }

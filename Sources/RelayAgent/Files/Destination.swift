@@ -15,17 +15,17 @@ import Musl
 import Darwin
 #endif
 
-/// Where a file goes: a name in an open folder.
+/// The destination of a file: a name in an open folder.
 struct Destination: Sendable {
     let folder: OpenFile
     let name: EntryName
-    /// For people: where that is.
+    /// The path to show to the user.
     let shown: String
 
-    /// Where the person wants a file.
+    /// The destination that the user chose.
     /// - Parameters:
-    ///   - output: As the person gave it: a file, a folder, or a link to one. Nothing else is ever replaced.
-    ///   - name: What it is called where the output is a folder, or there is none.
+    ///   - output: the path from the user: a file, a folder, or a link to one. Other kinds are never replaced.
+    ///   - name: the name of the file if the output is a folder, or `nil`.
     init(output: String?, name: @autoclosure () throws(AgentError) -> EntryName) throws(AgentError) {
         guard let output else {
             let name = try name()
@@ -65,12 +65,12 @@ struct Destination: Sendable {
         self.init(folder: try Self.folder(at: folder), name: name, shown: shown)
     }
 
-    /// Where a file in a folder goes.
+    /// The destination of a file in an open folder.
     init(_ name: EntryName, in folder: OpenFile, _ shown: String) {
         self.init(folder: folder, name: name, shown: Self.join(shown, name))
     }
 
-    /// Opens a folder that the person named, and makes it if there is none.
+    /// Opens a folder that the user named, and creates it if it does not exist.
     static func makeFolder(at path: String) throws(AgentError) -> OpenFile {
         do {
             try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
@@ -88,7 +88,7 @@ struct Destination: Sendable {
         folder.utf8.last == UInt8(ascii: "/") ? folder + name.text : "\(folder)/\(name.text)"
     }
 
-    /// A path's folder, and what is behind the last separator.
+    /// The folder of a path, and the text after the last separator.
     private static func parts(_ path: String) -> (folder: String, name: String) {
         let bytes = Array(path.utf8)
         guard let end = bytes.lastIndex(of: UInt8(ascii: "/")) else { return (".", path) }
@@ -97,7 +97,7 @@ struct Destination: Sendable {
 }
 
 extension AgentError {
-    /// A file or folder here that cannot be written, and why.
+    /// The error for a local file or folder that cannot be written.
     init(_ error: SystemError, _ path: String) {
         let why =
             switch error.number {

@@ -15,22 +15,22 @@ import Musl
 import Darwin
 #endif
 
-/// Brings files and folders of another device into folders of this one. Nothing that is here is replaced, but for files where the person said so.
+/// Downloads files and folders of another device into local folders. It replaces nothing, except files if the user asked for it.
 struct Download {
-    /// Deeper is no folder that a person made.
+    /// No user creates deeper folders.
     private static let maximumDepth = 64
 
-    /// A file that is here now.
+    /// A file whose download is complete.
     struct Finished {
         var path: String
         var place: String
         var size: Int64
-        /// Bytes that came; fewer than there are if some were here.
+        /// The bytes received in this run; fewer than `size` if a part was already here.
         var received: Int64
     }
 
     let remote: RemoteFolder
-    /// Whose folder it is.
+    /// The device that shares the folder.
     let device: String
     let app: String
     let replaces: Bool
@@ -61,8 +61,8 @@ struct Download {
         try report(finished)
     }
 
-    /// Whether a file of this size and time is there already.
-    /// - Throws: If something is there that must not be replaced.
+    /// Whether a file of this size and time already exists.
+    /// - Throws: if the destination exists and must not be replaced.
     private func isHere(_ entry: RemoteEntry, _ place: Destination) throws -> Bool {
         let there: FileFacts?
         do { there = try place.folder.facts(of: place.name) } catch { throw AgentError(error, place.shown) }
@@ -94,14 +94,14 @@ struct Download {
     // MARK: A folder
 
     /// - Parameters:
-    ///   - folder: Where its entries go.
-    ///   - shown: For people: where that is.
+    ///   - folder: the destination of the entries.
+    ///   - shown: the path to show to the user.
     func folder(_ path: String, to folder: OpenFile, _ shown: String) async throws {
         var entries = 0
         try await self.folder(path, to: folder, shown, depth: 0, &entries)
     }
 
-    /// Page by page: what is listed is dealt with before more is asked for.
+    /// Handles each page of the listing before it requests the next one.
     private func folder(_ path: String, to folder: OpenFile, _ shown: String, depth: Int, _ entries: inout Int) async throws {
         guard depth < Self.maximumDepth else { throw AgentError("tooDeep", "'\(path)' is nested too deep", .failed) }
         var listing = Listing(path, .pages)
@@ -121,7 +121,7 @@ struct Download {
         }
     }
 
-    /// Opens the folder of a name, and makes it if there is none; a link to a folder is none.
+    /// Opens the folder of a name, and creates it if it does not exist. A link to a folder is an error.
     static func makeFolder(_ place: Destination) throws -> OpenFile {
         do throws(SystemError) {
             return try place.folder.makeFolder(place.name)

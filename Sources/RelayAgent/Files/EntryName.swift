@@ -3,21 +3,21 @@
 
 import RelayProtocol
 
-/// The name of one file or folder, which is a name and never a path. It is checked by its bytes, as the system reads it: for Swift a
-/// separator with a combining mark beside it is another Character, and two texts of different bytes may be equal.
+/// The name of one file or folder; never a path. It is checked by bytes, as the system reads it: in Swift a separator with a combining
+/// mark is a different Character, and texts with different bytes may be equal.
 struct EntryName: Sendable, CustomStringConvertible {
     static let maximumBytes = 255
 
     let text: String
 
-    /// A name that another device says, or asks for. Backslashes are separators elsewhere; characters that control a terminal or the
-    /// writing direction would hide what the name is; the names of unfinished transfers belong to this program.
+    /// A name from another device. Rejects backslashes, which are separators on other systems; characters that control the terminal or
+    /// the writing direction, which could disguise the name; and the names of unfinished transfers, which belong to this program.
     init?(_ text: String) {
         self.init(local: text)
         guard !text.utf8.contains(UInt8(ascii: "\\")), DisplayText.isPlain(text), !isOfTransfer else { return nil }
     }
 
-    /// A name that the person at this machine chose: every name that the system takes.
+    /// A name that the local user chose: any name that the system accepts.
     init?(local text: String) {
         let bytes = text.utf8
         guard (1...Self.maximumBytes).contains(bytes.count), !bytes.contains(0), !bytes.contains(UInt8(ascii: "/")),
@@ -35,19 +35,19 @@ struct EntryName: Sendable, CustomStringConvertible {
     private static let partEnding = ".relay-part"
     private static let markEnding = ".relay-mark"
 
-    /// Where a file of this name is kept until it is whole.
+    /// The name of the file while it is incomplete.
     var part: EntryName { EntryName(of: self, ending: Self.partEnding) }
-    /// What says which file it is a part of.
+    /// The name of the file that identifies the source of the part.
     var mark: EntryName { EntryName(of: self, ending: Self.markEnding) }
 
-    /// In any case: some file systems do not tell cases apart.
+    /// Ignores case, because some file systems do.
     private var isOfTransfer: Bool {
         let bytes = text.utf8.map { (0x41...0x5A).contains($0) ? $0 + 0x20 : $0 }
         return bytes.first == UInt8(ascii: ".")
             && [Self.partEnding, Self.markEnding].contains { bytes.suffix($0.utf8.count).elementsEqual($0.utf8) }
     }
 
-    /// Leaves room for what stands around it; long names stay apart by a hash.
+    /// Shortens the text, so that the name with its affixes stays valid. A hash keeps long names distinct.
     private var shortened: String {
         let room = 200
         guard text.utf8.count > room else { return text }
@@ -65,7 +65,7 @@ struct EntryName: Sendable, CustomStringConvertible {
 extension EntryName: Hashable, Comparable {
     static func == (one: EntryName, other: EntryName) -> Bool { one.text.utf8.elementsEqual(other.text.utf8) }
 
-    /// By their bytes: the same order on every machine.
+    /// Ordered by bytes, which is the same on every machine.
     static func < (one: EntryName, other: EntryName) -> Bool { one.text.utf8.lexicographicallyPrecedes(other.text.utf8) }
 
     func hash(into hasher: inout Hasher) {

@@ -15,38 +15,37 @@ import Musl
 import Darwin
 #endif
 
-/// What the system says of a file.
+/// The attributes of a file.
 struct FileFacts: Sendable {
     let isFile: Bool
     let isFolder: Bool
     let isLink: Bool
-    /// Whether this user owns it, and it has one name only or none.
+    /// Whether this user owns it, and it has at most one name (hard link).
     let isUnshared: Bool
-    /// Whether its last name was removed.
+    /// Whether it has no name left.
     let isRemoved: Bool
-    /// Who may read, write and run it.
     let permissions: mode_t
     let size: Int64
     let modified: Date
-    /// Another one when the content may be another.
+    /// Changes whenever the content may have changed.
     let etag: String
 
-    /// Of an open file.
+    /// Reads the attributes of an open file.
     init?(_ descriptor: Int32) {
         var facts = stat()
         guard fstat(descriptor, &facts) == 0 else { return nil }
         self.init(facts)
     }
 
-    /// Of a name in an open folder; a link is a link.
+    /// Reads the attributes of a name in an open folder, without following a link.
     init?(_ name: EntryName, in folder: Int32) {
         var facts = stat()
         guard fstatat(folder, name.text, &facts, AT_SYMLINK_NOFOLLOW) == 0 else { return nil }
         self.init(facts)
     }
 
-    /// Of a path that the person gave.
-    /// - Parameter followsLinks: Whether the facts are of what a link leads to.
+    /// Reads the attributes of a path that the user gave.
+    /// - Parameter followsLinks: whether a link is replaced by its target.
     init?(path: String, followsLinks: Bool) {
         var facts = stat()
         guard fstatat(AT_FDCWD, path, &facts, followsLinks ? 0 : AT_SYMLINK_NOFOLLOW) == 0 else { return nil }
@@ -68,7 +67,7 @@ struct FileFacts: Sendable {
         let (written, changed) = (facts.st_mtim, facts.st_ctim)
         #endif
         modified = Date(timeIntervalSince1970: Double(written.tv_sec) + Double(written.tv_nsec) / 1e9)
-        // The time of change cannot be set back as that of writing can.
+        // Includes the change time, which unlike the modification time cannot be set back.
         etag = [
             UInt64(facts.st_ino), UInt64(bitPattern: size), UInt64(bitPattern: Int64(written.tv_sec)), UInt64(clamping: written.tv_nsec),
             UInt64(bitPattern: Int64(changed.tv_sec)), UInt64(clamping: changed.tv_nsec),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Brings the content of one file, in order.
+/// Downloads the content of one file, in order.
 struct FileTransfer: Sendable {
     private static let chunk = 256 << 10
     private static let maximumInFlight = 8
-    /// Asked for and not written yet, also when one answer is late.
+    /// The maximum number of bytes requested and not written yet, even if one response is late.
     private static let maximumAhead = Int64(16 * chunk)
 
     let remote: RemoteFolder
@@ -13,8 +13,8 @@ struct FileTransfer: Sendable {
     let entry: RemoteEntry
     let progress: TransferProgress
 
-    /// Several parts are on their way at once; they are written in order, so that what is there is whole.
-    /// - Parameter write: Takes what comes next, and where it is in the file.
+    /// Requests several parts at once and writes them in order, so that the written part has no gaps.
+    /// - Parameter write: takes the next bytes, and their offset in the file.
     func run(from start: Int64, named name: String, _ write: ([UInt8], Int64) throws -> Void) async throws {
         progress.begin(name, size: entry.size, at: start)
         try await withThrowingTaskGroup(of: (at: Int64, bytes: [UInt8]).self) { group in

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// The pages of one folder's listing. What another device says is checked here before any of it is used, and every listing has an end.
+/// The pages of one folder's listing. It checks all data of the other device before use, and bounds the listing.
 struct Listing {
-    /// What becomes of the entries.
+    /// The use of the entries, which determines the bounds.
     enum Use {
-        /// Each page is dealt with before the next is asked for.
+        /// Each page is handled before the next one is requested.
         case pages
-        /// All of it is held in memory.
+        /// The whole listing is kept in memory.
         case whole
 
         var maximumEntries: Int {
@@ -18,14 +18,14 @@ struct Listing {
         }
     }
 
-    /// Of names and etags.
+    /// The bound for names and etags.
     static let maximumBytes = 64 << 20
-    /// Of waiting for answers, all pages together.
+    /// The bound for the wait for responses, all pages together.
     static let maximumWait = Duration.seconds(600)
 
     let path: String
     let use: Use
-    /// The last name that came: the next page begins behind it.
+    /// The last name received: the next page starts after it.
     private(set) var after: EntryName?
     private(set) var isAtEnd = false
     private var count = 0
@@ -37,13 +37,13 @@ struct Listing {
         self.use = use
     }
 
-    /// How long the next page may take at most.
+    /// The time limit of the next page.
     func timeLeft() throws(AgentError) -> Duration {
         guard waited < Self.maximumWait else { throw tooLarge("takes longer than \(Self.maximumWait.components.seconds / 60) minutes") }
         return Self.maximumWait - waited
     }
 
-    /// Takes the next page.
+    /// Adds the next page.
     mutating func add(
         _ entries: [FileServiceMessages.Entry],
         more: Bool,
@@ -67,7 +67,7 @@ struct Listing {
                     .failed
                 )
             }
-            // So no name comes twice, and no page again.
+            // Ensures that no name and no page is repeated.
             if let after, !(after < name) { throw Self.invalid(path, "the names are not in the order of their bytes") }
             page.append((name, try RemoteEntry(entry, path)))
             after = name

@@ -15,15 +15,15 @@ import Musl
 import Darwin
 #endif
 
-/// Why the system did not do what it was asked for.
+/// The error of a system call.
 struct SystemError: Error, Equatable {
     let number: Int32
 
     init(_ number: Int32 = errno) { self.number = number }
 }
 
-/// An open file or folder. What is in a folder is reached by its name in that open folder, one name after the other, and a link is never
-/// followed: so no name leads out, and nothing that is moved or replaced meanwhile changes where it leads.
+/// An open file or folder. An entry is opened by its name relative to its open parent folder, one name at a time, and links are never
+/// followed. So no name leads out of the folder, even if entries are moved or replaced meanwhile.
 final class OpenFile: Sendable {
     let descriptor: Int32
 
@@ -34,7 +34,7 @@ final class OpenFile: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Opens a folder by a path that the person gave; links in it are the person's own.
+    /// Opens a folder by a path that the user gave. Links in it are followed.
     static func folder(at path: String) throws(SystemError) -> OpenFile {
         try OpenFile(openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC))
     }
@@ -44,21 +44,21 @@ final class OpenFile: Sendable {
         return facts
     }
 
-    // MARK: In a folder
+    // MARK: Folders
 
-    /// What a name stands for; `nil` if there is nothing.
+    /// The attributes of an entry; `nil` if it does not exist.
     func facts(of name: EntryName) throws(SystemError) -> FileFacts? {
         if let facts = FileFacts(name, in: descriptor) { return facts }
         guard errno == ENOENT else { throw SystemError() }
         return nil
     }
 
-    /// Opens without waiting for the other end of a pipe.
+    /// Opens an entry. Does not block on a pipe.
     func open(_ name: EntryName, _ flags: Int32, mode: mode_t = 0) throws(SystemError) -> OpenFile {
         try OpenFile(openat(descriptor, name.text, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode))
     }
 
-    /// Opens a folder, which is made if there is nothing of that name.
+    /// Opens a folder, and creates it if the name does not exist.
     func makeFolder(_ name: EntryName) throws(SystemError) -> OpenFile {
         guard mkdirat(descriptor, name.text, 0o777) == 0 || errno == EEXIST else { throw SystemError() }
         return try open(name, O_RDONLY | O_DIRECTORY)
@@ -66,12 +66,12 @@ final class OpenFile: Sendable {
 
     func remove(_ name: EntryName) { unlinkat(descriptor, name.text, 0) }
 
-    /// Gives a file another name in the same folder, in the place of the file that has it.
+    /// Renames a file in this folder, and replaces the file with the new name.
     func replace(_ name: EntryName, with other: EntryName) throws(SystemError) {
         guard renameat(descriptor, other.text, descriptor, name.text) == 0 else { throw SystemError() }
     }
 
-    /// Gives a file another name in the same folder, if nothing has it: `EEXIST`.
+    /// Renames a file in this folder; fails with `EEXIST` if the new name exists.
     func rename(_ name: EntryName, to other: EntryName) throws(SystemError) {
         if linkat(descriptor, name.text, descriptor, other.text, 0) == 0 { return remove(name) }
         let error = SystemError()
@@ -79,7 +79,7 @@ final class OpenFile: Sendable {
         try renameOverReservation(name, to: other)
     }
 
-    /// The same on a file system where a file has one name only: an empty file takes the name first, and is replaced then.
+    /// Renames without replacing on a file system without hard links: reserves the name with an empty file, and replaces that.
     func renameOverReservation(_ name: EntryName, to other: EntryName) throws(SystemError) {
         _ = try open(other, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
         do throws(SystemError) {
@@ -90,9 +90,9 @@ final class OpenFile: Sendable {
         }
     }
 
-    /// All names; those that are no text are left out, for they cannot be asked for.
+    /// All names. Names that are not valid UTF-8 are omitted, because a request cannot express them.
     func names() throws(SystemError) -> [String] {
-        // The stream closes its descriptor; this one is needed until then.
+        // `closedir` closes its descriptor, so the stream gets a copy.
         let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
         guard copy >= 0 else { throw SystemError() }
         guard let stream = fdopendir(copy) else {
@@ -112,9 +112,9 @@ final class OpenFile: Sendable {
         return names
     }
 
-    // MARK: In a file
+    // MARK: Files
 
-    /// - Returns: Fewer bytes only at the end of the file.
+    /// - Returns: fewer bytes than requested only at the end of the file.
     func read(from offset: Int64, count: Int) throws(SystemError) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
         var filled = 0
@@ -151,20 +151,20 @@ final class OpenFile: Sendable {
         guard fsync(descriptor) == 0 else { throw SystemError() }
     }
 
-    /// Whether no other process holds it; it is let go with the last descriptor.
+    /// Locks the file; `false` if another process holds the lock. The lock ends with the last descriptor.
     func lock() -> Bool { flock(descriptor, LOCK_EX | LOCK_NB) == 0 }
 
-    /// Says who may read, write and run it, where the file system can say that.
+    /// Sets the permissions, if the file system supports that.
     func setPermissions(_ permissions: mode_t) { _ = fchmod(descriptor, permissions) }
 
-    /// What a new file gets. Read once, for which it has to be changed: to one that gives others nothing.
+    /// The permissions of a new file. Reading the mask requires setting it; the temporary mask gives other users no access.
     static let newFilePermissions: mode_t = {
         let mask = umask(0o077)
         umask(mask)
         return 0o666 & ~mask
     }()
 
-    /// Says when it was written, as far as a date can be a time of a file.
+    /// Sets the modification time, if the date is in the range of file times.
     func setModified(_ date: Date) {
         let seconds = date.timeIntervalSince1970
         guard seconds.isFinite, abs(seconds) < 1e11 else { return }

@@ -17,21 +17,21 @@ import Musl
 import Darwin
 #endif
 
-/// A file that is on its way: `.NAME.relay-part` in the folder where it will be, for this user alone. `.NAME.relay-mark` says which file it
-/// is a part of, so that a transfer goes on with that file only, and is locked meanwhile. What has these names and is not of a transfer is
-/// never touched: without a mark a part is made anew or not at all.
+/// An incomplete file: `.NAME.relay-part` in the destination folder, accessible to this user only. `.NAME.relay-mark` identifies its
+/// source, so that a transfer resumes with the same file only; it is locked during the transfer. A file with these names that no transfer
+/// created is never changed: a nonempty part without a mark is an error.
 struct PartFile: Sendable {
     enum Failure: Error {
-        /// Another process is at it.
+        /// Another process is downloading it.
         case busy
-        /// Something else has this name.
+        /// A file that no transfer created has this name.
         case occupied(EntryName)
-        /// The file's own name was given to something else meanwhile.
+        /// The destination was created meanwhile.
         case exists
         case system(SystemError)
     }
 
-    /// Which file of which device it is.
+    /// The source of the file.
     struct Source: Sendable {
         var device: String
         var app: String
@@ -44,9 +44,9 @@ struct PartFile: Sendable {
     private let folder: OpenFile
     private let name: EntryName
     private let file: OpenFile
-    /// Open, so that it stays locked.
+    /// Open, to keep the lock.
     private let mark: OpenFile
-    /// How much of it was here already.
+    /// The number of bytes from an earlier transfer.
     let start: Int64
 
     init(_ name: EntryName, in folder: OpenFile, of source: Source) throws(Failure) {
@@ -62,7 +62,7 @@ struct PartFile: Sendable {
         }
         do throws(SystemError) {
             if let facts = try folder.facts(of: name.part) {
-                // Without a mark only an empty one is of a transfer, which had just begun.
+                // Without a mark, only an empty part can come from a transfer, which was interrupted at its start.
                 guard facts.isFile, facts.isUnshared, !written.isEmpty || facts.size == 0 else {
                     if written.isEmpty { folder.remove(name.mark) }
                     throw SystemError(EEXIST)
@@ -73,12 +73,12 @@ struct PartFile: Sendable {
             }
             let facts = try file.facts()
             guard facts.isFile, facts.isUnshared else { throw SystemError(EEXIST) }
-            // One that was whole may have got another mode.
+            // A complete part may already have its final permissions.
             file.setPermissions(0o600)
             if written == text, facts.size <= source.entry.size {
                 start = facts.size
             } else {
-                // First what is of another file goes, then the mark says that it is of this one.
+                // Removes the old content before the mark names the new source.
                 try file.truncate()
                 try mark.truncate()
                 try mark.write(text, at: 0)
@@ -101,8 +101,8 @@ struct PartFile: Sendable {
         do { try file.write(bytes, at: offset) } catch { throw .system(error) }
     }
 
-    /// Gives the whole file its name. One that replaces another is for those whom the other was for.
-    /// - Parameter replaces: Whether a file of that name is replaced; nothing else ever is.
+    /// Renames the complete file to its own name. If it replaces a file, it keeps that file's permissions.
+    /// - Parameter replaces: whether to replace an existing file. Other kinds are never replaced.
     func publish(modified: Date, replaces: Bool) throws(Failure) {
         do throws(SystemError) {
             file.setModified(modified)
@@ -121,7 +121,7 @@ struct PartFile: Sendable {
         folder.remove(name.mark)
     }
 
-    /// Opens and locks the mark; a new one is empty.
+    /// Opens and locks the mark. A new one is empty.
     private static func mark(_ name: EntryName, in folder: OpenFile) throws(SystemError) -> OpenFile {
         while true {
             let mark: OpenFile
@@ -132,7 +132,7 @@ struct PartFile: Sendable {
                 do throws(SystemError) {
                     mark = try folder.open(name.mark, O_RDWR)
                 } catch {
-                    // The process whose mark it was has just ended its transfer.
+                    // The process that held the mark has just finished its transfer.
                     if error.number == ENOENT { continue }
                     throw error
                 }
@@ -147,7 +147,7 @@ struct PartFile: Sendable {
 
     private static func digest(_ source: Source) -> String {
         let facts = [source.device, source.app, source.path, String(source.entry.size), source.entry.etag]
-        // Each with its length, so that no two lists make one text.
+        // Each value with its length, so that different lists give different texts.
         let text = facts.map { "\($0.utf8.count):\($0)" }.joined()
         return "\(Digest256(hashing: Array(text.utf8)))"
     }

@@ -7,17 +7,17 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What another device says of a file or folder, checked.
+/// The checked attributes of a file or folder of another device.
 struct RemoteEntry: Sendable {
     static let maximumETagBytes = 256
 
     let kind: FileServiceMessages.Kind
-    /// Bytes, 0 or more; 0 of a folder.
+    /// The size in bytes, not negative; 0 for a folder.
     let size: Int64
     let modified: Date
     let etag: String
 
-    /// - Parameter path: Of the file or folder, or of the folder that lists it.
+    /// - Parameter path: the path of the entry, or of the folder that lists it.
     init(_ entry: FileServiceMessages.Entry, _ path: String) throws(AgentError) {
         guard entry.size >= 0 else { throw Listing.invalid(path, "a size is negative") }
         guard entry.etag.utf8.count <= Self.maximumETagBytes else {

@@ -4,9 +4,9 @@
 import DeviceRelay
 import RelayProtocol
 
-/// The folder that another device shares, over its app service `files`.
+/// The folder that another device shares by its app service `files`.
 struct RemoteFolder: Sendable {
-    /// For one answer: even a slow line brings so much in this time.
+    /// The time limit of one response, enough for a slow connection.
     private static let patience = Duration.seconds(120)
 
     let connection: AppServiceConnection
@@ -27,7 +27,7 @@ struct RemoteFolder: Sendable {
         return try listing.add(entries, more: answer.more ?? false, waited: .now - start)
     }
 
-    /// A part of a file that is still the one of the entry.
+    /// Reads a part of a file, if the file has not changed since `entry`.
     func read(_ path: String, _ entry: RemoteEntry, from offset: Int64, count: Int) async throws -> [UInt8] {
         let call = FileServiceMessages.Read(path: path, offset: offset, length: count, etag: entry.etag)
         let answer = try await connection.call(call, timeout: Self.patience)

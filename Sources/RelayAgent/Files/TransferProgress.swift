@@ -4,7 +4,7 @@
 import RelayProtocol
 import Synchronization
 
-/// How far a transfer is, for whoever looks on.
+/// The progress of a transfer, for the terminal.
 final class TransferProgress: Sendable {
     private struct State {
         var name = ""
@@ -22,7 +22,7 @@ final class TransferProgress: Sendable {
 
     func reached(_ position: Int64) { state.withLock { $0.reached = position } }
 
-    /// A line of a terminal.
+    /// The progress as one line.
     func line(now: ContinuousClock.Instant = .now) -> String {
         let state = state.withLock { $0 }
         guard state.size > 0 else { return "waiting for the other device" }

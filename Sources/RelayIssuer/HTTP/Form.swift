@@ -30,6 +30,11 @@ struct Form {
         }
     }
 
+    /// The fields as a query, in one order.
+    var encoded: String {
+        fields.sorted { $0.key < $1.key }.map { "\(FormCoding.encode($0.key))=\(FormCoding.encode($0.value))" }.joined(separator: "&")
+    }
+
     /// An empty field counts as missing (RFC 6749 §3.2).
     subscript(name: String) -> String? {
         fields[name].flatMap { $0.isEmpty ? nil : $0 }

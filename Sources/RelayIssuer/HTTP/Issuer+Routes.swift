@@ -20,6 +20,7 @@ extension Issuer {
         clientAddress: @escaping @Sendable (Request, Context) -> String
     ) {
         let path = Issuer.path
+        addPages(to: router, clientAddress: clientAddress)
         for address in [
             "\(path)/.well-known/openid-configuration",
             "\(path)/.well-known/oauth-authorization-server",
@@ -51,6 +52,26 @@ extension Issuer {
                 return Response(status: .ok, headers: [.cacheControl: "no-store"])
             }
         }
+        router.post(RouterPath("\(path)/introspect")) { [self] request, context in
+            await answer(clientAddress(request, context)) { () async throws(OAuthError) -> Response in
+                let form = try await Issuer.form(of: request)
+                return Issuer.response(try await introspect(form, authorization: Issuer.values(of: "authorization", in: request)))
+            }
+        }
+        router.post(RouterPath("\(path)/device_authorization")) { [self] request, context in
+            let address = clientAddress(request, context)
+            return await answer(address) { () async throws(OAuthError) -> Response in
+                let form = try await Issuer.form(of: request)
+                return Issuer.response(try await authorizeDevice(form, from: address, at: url(for: request)))
+            }
+        }
+        router.post(RouterPath("\(path)/register")) { [self] request, context in
+            let address = clientAddress(request, context)
+            return await answer(address) { () async throws(OAuthError) -> Response in
+                let body = try await Issuer.body(of: request, type: "application/json")
+                return Issuer.response(try await register(body, from: address), status: .created)
+            }
+        }
         router.post(RouterPath("\(path)/invitations")) { [self] request, context in
             await answer(clientAddress(request, context)) { () async throws(OAuthError) -> Response in
                 let presented = try InviteCredentials(
@@ -62,7 +83,7 @@ extension Issuer {
         }
     }
 
-    private static func values(of name: String, in request: Request) -> [String] {
+    static func values(of name: String, in request: Request) -> [String] {
         request.headers.filter { $0.name.canonicalName == name }.map(\.value)
     }
 
@@ -73,20 +94,22 @@ extension Issuer {
         return (origin ?? settings.origins.first ?? "") + Issuer.path
     }
 
-    private static func form(of request: Request) async throws(OAuthError) -> Form {
+    static func form(of request: Request) async throws(OAuthError) -> Form {
+        try Form(parsing: try await body(of: request, type: "application/x-www-form-urlencoded"))
+    }
+
+    private static func body(of request: Request, type expected: String) async throws(OAuthError) -> [UInt8] {
         let type = request.headers[.contentType]?.prefix { $0 != ";" && $0 != " " }.lowercased()
-        guard type == "application/x-www-form-urlencoded" else {
-            throw OAuthError(.invalidRequest, "the request must be application/x-www-form-urlencoded")
-        }
+        guard type == expected else { throw OAuthError(.invalidRequest, "the request must be \(expected)") }
         let body: ByteBuffer
         do {
             body = try await request.body.collect(upTo: Form.maximumBytes)
         } catch is NIOTooManyBytesError {
-            throw OAuthError(.invalidRequest, "the form has more than \(Form.maximumBytes) bytes", status: 413)
+            throw OAuthError(.invalidRequest, "the request has more than \(Form.maximumBytes) bytes", status: 413)
         } catch {
             throw OAuthError(.invalidRequest, "the request broke off")
         }
-        return try Form(parsing: Array(body.readableBytesView))
+        return Array(body.readableBytesView)
     }
 
     private func answer(_ address: String, _ body: () async throws(OAuthError) -> Response) async -> Response {
@@ -98,9 +121,13 @@ extension Issuer {
             return try await body()
         } catch {
             var response = response(ErrorBody(error), status: .init(code: error.status))
-            if let wait = error.retryAfter { response.headers[.retryAfter] = "\(max(1, (wait.count + 999) / 1_000))" }
+            if let wait = error.retryAfter { response.headers[.retryAfter] = wait.retryAfterSeconds }
             // RFC 6750 §3 and RFC 9449 §7.1.
-            if error.status == 401 || error.status == 403 { response.headers[.wwwAuthenticate] = "DPoP error=\"\(error.code.rawValue)\"" }
+            if error.code == .invalidClient, error.status == 401 {
+                response.headers[.wwwAuthenticate] = "Basic realm=\"introspection\", charset=\"UTF-8\""
+            } else if error.status == 401 || error.status == 403 {
+                response.headers[.wwwAuthenticate] = "DPoP error=\"\(error.code.rawValue)\""
+            }
             return response
         }
     }

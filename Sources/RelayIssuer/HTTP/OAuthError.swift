@@ -12,6 +12,15 @@ package struct OAuthError: Error, Hashable, Sendable {
         case unauthorizedClient = "unauthorized_client"
         case unsupportedGrantType = "unsupported_grant_type"
         case invalidScope = "invalid_scope"
+        /// RFC 6749 §4.1.2.1.
+        case unsupportedResponseType = "unsupported_response_type"
+        /// RFC 8628 §3.5.
+        case authorizationPending = "authorization_pending"
+        case slowDown = "slow_down"
+        case expiredToken = "expired_token"
+        /// RFC 7591 §3.2.2.
+        case invalidRedirectURI = "invalid_redirect_uri"
+        case invalidClientMetadata = "invalid_client_metadata"
         /// RFC 9449 §5.
         case invalidDPoPProof = "invalid_dpop_proof"
         /// RFC 7009 §2.2.1.

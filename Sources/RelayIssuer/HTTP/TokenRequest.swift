@@ -7,7 +7,11 @@ import RelayProtocol
 struct TokenRequest: Sendable {
     static let preAuthorizedCode = "urn:ietf:params:oauth:grant-type:pre-authorized_code"
 
+    static let deviceCode = "urn:ietf:params:oauth:grant-type:device_code"
+
     enum Grant: Sendable {
+        case device(Digest256)
+        case code(Digest256, redirect: String, verifier: Secret<String>)
         case invitation(InvitationCode)
         case refresh(RefreshToken)
     }
@@ -25,19 +29,29 @@ struct TokenRequest: Sendable {
         case "refresh_token":
             guard let token = RefreshToken(parsing: try form.required("refresh_token")) else { throw TokenRequest.unknownToken }
             self.grant = .refresh(token)
+        case TokenRequest.deviceCode:
+            self.grant = .device(Digest256(hashing: Array(try form.required("device_code").utf8)))
+        case "authorization_code":
+            let code = Digest256(hashing: Array(try form.required("code").utf8))
+            let verifier = try form.required("code_verifier")
+            guard AuthorizationCode.isVerifier(verifier) else {
+                throw OAuthError(.invalidRequest, "code_verifier has 43 to 128 unreserved characters")
+            }
+            self.grant = .code(code, redirect: try form.required("redirect_uri"), verifier: Secret(verifier))
         default:
-            throw OAuthError(.unsupportedGrantType, "grant_type must be \(TokenRequest.preAuthorizedCode) or refresh_token")
+            throw OAuthError(.unsupportedGrantType, "grant_type must be one that the issuer's metadata lists")
         }
         self.client = try TokenRequest.client(form)
-        if let text = form["scope"] {
-            guard let scopes = Scopes(parsing: text) else {
-                throw OAuthError(.invalidScope, "scope may hold \(Scopes.all)")
-            }
-            self.scopes = scopes
-        }
+        self.scopes = try TokenRequest.scopes(form)
     }
 
-    /// The id of a public client: the name that its platform gives the app. Clients are not registered.
+    static func scopes(_ form: Form) throws(OAuthError) -> Scopes? {
+        guard let text = form["scope"] else { return nil }
+        guard let scopes = Scopes(parsing: text) else { throw OAuthError(.invalidScope, "scope may hold \(Scopes.all)") }
+        return scopes
+    }
+
+    /// The id of a public client: the name that its platform gives the app, or the id that the issuer gave at its registration.
     static func client(_ form: Form) throws(OAuthError) -> String {
         let client = try form.required("client_id")
         let labels = client.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
@@ -62,6 +76,11 @@ struct TokenRequest: Sendable {
 
     // The same text for an unknown, used and expired code or token, so that a guess reveals nothing.
     static let unknownCode = OAuthError(.invalidGrant, "the invitation is unknown, already used or expired; ask for a new one")
+    static let unknownAuthorizationCode = OAuthError(
+        .invalidGrant,
+        "the code is unknown, already used or expired, or was issued for another client, redirect_uri or code_verifier; begin again"
+    )
+    static let unknownDeviceCode = OAuthError(.invalidGrant, "the device code is unknown or already used; begin again")
     static let unknownToken = OAuthError(.invalidGrant, "the refresh token is unknown, replaced, revoked or expired; join again")
     /// The text for the holder of a token that this issuer signed, as is the next one.
     static let revokedEndpoint = OAuthError(

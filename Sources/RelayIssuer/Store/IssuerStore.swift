@@ -20,6 +20,54 @@ protocol IssuerTransaction {
     func users() throws -> [IssuerUser]
     func hasUser(named name: String) throws -> Bool
     func hasUser(_ subject: String) throws -> Bool
+    func rename(_ subject: String, to name: String) throws
+    /// Removes a user with all that is of it.
+    func removeUser(_ subject: String) throws
+
+    func user(_ subject: String) throws -> IssuerUser?
+    func user(named name: String) throws -> IssuerUser?
+
+    // MARK: How users sign in
+
+    func password(of subject: String) throws -> PasswordHash?
+    func setPassword(_ hash: PasswordHash, of subject: String) throws
+    func removePassword(of subject: String) throws
+    func insert(_ passkey: Passkey) throws
+    func passkey(_ id: [UInt8]) throws -> Passkey?
+    func passkeys(of subject: String) throws -> [Passkey]
+    /// Writes its counter.
+    func update(_ passkey: Passkey) throws
+    func removePasskey(_ id: [UInt8]) throws
+    /// Replaces the user's former token.
+    func setSetUpToken(_ token: Digest256, of subject: String, expires: Milliseconds) throws
+    func subject(ofSetUpToken token: Digest256, now: Milliseconds) throws -> String?
+    func removeSetUpToken(of subject: String) throws
+    /// Replaces the user's former codes.
+    func setRecoveryCodes(_ codes: [Digest256], of subject: String) throws
+    /// Removes the code.
+    /// - Returns: Whether there was one.
+    func useRecoveryCode(_ code: Digest256, of subject: String) throws -> Bool
+    /// How many are left.
+    func recoveryCodes(of subject: String) throws -> Int
+
+    // MARK: Signed-in browsers
+
+    /// Ends the least recently used session of a user who has too many.
+    func insert(_ session: WebSession) throws
+    func session(_ id: Digest256) throws -> WebSession?
+    /// The most recently used first.
+    func sessions(of subject: String) throws -> [WebSession]
+    func setUsed(_ id: Digest256, at now: Milliseconds) throws
+    /// Whether there was one.
+    func removeSession(_ id: Digest256, of subject: String) throws -> Bool
+    func removeSessions(of subject: String) throws
+
+    // MARK: What happened to an account
+
+    /// Adds an event, and forgets the oldest of too many.
+    func note(_ kind: AccountEvent.Kind, of subject: String, _ detail: String, now: Milliseconds) throws
+    /// The newest first.
+    func events(of subject: String) throws -> [AccountEvent]
 
     // MARK: Invitations
 
@@ -30,6 +78,32 @@ protocol IssuerTransaction {
     func removeOpenInvitations(madeBy key: String) throws
     func redeem(_ code: Digest256, _ redemption: Invitation.Redemption) throws
 
+    // MARK: Clients, and what users allowed them
+
+    func insert(_ client: RegisteredClient) throws
+    func client(_ id: String) throws -> RegisteredClient?
+    /// Whether there is room for one more, possibly in the place of the oldest that was never used.
+    func makeRoomForClient(now: Milliseconds) throws -> Bool
+    func setClientUsed(_ id: String, at now: Milliseconds) throws
+    /// Forgets the oldest of too many codes of its user.
+    func insert(_ code: AuthorizationCode) throws
+    func authorizationCode(_ code: Digest256) throws -> AuthorizationCode?
+    func redeem(authorizationCode code: Digest256, _ redemption: Invitation.Redemption) throws
+
+    func insert(_ authorization: DeviceAuthorization) throws
+    func deviceAuthorization(_ code: Digest256) throws -> DeviceAuthorization?
+    func deviceAuthorization(userCode: Digest256) throws -> DeviceAuthorization?
+    /// How many there are.
+    func deviceAuthorizations() throws -> Int
+    func decide(_ code: Digest256, _ decision: DeviceAuthorization.Decision) throws
+    func removeDeviceAuthorization(_ code: Digest256) throws
+
+    // MARK: Resource servers
+
+    func setResourceServer(_ name: String, secret: Digest256) throws
+    func removeResourceServer(_ name: String) throws
+    func secret(ofResourceServer name: String) throws -> Digest256?
+
     // MARK: Logins
 
     func insert(_ family: RefreshFamily) throws
@@ -38,6 +112,8 @@ protocol IssuerTransaction {
     func family(session: String) throws -> RefreshFamily?
     /// The logins of a key, and the one of a session, that were not revoked.
     func openLogins(boundTo key: String, session: String?) throws -> [RefreshFamily]
+    /// The logins of a user that were not revoked, the most recently used first.
+    func openLogins(of subject: String) throws -> [RefreshFamily]
     /// Notes of the logins of a key, and of the one of a session, that their endpoint was revoked.
     func endpointRevoked(boundTo key: String, session: String?) throws
     /// The logins that were revoked since.

@@ -16,6 +16,15 @@ struct MasterKey: Sendable {
     /// For the codes of refresh tokens.
     var refreshTokenKey: SymmetricKey { derived("device-relay issuer refresh-token") }
 
+    /// For the codes of forms.
+    var formKey: SymmetricKey { derived("device-relay issuer form") }
+
+    /// For the digests of the codes that users type.
+    var userCodeKey: SymmetricKey { derived("device-relay issuer user-code") }
+
+    /// For the digests of recovery codes.
+    var recoveryKey: SymmetricKey { derived("device-relay issuer recovery-code") }
+
     private var sealingKey: SymmetricKey { derived("device-relay issuer seal") }
 
     private func derived(_ purpose: String) -> SymmetricKey {

@@ -67,7 +67,7 @@ extension SQLiteIssuerStore {
     /// Append only, once there is a release: what was released is never changed.
     private static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
-        migrator.registerMigration("1 users, invitations, logins, keys") { db in
+        migrator.registerMigration("1 users, passwords, browsers, invitations, logins, keys") { db in
             try db.execute(
                 sql: """
                     CREATE TABLE user (
@@ -75,12 +75,55 @@ extension SQLiteIssuerStore {
                         name TEXT NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 64),
                         created INTEGER NOT NULL
                     ) STRICT;
+                    CREATE TABLE password (
+                        subject TEXT NOT NULL PRIMARY KEY REFERENCES user (subject) ON DELETE CASCADE,
+                        hash TEXT NOT NULL CHECK (hash GLOB '$scrypt$*')
+                    ) STRICT;
+                    CREATE TABLE set_up (
+                        token BLOB NOT NULL PRIMARY KEY CHECK (length(token) = 32),
+                        subject TEXT NOT NULL UNIQUE REFERENCES user (subject) ON DELETE CASCADE,
+                        expires INTEGER NOT NULL
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE TABLE recovery_code (
+                        code BLOB NOT NULL PRIMARY KEY CHECK (length(code) = 32),
+                        subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX recovery_code_subject ON recovery_code (subject);
+                    CREATE TABLE passkey (
+                        id BLOB NOT NULL PRIMARY KEY CHECK (length(id) BETWEEN 1 AND 1023),
+                        subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
+                        algorithm INTEGER NOT NULL,
+                        key BLOB NOT NULL,
+                        name TEXT NOT NULL,
+                        created INTEGER NOT NULL,
+                        counter INTEGER NOT NULL CHECK (counter BETWEEN 0 AND 4294967295)
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX passkey_subject ON passkey (subject);
+                    CREATE TABLE web_session (
+                        id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 32),
+                        subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
+                        agent TEXT NOT NULL,
+                        created INTEGER NOT NULL,
+                        used INTEGER NOT NULL
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX web_session_subject ON web_session (subject, used);
+                    CREATE INDEX web_session_used ON web_session (used);
+                    CREATE TABLE event (
+                        id INTEGER PRIMARY KEY,
+                        subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
+                        kind TEXT NOT NULL,
+                        detail TEXT NOT NULL,
+                        time INTEGER NOT NULL,
+                        count INTEGER NOT NULL DEFAULT 1
+                    ) STRICT;
+                    CREATE INDEX event_subject ON event (subject, id);
                     CREATE TABLE login (
                         id BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 16),
                         session TEXT NOT NULL UNIQUE CHECK (length(session) = 22),
                         subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
                         client TEXT NOT NULL,
                         scopes TEXT NOT NULL CHECK (length(scopes) > 0),
+                        device TEXT NOT NULL DEFAULT '',
                         key TEXT CHECK (length(key) = 43),
                         invited_by TEXT CHECK (length(invited_by) = 52),
                         created INTEGER NOT NULL,
@@ -109,6 +152,47 @@ extension SQLiteIssuerStore {
                     CREATE INDEX invitation_inviter ON invitation (inviter_key) WHERE inviter_key IS NOT NULL;
                     CREATE INDEX invitation_login ON invitation (login);
                     CREATE INDEX invitation_expires ON invitation (expires);
+                    CREATE TABLE client (
+                        id TEXT NOT NULL PRIMARY KEY CHECK (length(id) BETWEEN 1 AND 255),
+                        name TEXT NOT NULL CHECK (length(name) <= 64),
+                        redirects TEXT NOT NULL CHECK (length(redirects) > 0),
+                        created INTEGER NOT NULL,
+                        used INTEGER
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE TABLE authorization_code (
+                        code BLOB NOT NULL PRIMARY KEY CHECK (length(code) = 32),
+                        subject TEXT NOT NULL REFERENCES user (subject) ON DELETE CASCADE,
+                        client TEXT NOT NULL REFERENCES client (id) ON DELETE CASCADE,
+                        redirect TEXT NOT NULL,
+                        challenge BLOB NOT NULL CHECK (length(challenge) = 32),
+                        scopes TEXT NOT NULL CHECK (length(scopes) > 0),
+                        expires INTEGER NOT NULL,
+                        redeemed INTEGER NOT NULL DEFAULT 0 CHECK (redeemed IN (0, 1)),
+                        key TEXT CHECK (length(key) = 43),
+                        login BLOB REFERENCES login (id) ON DELETE SET NULL,
+                        CHECK (redeemed = 1 OR (key IS NULL AND login IS NULL))
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX authorization_code_subject ON authorization_code (subject);
+                    CREATE INDEX authorization_code_client ON authorization_code (client);
+                    CREATE INDEX authorization_code_login ON authorization_code (login);
+                    CREATE TABLE device_authorization (
+                        code BLOB NOT NULL PRIMARY KEY CHECK (length(code) = 32),
+                        user_code BLOB NOT NULL UNIQUE CHECK (length(user_code) = 32),
+                        client TEXT NOT NULL,
+                        scopes TEXT NOT NULL CHECK (length(scopes) > 0),
+                        device TEXT NOT NULL,
+                        platform TEXT NOT NULL,
+                        expires INTEGER NOT NULL,
+                        decided INTEGER NOT NULL DEFAULT 0 CHECK (decided IN (0, 1)),
+                        subject TEXT REFERENCES user (subject) ON DELETE CASCADE,
+                        CHECK (decided = 1 OR subject IS NULL)
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX device_authorization_expires ON device_authorization (expires);
+                    CREATE INDEX device_authorization_subject ON device_authorization (subject);
+                    CREATE TABLE resource_server (
+                        name TEXT NOT NULL PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 64),
+                        secret BLOB NOT NULL CHECK (length(secret) = 32)
+                    ) STRICT, WITHOUT ROWID;
                     CREATE TABLE signing_key (
                         id TEXT NOT NULL PRIMARY KEY CHECK (length(id) = 43),
                         sealed BLOB NOT NULL,

@@ -33,6 +33,14 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM user WHERE subject = ?)", arguments: [subject]) ?? false
     }
 
+    func rename(_ subject: String, to name: String) throws {
+        try db.execute(sql: "UPDATE user SET name = ? WHERE subject = ?", arguments: [name, subject])
+    }
+
+    func removeUser(_ subject: String) throws {
+        try db.execute(sql: "DELETE FROM user WHERE subject = ?", arguments: [subject])
+    }
+
     // MARK: Invitations
 
     func insert(_ invitation: Invitation) throws {
@@ -89,11 +97,12 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
     func insert(_ family: RefreshFamily) throws {
         try db.execute(
             sql: """
-                INSERT INTO login (id, session, subject, client, scopes, key, invited_by, created, rotated, current, revoked)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO login (id, session, subject, client, device, scopes, key, invited_by, created, rotated, current, revoked)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
             arguments: [
-                Data(family.id.bytes), family.id.session, family.subject, family.client, family.scopes.description, family.key,
+                Data(family.id.bytes), family.id.session, family.subject, family.client, family.device, family.scopes.description,
+                family.key,
                 family.invitedBy.map { "\($0)" }, family.created.count, family.rotated.count, family.current, family.revoked?.count,
             ]
         )
@@ -111,6 +120,10 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
         try families("revoked IS NULL AND (key = ? OR session = ?)", [key, session])
     }
 
+    func openLogins(of subject: String) throws -> [RefreshFamily] {
+        try families("revoked IS NULL AND subject = ?", [subject]).sorted { $0.rotated > $1.rotated }
+    }
+
     func endpointRevoked(boundTo key: String, session: String?) throws {
         try db.execute(sql: "UPDATE login SET endpoint_revoked = 1 WHERE key = ? OR session = ?", arguments: [key, session])
     }
@@ -122,6 +135,7 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
                 id: FamilyID([UInt8](row["id"] as Data)),
                 subject: row["subject"],
                 client: row["client"],
+                device: row["device"],
                 scopes: scopes,
                 key: row["key"],
                 invitedBy: (row["invited_by"] as String?).flatMap { EndpointID($0) },
@@ -144,6 +158,13 @@ struct SQLiteIssuerTransaction: IssuerTransaction {
     }
 
     func forget(before now: Milliseconds) throws {
+        try forgetClients(before: now)
+        try db.execute(sql: "DELETE FROM device_authorization WHERE expires <= ?", arguments: [now.count])
+        try db.execute(sql: "DELETE FROM set_up WHERE expires <= ?", arguments: [now.count])
+        try db.execute(
+            sql: "DELETE FROM web_session WHERE used <= ? OR created <= ?",
+            arguments: [now.count - WebSession.idleLife, now.count - WebSession.wholeLife]
+        )
         try db.execute(sql: "DELETE FROM invitation WHERE expires < ?", arguments: [now.count - Invitation.memory])
         try db.execute(
             sql: "DELETE FROM login WHERE rotated <= ? OR created <= ?",

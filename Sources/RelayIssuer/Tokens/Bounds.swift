@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// The used proofs that are still valid. It is bounded: a full cache rejects new proofs and drops no valid one.
+/// The used proofs and challenges that are still valid. It is bounded: a full cache rejects new proofs and drops no valid one.
 struct ReplayCache {
     enum Outcome: Hashable {
         case fresh
@@ -18,22 +18,23 @@ struct ReplayCache {
 
     var count: Int { ends.count }
 
-    mutating func use(_ proof: DPoPProof, now: Milliseconds) -> Outcome {
-        if let end = ends[proof.id], now < end { return .replayed }
+    mutating func use(_ proof: DPoPProof, now: Milliseconds) -> Outcome { use(proof.id, until: proof.ends, now: now) }
+
+    /// - Parameter time: When it is no longer valid.
+    mutating func use(_ id: Digest256, until time: Milliseconds, now: Milliseconds) -> Outcome {
+        if let end = ends[id], now < end { return .replayed }
         if ends.count >= capacity {
             ends = ends.filter { now < $0.value }
             if ends.count >= capacity { return .full }
         }
-        ends[proof.id] = proof.ends
+        ends[id] = time
         return .fresh
     }
 }
 
-/// Fixed-window rate limits by name. A window lasts one minute and starts with a name's first event. Memory is bounded:
+/// Fixed-window rate limits by name. A window starts with a name's first event. Memory is bounded:
 /// only the names with the latest events are kept, and all other names start with an empty window.
 struct WindowCounts {
-    static let window: Int64 = 60_000
-
     private struct Count {
         var began: Milliseconds
         var events: Int
@@ -41,13 +42,16 @@ struct WindowCounts {
 
     private let perWindow: Int
     private let capacity: Int
+    private let window: Int64
     /// A full generation replaces the older one.
     private var recent: [String: Count] = [:]
     private var older: [String: Count] = [:]
 
-    init(perWindow: Int, capacity: Int) {
+    /// - Parameter window: Its length in milliseconds.
+    init(perWindow: Int, capacity: Int, window: Int64 = 60_000) {
         self.perWindow = perWindow
         self.capacity = capacity
+        self.window = window
     }
 
     /// The number of names in memory.
@@ -57,8 +61,8 @@ struct WindowCounts {
     /// - Returns: `nil` if the event is within the limit; otherwise the time until the window ends.
     mutating func add(_ name: String, now: Milliseconds) -> Milliseconds? {
         var count = recent[name] ?? older[name] ?? Count(began: now, events: 0)
-        if now < count.began || now.count - count.began.count >= Self.window { count = Count(began: now, events: 0) }
-        if count.events >= perWindow { return Milliseconds(clamping: count.began.count + Self.window - now.count) }
+        if now < count.began || now.count - count.began.count >= window { count = Count(began: now, events: 0) }
+        if count.events >= perWindow { return Milliseconds(clamping: count.began.count + window - now.count) }
         count.events += 1
         older[name] = nil
         if recent[name] == nil, recent.count >= max(1, capacity / 2) {

@@ -16,6 +16,8 @@ struct RefreshFamily: Hashable, Sendable {
     let id: FamilyID
     let subject: String
     let client: String
+    /// The device or app, as it named itself when it signed in; empty if it did not.
+    var device = ""
     let scopes: Scopes
     /// The thumbprint of the key that the login is bound to.
     let key: String?

@@ -88,6 +88,8 @@ extension ControlErrorCode {
     package static let tokenBoundToOtherKey = Self(rawValue: "tokenBoundToOtherKey")
     /// The identity has no account at this relay, and its issuer may not create one.
     package static let accountUnknown = Self(rawValue: "accountUnknown")
+    /// The relay's operator has disabled the account.
+    package static let accountDisabled = Self(rawValue: "accountDisabled")
     /// The token is for another account than the record, or a refreshed token is for another account than the channel.
     package static let wrongAccount = Self(rawValue: "wrongAccount")
     /// The relay cannot reach the issuer to check the token.

@@ -9,8 +9,8 @@ package struct AccountID: Hashable, Sendable {
 
     package init(_ rawValue: String) { self.rawValue = rawValue }
 
-    /// The account that a person's first identity makes. It follows from the identity, so that a relay that lost its database gives
-    /// everybody the same one again: records and commands that are signed for it still hold.
+    /// The account of a new identity. It is derived from the identity, so a relay that has lost its database gives each person the same
+    /// account id again, and records and commands signed for it stay valid.
     package init(of identity: Identity) {
         let digest = Digest256(hashing: Array("\(identity.issuer.utf8.count) \(identity.issuer)\(identity.subject)".utf8))
         self.init(String(digest.description.prefix(32)))

@@ -1,49 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-import RelayProtocol
+package import RelayProtocol
 
-/// What the operator's commands ask of a relay that runs. One request for each connection.
+/// A request of an operator's command to a running relay. One request for each connection.
 package struct AdminRequest: Codable, Hashable, Sendable {
     package enum Command: String, Codable, Sendable {
-        /// The endpoints of `account`, a name or an id; of all accounts without one.
+        /// Lists the endpoints of `account`, a name or an id; without it those of all accounts.
         case listEndpoints = "endpoint.list"
-        /// Revokes `endpoint`, by the operator's word; with those that it let in if `withInvited` is true.
+        /// Revokes `endpoint` for the operator, and the endpoints that it let in if `withInvited` is true.
         case revokeEndpoint = "endpoint.revoke"
+        case listAccounts = "account.list"
+        /// Adds an account with `name`, and its user at the embedded issuer.
+        case addAccount = "account.add"
+        /// Gives `account` the name `name`.
+        case renameAccount = "account.rename"
+        case disableAccount = "account.disable"
+        case enableAccount = "account.enable"
+        /// Removes `account` with all that is of it.
+        case removeAccount = "account.remove"
+        /// Gives `account` the identity of `issuer` and `subject`.
+        case linkAccount = "account.link"
+        /// All that is stored of `account`.
+        case exportAccount = "account.export"
+        /// Revokes `token`, and its login at the embedded issuer.
+        case revokeToken = "token.revoke"
     }
 
     package var command: Command
+    /// A name or an id.
     package var account: String?
     package var endpoint: String?
     package var withInvited: Bool?
+    package var name: String?
+    package var issuer: String?
+    package var subject: String?
+    package var token: Secret<String>?
 
-    package init(_ command: Command, account: String? = nil, endpoint: String? = nil, withInvited: Bool? = nil) {
+    package init(
+        _ command: Command,
+        account: String? = nil,
+        endpoint: String? = nil,
+        withInvited: Bool? = nil,
+        name: String? = nil,
+        issuer: String? = nil,
+        subject: String? = nil,
+        token: Secret<String>? = nil
+    ) {
         self.command = command
         self.account = account
         self.endpoint = endpoint
         self.withInvited = withInvited
+        self.name = name
+        self.issuer = issuer
+        self.subject = subject
+        self.token = token
     }
 }
 
 /// The relay's answer.
 package struct AdminAnswer: Codable, Hashable, Sendable {
-    /// Why nothing was done.
+    /// Why the request failed.
     package var error: String?
     package var endpoints: [AdminEndpoint]?
     package var revocation: AdminRevocation?
+    package var accounts: [AdminAccount]?
+    package var export: AdminExport?
+    package var token: AdminToken?
 
-    package init(error: String? = nil, endpoints: [AdminEndpoint]? = nil, revocation: AdminRevocation? = nil) {
+    package init(
+        error: String? = nil,
+        endpoints: [AdminEndpoint]? = nil,
+        revocation: AdminRevocation? = nil,
+        accounts: [AdminAccount]? = nil,
+        export: AdminExport? = nil,
+        token: AdminToken? = nil
+    ) {
         self.error = error
         self.endpoints = endpoints
         self.revocation = revocation
+        self.accounts = accounts
+        self.export = export
+        self.token = token
     }
 }
 
-/// What came of a revocation.
+/// The result of a revocation.
 package struct AdminRevocation: Codable, Hashable, Sendable {
-    /// None of what was revoked before.
+    /// The endpoints that this request revoked, without those that were already revoked.
     package var revoked: [AdminEndpoint]
-    /// The endpoints that the revoked one let in, and that are still there.
+    /// The endpoints that the revoked one let in and that still exist.
     package var letIn: [AdminEndpoint]
 
     package init(revoked: [AdminEndpoint], letIn: [AdminEndpoint]) {
@@ -57,11 +103,11 @@ package struct AdminEndpoint: Codable, Hashable, Sendable {
     package var id: String
     /// The account's name.
     package var account: String
-    /// The device's name, as the endpoint itself says.
+    /// The device's name from the endpoint's record.
     package var name: String
     package var device: String
     package var isConnected: Bool
-    /// Whether it may revoke others and invite.
+    /// Whether it may revoke other endpoints and invite.
     package var isEstablished: Bool
     /// Milliseconds since 1970.
     package var joined: Int64

@@ -20,12 +20,12 @@ import Glibc
 import Musl
 #endif
 
-/// Where the operator's commands reach the relay that runs on a data directory: a Unix socket in it, for its owner alone. The other side
-/// sends one JSON object and ends its half; the answer is one JSON object.
+/// The socket for the operator's commands to a running relay: a Unix socket in the data directory, accessible to its owner only. The
+/// client sends one JSON object and ends its output; the answer is one JSON object.
 package struct AdminSocket: Service {
-    /// What a request may have.
-    private static let requestBytes = 4 << 10
-    /// What an answer may have: 64 endpoints of each of many accounts.
+    /// The maximum size of a request.
+    private static let requestBytes = 32 << 10
+    /// The maximum size of an answer: 64 endpoints in each of many accounts.
     private static let answerBytes = 64 << 20
     private static let time = TimeAmount.seconds(10)
 
@@ -42,7 +42,7 @@ package struct AdminSocket: Service {
                 .childChannelOption(.allowRemoteHalfClosure, value: true)
                 .bind(unixDomainSocketPath: path, cleanupExistingSocketFile: true) { channel in
                     channel.eventLoop.makeCompletedFuture {
-                        // What comes too slowly is not waited for.
+                        // Closes connections that are too slow.
                         try channel.pipeline.syncOperations.addHandler(IdleStateHandler(allTimeout: Self.time))
                         try channel.pipeline.syncOperations.addHandler(CloseWhenIdle())
                         return try NIOAsyncChannel(
@@ -53,7 +53,7 @@ package struct AdminSocket: Service {
                 }
             guard chmod(path, 0o600) == 0 else { throw IOError(errnoCode: errno, reason: "chmod") }
         } catch {
-            // The relay serves without it.
+            // The relay works without the socket.
             logger.warning("the operator's commands cannot reach this relay", metadata: ["socket": "\(path)", "reason": "\(error)"])
             try? await gracefulShutdown()
             return
@@ -61,14 +61,14 @@ package struct AdminSocket: Service {
         do {
             try await cancelWhenGracefulShutdown {
                 try await server.executeThenClose { connections in
-                    // One after another: they are an operator's.
+                    // One after another, because only an operator connects.
                     for try await connection in connections { try? await serve(connection) }
                 }
             }
         } catch is CancellationError {
             // The relay stops.
         } catch {
-            // Such as too many open files. The relay serves on without it.
+            // For example too many open files. The relay continues without the socket.
             logger.warning(
                 "the operator's commands cannot reach this relay any more",
                 metadata: ["socket": "\(path)", "reason": "\(error)"]
@@ -95,7 +95,7 @@ package struct AdminSocket: Service {
         }
     }
 
-    /// Asks the relay that runs on a data directory.
+    /// Sends a request to the relay that runs on a data directory.
     package static func ask(_ request: AdminRequest, in directory: String) async throws -> AdminAnswer {
         let channel: NIOAsyncChannel<ByteBuffer, ByteBuffer>
         do {
@@ -110,7 +110,7 @@ package struct AdminSocket: Service {
                     }
                 }
         } catch {
-            throw AdminError("no relay runs on \(directory): start it with `relayd serve`, or name its directory with --data-directory")
+            throw AdminError.noRelay(directory)
         }
         let bytes = try await channel.executeThenClose { inbound, outbound in
             try await outbound.write(ByteBuffer(bytes: try JSONEncoder().encode(request)))
@@ -132,10 +132,14 @@ package struct AdminSocket: Service {
     }
 }
 
-/// Why an operator's command was not done.
+/// Why an operator's command failed.
 package struct AdminError: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
     package init(_ description: String) { self.description = description }
+
+    package static func noRelay(_ directory: String) -> AdminError {
+        AdminError("no relay runs on \(directory): start it with `relayd serve`, or name its directory with --data-directory")
+    }
 }
 
 private final class CloseWhenIdle: ChannelInboundHandler {

@@ -3,9 +3,9 @@
 
 import NIOCore
 
-/// Sets up a few accepted connections at a time, and then serves the established ones for a while: to set a connection up costs more than to
-/// ask for it, and more so while many are not authenticated. The others wait in a line, and behind it in the system's queue, from which one
-/// that finds no room comes again only after seconds. One that has gone from the queue is not set up at all.
+/// Sets up a few accepted connections per batch, and then lets the loop serve the established ones. Setting up a connection costs more
+/// than requesting one, especially while many are unauthenticated. The other connections wait in `line`, and then in the system's
+/// backlog; a client that finds the backlog full retries only after seconds. A connection that was reset meanwhile is not set up.
 final class AcceptThrottleHandler: ChannelDuplexHandler {
     typealias InboundIn = any Channel
     typealias InboundOut = any Channel
@@ -23,7 +23,7 @@ final class AcceptThrottleHandler: ChannelDuplexHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let channel = Self.unwrapInboundIn(data)
         acceptedSincePause += 1
-        // The system knows no address of a peer that has reset the connection.
+        // The system reports no address for a connection that was reset.
         guard channel.remoteAddress != nil else { return channel.close(promise: nil) }
         line.append(channel)
     }

@@ -8,8 +8,8 @@ import ServiceLifecycle
 import CLinux
 #endif
 
-/// Gives memory back to the system when many connections have gone. glibc keeps what was freed between what is still used, for whoever
-/// comes next; after a flood that is hundreds of MiB.
+/// Returns freed memory to the system after many connections have closed. glibc keeps freed memory that lies between used blocks; after a
+/// flood that is hundreds of MiB.
 struct FreedMemory: Service {
     let connections: OpenConnections
 
@@ -19,7 +19,7 @@ struct FreedMemory: Service {
             while true {
                 try await Task.sleep(for: .seconds(1))
                 guard ebb.isWorthwhile(connections: connections.current) else { continue }
-                // Not on a loop: it holds up who allocates from the same arena meanwhile.
+                // Not on an event loop: it blocks other threads that allocate from the same arena.
                 try await NIOThreadPool.singleton.runIfActive { Self.giveBack() }
             }
         }
@@ -31,15 +31,15 @@ struct FreedMemory: Service {
         #endif
     }
 
-    /// Looks on as connections come and go.
+    /// Detects that many connections have closed.
     struct Ebb {
-        /// So many have to go first.
+        /// How many must close first.
         let least = AdmissionPolicy.standard.connectionsBeforeTrim
         private var most = 0
         private var last = 0
 
-        /// - Parameter connections: how many there are; asked regularly.
-        /// - Returns: whether many have gone since it last said so, and no more are going.
+        /// - Parameter connections: the current number; passed at regular intervals.
+        /// - Returns: whether many have closed since the last `true`, and the number no longer falls.
         mutating func isWorthwhile(connections: Int) -> Bool {
             defer { last = connections }
             most = max(most, connections)

@@ -3,9 +3,9 @@
 
 import NIOCore
 
-/// While many connections are not authenticated, delays the small reads of each: a few come at once, which is all that an endpoint needs
-/// until it is welcomed, then one in a second with what has gathered. Each read is a turn of the loop, however little it brings, and others
-/// wait for theirs.
+/// While many connections are unauthenticated, delays the small reads of each. The first few are immediate, which is all that an endpoint
+/// needs until `welcome`; then there is one read per second with the bytes that have arrived. Every read costs an iteration of the loop,
+/// however few bytes it returns.
 final class PreAuthReadThrottle: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
@@ -21,11 +21,11 @@ final class PreAuthReadThrottle: ChannelDuplexHandler, RemovableChannelHandler {
         self.readsLeft = unauthenticated.policy.readsWithoutDelay
     }
 
-    /// Something complete has come, such as a request: what comes next counts anew.
+    /// A complete unit, such as a request, has arrived: the count starts again.
     func renew() { readsLeft = policy.readsWithoutDelay }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        // A full read is what more of would come at once.
+        // A full read means that more bytes are waiting, so it does not count as small.
         if Self.unwrapInboundIn(data).readableBytes < policy.smallRead { readsLeft = max(0, readsLeft - 1) }
         context.fireChannelRead(data)
     }

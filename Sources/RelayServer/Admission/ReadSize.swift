@@ -3,15 +3,16 @@
 
 import NIOCore
 
-/// How much a connection reads at once. It keeps the memory of its last read, and nearly all connections wait nearly all the time.
+/// The read sizes of connections. A connection keeps the buffer of its last read, and nearly all connections are idle nearly all the
+/// time.
 extension Channel {
-    /// Small reads only, one in a turn of the loop: while nobody is authenticated.
+    /// Small reads only, one per iteration of the loop: before authentication.
     func readsSmall(_ policy: AdmissionPolicy = .standard) {
         try? syncOptions?.setOption(.maxMessagesPerRead, value: 1)
         try? syncOptions?.setOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: policy.smallRead))
     }
 
-    /// Small reads, and larger ones as more comes: a control channel.
+    /// Small reads that grow with the traffic: a control channel.
     func readsMessages(_ policy: AdmissionPolicy = .standard) {
         readsAdaptively(from: policy.smallRead, to: policy.controlRead, policy)
     }

@@ -3,7 +3,7 @@
 
 package import NIOCore
 
-/// The proxies before the relay, whose word on a request's client counts.
+/// The proxies in front of the relay whose `X-Forwarded-For` is trusted.
 package struct TrustedProxies: Hashable, Sendable {
     package static let header = "x-forwarded-for"
 
@@ -13,15 +13,15 @@ package struct TrustedProxies: Hashable, Sendable {
 
     package func contains(_ address: IPAddress) -> Bool { networks.contains { $0.contains(address) } }
 
-    /// The proxy at a connection's other end.
+    /// The trusted proxy at the other end of a connection, if it is one.
     func proxy(at peer: SocketAddress?) -> IPAddress? {
         guard !networks.isEmpty, let address = IPAddress(peer), contains(address) else { return nil }
         return address
     }
 
-    /// The address that a request comes from: the last one of `X-Forwarded-For` that is no trusted proxy's, where a trusted proxy brings it.
-    /// What stands before it is the client's word, and is not looked at. If it cannot be read, it is the proxy that counts.
-    /// - Parameter forwardedFor: all fields of that name, in their order.
+    /// The client address of a request. For a trusted proxy it is the last address in `X-Forwarded-For` that is not a trusted proxy's.
+    /// Earlier entries come from the client and are ignored. If the field cannot be parsed, the proxy's own address counts.
+    /// - Parameter forwardedFor: all fields of that name, in order.
     package func client(of peer: SocketAddress?, forwardedFor fields: [String]) -> IPAddress? {
         guard let proxy = proxy(at: peer) else { return IPAddress(peer) }
         var client = proxy
@@ -37,7 +37,7 @@ package struct TrustedProxies: Hashable, Sendable {
 }
 
 extension Substring.UTF8View {
-    /// Without the blanks around it.
+    /// Without leading and trailing blanks.
     fileprivate var trimmed: Self {
         let isBlank: (UInt8) -> Bool = { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }
         var trimmed = drop(while: isBlank)

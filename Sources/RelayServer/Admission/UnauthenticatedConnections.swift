@@ -4,10 +4,10 @@
 package import NIOCore
 import Synchronization
 
-/// Counts the connections that are not authenticated, for each address, so that one address cannot take all the sockets there are. A
-/// connection counts until it is welcomed as an endpoint's, or closed.
+/// Counts unauthenticated connections per address, so that one address cannot take all sockets. A connection counts until it receives
+/// `welcome` or closes.
 ///
-/// A trusted proxy's connection counts for the client whose request it brings, and while it brings none for the proxy.
+/// A trusted proxy's connection counts for the client of its current request, and for the proxy while it has no request.
 package final class UnauthenticatedConnections: Sendable {
     fileprivate enum Owner: Hashable {
         /// `nil`: connections over a Unix socket come from any process that may open it, and count as one address.
@@ -26,7 +26,7 @@ package final class UnauthenticatedConnections: Sendable {
         self.proxies = proxies
     }
 
-    /// Lets a connection in; `nil` if its address has as many as it may.
+    /// Admits a connection; `nil` if its address has reached its limit.
     package func admit(_ address: SocketAddress?) -> Ticket? {
         let proxy = proxies.proxy(at: address)
         let owner = proxy.map { Owner.proxy($0) } ?? .client(IPAddress(address)?.network)
@@ -35,9 +35,8 @@ package final class UnauthenticatedConnections: Sendable {
         return Ticket(owner: owner, peer: address, proxy: proxy, counter: self)
     }
 
-    /// How many there are now.
     package var total: Int { all.load(ordering: .relaxed) }
-    /// Whether each has to take less of the relay.
+    /// Whether each connection gets a smaller share.
     package var areMany: Bool { total > policy.manyUnauthenticated }
 
     private func add(_ owner: Owner, to counts: inout [Owner: Int]) -> Bool {
@@ -53,12 +52,12 @@ package final class UnauthenticatedConnections: Sendable {
         counts[owner] = count > 1 ? count - 1 : nil
     }
 
-    /// One connection's place; given back once, whoever comes first.
+    /// The place of one connection in the count. It is released once, even if several callers release it.
     package final class Ticket: Sendable {
         private let peer: SocketAddress?
         private let proxy: IPAddress?
         private let counter: UnauthenticatedConnections
-        /// `nil` when it was given back.
+        /// `nil` after the release.
         private let owner: Mutex<Owner?>
         private let source: Mutex<IPAddress?>
 
@@ -70,13 +69,13 @@ package final class UnauthenticatedConnections: Sendable {
             self.source = Mutex(IPAddress(peer))
         }
 
-        /// The address of the client: where the connection comes from, or where a trusted proxy says that its last request does. `nil` for
-        /// a Unix socket.
+        /// The address of the client: that of the connection, or behind a trusted proxy that of its last request. `nil` for a Unix
+        /// socket.
         package var client: IPAddress? { source.withLock { $0 } }
 
-        /// A request has come; a proxy's counts for its client from now on.
+        /// A request has begun; a proxy's connection now counts for its client.
         /// - Parameter forwardedFor: the fields of that name.
-        /// - Returns: whether the client may have one more.
+        /// - Returns: whether the client may have one more connection.
         package func requestBegins(forwardedFor: @autoclosure () -> [String]) -> Bool {
             guard proxy != nil else { return true }
             let client = counter.proxies.client(of: peer, forwardedFor: forwardedFor())
@@ -84,10 +83,10 @@ package final class UnauthenticatedConnections: Sendable {
             return move(to: .client(client?.network))
         }
 
-        /// The request was answered; what a proxy's connection brings next may be another client's.
+        /// The request was answered; the next request of a proxy's connection may come from another client.
         package func requestEnds() {
             guard let proxy else { return }
-            // Where there is no room the client keeps it: a connection that is there is counted.
+            // If the proxy has no room left, the connection still counts for the client: every open connection is counted.
             _ = move(to: .proxy(proxy))
         }
 

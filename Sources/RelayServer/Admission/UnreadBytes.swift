@@ -12,7 +12,7 @@ import Musl
 #endif
 
 extension Channel {
-    /// Whether something has arrived that was not read yet. Called on the event loop.
+    /// Whether the socket has unread bytes. Must be called on the event loop.
     var hasUnreadBytes: Bool {
         let hasBytes = try? pipeline.syncOperations.withUnsafeTransportIfAvailable { (socket: NIOBSDSocket.Handle) in
             var byte: UInt8 = 0

@@ -17,8 +17,8 @@ import Glibc
 import Musl
 #endif
 
-/// The folder in which a backup is made, beside its file and for this user alone. It holds keys, so it must not stay: a process that is
-/// killed lets go of its lock, and the next backup beside it removes the folder.
+/// The temporary folder of a backup, beside the backup's file, accessible to this user only. It contains keys, so it must not remain: the
+/// lock of a killed process ends, and the next backup in the same place removes the folder.
 package final class BackupDraft {
     private static let beginning = "relayd-backup."
     private static let ending = ".partial"
@@ -26,7 +26,7 @@ package final class BackupDraft {
     package let path: String
     private let descriptor: Int32
 
-    /// Makes the folder, and removes those that other backups left in the same place.
+    /// Creates the folder, and removes abandoned ones in the same place.
     package init(beside file: String) throws(BackupError) {
         let folder = PrivateDirectory.parent(of: file)
         Self.removeAbandoned(in: folder)
@@ -34,7 +34,8 @@ package final class BackupDraft {
             let path = "\(folder)/\(Self.beginning)\(UInt64.random(in: .min ... .max))\(Self.ending)"
             guard mkdir(path, 0o700) == 0 else { throw .notWritable(file, code: errno) }
             let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-            // Another backup takes it for abandoned until it is locked. Where folders cannot be locked, none is taken for abandoned.
+            // Until it is locked, another backup may remove it as abandoned. If the file system has no locks, no folder counts as
+            // abandoned.
             if descriptor >= 0, Self.lock(descriptor) || errno != EWOULDBLOCK, access(path, F_OK) == 0 {
                 self.path = path
                 self.descriptor = descriptor

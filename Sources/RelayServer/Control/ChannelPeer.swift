@@ -5,7 +5,7 @@ import NIOCore
 import RelayProtocol
 import Synchronization
 
-/// A control channel as the core holds it. What is said in one turn of the core leaves in one go.
+/// A control channel as the core uses it. Messages that the core sends in one batch leave with one flush.
 final class ChannelPeer: ControlPeer {
     enum Item: Sendable {
         case message(RelayMessage)
@@ -16,7 +16,7 @@ final class ChannelPeer: ControlPeer {
     private let eventLoop: any EventLoop
     private let waiting = Mutex<[Item]>([])
 
-    /// Called on the event loop.
+    /// Must be called on the event loop.
     init(handler: ControlChannelHandler, eventLoop: any EventLoop) {
         self.handler = NIOLoopBound(handler, eventLoop: eventLoop)
         self.eventLoop = eventLoop
@@ -30,7 +30,7 @@ final class ChannelPeer: ControlPeer {
         eventLoop.execute { self.handler.value.resume() }
     }
 
-    /// Always by way of the loop's queue, from the loop too: two threads' messages keep their order.
+    /// Always uses the loop's queue, even on the loop, so that messages of several threads keep their order.
     private func enqueue(_ item: Item) {
         let isFirst = waiting.withLock { waiting in
             waiting.append(item)

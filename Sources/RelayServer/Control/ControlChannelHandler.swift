@@ -5,47 +5,48 @@ import Logging
 package import NIOCore
 import RelayProtocol
 
-/// The control channel on its event loop: bytes and time into the state machine, its actions out.
+/// The control channel on its event loop. It passes bytes and times to the state machine, and carries out its actions.
 package final class ControlChannelHandler: ChannelDuplexHandler {
     package typealias InboundIn = ByteBuffer
     package typealias OutboundIn = ByteBuffer
     package typealias OutboundOut = ByteBuffer
 
-    /// Of which the read budget is used here.
+    /// Only its read budget is used here.
     private static let policy = AdmissionPolicy.standard
 
     private let services: ControlServices
     private let welcomed: () -> Void
     private var machine: RelayChannelStateMachine
     private var reader: WebSocketReader
-    /// The client's bytes make no sense any more.
+    /// The client has violated the WebSocket protocol, so its bytes are no longer read.
     private var isReaderBroken = false
     private var hasPeerClosed = false
-    /// This channel's next turn is scheduled; until then nothing more is read.
+    /// The read budget is used, and the next iteration is scheduled; nothing is read until then.
     private var isWaitingForTurn = false
-    /// The core has enough of this endpoint for now; until it says so nothing more is read.
+    /// The core has paused this channel; nothing is read until `resume`.
     private var isHeld = false
-    /// What has come since then.
+    /// The bytes that count in the current read budget.
     private var bytesInTurn = 0
     private var isReadWanted = false
     private var isInputClosed = false
     private var isCounted = false
-    /// While more may come that leaves with the same flush.
+    /// Set while more frames may join the next flush.
     private var isHoldingFlush = false
-    /// What leaves with the next flush, as one write: what is not read must not become thousands that are let go one by one.
+    /// The frames of the next flush, sent as one write. If the endpoint does not read, there are few buffers to free instead of
+    /// thousands.
     private var outgoing = Outgoing()
-    /// All that has not left, `outgoing` included.
+    /// All unsent bytes, with `outgoing`.
     private var outboundBytes = 0
     private var pongs = PongQueue()
     private var context: ChannelHandlerContext?
-    private var login: RevocationObserver?
+    private var observers: [RevocationObserver] = []
     private var timer: Scheduled<Void>?
-    /// When the timer fires; meaningless without one.
+    /// When the timer fires; valid only with a timer.
     private var timerDeadline: Milliseconds = 0
 
     /// - Parameters:
-    ///   - client: the address that the endpoint comes from, behind a proxy not the channel's.
-    ///   - welcomed: called when the endpoint is known.
+    ///   - client: the address of the endpoint, which behind a proxy is not the channel's.
+    ///   - welcomed: called when the endpoint is authenticated.
     package init(services: ControlServices, channel: any Channel, client: IPAddress?, welcomed: @escaping () -> Void) {
         self.services = services
         self.welcomed = welcomed
@@ -64,7 +65,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         run(machine.disconnected())
         timer?.cancel()
         timer = nil
-        login?.cancel()
+        for observer in observers { observer.cancel() }
         self.context = nil
     }
 
@@ -118,10 +119,10 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         readOn()
     }
 
-    /// The core takes messages again.
+    /// The core accepts messages again.
     func resume() {
         isHeld = false
-        // In its turn, like all else that was read before: not ahead of what others have sent.
+        // Scheduled like all other reads, not ahead of the messages of other channels.
         if let context { endTurn(context: context) }
     }
 
@@ -156,7 +157,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     package func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
         case ChannelEvent.inputClosed:
-            // What was said before that counts.
+            // Messages received before the end of the input are still handled.
             if isPaused { isInputClosed = true } else { inputClosed(context: context) }
         case is ChannelShouldQuiesceEvent:
             run(machine.relayStops())
@@ -170,7 +171,7 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
         context.close(promise: nil)
     }
 
-    /// What the core has said, in order.
+    /// Sends the messages of the core, in order.
     func peerSays(_ items: [ChannelPeer.Item]) {
         isHoldingFlush = true
         defer {
@@ -202,13 +203,13 @@ package final class ControlChannelHandler: ChannelDuplexHandler {
     }
 }
 
-// What the machine wants done.
+// Carries out the actions of the state machine.
 extension ControlChannelHandler {
     private func run(_ actions: [RelayChannelStateMachine.Action]) {
         for action in actions { perform(action) }
         if outboundBytes > services.outboundBytes, !machine.isClosed {
             for action in machine.outboundOverflowed() { perform(action) }
-            // Nobody reads the close frame either.
+            // The endpoint would not read the close frame either.
             context?.close(promise: nil)
         }
         flushIfNeeded()
@@ -230,7 +231,7 @@ extension ControlChannelHandler {
         case .forward(let message, let channel):
             isHeld = !services.core.receive(message, on: channel)
             if isHeld { services.metrics.held() }
-        case .follow(let login): follow(login)
+        case .follow(let logins): follow(logins)
         case .disconnected(let channel, let isSilent):
             if isCounted {
                 isCounted = false
@@ -263,24 +264,26 @@ extension ControlChannelHandler {
         }
     }
 
-    private func follow(_ login: Login?) {
-        self.login?.cancel()
-        guard let login, let eventLoop = context?.eventLoop else { return self.login = nil }
+    private func follow(_ logins: [Login]) {
+        for observer in observers { observer.cancel() }
+        guard let eventLoop = context?.eventLoop else { return observers = [] }
         let handler = NIOLoopBound(self, eventLoop: eventLoop)
-        self.login = services.tokens.follow(login) {
-            eventLoop.execute {
-                let handler = handler.value
-                handler.run(handler.machine.loginRevoked(login, handler.now))
+        observers = logins.map { login in
+            services.tokens.follow(login) {
+                eventLoop.execute {
+                    let handler = handler.value
+                    handler.run(handler.machine.loginRevoked(login, handler.now))
+                }
             }
         }
     }
 
-    /// With the machine in its place: to ask a property of this object, it would be copied.
+    /// Takes the machine `inout`, because access through a property of this object would copy it.
     private static func deadline(of machine: inout RelayChannelStateMachine) -> Milliseconds? { machine.deadline }
 
     private func setTimer() {
         let deadline = Self.deadline(of: &machine)
-        // A deadline that moved away is met early once, which costs less than a new timer for every message.
+        // If the deadline has moved later, the timer fires early once. That costs less than a new timer for every message.
         if timer != nil, let deadline, timerDeadline <= deadline { return }
         guard let context, let deadline else {
             if !machine.isClosed { timer?.cancel() }
@@ -296,7 +299,7 @@ extension ControlChannelHandler {
     }
 }
 
-// What leaves.
+// Outgoing frames.
 extension ControlChannelHandler {
     private func send(_ message: RelayMessage) {
         do throws(ControlFrameError) {
@@ -337,7 +340,7 @@ extension ControlChannelHandler {
         }
     }
 
-    /// One write for all that one read, or one turn of the core, brought.
+    /// One write for all frames of one read, or of one batch of the core.
     private func flushIfNeeded() {
         guard let context, !isHoldingFlush, outgoing.frames.readableBytes > 0 else { return }
         let leaving = outgoing
@@ -366,7 +369,7 @@ extension ControlChannelHandler {
 }
 
 extension String {
-    /// As much as fits, without half a character.
+    /// The longest prefix of complete characters that fits.
     fileprivate func prefix(bytes: Int) -> Substring {
         var end = startIndex
         var count = 0

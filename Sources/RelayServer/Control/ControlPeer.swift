@@ -3,41 +3,41 @@
 
 package import RelayProtocol
 
-/// One control channel, as the relay's core sees it. Calls come from any thread; what is sent leaves in order.
+/// One control channel, as the relay's core uses it. Calls come from any thread; messages leave in order.
 package protocol ControlPeer: Sendable {
     /// Sends a message, if the channel is still open.
     func send(_ message: RelayMessage)
-    /// Closes the channel after what was sent has left (RFC 6455 §7.4 codes).
+    /// Closes the channel after the queued messages (RFC 6455 §7.4 codes).
     func close(code: UInt16, reason: String)
-    /// Reads the channel on, after `RelayCoreProtocol.receive` had it wait.
+    /// Resumes reading, after `RelayCoreProtocol.receive` had paused it.
     func resume()
 }
 
-/// Names a control channel for the time it is open.
+/// Identifies a control channel while it is open.
 package struct ChannelID: Hashable, Sendable {
     package let rawValue: UInt64
     package init(_ rawValue: UInt64) { self.rawValue = rawValue }
 }
 
-/// What a `hello` has proved: the token is valid, the signature is the endpoint's and over this record. Whether the record is in order, and
-/// the account, the directory and the store take the endpoint, is for the core to say.
+/// The verified part of a `hello`: the token is valid, and the endpoint's signature of the hello covers the record. The core then checks
+/// the record itself, and decides about the admission.
 package struct ProvedHello: Hashable, Sendable {
     package var identity: Identity
-    /// Whether an identity seen for the first time makes an account.
+    /// Whether a new identity creates an account.
     package var mayMakeAccount: Bool
     package var record: Unverified<EndpointRecord>
     package var role: EndpointMessage.Hello.Role
-    /// Which of the endpoint's processes says it.
+    /// The process of the endpoint that sent the hello.
     package var instance: Blob<BlobKinds.Instance>
     /// Milliseconds since 1970.
     package var tokenExpires: Milliseconds
-    /// What the token allows.
+    /// The scopes of the token.
     package var scopes: Set<RelayScope>
-    /// The login that the token comes from, if it says.
+    /// The login that the token comes from, if the token names it.
     package var login: Login?
-    /// The endpoint whose invitation the login began with, if the token says so.
+    /// The endpoint whose invitation started the login, if the token names it.
     package var inviter: EndpointID?
-    /// The network address that it came from.
+    /// The network address of the client.
     package var address: String?
 
     package init(

@@ -5,19 +5,19 @@ package import Logging
 import NIOCore
 import RelayProtocol
 
-/// What every control channel of a relay works with.
+/// The services that all control channels of a relay share.
 package struct ControlServices: Sendable {
     package var core: any RelayCoreProtocol
     package var tokens: any TokenVerifying
     package let settings: RelayChannelStateMachine.Settings
-    /// What everybody is told who gets in, as a frame: after a restart of the relay thousands come at once.
+    /// The encoded `welcome`, the same for all channels: after a restart of the relay thousands connect at once.
     let welcome: ByteBuffer?
     package var origins: OwnOrigins
     package var rates: EndpointRates
     package var metrics: TransportMetrics
     package var logger: Logger
     package var clock: RelayClock
-    /// How much may wait for an endpoint to read it.
+    /// The maximum number of bytes that wait for an endpoint to read them.
     package var outboundBytes: Int
 
     package init(
@@ -42,8 +42,7 @@ package struct ControlServices: Sendable {
         self.outboundBytes = outboundBytes
     }
 
-    /// Checks a token. The logins of an endpoint that was revoked have ended, or its token's time is over, but what it has to know is that it
-    /// was revoked.
+    /// Checks a token. For a revoked endpoint the answer is the revocation, although its logins have ended or its token has expired.
     func verify(
         token: String,
         endpointKey: SigningPublicKey,
@@ -62,10 +61,10 @@ package struct ControlServices: Sendable {
         }
     }
 
-    /// The machine of a new channel, by the address of its local end and the client's.
+    /// Creates the state machine of a new channel, from its local address and the client's address.
     func makeStateMachine(on address: SocketAddress?, from client: IPAddress?) -> RelayChannelStateMachine {
         var generator = SystemRandomNumberGenerator()
-        // By words: each is a call of the system.
+        // Four words rather than 32 bytes: each value costs a system call.
         let nonce = (0..<4).flatMap { _ in withUnsafeBytes(of: generator.next()) { [UInt8]($0) } }
         return RelayChannelStateMachine(
             settings: settings,

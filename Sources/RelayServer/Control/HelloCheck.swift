@@ -3,7 +3,7 @@
 
 package import RelayProtocol
 
-/// Checks in a `hello` what needs no token. That the record is in order is for the core to check: it knows which it has checked before.
+/// Checks the parts of a `hello` that need no token. The core checks the record: it can skip a record that it has verified before.
 package struct HelloCheck: Sendable {
     package static let versions = [ProtocolVersion.current]
 
@@ -13,7 +13,7 @@ package struct HelloCheck: Sendable {
 
     /// - Parameters:
     ///   - nonce: the channel's challenge.
-    ///   - isOwnOrigin: whether the origin that was dialled is the relay's.
+    ///   - isOwnOrigin: whether an origin is the relay's own.
     package func record(
         of hello: EndpointMessage.Hello,
         nonce: [UInt8],
@@ -46,7 +46,7 @@ package struct HelloCheck: Sendable {
             token: hello.token.exposed,
             record: hello.record.bytes
         )
-        // The signature does not tell which of these differs.
+        // The signature does not show which of these differs.
         guard statement.isSigned(hello.signature.bytes, by: record.payload.identityKey) else {
             throw RelayMessage.Rejected(
                 code: .signatureInvalid,
@@ -59,7 +59,7 @@ package struct HelloCheck: Sendable {
 }
 
 extension RelayMessage.Rejected {
-    /// Of a hello whose record is not in order.
+    /// The rejection of a hello with an invalid record.
     init(_ error: RecordError) {
         if case .limitExceeded(let exceeded) = error {
             self.init(code: .limitExceeded, message: exceeded.description, retry: false, limit: ExceededLimit(exceeded))

@@ -9,7 +9,7 @@ extension RelayChannelStateMachine {
             let check = HelloCheck(relay: settings.relay)
             let record = try check.record(of: hello, nonce: nonce, isOwnOrigin: isOwnOrigin(hello.origin))
             state = .verifying(hello, record)
-            // Whoever checks the token may have to ask elsewhere.
+            // Verification may need requests to other hosts, so it gets its own time.
             greetingEnds = now.uptime + helloTime
             return [.checkToken(hello.token, endpointKey: record.payload.identityKey)]
         } catch {
@@ -17,7 +17,7 @@ extension RelayChannelStateMachine {
         }
     }
 
-    /// What the verifier says of the hello's token, or of a new one.
+    /// Handles the verifier's result for the token of the hello, or for a refreshed token.
     package mutating func tokenChecked(_ result: Result<AcceptedToken, TokenRefusal>, _ now: Moment) -> [Action] {
         let result = result.flatMap { token in
             token.expires > now.time ? .success(token) : .failure(TokenRefusal(code: .tokenExpired, message: "the token has expired"))
@@ -42,18 +42,18 @@ extension RelayChannelStateMachine {
             )
             state = .connecting(proved, early: [])
             greetingEnds = now.uptime + helloTime
-            return [.connect(proved)] + follow(token.login)
+            return [.connect(proved)] + adopt(token, hello.token, now)
         case (.verifying, .failure(let refusal)):
             let retry = refusal.code != .endpointRevoked
             return reject(RelayMessage.Rejected(code: refusal.code, message: refusal.message, retry: retry), now)
         case (.open(let open), _):
-            return refreshed(result, open, now)
+            return checked(result, open, now)
         default:
             return []
         }
     }
 
-    /// What the core says of the endpoint.
+    /// Handles the core's answer for the endpoint.
     package mutating func coreAnswered(_ result: Result<ChannelID, RelayMessage.Rejected>, _ now: Moment) -> [Action] {
         switch (state, result) {
         case (.connecting, .success(let channel)) where isLoginRevoked:
@@ -61,7 +61,6 @@ extension RelayChannelStateMachine {
             state = .closed(awaitsCore: false)
             return [.disconnected(channel, isSilent: false)] + actions
         case (.connecting(let hello, let early), .success(let channel)):
-            token = TokenLife(expires: hello.tokenExpires, ends: now.uptime + (hello.tokenExpires - now.time))
             let record = hello.record.payload
             state = .open(
                 Open(
@@ -79,7 +78,7 @@ extension RelayChannelStateMachine {
             state = .closed(awaitsCore: false)
             return actions
         case (.closed(awaitsCore: true), .success(let channel)):
-            // It was taken after it had gone.
+            // The channel closed before the core accepted it.
             state = .closed(awaitsCore: false)
             return [.disconnected(channel, isSilent: false)]
         default:

@@ -7,7 +7,7 @@ extension RelayChannelStateMachine {
     mutating func receivedRequest(_ message: EndpointMessage, _ open: Open, _ now: Moment) -> [Action] {
         if case .authRefresh(let refresh) = message { return receivedRefresh(refresh, open, now) }
         if let scope = message.scope, !open.scopes.contains(scope) {
-            // What is no request is not answered.
+            // A message without a request reference gets no answer.
             guard let ref = message.ref else { return [] }
             let refusal = TokenRefusal(missing: scope)
             return say(.failure(RelayMessage.Failure(ref: ref, code: refusal.code, message: refusal.message)), now)
@@ -34,7 +34,7 @@ extension RelayChannelStateMachine {
     }
 
     private mutating func receivedRefresh(_ refresh: EndpointMessage.AuthRefresh, _ open: Open, _ now: Moment) -> [Action] {
-        guard open.refreshing == nil else {
+        guard open.check == nil else {
             let failure = RelayMessage.Failure(
                 ref: refresh.ref,
                 code: .tooManyRequests,
@@ -44,36 +44,76 @@ extension RelayChannelStateMachine {
             return say(.failure(failure), now)
         }
         var open = open
-        open.refreshing = refresh.ref
+        open.check = .refresh(refresh.ref, refresh.token)
         state = .open(open)
         return [.checkToken(refresh.token, endpointKey: open.endpointKey)]
     }
 
-    /// A refused token changes nothing: the channel lives as long as its old one.
-    mutating func refreshed(_ result: Result<AcceptedToken, TokenRefusal>, _ open: Open, _ now: Moment) -> [Action] {
-        guard let ref = open.refreshing else { return [] }
+    mutating func checked(_ result: Result<AcceptedToken, TokenRefusal>, _ open: Open, _ now: Moment) -> [Action] {
         var open = open
-        open.refreshing = nil
+        let check = open.check
+        open.check = nil
+        state = .open(open)
+        switch check {
+        case .refresh(let ref, let text): return refreshed(ref, text, result, open, now)
+        case .recheck: return rechecked(result, open, now)
+        case nil: return []
+        }
+    }
+
+    /// A rejected token changes nothing: the channel stays open until its current token ends.
+    private mutating func refreshed(
+        _ ref: RequestRef,
+        _ text: Secret<String>,
+        _ result: Result<AcceptedToken, TokenRefusal>,
+        _ open: Open,
+        _ now: Moment
+    ) -> [Action] {
         let answer: RelayMessage
         var following: [Action] = []
         switch result {
         case .success(let token) where token.identity == open.identity:
+            var open = open
             open.scopes = token.scopes
-            self.token = TokenLife(expires: token.expires, ends: now.uptime + (token.expires - now.time))
+            state = .open(open)
             answer = .ok(RelayMessage.OK(ref: ref))
-            following = follow(token.login)
+            following = adopt(token, text, now)
         case .success:
             answer = .failure(RelayMessage.Failure(ref: ref, code: .wrongAccount, message: "the token belongs to another account"))
         case .failure(let refusal):
             answer = .failure(RelayMessage.Failure(ref: ref, code: refusal.code, message: refusal.message))
         }
-        state = .open(open)
         return say(answer, now) + following + timePassed(now)
+    }
+
+    /// The issuer was asked again. While it does not answer, the channel lives on, at most until its token's end.
+    private mutating func rechecked(_ result: Result<AcceptedToken, TokenRefusal>, _ open: Open, _ now: Moment) -> [Action] {
+        guard let text = token.recheck?.text else { return [] }
+        switch result {
+        case .success(let token) where token.identity == open.identity:
+            var open = open
+            open.scopes = token.scopes
+            state = .open(open)
+            let isWarned = self.token.isWarned && self.token.expires == token.expires
+            let actions = adopt(token, text, now)
+            self.token.isWarned = isWarned
+            return actions + timePassed(now)
+        case .failure(let refusal) where refusal.code == .issuerUnavailable:
+            token.recheck?.due = now.uptime + Self.recheckPause
+            return timePassed(now)
+        case .success: return invalidate(.wrongAccount, "the token is of somebody else now", now)
+        case .failure(let refusal): return invalidate(refusal.code, refusal.message, now)
+        }
+    }
+
+    /// The token counts no more.
+    mutating func invalidate(_ code: ControlErrorCode, _ message: String, _ now: Moment) -> [Action] {
+        say(.authInvalidated(RelayMessage.AuthInvalidated(code: code, message: message)), now) + close(code: 1008, reason: code.rawValue)
     }
 }
 
 extension EndpointMessage {
-    /// The limit that bounds how often it is asked. Everything that watchers hear of counts as publishing.
+    /// The rate limit of a message. Everything that causes discovery events counts as publishing.
     var rate: Limit? {
         switch self {
         case .commandSend, .commandCancel: .commandsPerSecond

@@ -4,25 +4,25 @@
 package import RelayProtocol
 
 extension RelayChannelStateMachine {
-    /// When `timePassed` is to be called next.
+    /// When to call `timePassed` next.
     package var deadline: Milliseconds? {
         switch state {
         case .new, .closed: nil
         case .greeting, .verifying, .connecting: greetingEnds
-        case .open: min(pingDue, deadDue, token.isWarned ? token.ends : warningDue)
+        case .open(let open): min(pingDue, deadDue, token.isWarned ? token.ends : warningDue, recheckDue(open) ?? token.ends)
         }
     }
 
     /// Does what is due.
-    /// - Parameter hasUnread: Something came that nobody has read yet: it is the relay that is late, when all come at once or the machine
-    ///   stood still, and not the endpoint that is silent.
+    /// - Parameter hasUnread: whether the socket has unread bytes. Then the relay is late, because of many connections at once or a
+    ///   suspended machine; the endpoint is not silent.
     package mutating func timePassed(_ now: Moment, hasUnread: Bool = false) -> [Action] {
         switch state {
         case .new, .closed: return []
         case .greeting:
             guard now.uptime >= greetingEnds else { return [] }
             if hasUnread, !isLate {
-                // Once: whoever sends without end never gets to the end of a hello either.
+                // Only once: a client that sends without end must not extend its time without end.
                 isLate = true
                 greetingEnds = now.uptime + helloTime
                 return []
@@ -37,17 +37,14 @@ extension RelayChannelStateMachine {
                 retry: true
             )
             return reject(rejected, now)
-        case .open:
+        case .open(let open):
             if hasUnread { lastReceived = now.uptime }
-            return openTimePassed(now)
+            return openTimePassed(open, now)
         }
     }
 
-    private mutating func openTimePassed(_ now: Moment) -> [Action] {
-        if now.uptime >= token.ends {
-            let invalidated = RelayMessage.AuthInvalidated(code: .tokenExpired, message: "the token has expired")
-            return say(.authInvalidated(invalidated), now) + close(code: 1008, reason: ControlErrorCode.tokenExpired.rawValue)
-        }
+    private mutating func openTimePassed(_ open: Open, _ now: Moment) -> [Action] {
+        if now.uptime >= token.ends { return invalidate(.tokenExpired, "the token has expired", now) }
         if now.uptime >= deadDue { return close(code: 1001, reason: "silent for too long", isSilent: true) }
         var actions: [Action] = []
         if !token.isWarned, now.uptime >= warningDue {
@@ -59,12 +56,21 @@ extension RelayChannelStateMachine {
             sent = now.uptime
             actions.append(.ping)
         }
+        if let text = token.recheck?.text, let due = recheckDue(open), now.uptime >= due {
+            var open = open
+            open.check = .recheck
+            state = .open(open)
+            actions.append(.checkToken(text, endpointKey: open.endpointKey))
+        }
         return actions
     }
 
     private var warningDue: Milliseconds { token.ends - Self.expiringWarning }
 
-    /// Either side's silence is a reason: the endpoint gives up a relay that says nothing.
+    /// One check at a time.
+    private func recheckDue(_ open: Open) -> Milliseconds? { open.check == nil ? token.recheck?.due : nil }
+
+    /// The silence of either side causes a ping, because the endpoint also gives up a silent relay.
     private var pingDue: Milliseconds { max(min(lastReceived, sent), pinged) + pingAfter }
     private var deadDue: Milliseconds { lastReceived + settings.intervals.dead }
 }

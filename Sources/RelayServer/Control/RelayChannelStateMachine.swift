@@ -4,26 +4,26 @@
 package import NIOCore
 package import RelayProtocol
 
-/// One control channel's life, without I/O and clock: greeting, requests, liveness, the token's end.
+/// The life of one control channel, without I/O and clock: greeting, requests, liveness, and the end of the token.
 package struct RelayChannelStateMachine {
     package enum Action: Hashable, Sendable {
         case send(RelayMessage)
         case ping
-        /// Have the token checked; the answer is `tokenChecked`.
+        /// Verify the token; the answer is `tokenChecked`.
         case checkToken(Secret<String>, endpointKey: SigningPublicKey)
-        /// Ask the core; the answer is `coreAnswered`.
+        /// Connect to the core; the answer is `coreAnswered`.
         case connect(ProvedHello)
-        /// The endpoint is in: larger frames are allowed, and it counts as unauthenticated no more.
+        /// The endpoint is authenticated: larger frames are allowed, and it no longer counts as unauthenticated.
         case welcomed
         case forward(EndpointMessage, ChannelID)
-        /// Say `loginRevoked` when this login is; no other any more.
-        case follow(Login?)
+        /// Call `loginRevoked` when one of these logins is revoked, and stop following any others.
+        case follow([Login])
         case disconnected(ChannelID, isSilent: Bool)
-        /// The last action: a close frame, then the end of the connection.
+        /// The last action: send a close frame, then close the connection.
         case close(code: UInt16, reason: String)
     }
 
-    /// Now, by two clocks: one that only goes forward, and the one on the wall, since 1970.
+    /// The current time on a monotonic clock and on the wall clock (since 1970).
     package struct Moment: Hashable, Sendable {
         package var uptime: Milliseconds
         package var time: Milliseconds
@@ -34,12 +34,12 @@ package struct RelayChannelStateMachine {
         }
     }
 
-    /// What all channels of a relay have in common.
+    /// Settings that all channels of a relay share.
     package struct Settings: Sendable {
         package var relay: RelayID
         package var limits: Limits
         package var intervals: RelayMessage.Welcome.Intervals
-        /// Where endpoints come back to.
+        /// The addresses for reconnecting.
         package var urls: [String]
 
         package init(
@@ -62,14 +62,14 @@ package struct RelayChannelStateMachine {
 
     enum State {
         case new
-        /// Awaits the hello.
+        /// Waits for the hello.
         case greeting
-        /// The token is with the verifier.
+        /// The verifier checks the token.
         case verifying(EndpointMessage.Hello, Unverified<EndpointRecord>)
-        /// The core is asked; what it says before it has answered waits for the welcome.
+        /// Waits for the core. Messages that the core sends before its answer are kept until `welcome`.
         case connecting(ProvedHello, early: [RelayMessage])
         case open(Open)
-        /// Closed, perhaps before the core had answered.
+        /// Closed, perhaps before the core has answered.
         case closed(awaitsCore: Bool)
     }
 
@@ -78,40 +78,53 @@ package struct RelayChannelStateMachine {
         var identity: Identity
         var endpoint: EndpointID
         var endpointKey: SigningPublicKey
-        /// What the newest token allows.
+        /// The scopes of the newest token.
         var scopes: Set<RelayScope>
-        var refreshing: RequestRef?
+        /// The check that is under way.
+        var check: TokenCheck?
+    }
+
+    /// Why the token of an open channel is checked.
+    enum TokenCheck {
+        /// The endpoint presents a new one.
+        case refresh(RequestRef, Secret<String>)
+        /// The issuer may say another thing of it than before.
+        case recheck
     }
 
     struct TokenLife {
-        /// By the wall.
+        /// On the wall clock.
         var expires: Milliseconds
-        /// The same by the other clock: a wall clock that is set ends no channel.
+        /// The same on the monotonic clock, so that setting the wall clock ends no channel.
         var ends: Milliseconds
         var isWarned = false
+        /// When it is to be checked again, by the other clock, and its text; `nil` if its signature says all.
+        var recheck: (due: Milliseconds, text: Secret<String>)?
     }
 
-    /// How long before a token's end the endpoint is told.
+    /// How long before the end of a token the endpoint is warned.
     package static let expiringWarning: Milliseconds = 60_000
+    /// How long after an issuer did not answer it is asked again.
+    static let recheckPause: Milliseconds = 10_000
 
     let settings: Settings
     let nonce: [UInt8]
-    /// The network address of the other side.
+    /// The network address of the client.
     let address: String?
     let pingAfter: Milliseconds
     let isOwnOrigin: (String) -> Bool
-    /// Counts a request; says how long to wait if there were too many.
+    /// Counts a request, and returns how long to wait if the rate is exceeded.
     let take: (Limit, EndpointID, Milliseconds) -> Milliseconds?
     var state = State.new
-    /// Of an open channel.
+    /// Valid while the channel is open.
     var token = TokenLife(expires: 0, ends: 0)
-    /// Whose revocation ends the channel.
-    var login: Login?
-    /// It was revoked while the core was asked.
+    /// The logins whose revocation ends the channel.
+    var logins: [Login] = []
+    /// Whether one was revoked while the core was connecting the endpoint.
     var isLoginRevoked = false
-    /// Until when this phase of the greeting may last.
+    /// The end of the current step of the greeting.
     var greetingEnds: Milliseconds = 0
-    /// The hello's time was over before the relay had read what came.
+    /// Whether the time for the hello was already extended once because the relay was late.
     var isLate = false
     var lastReceived: Milliseconds = 0
     var sent: Milliseconds = 0
@@ -119,10 +132,10 @@ package struct RelayChannelStateMachine {
 
     /// - Parameters:
     ///   - nonce: 32 random bytes.
-    ///   - address: the network address of the other side.
-    ///   - jitter: 0.9 … 1.1, so that not all channels are pinged at once.
-    ///   - isOwnOrigin: whether an origin leads to this relay.
-    ///   - take: counts a request; `nil` if there is room for it, else how long to wait.
+    ///   - address: the network address of the client.
+    ///   - jitter: 0.9 … 1.1, to spread the pings of all channels.
+    ///   - isOwnOrigin: whether an origin is this relay's.
+    ///   - take: counts a request; `nil` if it is allowed, otherwise the time to wait.
     package init(
         settings: Settings,
         nonce: [UInt8],
@@ -147,7 +160,7 @@ package struct RelayChannelStateMachine {
         if case .closed = state { true } else { false }
     }
 
-    /// Whether the core owes an answer, be the channel still there or not.
+    /// Whether the core's answer is still due, even if the channel has closed.
     package var isAwaitingCore: Bool {
         switch state {
         case .connecting, .closed(awaitsCore: true): true
@@ -171,10 +184,10 @@ package struct RelayChannelStateMachine {
         return say(.challenge(challenge), now)
     }
 
-    /// Bytes arrived, whatever they are.
+    /// Bytes of any kind have arrived.
     package mutating func bytesArrived(_ now: Moment) { lastReceived = max(lastReceived, now.uptime) }
 
-    /// A text message arrived.
+    /// A text message has arrived.
     package mutating func received(_ frame: ByteBuffer, _ now: Moment) -> [Action] {
         if case .closed = state { return [] }
         let received: EndpointMessage.Received
@@ -194,50 +207,52 @@ package struct RelayChannelStateMachine {
         }
     }
 
-    /// The client closes.
+    /// The client has sent a close frame.
     package mutating func receivedClose(code: UInt16?) -> [Action] { close(code: code ?? 1000, reason: "") }
 
-    /// The client broke the rules of WebSocket.
+    /// The client has violated the WebSocket protocol.
     package mutating func violated(_ violation: WebSocketReader.Violation) -> [Action] {
         close(code: violation.code, reason: violation.reason)
     }
 
-    /// The connection is gone.
+    /// The connection is closed.
     package mutating func disconnected() -> [Action] {
         close(code: 1006, reason: "").filter { if case .close = $0 { false } else { true } }
     }
 
-    /// The login that the channel lives by was revoked.
+    /// The login of the channel was revoked.
     package mutating func loginRevoked(_ revoked: Login, _ now: Moment) -> [Action] {
-        guard revoked == login else { return [] }
+        guard logins.contains(revoked) else { return [] }
         let (code, message) = (ControlErrorCode.tokenRevoked, Self.revoked)
         switch state {
         case .connecting:
-            // The core may know better why the endpoint is not let in: it was revoked, and its login ended with it.
+            // The core may have the better reason: the endpoint was revoked, which also ended the login.
             isLoginRevoked = true
             return []
         case .open:
-            let invalidated = RelayMessage.AuthInvalidated(code: code, message: message)
-            return say(.authInvalidated(invalidated), now) + close(code: 1008, reason: code.rawValue)
+            return invalidate(code, message, now)
         case .new, .greeting, .verifying, .closed: return []
         }
     }
 
     static let revoked = "the login was revoked"
 
-    mutating func follow(_ new: Login?) -> [Action] {
-        guard new != login else { return [] }
-        login = new
-        return [.follow(new)]
+    /// Lives by a token from now on.
+    mutating func adopt(_ token: AcceptedToken, _ text: Secret<String>, _ now: Moment) -> [Action] {
+        self.token = TokenLife(expires: token.expires, ends: now.uptime + (token.expires - now.time))
+        self.token.recheck = token.recheck.map { (now.uptime + ($0 - now.time), text) }
+        guard token.revocable != logins else { return [] }
+        logins = token.revocable
+        return [.follow(logins)]
     }
 
-    /// More waits to be sent than the endpoint reads.
+    /// The endpoint reads too slowly: too many bytes wait for it.
     package mutating func outboundOverflowed() -> [Action] { close(code: 1008, reason: "too much is waiting to be read") }
 
-    /// The relay stops; the core has said so.
+    /// The relay stops; the core has already sent `restarting`.
     package mutating func relayStops() -> [Action] { close(code: 1012, reason: "the relay restarts") }
 
-    /// The core says something.
+    /// The core sends a message.
     package mutating func peerSends(_ message: RelayMessage, _ now: Moment) -> [Action] {
         switch state {
         case .connecting(let hello, let early):
@@ -276,6 +291,6 @@ package struct RelayChannelStateMachine {
 
 extension Milliseconds {
     static func + (left: Self, right: Self) -> Self { Milliseconds(clamping: left.count &+ right.count) }
-    /// Zero, if the right side is larger.
+    /// Zero if the right side is larger.
     static func - (left: Self, right: Self) -> Self { Milliseconds(clamping: left.count &- right.count) }
 }

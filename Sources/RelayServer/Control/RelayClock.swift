@@ -11,25 +11,25 @@ import Glibc
 import Musl
 #endif
 
-/// The clocks the relay goes by.
+/// The clocks of the relay.
 package struct RelayClock: Sendable {
     package var now: @Sendable () -> RelayChannelStateMachine.Moment
 
     package init(now: @escaping @Sendable () -> RelayChannelStateMachine.Moment) { self.now = now }
 
-    /// The machine's own. Asked for every message, so without `Duration`, whose 128 bits are slow to divide.
+    /// The clocks of the system. They are read for every message, so without `Duration`, whose 128-bit division is slow.
     package static let system: RelayClock = {
         let start = milliseconds(steady)
         return RelayClock {
             RelayChannelStateMachine.Moment(
-                // Not from zero: a time of "never" is zero.
+                // Starts at one, because zero means "never".
                 uptime: Milliseconds(clamping: 1 &+ milliseconds(steady) &- start),
                 time: Milliseconds(clamping: milliseconds(CLOCK_REALTIME))
             )
         }
     }()
 
-    /// It goes on while the machine sleeps.
+    /// Continues while the machine sleeps.
     private static var steady: clockid_t {
         #if os(Linux)
         CLOCK_BOOTTIME

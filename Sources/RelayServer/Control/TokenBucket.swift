@@ -3,7 +3,7 @@
 
 package import RelayProtocol
 
-/// So many a second, and ten times that at once. Counts in thousandths, so that a millisecond brings a whole number.
+/// A token bucket: a rate per second, with bursts of ten times that. Counts in thousandths, so that each millisecond adds a whole number.
 package struct TokenBucket: Hashable, Sendable {
     private let perSecond: Int64
     private var thousandths: Int64
@@ -17,7 +17,7 @@ package struct TokenBucket: Hashable, Sendable {
 
     private var capacity: Int64 { perSecond * 10_000 }
 
-    /// - Returns: `nil` if one was taken, else after how long there will be one.
+    /// - Returns: `nil` if a token was taken, otherwise the time until the next one.
     package mutating func take(uptime now: Milliseconds) -> Milliseconds? {
         refill(uptime: now)
         guard thousandths < 1_000 else {
@@ -34,7 +34,7 @@ package struct TokenBucket: Hashable, Sendable {
     }
 
     private mutating func refill(uptime now: Milliseconds) {
-        // More than ten seconds fill it; the product stays small.
+        // Ten seconds fill the bucket; the clamp keeps the product small.
         let passed = min(max(now.count - uptime.count, 0), 10_000)
         thousandths = min(capacity, thousandths + passed * perSecond)
         uptime = max(uptime, now)

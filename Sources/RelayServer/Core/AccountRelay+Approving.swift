@@ -3,16 +3,16 @@
 
 import RelayProtocol
 
-/// Vouchers, and who is established by them.
+/// Vouchers, and how endpoints become established.
 ///
-/// An established endpoint may revoke other ones, invite, and hold more than a newcomer may. The first endpoint of an account without any
-/// is established. This includes an account that was left by all: only the last endpoint itself, or the operator, can have brought that
-/// about, and the logins of all that were revoked have ended. Another one is established if it is part of the device of an established one,
-/// or by the voucher of an established one that knows it verified. What a voucher's signer has only seen in a list proves nothing. When
-/// endpoints are revoked, the others that only they made established are so no more.
+/// An established endpoint may revoke other endpoints, invite devices, and has wider limits than a new endpoint. The first endpoint of an
+/// account without established endpoints becomes established. This also applies to an account that has become empty: only its last
+/// endpoint or the operator can have emptied it, and the logins of revoked endpoints have ended. Another endpoint becomes established if
+/// it belongs to the same device as an established endpoint, or if an established endpoint vouches for it as verified. A `firstSeen`
+/// voucher has no effect here. When endpoints are revoked, endpoints that are established only through them lose that classification.
 extension AccountRelay {
-    /// What is kept of vouchers for one endpoint. With them an introduction still fits into a control frame beside a command
-    /// of the largest size.
+    /// The maximum size of the vouchers that the relay stores for one endpoint. With them an introduction still fits into a control frame
+    /// beside a command of the largest size.
     private static let maximumVoucherBytes = 64 << 10
 
     mutating func approve(_ request: EndpointMessage.EndpointApprove, _ voucher: Signed<Voucher>, on channel: AccountChannel) {
@@ -35,8 +35,8 @@ extension AccountRelay {
 }
 
 extension StoreTransaction {
-    /// Establishes an endpoint, and with it those that it has vouched for.
-    /// - Returns: the endpoint as it is then.
+    /// Makes an endpoint established, and with it the endpoints that it has vouched for.
+    /// - Returns: the endpoint after the change.
     func establish(_ endpoint: EndpointRow) throws -> EndpointRow {
         var waiting = [endpoint]
         while var row = waiting.popLast() {
@@ -44,7 +44,7 @@ extension StoreTransaction {
             row.isEstablished = true
             try put(row)
             for bytes in try vouchers(by: row.id, of: row.account) {
-                // It was verified when it came.
+                // The voucher's signature was verified when the voucher arrived.
                 guard let voucher = try? Unverified<Voucher>(decoding: bytes).payload, voucher.knowledge == .verified,
                     let next = try self.endpoint(voucher.endpoint, of: row.account), !next.isEstablished,
                     (try? voucher.check(next)) != nil
@@ -57,9 +57,9 @@ extension StoreTransaction {
         return try self.endpoint(endpoint.id, of: endpoint.account) ?? endpoint
     }
 
-    /// Before endpoints are removed that were revoked: those that are established by their word alone are so no more. A thief's endpoints
-    /// would else revoke and invite after the device that let them in was revoked.
-    /// - Parameter revoker: who revokes them; `nil` for the operator.
+    /// Removes the classification "established" from endpoints that have it only through endpoints that are about to be removed as
+    /// revoked. Otherwise a thief's endpoints could revoke and invite after the device that let them in was revoked.
+    /// - Parameter revoker: the endpoint that revokes them; `nil` for the operator.
     func demote(after revoked: [EndpointRow], by revoker: EndpointID?, in account: AccountID) throws {
         for var row in try established(by: revoked, despite: revoker, in: account) {
             row.isEstablished = false
@@ -67,9 +67,9 @@ extension StoreTransaction {
         }
     }
 
-    /// The endpoints that an endpoint let in, and those that these let in: by invitations, or since they are established by the word of such
-    /// an endpoint alone. What an endpoint that is gone has vouched for is not known any more.
-    /// - Parameter row: the endpoint, if it is still there.
+    /// The endpoints that an endpoint let in, and those that these let in: by invitation, or because they are established only through
+    /// such an endpoint. The vouchers of a removed endpoint are no longer stored.
+    /// - Parameter row: the endpoint, if it is still stored.
     func letIn(by endpoint: EndpointID, _ row: EndpointRow?, in account: AccountID) throws -> [EndpointRow] {
         let others = try endpoints(of: account).filter { $0.id != endpoint }
         var found: [EndpointRow] = []
@@ -84,7 +84,7 @@ extension StoreTransaction {
         }
     }
 
-    /// Those that are established by the word of some endpoints alone.
+    /// The endpoints that are established only through some endpoints.
     private func established(by endpoints: [EndpointRow], despite revoker: EndpointID?, in account: AccountID) throws -> [EndpointRow] {
         let names = Set(endpoints.map(\.id))
         let others = try self.endpoints(of: account).filter { $0.isEstablished && !names.contains($0.id) }
@@ -94,7 +94,7 @@ extension StoreTransaction {
         return others.filter { !believed.contains($0.id) }
     }
 
-    /// Those among some that verified vouchers and shared devices lead to, the first ones included.
+    /// The endpoints among `others` that are reached by verified vouchers and shared devices, with the first ones.
     private func reached(from first: [EndpointRow], among others: [EndpointRow]) throws -> Set<EndpointID> {
         var (reached, waiting): (Set<EndpointID>, [EndpointRow]) = ([], first)
         while let row = waiting.popLast() {
@@ -112,7 +112,7 @@ extension StoreTransaction {
 }
 
 extension Voucher {
-    /// Passes if it holds for the stored record of the endpoint that it names.
+    /// Passes if the voucher applies to the stored record of the endpoint that it names.
     fileprivate func check(_ row: EndpointRow) throws(RecordError) {
         guard system == row.system else { throw .notPartOfSystem }
         guard row.version >= recordVersion else { throw .outdated(known: recordVersion, offered: row.version) }

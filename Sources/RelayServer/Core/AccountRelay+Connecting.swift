@@ -3,26 +3,26 @@
 
 import RelayProtocol
 
-/// Who gets in.
+/// The admission of endpoints.
 extension AccountRelay {
-    /// What the rows say of a hello.
+    /// The result of checking a hello against the stored rows.
     private enum Admission: Sendable {
-        /// Its record is new, or has changed, and is to be verified first.
+        /// The record is new or has changed, and must be verified first.
         case unverified
         /// The identity belongs to another account.
         case elsewhere(AccountID)
         case rejected(RelayMessage.Rejected)
         /// - Parameters:
-        ///   - joining: If it is new.
-        ///   - introduction: If it is new or has changed.
+        ///   - joining: set if the endpoint is new.
+        ///   - introduction: set if the endpoint is new or has changed.
         case admitted(joining: Joining?, introduction: Introduction?, hasHosted: Bool, registrations: [Digest256])
     }
 
-    /// An endpoint has proved who it is. It is accepted, rejected, verified or redirected.
+    /// Handles the hello of an endpoint that has proved its identity: accepts, rejects, verifies or redirects it.
     /// - Parameters:
-    ///   - id: of the channel, if it is accepted.
-    ///   - isVerified: whether the record's signatures were checked. One that is the same to the byte as what is stored was verified
-    ///     before that was stored, and is not verified again: after a restart all endpoints come back at once, as they were.
+    ///   - id: the id of the channel if the relay accepts it.
+    ///   - isVerified: whether the record's signatures were checked. A record that equals the stored one byte for byte was verified before
+    ///     it was stored, and is not verified again: after a restart of the relay all endpoints reconnect at once with unchanged records.
     mutating func connect(_ hello: ProvedHello, as id: ChannelID, isVerified: Bool) {
         let (limits, account, time) = (rules.limits, self.id, now.count)
         transact { store, _ in
@@ -70,15 +70,18 @@ extension AccountRelay {
         let known = try store.endpoint(id, of: account)
         guard isVerified || known?.record == hello.record.encoded else { return .unverified }
         if home == nil {
-            guard hello.mayMakeAccount else {
+            guard try hello.mayMakeAccount && !store.isRemoved(hello.identity) else {
                 return .rejected(.init(code: .accountUnknown, message: "there is no account for this identity here", retry: false))
             }
             try store.addAccount(account, identity: hello.identity, time: time)
         }
+        if try store.isDisabled(account) {
+            return .rejected(.init(code: .accountDisabled, message: "the relay's operator has disabled the account", retry: false))
+        }
         if try store.revocation(of: id) != nil {
             return .rejected(.init(code: .endpointRevoked, message: "this endpoint was revoked", retry: false))
         }
-        // An id is registered once in all accounts.
+        // An endpoint id is unique across all accounts.
         if known == nil, try store.account(ofEndpoint: id) != nil {
             return .rejected(
                 .init(code: .endpointOfOtherAccount, message: "this endpoint is registered to another account", retry: false)
@@ -90,7 +93,7 @@ extension AccountRelay {
             )
         }
         guard var row = known else {
-            // A login that began before the device that let it in was revoked lets nothing new in.
+            // A login that began before the revocation of the inviting device cannot add a new endpoint.
             if let inviter = hello.inviter, let revocation = try store.revocation(of: inviter), revocation.account == account,
                 revocation.statement?.revoker != inviter
             {
@@ -141,7 +144,7 @@ extension AccountRelay {
             row.hasHosted = true
             row.departure = nil
         }
-        // Who comes back as it was, after a restart of the relay, costs no write.
+        // An unchanged endpoint costs no write, since after a restart of the relay all endpoints reconnect.
         if row != known { try store.put(row) }
         let introduction = isSame ? nil : try store.introduction(of: row)
         return .admitted(
@@ -152,8 +155,8 @@ extension AccountRelay {
         )
     }
 
-    /// Opens a channel of an endpoint that the rows know.
-    /// - Parameter news: what watchers are told, with the presence if that changes.
+    /// Opens a channel of an endpoint whose row is stored.
+    /// - Parameter news: the message for watchers, given the presence if it changes.
     private mutating func open(_ channel: AccountChannel, news: (Presence?) -> RelayMessage?) {
         let siblings = channels(of: channel.endpoint).filter { $0.role == channel.role }
         let (forerunners, others) = (
@@ -164,11 +167,11 @@ extension AccountRelay {
             let message = "this endpoint has \(Self.clientsPerEndpoint) client channels"
             return perform(.reject(channel.id, .init(code: .tooManyClients, message: message, retry: true)))
         }
-        // Before the older one goes, which may be the account's last.
+        // First, because the older channel may be the account's last one.
         add(channel)
-        // Before anything else is said on the channel: the transport says `welcome` now.
+        // The transport sends `welcome` now, before any other message on the channel.
         perform(.accept(channel))
-        // The process has left it behind; what may still come on it is older than what the process says now.
+        // The same process has abandoned its older channel; messages still in transit on it are outdated.
         for forerunner in forerunners { close(forerunner, saying: nil, code: 1000, reason: "the same process connected again") }
         var presence: Presence?
         if channel.role == .host {
@@ -181,19 +184,19 @@ extension AccountRelay {
         if channel.role == .host { offerTunnels(to: channel) }
     }
 
-    /// A channel is closed, or fell silent.
+    /// The channel was closed or timed out.
     mutating func disconnected(_ id: ChannelID) {
         guard let open = channels[id] else { return }
         let channel = open.channel
         if channel.role == .host, !open.hasLeft {
             set(Presence(.unavailable, .lost, since: now), of: channel.endpoint)
-            // Submitted before the account's presences are dropped, so that whoever reads the store next finds it.
+            // Submitted before the account's presences are dropped, so that the next read of the store finds it.
             if !isStopping { storeLoss(of: channel.endpoint) }
         }
         remove(channel)
     }
 
-    /// If that fails, the endpoint is `lost` all the same after the next start; only since when is not known.
+    /// If the write fails, the endpoint is still `lost` after the next start; only the time is missing.
     private mutating func storeLoss(of endpoint: EndpointID) {
         let (account, time) = (id, now.count)
         transact { store, _ in

@@ -3,11 +3,11 @@
 
 import RelayProtocol
 
-/// Commands, as time passes and endpoints go.
+/// The end of commands, by time or by the removal of endpoints.
 extension AccountRelay {
-    /// The deadlines of some commands have come: they expire, are given up because nobody answered for them, or are forgotten because
-    /// nobody acknowledged them.
-    /// - Parameter answer: told whether it is stored.
+    /// Handles commands whose deadlines have passed. They expire, are given up because the target did not answer, or are deleted because
+    /// the sender did not acknowledge them.
+    /// - Parameter answer: receives whether the result is stored.
     mutating func endDue(_ commands: [CommandKey], answer: @escaping @Sendable (Bool) -> Void) {
         let account = id
         transact { store, now in
@@ -23,7 +23,7 @@ extension AccountRelay {
 }
 
 extension StoreTransaction {
-    /// An endpoint was removed for good: what it sent is cancelled, what is for it will not be answered.
+    /// Ends the commands of an endpoint that was removed: those it sent are cancelled, those for it will get no answer.
     func endCommands(of endpoint: EndpointID, in account: AccountID, now: Int64) throws -> [CommandChange] {
         var changes: [CommandChange] = []
         for command in try mailbox(of: endpoint, account: account) {
@@ -34,7 +34,7 @@ extension StoreTransaction {
             let key = StoredCommandKey(account: account, command: command)
             if let change = try change(key, { $0.cancel(now: now) }) { changes.append(change) }
         }
-        // Nobody is left to acknowledge them.
+        // The sender that could acknowledge them is gone.
         for command in try commands(from: endpoint, isFinal: true, account: account) {
             try removeCommand(StoredCommandKey(account: account, command: command))
         }

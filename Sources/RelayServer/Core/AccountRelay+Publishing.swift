@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// What endpoints say of themselves.
+/// Requests with which endpoints publish their records and registrations.
 extension AccountRelay {
     mutating func publish(_ request: EndpointMessage.Publish, on channel: AccountChannel) {
         let (account, limits, bytes) = (id, rules.limits, request.registration.bytes)
@@ -36,7 +36,7 @@ extension AccountRelay {
         }
     }
 
-    /// - Parameter body: Says whether anything has changed.
+    /// - Parameter body: returns whether anything has changed.
     private mutating func serveRegistrations(
         _ ref: RequestRef,
         on channel: AccountChannel,
@@ -63,7 +63,7 @@ extension AccountRelay {
         }
     }
 
-    /// - Parameter body: Says whether anything has changed.
+    /// - Parameter body: returns whether anything has changed.
     mutating func serveIntroduction(
         of endpoint: EndpointID,
         _ ref: RequestRef,
@@ -97,7 +97,7 @@ extension AccountRelay {
                 open.hasLeft = true
                 open.delivery = nil
             }
-            // A newer host channel may have come meanwhile: then the endpoint has not left.
+            // If a newer host channel has opened meanwhile, the endpoint has not left.
             guard left != nil else { return }
             relay.set(Presence(.unavailable, reason, since: time), of: channel.endpoint)
         }
@@ -105,7 +105,7 @@ extension AccountRelay {
 }
 
 extension StoreTransaction {
-    /// An endpoint of the account; there is no other for it.
+    /// The row of an endpoint of this account. The rejection does not show whether the id exists in another account.
     func member(_ id: EndpointID, of account: AccountID) throws -> EndpointRow {
         guard let row = try endpoint(id, of: account) else {
             throw Refusal(.notFound, "there is no such endpoint in this account")

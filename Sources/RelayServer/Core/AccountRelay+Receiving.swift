@@ -3,10 +3,10 @@
 
 import RelayProtocol
 
-/// Commands, for their targets.
+/// Commands, on the side of their targets.
 extension AccountRelay {
-    /// An endpoint connected. As a sender it may have missed outcomes; as a target, if it is a host, it is offered everything without a
-    /// committed result, as the window allows.
+    /// Reads mailbox and outcomes for a channel that has just opened. The sender may have missed outcomes. A host is also offered all
+    /// commands without a stored result, as the window allows.
     mutating func readBoxes(of channel: AccountChannel) {
         let account = id
         transact { store, _ in
@@ -24,7 +24,8 @@ extension AccountRelay {
         }
     }
 
-    /// Offers what there is room for. The offers leave in the order in which they were chosen, since transactions keep theirs.
+    /// Offers as many commands as the window allows. Offers leave in the order in which they were chosen, since transactions keep their
+    /// order.
     mutating func offerNext(on channel: ChannelID) {
         while let command = change(channel, { $0.delivery?.next() }) ?? nil {
             let key = StoredCommandKey(account: id, command: command)
@@ -33,7 +34,7 @@ extension AccountRelay {
             } then: { relay, result in
                 switch result {
                 case .success(let change?): relay.perform(change, target: channel)
-                // What is gone has ended before, and said so.
+                // The command has ended meanwhile, and its end was already reported.
                 case .success(nil): break
                 case .failure(let error):
                     relay.perform(.offerFailed(error))
@@ -43,7 +44,7 @@ extension AccountRelay {
         }
     }
 
-    /// Nothing more is expected of a command, or to be offered, on a host's channel.
+    /// Marks a command as answered on the channel of its target: it takes no more room in the window.
     mutating func answered(_ command: CommandDescriptor, on host: ChannelID) {
         change(host) { $0.delivery?.answered(command) }
         offerNext(on: host)
@@ -87,8 +88,8 @@ extension AccountRelay {
             case .failure(let error):
                 let refusal = Refusal(error)
                 relay.send(.failure(refusal.failure(request.ref)), to: channel.id)
-                // The command would stay unanswered; on its next channel the target tells the result again.
-                // For want of room a new channel would not help: the target keeps the result until senders have taken theirs.
+                // Without a new channel the command would stay unanswered; on a new channel the target sends the result again. If a limit
+                // is exceeded, a new channel does not help: the target keeps the result until senders have fetched theirs.
                 if refusal.code != .notFound, refusal.code != .limitExceeded { relay.reopen(channel.id) }
             }
         }

@@ -4,9 +4,9 @@
 import RelayProtocol
 
 extension AccountRelay {
-    /// A message on an open channel, in order.
+    /// Handles a message on an open channel. Messages arrive in order.
     mutating func receive(_ message: CheckedMessage, on channel: AccountChannel) {
-        // It may have been closed meanwhile.
+        // The channel may have been closed meanwhile.
         guard channels[channel.id] != nil else { return }
         switch message {
         case .publish(let request): publish(request, on: channel)
@@ -34,7 +34,7 @@ extension AccountRelay {
         case .tunnelDecline(let statement): decline(statement, on: channel)
         case .notificationsRegister(let request):
             fail(request.ref, Refusal(.unsupported, "this relay sends no wakes"), on: channel.id)
-        // These were checked, or are the transport's own.
+        // `CheckedMessage` has its own cases for these, or the transport handles them.
         case .publish, .endpointUpdate, .endpointApprove, .endpointRevoke, .commandSend, .commandResult, .hello, .authRefresh: break
         }
     }

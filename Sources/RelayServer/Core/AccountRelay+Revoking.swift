@@ -3,17 +3,17 @@
 
 import RelayProtocol
 
-/// What the operator revoked.
+/// The result of a revocation by the operator.
 package struct OperatorRevocation: Sendable {
-    /// None of what was revoked before.
+    /// The endpoints that this request revoked, without those that were already revoked.
     package var revoked: [EndpointRow]
-    /// The endpoints that the revoked one let in and that are still there, and whether they are connected.
+    /// The endpoints that the revoked one let in and that still exist, and whether they are connected.
     package var letIn: [(row: EndpointRow, isConnected: Bool)]
 }
 
-/// Endpoints that are removed for good.
+/// Revocation of endpoints.
 extension AccountRelay {
-    /// What came of a revocation.
+    /// The stored result of a revocation.
     private struct Removal: Sendable {
         var revocation: RevocationRow
         var changes: [CommandChange]
@@ -23,7 +23,7 @@ extension AccountRelay {
         let (account, endpoint, hasLogins) = (id, request.endpoint, rules.hasLogins)
         serve(request.ref, on: channel) { store, now in
             let own = try store.member(channel.endpoint, of: account)
-            // Once is for ever, and twice the same.
+            // Revocation is permanent and idempotent.
             if try store.revocation(of: endpoint)?.account == account { return nil }
             let row = try store.member(endpoint, of: account)
             guard own.id == row.id || own.system == row.system || own.isEstablished else { throw Refusal.notEstablished }
@@ -31,11 +31,11 @@ extension AccountRelay {
                 of: row,
                 statement: .init(revoker: own.id, revocation: request.revocation.bytes),
                 time: now,
-                // What only unknown endpoints say of each other leaves nothing behind, or it could fill the account.
+                // A revocation between endpoints that are not established is not kept, or such endpoints could fill the account.
                 isKept: own.isEstablished || row.isEstablished,
                 loginsEnded: !hasLogins
             )
-            // Who leaves by itself was not taken over.
+            // An endpoint that revokes itself was not compromised, so its vouchers stay valid.
             if own.id != row.id { try store.demote(after: [row], by: own.id, in: account) }
             return try Self.remove(row, revocation, store, now: now)
         } then: { (relay, removal: Removal?) in
@@ -43,11 +43,11 @@ extension AccountRelay {
         }
     }
 
-    /// The relay's own word, without a signature: its operator revokes an endpoint. Those that are established by its word alone are so no
-    /// more.
+    /// Revokes an endpoint for the operator, without a signature. Endpoints that are established only through it lose that
+    /// classification.
     /// - Parameters:
-    ///   - withLetIn: whether the endpoints that it let in are revoked too, and those that these let in.
-    ///   - answer: told `nil` if there was no such endpoint; one that is revoked already counts.
+    ///   - withLetIn: whether to revoke also the endpoints that it let in, and those that these let in.
+    ///   - answer: receives `nil` if there was no such endpoint; an endpoint that is already revoked counts.
     mutating func revoke(
         _ endpoint: EndpointID,
         withLetIn: Bool,
@@ -99,13 +99,13 @@ extension AccountRelay {
         presences[endpoint] = nil
         tellWatchers(.endpointRemoved(.init(removal.revocation)))
         for change in removal.changes { perform(change) }
-        // Behind the last word on its channels, which the end of a login closes too.
+        // After the last message on its channels, because the end of a login closes them too.
         if !removal.revocation.loginsEnded { perform(.endLogins) }
     }
 }
 
 extension RelayMessage.EndpointRemoved {
-    /// What watchers are told of an endpoint that is gone.
+    /// The message that informs watchers of a removed endpoint.
     init(_ revocation: RevocationRow) {
         self.init(
             endpoint: revocation.endpoint,

@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// Commands, for their senders.
+/// Commands, on the side of their senders.
 extension AccountRelay {
     mutating func send(_ request: EndpointMessage.CommandSend, _ command: SealedCommand, on channel: AccountChannel) {
         let (descriptor, account, admission) = (command.descriptor, id, rules.admission)
@@ -19,14 +19,15 @@ extension AccountRelay {
             case .failure(let error):
                 relay.endOffer(of: descriptor, to: host, isMade: false)
                 var failure = Refusal(error).failure(request.ref)
-                // The write may have reached the disk all the same.
+                // The write may have reached the disk although the store reported an error.
                 failure.mayHaveRun = true
                 relay.send(.failure(failure), to: channel.id)
             }
         }
     }
 
-    /// Where a command can be offered in the transaction that stores it. It must not overtake those that are stored first and offered then.
+    /// The host channel to which a command can be offered in the transaction that stores it, if any. The command must not overtake
+    /// earlier ones that are stored first and offered after that.
     private mutating func beginOffer(of command: CommandDescriptor) -> ChannelID? {
         let target = command.lane.target
         if storing[target] == nil, let host = host(of: target), change(host.id, { $0.delivery?.begin(command) }) == true {
@@ -36,7 +37,7 @@ extension AccountRelay {
         return nil
     }
 
-    /// - Parameter host: The channel for which there was room.
+    /// - Parameter host: the channel whose window had room.
     private mutating func endOffer(of command: CommandDescriptor, to host: ChannelID?, isMade: Bool) {
         guard let host else { return endStoring(for: command.lane.target) }
         if !isMade { answered(command, on: host) }
@@ -49,7 +50,8 @@ extension AccountRelay {
 
     private mutating func stored(_ change: CommandChange) {
         guard let host = host(of: change.command.lane.target) else { return }
-        // Also one that is not new: its first commit may have failed to be told. What is offered already stays so.
+        // This applies also to a known command: the answer to its first commit may have failed. A command that is already offered stays
+        // offered.
         guard change.state == .accepted, !change.isRefused, !change.isOffered else { return }
         self.change(host.id) { $0.delivery?.add(change.command) }
         offerNext(on: host.id)
@@ -66,7 +68,7 @@ extension AccountRelay {
     ) throws -> CommandChange {
         let (descriptor, lane) = (command.descriptor, command.header.lane)
         let key = StoredCommandKey(account: account, command: descriptor.key)
-        // It may have been removed since it said hello.
+        // The sender may have been removed since its hello.
         let sender = try store.member(lane.sender, of: account)
         let target = try store.endpoint(lane.target, of: account)
         let highestNumber = try store.highestNumber(in: lane, account: account)
@@ -92,7 +94,7 @@ extension AccountRelay {
         if case .success(let inDoubt) = admitted {
             var (row, actions) = MailboxCommand.store(descriptor, inDoubt: inDoubt)
             if offersIt { actions += row.offer(now: now) }
-            // One write for both. Nearly all are new, so this is what finds out which is not.
+            // One write adds the row with its offer. Nearly all commands are new, so the insertion itself detects the few that are not.
             if try store.add(row, blob: command.encoded, account: account) {
                 actions.removeAll { if case .persist = $0 { true } else { false } }
                 var change = try store.perform(actions, of: row, account: account)
@@ -100,13 +102,14 @@ extension AccountRelay {
                 return change
             }
         }
-        // The same bytes get the same answer, whatever would be allowed now.
+        // Identical bytes get the same answer, even if admission would now decide differently.
         if let known = try store.change(key, { $0.sentAgain(digest: command.digest) }) { return known }
         guard case .failure(let refusal) = admitted else { throw Refusal(.internalError, "the stored command cannot be found") }
         return CommandChange(command: descriptor, state: .accepted, effects: [.refuse(refusal)])
     }
 
-    /// What of a target's mailbox counts as a sender's: of an established one its own, of any other one that of all those together.
+    /// The part of a target's mailbox that counts for a sender. Senders that are new to the target share one part; any other sender counts
+    /// alone.
     private static func mailboxShare(
         of sender: EndpointRow,
         with target: EndpointRow?,
@@ -117,7 +120,7 @@ extension AccountRelay {
         guard sender.isNewcomer(to: target) else { return shares[sender.id] ?? MailboxUse() }
         var sum = MailboxUse()
         for (id, share) in shares {
-            // What a revoked sender has left there counts too.
+            // Commands of a revoked sender count too.
             if let row = try store.endpoint(id, of: sender.account), !row.isNewcomer(to: target) { continue }
             sum.commands += share.commands
             sum.bytes += share.bytes
@@ -147,15 +150,15 @@ extension AccountRelay {
         transact(on: channel) { store, _ in
             try store.change(key) { $0.acknowledged() }
         } then: { _, _ in
-            // Without the write the outcome is told again on the sender's next channel.
+            // If the write fails, the outcome is sent again on the sender's next channel.
         }
     }
 
-    /// How many outcomes are read ahead for a channel. A sender may have a mailbox full of them, and as often as it connects.
+    /// How many outcomes are read ahead for a channel. A sender may have a full mailbox of them, and may reconnect often.
     static let outcomesAtOnce = 16
 
-    /// An outcome that a sender may have missed, and then the next. In a transaction of its own: all replies together may be large, and
-    /// others wait meanwhile.
+    /// Sends an outcome that a sender may have missed, and then the next one. Each has its own transaction: all replies together may be
+    /// large, and other transactions would wait.
     mutating func sendNextOutcome(to channel: ChannelID) {
         guard let command = change(channel, { $0.outcomes.popFirst() }) ?? nil else { return }
         let key = StoredCommandKey(account: id, command: command)

@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// Tunnels, as endpoints ask for them.
+/// Requests of endpoints for tunnels.
 extension AccountRelay {
     mutating func openTunnel(_ request: EndpointMessage.TunnelOpen, on channel: AccountChannel) {
         guard request.target != channel.endpoint else {
@@ -54,7 +54,7 @@ extension AccountRelay {
         }
     }
 
-    /// A host channel opens: it hears of the tunnels that wait for it.
+    /// Offers a newly opened host channel the tunnels that wait for it.
     mutating func offerTunnels(to host: AccountChannel) {
         let ids = tunnels.offers(to: host.endpoint)
         guard !ids.isEmpty else { return }
@@ -62,7 +62,7 @@ extension AccountRelay {
         transact { store, _ in
             var introductions: [EndpointID: Introduction] = [:]
             for opener in openers {
-                // One that was revoked meanwhile has no tunnels any more.
+                // A revoked opener has no tunnels any more.
                 guard let row = try store.endpoint(opener, of: host.account) else { continue }
                 introductions[opener] = try store.introduction(of: row)
             }
@@ -90,15 +90,15 @@ extension AccountRelay {
         perform(tunnels.decline(statement.tunnel, by: channel.endpoint, on: channel.id, isHost: channel.role == .host))
     }
 
-    /// A connection shows a token.
-    /// - Returns: whether it is let in.
+    /// Handles a connection that presents a token.
+    /// - Returns: whether the connection is admitted.
     mutating func enter(_ tunnel: TunnelID, token: [UInt8], as entrant: EntrantID) -> Bool {
         guard !isStopping, let actions = tunnels.enter(tunnel, token: token, as: entrant) else { return false }
         perform(actions)
         return true
     }
 
-    /// Says and does what the table wants.
+    /// Carries out the actions of the tunnel table.
     mutating func perform(_ actions: [TunnelTable.Action]) {
         for action in actions {
             switch action {

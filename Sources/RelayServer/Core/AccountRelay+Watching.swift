@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// Discovery: what watchers of the account are told.
+/// Discovery: the events that watchers of the account receive.
 extension AccountRelay {
     mutating func watch(_ request: EndpointMessage.Watch, on channel: AccountChannel) {
         let account = id
@@ -22,20 +22,20 @@ extension AccountRelay {
                 )
                 relay.send(.endpointAdded(added), to: channel.id)
             }
-            // Who was away when it was revoked, or came later, learns it here.
+            // Informs endpoints that were not connected at the time of the revocation.
             for revocation in revocations { relay.send(.endpointRemoved(.init(revocation)), to: channel.id) }
             relay.send(.enumerationCompleted(.init()), to: channel.id)
         }
     }
 
     mutating func unwatch(_ request: EndpointMessage.Unwatch, on channel: AccountChannel) {
-        // By a transaction, although there is nothing to store: a `watch` before it may not be served yet.
+        // Uses a transaction, although nothing is stored: an earlier `watch` may still be waiting for its own.
         serve(request.ref, on: channel, { _, _ in }) { relay, _ in
             relay.change(channel.id) { $0.isWatching = false }
         }
     }
 
-    /// What is known of an endpoint that the store has.
+    /// The presence of a stored endpoint.
     private mutating func presence(of row: EndpointRow) -> Presence {
         if let presence = presences[row.id] { return presence }
         guard row.hasHosted else { return Presence(.unavailable, .neverSeen) }
@@ -52,7 +52,7 @@ extension AccountRelay {
         return Presence(.unavailable, departure.reason, since: Milliseconds(clamping: departure.time))
     }
 
-    /// The time after the start is over: who has not been heard of is as it was left.
+    /// Ends the starting period: endpoints that have not connected since then get their stored presence.
     mutating func endStarting() {
         guard awaitsPresence, now.count >= rules.startTime + Self.startingPeriod else { return }
         awaitsPresence = false

@@ -3,46 +3,46 @@
 
 import RelayProtocol
 
-/// One account at the relay: who is connected, what they are told, and what becomes of their requests. Pure: inputs come in as calls with
-/// their time, what is to be done comes out as `Action`s, in order.
+/// The state machine of one account at the relay: its open channels, their presences, and its tunnels. It is pure: inputs are calls that
+/// carry their time; outputs are `Action`s, in order.
 ///
-/// The rows alone hold what is so; here is only who is connected. A request is one transaction that reads the account's rows, decides and
-/// writes (`AccountWork`); when it is committed, its completion changes what is here and adds actions. The owner runs the transactions
-/// in the order of their actions, and completes them in that order. So a peer hears everything in the order in which it was decided,
-/// and nothing that is not on disk. A write that fails has changed nothing.
+/// The rows in the store are authoritative; memory holds only the connections. A request is one transaction (`AccountWork`) that reads
+/// the account's rows, decides and writes. After the commit its completion changes the memory and adds actions. The owner runs the
+/// transactions in the order of their actions, and completes them in that order. So a peer receives everything in the order of the
+/// decisions, and nothing that is not on disk. A failed write changes nothing.
 struct AccountRelay: Sendable {
     enum Action: Sendable {
-        /// Run a transaction, then complete it.
+        /// Run a transaction, then call its completion.
         case transact(AccountWork)
         case send(RelayMessage, to: ChannelID)
-        /// Close a channel after what was sent. It is gone here.
+        /// Close a channel after its queued messages. The account has already removed it.
         case close(ChannelID, code: UInt16, reason: String)
-        /// A channel is gone: nothing more is said on it.
+        /// The channel is removed: send nothing more on it.
         case forget(ChannelID)
-        /// A hello is taken: its channel is open.
+        /// The hello is accepted and the channel is open.
         case accept(AccountChannel)
         case reject(ChannelID, RelayMessage.Rejected)
-        /// Check the signatures of a hello's record, then let it connect again.
+        /// Check the signatures of a hello's record, then submit the hello again.
         case verify(ProvedHello, ChannelID)
         /// The identity belongs to another account.
         case redirect(ProvedHello, ChannelID, to: AccountID)
         case tunnel(TunnelAction)
-        /// Logins of revoked endpoints are to be ended.
+        /// The logins of revoked endpoints must be ended.
         case endLogins
-        /// Tell whoever asked.
+        /// Call a completion outside the lock.
         case call(@Sendable () -> Void)
-        /// An offer could not be stored, for the log.
+        /// An offer could not be stored. Logged.
         case offerFailed(any Error)
     }
 
     enum TunnelAction: Hashable, Sendable {
         case opened(TunnelID)
         case ended(TunnelID)
-        /// Nothing comes of a tunnel: for the metrics. The endpoints are told by messages.
+        /// A tunnel has failed. For the metrics only: the endpoints receive messages.
         case failed(ControlErrorCode)
-        /// Let the bytes of two connections over to each other.
+        /// Forward bytes between two connections.
         case pair(EntrantID, EntrantID, generation: Int)
-        /// Tell a connection that waits, and close it.
+        /// Send a status to a waiting connection, and close it.
         case dismiss(EntrantID, TunnelStatus)
         /// Close a paired connection.
         case abort(EntrantID)
@@ -51,34 +51,34 @@ struct AccountRelay: Sendable {
     /// A channel that is open.
     struct OpenChannel: Sendable {
         let channel: AccountChannel
-        /// It is told what happens in the directory.
+        /// It receives discovery events.
         var isWatching = false
-        /// It said `leaving`: it gets no more commands.
+        /// It sent `leaving`, so it gets no more commands.
         var hasLeft = false
-        /// Of a host whose mailbox was read.
+        /// Set for a host whose mailbox has been read.
         var delivery: CommandDelivery?
-        /// The outcomes that it has yet to be told, which ended before it was opened.
+        /// The outcomes from before this channel opened that are still to be sent.
         var outcomes: ArraySlice<CommandKey> = []
 
         init(_ channel: AccountChannel) { self.channel = channel }
     }
 
-    /// How long after the start an endpoint that was not heard of is `unknown`: the longest that a living one stays silent.
+    /// How long after the start an endpoint that has not connected is `unknown`. It equals the longest silence of a live endpoint.
     static let startingPeriod: Int64 = 75_000
     static let clientsPerEndpoint = 8
 
     let id: AccountID
     let rules: RelayRules
-    /// Of the input that is being worked on.
+    /// The time of the current input.
     private(set) var now: Milliseconds = 0
     private(set) var channels: [ChannelID: OpenChannel] = [:]
-    /// The oldest first; none is empty.
+    /// Oldest first; no value is empty.
     private var channelsOfEndpoint: [EndpointID: [ChannelID]] = [:]
-    /// Of the endpoints heard of while a channel was open; of the others the store knows.
+    /// For endpoints that had a channel while any channel was open. The store has the presence of the others.
     var presences: [EndpointID: Presence] = [:]
-    /// Watchers were told that the relay is starting, and have to be told better.
+    /// Watchers received a provisional presence because the relay is starting. They need an update.
     var awaitsPresence = false
-    /// How many commands for an endpoint are being stored that will be offered later than those that come now could be.
+    /// The number of commands per target that are being stored and will be offered after that. New commands must not overtake them.
     var storing: [EndpointID: Int] = [:]
     var tunnels: TunnelTable
     private(set) var isStopping = false
@@ -90,13 +90,13 @@ struct AccountRelay: Sendable {
         self.tunnels = TunnelTable(limits: rules.limits)
     }
 
-    /// Nothing is lost if it is made anew.
+    /// Whether the account can be dropped from memory without loss.
     var isIdle: Bool { channels.isEmpty && storing.isEmpty && tunnels.tunnels.isEmpty }
 
     // MARK: Inputs
 
-    /// Works on an input.
-    /// - Returns: its result, and what is to be done.
+    /// Handles one input.
+    /// - Returns: the result of the input, and the actions.
     mutating func run<Result>(at now: Milliseconds, _ input: (inout AccountRelay) -> Result) -> (result: Result, actions: [Action]) {
         self.now = now
         let result = input(&self)
@@ -105,7 +105,7 @@ struct AccountRelay: Sendable {
         return (result, actions)
     }
 
-    /// The relay takes no more endpoints, and tells those that are here when to come back.
+    /// Stops the admission of endpoints, and tells the connected ones when to reconnect.
     mutating func stop() {
         isStopping = true
         for channel in channels.keys.sorted() { send(.restarting(.init(after: 1_000, spread: 5_000)), to: channel) }
@@ -136,10 +136,10 @@ struct AccountRelay: Sendable {
         for channel in channels.filter(\.value.isWatching).keys.sorted() { send(event, to: channel) }
     }
 
-    /// Runs a transaction, then completes it with the account as it is then.
+    /// Runs a transaction, then completes it with the state of the account at that time.
     /// - Parameters:
-    ///   - channel: what asks for it: that channel is not read while too much of it waits.
-    ///   - bytes: how much of the request is kept until then, if that may be much.
+    ///   - channel: the channel that requested it. The relay stops reading from it while too much of its work waits.
+    ///   - bytes: the size of the request that is kept until then, if it may be large.
     mutating func transact<Value: Sendable>(
         on channel: AccountChannel? = nil,
         bytes: Int = 0,
@@ -149,7 +149,7 @@ struct AccountRelay: Sendable {
         actions.append(.transact(AccountWork(on: channel?.id, bytes: bytes, body, then: completion)))
     }
 
-    /// Serves a request by a transaction whose success is `ok`.
+    /// Serves a request by a transaction, and answers `ok` if it succeeds.
     mutating func serve<Value: Sendable>(
         _ ref: RequestRef,
         on channel: AccountChannel,
@@ -170,12 +170,12 @@ struct AccountRelay: Sendable {
 // MARK: Channels
 
 extension AccountRelay {
-    /// All channels of an endpoint, the oldest first.
+    /// All channels of an endpoint, oldest first.
     func channels(of endpoint: EndpointID) -> [AccountChannel] {
         (channelsOfEndpoint[endpoint] ?? []).compactMap { channels[$0]?.channel }
     }
 
-    /// The channel that takes an endpoint's commands.
+    /// The channel that receives an endpoint's commands.
     func host(of endpoint: EndpointID) -> AccountChannel? {
         for id in channelsOfEndpoint[endpoint] ?? [] {
             if let open = channels[id], !open.hasLeft, open.channel.role == .host { return open.channel }
@@ -183,20 +183,19 @@ extension AccountRelay {
         return nil
     }
 
-    /// Changes what is known of a channel, if it is open still.
+    /// Changes the state of a channel if it is still open.
     @discardableResult
     mutating func change<Result>(_ channel: ChannelID, _ body: (inout OpenChannel) -> Result) -> Result? {
         guard let index = channels.index(forKey: channel) else { return nil }
         return body(&channels.values[index])
     }
 
-    /// Puts in a channel that has just been opened.
     mutating func add(_ channel: AccountChannel) {
         channels[channel.id] = OpenChannel(channel)
         channelsOfEndpoint[channel.endpoint, default: []].append(channel.id)
     }
 
-    /// Takes a channel out; nothing more is said on it.
+    /// Removes a channel; nothing more is sent on it.
     mutating func remove(_ channel: AccountChannel) {
         channels[channel.id] = nil
         channelsOfEndpoint[channel.endpoint]?.removeAll { $0 == channel.id }
@@ -204,25 +203,25 @@ extension AccountRelay {
         perform(tunnels.closed(channel.id, of: channel.endpoint))
         actions.append(.forget(channel.id))
         guard channels.isEmpty else { return }
-        // From here on the store knows better.
+        // Without channels, the store holds the current presence.
         presences = [:]
         awaitsPresence = false
     }
 
-    /// Says a last word on a channel and closes it.
+    /// Sends a last message on a channel and closes it.
     mutating func close(_ channel: AccountChannel, saying message: RelayMessage?, code: UInt16, reason: String) {
         if let message { send(message, to: channel.id) }
         actions.append(.close(channel.id, code: code, reason: reason))
         remove(channel)
     }
 
-    /// An endpoint's host is here, or is not any more.
+    /// Sets the presence of an endpoint and informs the watchers.
     mutating func set(_ presence: Presence, of endpoint: EndpointID) {
         presences[endpoint] = presence
         tellWatchers(.endpointUpdated(.init(endpoint: endpoint, presence: presence)))
     }
 
-    /// What a channel was to be told could not be stored or read; its next one begins with all of it.
+    /// Closes a channel because something for it could not be stored or read. Its successor starts with all of it again.
     mutating func reopen(_ id: ChannelID) {
         guard let channel = channels[id]?.channel else { return }
         if channel.role == .host { set(Presence(.unavailable, .lost, since: now), of: channel.endpoint) }

@@ -5,14 +5,14 @@ import Dispatch
 import RelayProtocol
 import Synchronization
 
-/// The accounts of a relay, spread over locks. An account's channels are named so that they lead to its shard.
+/// The accounts of a relay, spread over several locks. A channel id leads to the shard of its account.
 final class AccountShards: Sendable {
     private static let count: UInt64 = 16
 
     final class Shard: Sendable {
         let number: UInt64
         let state = Mutex(State())
-        /// Goes on with a delivery that has no end.
+        /// Continues a delivery that has become too long for the calling thread.
         let delivery = DispatchQueue(label: "relay.delivery")
 
         init(_ number: UInt64) { self.number = number }
@@ -39,12 +39,12 @@ final class AccountShards: Sendable {
         /// `nil` before the start.
         var rules: RelayRules?
         var isStopping = false
-        /// Those that have something in memory.
+        /// Only accounts with state in memory.
         var accounts: [AccountID: AccountRelay] = [:]
         var channels: [ChannelID: Open] = [:]
         var arriving: [ChannelID: Arrival] = [:]
         var lastChannel: UInt64 = 0
-        /// What is to be said, in order.
+        /// Messages and calls to deliver, in order.
         var outgoing: [Outgoing] = []
         var isDelivering = false
     }

@@ -3,14 +3,14 @@
 
 import RelayProtocol
 
-/// What holds for all accounts of a relay from its start on.
+/// Values that are the same for all accounts and constant from the start of the relay.
 final class RelayRules: Sendable {
     let relay: RelayID
     let limits: Limits
     let admission: CommandAdmission
     /// Milliseconds since 1970.
     let startTime: Int64
-    /// Where plain tunnel connections are taken.
+    /// The ports for plain tunnel connections.
     let tunnelPorts: [Int]
     /// Whether an issuer has logins to end when an endpoint is revoked.
     let hasLogins: Bool
@@ -25,7 +25,7 @@ final class RelayRules: Sendable {
     }
 }
 
-/// What does not change of an open control channel. Looked up for every message, so it is not copied.
+/// The constant part of an open control channel. A class, because it is looked up for every message and copies would cost.
 final class AccountChannel: Sendable {
     let id: ChannelID
     let account: AccountID
@@ -47,16 +47,16 @@ final class AccountChannel: Sendable {
     }
 }
 
-/// One transaction over an account's rows, and what becomes of the account when it is committed or has failed.
+/// One transaction over an account's rows, and its completion after commit or failure.
 struct AccountWork: Sendable {
-    /// The channel that asked for it.
+    /// The channel that requested it.
     let channel: ChannelID?
-    /// How much of its request is kept meanwhile.
+    /// The size of the request that is kept until then.
     let bytes: Int
-    /// Returns why it failed. May run again after what it wrote was undone.
+    /// Returns the error, if any. May run again after its writes were rolled back.
     let run: @Sendable (any StoreTransaction, _ now: Int64) -> (any Error)?
-    /// Takes why the commit is not known to be on disk.
-    /// - Returns: why the store failed, if it did.
+    /// Takes the error if the commit is not known to be on disk.
+    /// - Returns: the error of the store, if it failed.
     let complete: @Sendable (inout AccountRelay, StoreError?) -> StoreError?
 
     init<Value: Sendable>(
@@ -67,7 +67,7 @@ struct AccountWork: Sendable {
     ) {
         self.channel = channel
         self.bytes = bytes
-        // The result waits for the commit; nobody but the store touches it meanwhile.
+        // The result waits for the commit; only the store accesses it until then.
         nonisolated(unsafe) var result: Result<Value, any Error> = .failure(StoreError.unavailable("it was not tried"))
         run = { transaction, now in
             do {

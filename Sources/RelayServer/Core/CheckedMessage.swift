@@ -3,8 +3,8 @@
 
 import RelayProtocol
 
-/// A message whose own bytes were looked at: its signatures hold, and it is for this account. An endpoint's key and account never change, so
-/// this needs neither the account's rows nor what is in memory of it, and nobody waits for it.
+/// A message after the checks that need only its own bytes: signatures and account. The key and account of an endpoint never change, so
+/// these checks need no rows and no account state, and run outside the lock.
 enum CheckedMessage: Sendable {
     case publish(EndpointMessage.Publish)
     case update(EndpointMessage.EndpointUpdate, Signed<EndpointRecord>)
@@ -12,7 +12,7 @@ enum CheckedMessage: Sendable {
     case revoke(EndpointMessage.EndpointRevoke)
     case send(EndpointMessage.CommandSend, SealedCommand)
     case result(EndpointMessage.CommandResult, CommandReceipt)
-    /// Nothing about it can be checked beforehand.
+    /// Needs no check at this point.
     case other(EndpointMessage)
     case refused(RelayMessage.Failure)
     case ignored
@@ -47,7 +47,7 @@ enum CheckedMessage: Sendable {
 extension AccountChannel {
     fileprivate func check(_ request: EndpointMessage.Publish, limits: Limits) throws(RecordError) {
         let bytes = request.registration.bytes
-        // What was stored was verified before that; after a restart of the relay all endpoints publish again what they had published.
+        // A stored registration was verified before; after a restart of the relay all endpoints publish theirs again.
         guard !verifiedRegistrations.contains(Digest256(hashing: bytes)) else { return }
         _ = try Signed<AppRegistration>(verifying: bytes, endpoint: endpoint, account: account.rawValue, key: identityKey, limits: limits)
     }
@@ -76,8 +76,7 @@ extension AccountChannel {
         guard revocation.payload.endpoint == request.endpoint else { throw .wrongEndpoint }
     }
 
-    /// Whether the receipt's signature holds is for the sender to find out: on this channel nobody but the target speaks, and it could sign
-    /// whatever it likes.
+    /// Leaves the receipt's signature to the sender. Only the target writes on this channel, and it could sign any content.
     fileprivate func receipt(_ request: EndpointMessage.CommandResult, limits: Limits) throws(RecordError) -> CommandReceipt {
         let receipt = try Unverified<CommandReceipt>(decoding: request.receipt.bytes).payload
         try receipt.validate(limits: limits)
@@ -86,8 +85,7 @@ extension AccountChannel {
         return receipt
     }
 
-    /// Whether the command's signature holds is for the target to find out. Expiry is judged after the lookup: the same bytes get the same
-    /// answer.
+    /// Leaves the command's signature to the target. Expiry is checked after the lookup, because identical bytes get the same answer.
     fileprivate func command(_ request: EndpointMessage.CommandSend, rules: RelayRules) -> CheckedMessage {
         do throws(CommandError) {
             let command = try SealedCommand(decoding: request.command.bytes, limits: rules.limits)
@@ -103,7 +101,7 @@ extension AccountChannel {
 }
 
 extension EndpointMessage {
-    /// Clients watch, send and dial; what an endpoint is and takes, its host says.
+    /// Client channels watch, send and dial. Only the host channel publishes and receives commands.
     fileprivate var isForHosts: Bool {
         switch self {
         case .publish, .unpublish, .endpointUpdate, .leaving, .notificationsRegister, .commandReceived, .commandResult: true

@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// What came of an input to one command, once it is stored: the actions of its state machine with what they carry.
+/// The stored result of an input to one command: the actions of its state machine with their data.
 struct CommandChange: Sendable {
     enum Effect: Sendable {
         case accept
@@ -17,10 +17,10 @@ struct CommandChange: Sendable {
     }
 
     var command: CommandDescriptor
-    /// How far it is now.
+    /// The current state.
     var state: RelayMessage.CommandStatus.State
     var effects: [Effect]
-    /// It was not stored before.
+    /// Whether this input stored the command.
     var isNew = false
 
     var isOffered: Bool { effects.contains { if case .offer = $0 { true } else { false } } }
@@ -28,7 +28,7 @@ struct CommandChange: Sendable {
 }
 
 extension StoreTransaction {
-    /// Gives a stored command an input; `nil` if there is no such command.
+    /// Passes an input to a stored command. Returns `nil` if there is no such command.
     func change(
         _ key: StoredCommandKey,
         _ input: (inout MailboxCommand) -> [MailboxCommand.Action]
@@ -38,7 +38,7 @@ extension StoreTransaction {
         return try perform(actions, of: row, account: key.account)
     }
 
-    /// Does what a stored command's actions want of the store.
+    /// Carries out the store's part of a command's actions.
     func perform(_ actions: [MailboxCommand.Action], of row: MailboxCommand, account: AccountID) throws -> CommandChange {
         let key = StoredCommandKey(account: account, command: row.command.key)
         var effects: [CommandChange.Effect] = []
@@ -85,7 +85,7 @@ extension CommandProgress {
 }
 
 extension CommandFinal {
-    /// As its sender is told.
+    /// The message for the sender.
     var message: RelayMessage.CommandStatus.Status {
         guard let receipt else { return .attestedByRelay(outcome) }
         return .attestedByTarget(Blob(receipt), reply: reply.map { Blob($0) })
@@ -93,10 +93,10 @@ extension CommandFinal {
 }
 
 extension AccountRelay {
-    /// Says what a committed change is to sender and target.
+    /// Sends the effects of a committed change to sender and target.
     /// - Parameters:
-    ///   - request: What asked for it, for its answer.
-    ///   - target: The host channel that an offer is for; without it, the one that is open.
+    ///   - request: the request that caused it, for the answer.
+    ///   - target: the host channel for an offer; by default the open one.
     mutating func perform(_ change: CommandChange, request: (channel: ChannelID, ref: RequestRef)? = nil, target: ChannelID? = nil) {
         let (sender, id) = (change.command.lane.sender, change.command.id)
         let host = host(of: change.command.lane.target)?.id

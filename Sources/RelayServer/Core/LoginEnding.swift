@@ -5,29 +5,29 @@ import Logging
 import RelayProtocol
 import Synchronization
 
-/// Ends the logins of endpoints that were revoked, so that a revoked device comes back by none of them.
+/// Ends the logins of revoked endpoints, so that a revoked device cannot use them again.
 package protocol LoginEnding: Sendable {
-    /// Ends what is bound to a key, and one login besides. Returns once that is durable; may be called again.
+    /// Ends the logins that are bound to a key, and one more login. Returns once that is durable. Repeated calls are allowed.
     /// - Parameters:
     ///   - keyThumbprint: the JWK thumbprint of the endpoint's identity key.
-    ///   - login: the login of the token that the endpoint last said hello with.
+    ///   - login: the login of the token in the endpoint's last hello.
     func endLogins(keyThumbprint: String, login: Login?) async throws
 }
 
-/// The logins of revoked endpoints. The issuer has a store of its own, so the revocation's row says what is still to be ended: after a crash
-/// between the two commits it is ended at the next start.
+/// The logins of revoked endpoints. The issuer has its own store, so the revocation's row records that logins are still to be ended.
+/// After a crash between the two commits they are ended at the next start.
 extension RelayCore {
-    /// Whether logins are being ended.
+    /// The state of the pass that ends logins.
     enum LoginsPass: Hashable, Sendable {
         case idle
-        /// - Parameter again: More were revoked meanwhile.
+        /// - Parameter again: more endpoints were revoked meanwhile.
         case running(again: Bool)
     }
 
     private static let loginsInPass = 256
     private static let loginsInterval: Int64 = 60_000
 
-    /// Ends all that is to be ended. What fails is tried again within a minute.
+    /// Ends all pending logins. Failures are retried within a minute.
     func endLogins() {
         guard let logins else { return }
         let begins = node.withLock { node in
@@ -42,7 +42,7 @@ extension RelayCore {
         guard begins else { return }
         Task {
             let rows = (try? await store.transact { try $0.revocationsWithLogins(limit: Self.loginsInPass) }) ?? []
-            // One that fails keeps no other one waiting.
+            // A failure does not stop the loop.
             for row in rows {
                 do {
                     try await logins.endLogins(keyThumbprint: row.keyThumbprint, login: row.login)
@@ -60,7 +60,7 @@ extension RelayCore {
         }
     }
 
-    /// Tries again what failed.
+    /// Retries failures.
     func endLoginsIfDue() {
         let isDue = node.withLock { !$0.isStopping && now().count >= $0.nextLoginsPass }
         if isDue { endLogins() }

@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// Why a request is not served. Thrown in a transaction it undoes what that wrote.
+/// The reason why a request is rejected. Thrown in a transaction, it rolls back the writes.
 struct Refusal: Error, Hashable {
     var code: ControlErrorCode
     var message: String
@@ -32,7 +32,7 @@ struct Refusal: Error, Hashable {
         }
     }
 
-    /// What a failed transaction means for whoever asked.
+    /// Converts the error of a failed transaction into an answer.
     init(_ error: any Error) {
         self = error as? Refusal ?? Refusal(.unavailable, "the relay cannot store anything now", retryAfter: 5_000)
     }

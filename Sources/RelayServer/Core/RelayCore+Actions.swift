@@ -6,13 +6,14 @@ import Logging
 import RelayProtocol
 import Synchronization
 
-/// Inputs for accounts, and what comes of them.
+/// Passes inputs to accounts and carries out their actions.
 extension RelayCore {
-    /// How many batches of messages a thread delivers before it goes back to its own work.
+    /// How many batches a thread delivers before it returns to its own work.
     private static let batchesAtOnce = 8
 
-    /// Gives an account an input, and carries out its actions. What is said leaves behind the lock, since a peer may call back.
-    /// - Returns: what the input returns; `nil` before the start.
+    /// Passes an input to an account and carries out its actions. Messages are sent after the lock is released, since a peer may call
+    /// back.
+    /// - Returns: the result of the input; `nil` before the start.
     @discardableResult
     func change<Result: Sendable>(_ account: AccountID, _ input: (inout AccountRelay) -> Result) -> Result? {
         let (shard, now) = (shards[account], now())
@@ -28,7 +29,7 @@ extension RelayCore {
 
     private func perform(_ action: AccountRelay.Action, of account: AccountID, _ state: inout AccountShards.State) {
         switch action {
-        // With the account at hand, so that what is stored keeps the order in which it is decided.
+        // Submitted under the lock, so that the store keeps the order of the decisions.
         case .transact(let work): submit(work, of: account)
         case .send(let message, let channel):
             if let peer = state.channels[channel]?.peer { state.outgoing.append(.send(peer, message)) }
@@ -70,8 +71,8 @@ extension RelayCore {
         )
     }
 
-    /// Says what is queued, on one thread at a time, so that the order stays. While other threads add more, an event loop or the store's
-    /// thread goes back to its own work after a few batches, and a thread of its own takes over.
+    /// Delivers the queued messages on one thread at a time, which keeps their order. While other threads add more, the calling thread
+    /// (an event loop or the store's) returns to its own work after a few batches, and the shard's delivery queue continues.
     private func deliver(_ shard: AccountShards.Shard) {
         for _ in 0..<Self.batchesAtOnce {
             let batch = shard.state.withLock { $0.beginDelivery() }
@@ -90,7 +91,7 @@ extension RelayCore {
 }
 
 extension AccountShards.State {
-    /// Changes an account in its place.
+    /// Changes an account in place.
     fileprivate mutating func run<Result>(
         _ account: AccountID,
         _ rules: RelayRules,

@@ -4,12 +4,12 @@
 import RelayProtocol
 import Synchronization
 
-/// Commands whose deadlines have come, in all accounts.
+/// Commands whose deadlines have passed, in all accounts.
 extension RelayCore {
-    /// Commands looked for at once, so that a backlog does not hold others up.
+    /// The number of commands per pass, so that a backlog does not delay other work.
     private static let maximumDueCommands = 64
 
-    /// Finds what has expired, what nobody answered for, and what nobody acknowledged, and lets each account end its own.
+    /// Finds commands that have expired, were not answered or were not acknowledged, and passes them to their accounts.
     func endCommands() {
         let begins = node.withLock { node in
             defer { node.isEndingCommands = true }
@@ -40,16 +40,16 @@ extension RelayCore {
     }
 }
 
-/// What was found due, until each of its accounts has done its part.
+/// One pass over due commands, until each account has finished its part.
 private final class EndingPass: Sendable {
     private let state: Mutex<(accounts: Int, mayBeMore: Bool)>
 
     init(accounts: Int, mayBeMore: Bool) { state = Mutex((accounts, mayBeMore)) }
 
-    /// Whether there is probably more that is due. What could not be stored is tried again later.
+    /// Whether more commands are probably due. Commands that could not be stored are retried later.
     var mayBeMore: Bool { state.withLock { $0.mayBeMore } }
 
-    /// - Returns: whether it was the last.
+    /// - Returns: whether it was the last account.
     func accountEnded(isStored: Bool) -> Bool {
         state.withLock { state in
             state.accounts -= 1

@@ -4,11 +4,11 @@
 package import RelayProtocol
 import Synchronization
 
-/// What the operator and the issuer ask about endpoints, whichever account they are of.
+/// Requests of the operator and the issuer about endpoints of any account.
 extension RelayCore {
-    /// The operator revokes an endpoint. Those that are established by its word alone are so no more.
-    /// - Parameter withLetIn: whether the endpoints that it let in are revoked too, and those that these let in.
-    /// - Returns: `nil` if there was no such endpoint; one that is revoked already counts.
+    /// Revokes an endpoint for the operator. Endpoints that are established only through it lose that classification.
+    /// - Parameter withLetIn: whether to revoke also the endpoints that it let in, and those that these let in.
+    /// - Returns: `nil` if there was no such endpoint; an endpoint that is already revoked counts.
     package func revoke(_ endpoint: EndpointID, withLetIn: Bool = false) async throws -> OperatorRevocation? {
         let account = try await store.transact { store in
             try store.account(ofEndpoint: endpoint) ?? store.revocation(of: endpoint)?.account
@@ -21,12 +21,9 @@ extension RelayCore {
         }
     }
 
-    /// The endpoints of an identity's account, and whether they are connected.
-    package func endpoints(of identity: Identity) async throws -> [(row: EndpointRow, isConnected: Bool)] {
-        let rows = try await store.transact(for: AccountID(of: identity)) { store in
-            try store.account(of: identity).map { try store.endpoints(of: $0) } ?? []
-        }
-        guard let account = rows.first?.account else { return [] }
+    /// The endpoints of an account, and whether they are connected.
+    package func endpoints(of account: AccountID) async throws -> [(row: EndpointRow, isConnected: Bool)] {
+        let rows = try await store.transact(for: account) { try $0.endpoints(of: account) }
         let connected = shards[account].state.withLock { state in
             rows.map { !(state.accounts[account]?.channels(of: $0.id) ?? []).isEmpty }
         }
@@ -46,7 +43,7 @@ extension RelayCore {
     package func mayInvite(keyThumbprint: String, into identity: Identity) async throws -> Bool {
         try await store.transact { store in
             guard let row = try store.endpoint(keyThumbprint: keyThumbprint), row.isEstablished else { return false }
-            return try store.account(of: identity) == row.account
+            return try store.account(of: identity) == row.account && !store.isDisabled(row.account)
         }
     }
 }

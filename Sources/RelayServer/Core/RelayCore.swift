@@ -6,20 +6,20 @@ package import Logging
 package import RelayProtocol
 import Synchronization
 
-/// The relay's core: finds or makes the `AccountRelay` of each input, and carries out its actions.
+/// The relay's core. It finds or creates the `AccountRelay` of each input, and carries out its actions.
 ///
-/// Accounts are spread over shards, each with a lock of its own, so that accounts on different event loops seldom wait for each other.
-/// All that is decided of an account is submitted to the store and said to its peers in the order in which it was decided.
+/// Accounts are spread over shards with one lock each, so that accounts on different event loops seldom wait for each other. The
+/// decisions of an account reach the store and the peers in the order in which they were made.
 package final class RelayCore: RelayCoreProtocol {
-    /// What concerns the relay and no account.
+    /// State of the relay as a whole.
     struct Node: Sendable {
         var isStarted = false
         var isStopping = false
         var isStoreFailing = false
-        /// Transactions that end due commands are under way.
+        /// Whether transactions that end due commands are running.
         var isEndingCommands = false
         var loginsPass = LoginsPass.idle
-        /// When logins of revoked endpoints are ended that could not be ended before.
+        /// When to retry the logins of revoked endpoints that could not be ended.
         var nextLoginsPass: Int64 = 0
     }
 
@@ -28,7 +28,7 @@ package final class RelayCore: RelayCoreProtocol {
     let limits: Limits
     let now: @Sendable () -> Milliseconds
     let logger: Logger
-    /// Without one there are no logins to end.
+    /// `nil` if there are no logins to end.
     let logins: (any LoginEnding)?
     let shards: AccountShards
     let node = Mutex(Node())
@@ -53,7 +53,7 @@ package final class RelayCore: RelayCoreProtocol {
         self.tunnels = TunnelRegistry(metrics: tunnelMetrics)
     }
 
-    /// Opens the relay for endpoints.
+    /// Starts the admission of endpoints.
     package func start(tunnelPorts: [Int] = []) async throws {
         let time = now().count
         let began = try await store.transact { store in
@@ -74,7 +74,7 @@ package final class RelayCore: RelayCoreProtocol {
         endLogins()
     }
 
-    /// Takes no more endpoints, and tells those that are here when to come back. The transport closes their channels then.
+    /// Stops the admission of endpoints, and tells the connected ones when to reconnect. The transport then closes their channels.
     package func stop() {
         node.withLock { $0.isStopping = true }
         for shard in shards.all {
@@ -100,14 +100,14 @@ package final class RelayCore: RelayCoreProtocol {
 
     // MARK: Channels
 
-    /// Takes an endpoint that has proved who it is. Calls back once, from any thread.
+    /// Connects an endpoint that has proved its identity. Calls back once, from any thread.
     package func connect(
         _ hello: ProvedHello,
         peer: any ControlPeer,
         completion: @escaping @Sendable (Result<ChannelID, RelayMessage.Rejected>) -> Void
     ) {
-        // The account that the identity has, unless the store knows of another one. The identity is proved; nobody else can have the relay
-        // work for this account.
+        // Uses the account id derived from the identity, unless the store has another one. The identity is proved, so only its own
+        // endpoints cause work for this account.
         connect(hello, to: AccountID(of: hello.identity), peer: peer, completion: completion)
     }
 
@@ -128,7 +128,7 @@ package final class RelayCore: RelayCoreProtocol {
         change(account) { $0.connect(hello, as: id, isVerified: false) }
     }
 
-    /// Elsewhere than on the store's thread, for which all wait.
+    /// Verifies off the store's thread, which all accounts share.
     func verify(_ hello: ProvedHello, as id: ChannelID, in account: AccountID) {
         Task {
             do throws(RecordError) {
@@ -141,8 +141,8 @@ package final class RelayCore: RelayCoreProtocol {
         }
     }
 
-    /// A message on a connected channel, in order. Answers and events go through the peer.
-    /// - Returns: whether the next may come; if not, the peer is told when it may.
+    /// Handles a message on a connected channel. Messages arrive in order; answers and events go through the peer.
+    /// - Returns: whether the peer may pass the next message. If not, it waits until it is resumed.
     package func receive(_ message: EndpointMessage, on id: ChannelID) -> Bool {
         let shard = shards[id]
         let found = shard.state.withLock { state in state.rules.flatMap { rules in state.channels[id].map { ($0, rules) } } }
@@ -152,7 +152,7 @@ package final class RelayCore: RelayCoreProtocol {
         return store.hasRoom(for: id, of: open.channel.account, waiter: open.peer)
     }
 
-    /// The channel is closed, or fell silent.
+    /// The channel was closed or timed out.
     package func disconnected(_ id: ChannelID, isSilent: Bool) {
         let shard = shards[id]
         guard let channel = shard.state.withLock({ $0.channels[id] })?.channel else { return }
@@ -162,7 +162,7 @@ package final class RelayCore: RelayCoreProtocol {
 }
 
 extension RelayCore {
-    /// Runs a transaction of the relay's own, which writes to no account's rows.
+    /// Runs a transaction of the relay itself, which writes no account's rows.
     func transact<Value: Sendable>(
         _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
         then completion: @escaping @Sendable (Result<Value, any Error>) -> Void
@@ -173,7 +173,7 @@ extension RelayCore {
         }
     }
 
-    /// Says once that the store cannot be used.
+    /// Logs the first failure of the store.
     func storeFailed(_ error: StoreError) {
         let isFirst = node.withLock { node in
             defer { node.isStoreFailing = true }
@@ -182,7 +182,7 @@ extension RelayCore {
         if isFirst { logger.error("the store cannot be used", metadata: ["error": "\(error)"]) }
     }
 
-    /// Says once that the store can be used again: when it has written something. To read works while the disk is full.
+    /// Logs that the store works again, after a successful write: reads succeed even if the disk is full.
     private func probeStore() {
         guard node.withLock({ $0.isStoreFailing && !$0.isStopping }) else { return }
         transact { store in

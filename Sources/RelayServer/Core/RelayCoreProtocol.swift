@@ -3,9 +3,9 @@
 
 package import RelayProtocol
 
-/// The relay's core, as the control channels see it.
+/// The relay's core, as the control channels use it.
 package protocol RelayCoreProtocol: TunnelGate {
-    /// Takes an endpoint that has proved who it is. Calls back once, from any thread.
+    /// Connects an endpoint that has proved its identity. Calls back once, from any thread.
     func connect(
         _ hello: ProvedHello,
         peer: any ControlPeer,
@@ -13,16 +13,17 @@ package protocol RelayCoreProtocol: TunnelGate {
     )
     /// Whether an endpoint was revoked. Calls back once, from any thread.
     func isRevoked(_ endpoint: EndpointID, completion: @escaping @Sendable (Bool) -> Void)
-    /// A message on a connected channel, in order. Answers and events go through the peer.
-    /// - Returns: whether the next may come. If not, none may until the peer is told to resume: too much of the endpoint waits already.
+    /// Handles a message on a connected channel. Messages arrive in order; answers and events go through the peer.
+    /// - Returns: whether the peer may pass the next message. If not, it waits until it is resumed: too much work of the endpoint is
+    ///   pending.
     func receive(_ message: EndpointMessage, on channel: ChannelID) -> Bool
-    /// The channel is closed, or fell silent. Comes once for every channel that was connected.
+    /// The channel was closed or timed out. Called once for every connected channel.
     func disconnected(_ channel: ChannelID, isSilent: Bool)
-    /// Comes about once a second.
+    /// Called about once a second.
     func timePassed()
-    /// Comes before the first connection.
-    /// - Parameter tunnelPorts: where plain tunnel connections are taken.
+    /// Called before the first connection.
+    /// - Parameter tunnelPorts: the ports for plain tunnel connections.
     func start(tunnelPorts: [Int]) async throws
-    /// Tells all channels `restarting`. The transport closes them then.
+    /// Sends `restarting` on all channels. The transport then closes them.
     func stop() async
 }

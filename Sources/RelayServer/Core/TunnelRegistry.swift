@@ -4,7 +4,7 @@
 import RelayProtocol
 import Synchronization
 
-/// Which account a tunnel is of, and the connections in tunnels. Asked when connections come and go, never for bytes.
+/// Maps tunnels to accounts, and holds the tunnels' connections. Used when connections open and close, never for bytes.
 final class TunnelRegistry: Sendable {
     private struct State {
         var accounts: [TunnelID: AccountID] = [:]
@@ -24,7 +24,7 @@ final class TunnelRegistry: Sendable {
 
     func account(of tunnel: TunnelID) -> AccountID? { state.withLock { $0.accounts[tunnel] } }
 
-    /// A connection comes for a tunnel; whether it is let in is for the account to say.
+    /// Registers a connection for a tunnel. The account decides whether to admit it.
     func arrived(_ connection: TunnelConnection, for tunnel: TunnelID) -> (EntrantID, AccountID)? {
         change { state in
             guard let account = state.accounts[tunnel] else { return nil }
@@ -37,7 +37,7 @@ final class TunnelRegistry: Sendable {
 
     func left(_ entrant: EntrantID) { change { $0.entrants[entrant] = nil } }
 
-    /// - Returns: what is to be done behind the locks.
+    /// - Returns: the work to do after the locks are released.
     func perform(_ action: AccountRelay.TunnelAction, of account: AccountID) -> (@Sendable () -> Void)? {
         switch action {
         case .opened(let tunnel):

@@ -3,9 +3,9 @@
 
 package import NIOCore
 
-/// An IPv4 or IPv6 address. An IPv4 address that is mapped into IPv6 is the IPv4 address.
+/// An IPv4 or IPv6 address. An IPv4-mapped IPv6 address is stored as IPv4.
 package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
-    /// 4 or 16.
+    /// 4 or 16 bytes.
     let bytes: [UInt8]
 
     private init(_ bytes: [UInt8]) {
@@ -15,7 +15,7 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
 
     /// The address of a connection's end; `nil` for a Unix socket.
     package init?(_ address: SocketAddress?) {
-        // Behind family and port, and in IPv6 behind the flow (RFC 3493 §3.3).
+        // The address follows family and port, and in IPv6 also the flow label (RFC 3493 §3.3).
         let place: Range<Int>
         switch address {
         case .v4: place = 4..<8
@@ -26,7 +26,7 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         self.init(bytes)
     }
 
-    /// Reads an address without port, brackets and zone (RFC 4291 §2.2, and four decimal numbers).
+    /// Parses an address without port, brackets and zone (RFC 4291 §2.2, or dotted decimal).
     package init?(parsing text: some Collection<UInt8>) {
         guard (2...45).contains(text.count), text.allSatisfy({ Self.isPartOfAddress($0) }),
             let address = try? SocketAddress(ipAddress: String(decoding: text, as: UTF8.self), port: 0)
@@ -43,7 +43,7 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// What limits count as one address: an IPv6 network of 64 bits is one household's, which has all addresses in it.
+    /// The network that limits count as one address: for IPv6 64 bits, because one household has all addresses in such a network.
     package var network: IPNetwork { IPNetwork(self, prefixLength: bytes.count == 4 ? 32 : 64) }
 
     package var description: String {
@@ -51,7 +51,7 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Addresses with a common beginning, such as `10.0.0.0/8`.
+/// Addresses with a common prefix, such as `10.0.0.0/8`.
 package struct IPNetwork: Hashable, Sendable, CustomStringConvertible {
     private let bytes: [UInt8]
     private let prefixLength: Int
@@ -62,7 +62,7 @@ package struct IPNetwork: Hashable, Sendable, CustomStringConvertible {
         self.bytes = Self.masked(address.bytes, self.prefixLength)
     }
 
-    /// Reads an address, or an address, a slash and the number of its leading bits (RFC 4632 §3.1, RFC 4291 §2.3).
+    /// Parses an address, or an address, a slash and a prefix length (RFC 4632 §3.1, RFC 4291 §2.3).
     package init?(parsing text: String) {
         let parts = text.utf8.split(separator: UInt8(ascii: "/"), maxSplits: 1, omittingEmptySubsequences: false)
         guard let first = parts.first, let address = IPAddress(parsing: first) else { return nil }

@@ -11,11 +11,11 @@ import Musl
 import Darwin
 #endif
 
-/// Why an address cannot be listened on. Says what to do.
+/// Why the relay cannot listen on an address. The description contains advice.
 package struct ListenError: Error, Hashable, Sendable, CustomStringConvertible {
     package var address: ListenAddress
     package var errnoCode: CInt
-    /// Where the address can be changed.
+    /// The setting that contains the address.
     var flag: String
 
     init(address: ListenAddress, errnoCode: CInt, setting: RelaySetting = .listen) {
@@ -29,7 +29,7 @@ package struct ListenError: Error, Hashable, Sendable, CustomStringConvertible {
             }
     }
 
-    /// `nil` if the error is about something else.
+    /// `nil` for an unrelated error.
     init?(_ error: any Error, address: ListenAddress, setting: RelaySetting) {
         switch error {
         case let error as IOError: self.init(address: address, errnoCode: error.errnoCode, setting: setting)

@@ -3,7 +3,7 @@
 
 import Hummingbird
 
-/// What is answered at the address that was set aside for metrics: they, and nothing else.
+/// The routes of the address for metrics: nothing but metrics.
 struct MetricsRoutes {
     var address: ListenAddress
     var metrics: PrometheusMetrics
@@ -11,7 +11,7 @@ struct MetricsRoutes {
     func makeRouter() -> Router<RelayRequestContext> {
         let router = Router(context: RelayRequestContext.self)
         router.add(middleware: ProblemMiddleware())
-        // Beyond loopback it was opened to whoever reaches it, by whatever name.
+        // On loopback the `Host` field must match. On other addresses the operator has opened the metrics to all clients, under any name.
         if address.isLoopback { router.add(middleware: HostMiddleware(origins: OwnOrigins(urls: [], isTLS: false))) }
         router.get("/metrics") { _, _ in RelayRoutes.text(metrics.text, type: "text/plain; version=0.0.4; charset=utf-8") }
         return router

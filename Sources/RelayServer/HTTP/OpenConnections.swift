@@ -4,7 +4,7 @@
 import NIOCore
 import Synchronization
 
-/// Counts connections of any kind, so that a relay that stops can let them end.
+/// Counts all connections, so that a stopping relay can wait for their end.
 package final class OpenConnections: Sendable {
     private let count = Atomic<Int>(0)
 
@@ -19,7 +19,7 @@ package final class OpenConnections: Sendable {
 
     /// Waits until there are none, or the task is cancelled.
     func drained() async {
-        // Looked at now and then, at the end only: that costs running connections nothing.
+        // Polls: only the stop needs it, and open connections pay nothing for it.
         while current > 0, (try? await Task.sleep(for: .milliseconds(10))) != nil {}
     }
 }

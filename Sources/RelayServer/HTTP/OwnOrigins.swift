@@ -4,12 +4,12 @@
 package import NIOCore
 package import RelayProtocol
 
-/// Which origins are the relay's own. A page whose name was rebound to the relay's address, and a hello that somebody
-/// passes on, both come with another one.
+/// The relay's own origins. They exclude web pages that use DNS rebinding, and hellos that another server forwards: both carry a
+/// different origin.
 package struct OwnOrigins: Sendable {
     /// The configured public URLs.
     package var urls: [Origin]
-    /// How connections reach this process itself.
+    /// Whether connections reach this process over TLS.
     package var isTLS: Bool
 
     package init(urls: [Origin], isTLS: Bool) {
@@ -17,13 +17,12 @@ package struct OwnOrigins: Sendable {
         self.isTLS = isTLS
     }
 
-    /// The origins that lead to a connection's local end: its address, and `localhost` on loopback. An address in
-    /// numbers cannot be rebound.
+    /// The origins of a connection's local end: its address, and `localhost` on loopback. DNS rebinding cannot affect a numeric address.
     package func local(_ address: SocketAddress?) -> [Origin] {
         guard let address, let port = address.port, let host = address.ipAddress else { return [] }
         let scheme = isTLS ? "https" : "http"
         var origins = [Origin(scheme: scheme, host: host, port: port)]
-        // A socket that listens on all addresses sees an IPv4 one as a mapped IPv6 one.
+        // A socket that listens on all addresses reports an IPv4 address as an IPv4-mapped IPv6 address.
         if host.lowercased().hasPrefix("::ffff:") {
             origins.append(Origin(scheme: scheme, host: String(host.dropFirst(7)), port: port))
         }
@@ -31,7 +30,7 @@ package struct OwnOrigins: Sendable {
         return origins
     }
 
-    /// Whether a request may name this host: a configured URL's, whatever way a proxy brought it, or the local end's.
+    /// Whether a request may use this `Host`: that of a configured URL, for requests through a proxy too, or the local end's.
     package func allows(host authority: String, on address: SocketAddress?) -> Bool {
         let isConfigured = urls.contains { url in
             Origin(scheme: url.scheme, authority: authority) == url
@@ -41,8 +40,7 @@ package struct OwnOrigins: Sendable {
         return local(address).contains(origin)
     }
 
-    /// Whether an endpoint may have dialled this, or a browser's page be of it: one of the configured URLs; without any,
-    /// the local end.
+    /// Whether this is an allowed origin of an endpoint or a browser page: one of the configured URLs, or without any the local end.
     package func allows(origin text: String, on address: SocketAddress?) -> Bool {
         guard let origin = Origin(text) else { return false }
         return urls.isEmpty ? local(address).contains(origin) : urls.contains(origin)

@@ -10,10 +10,10 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// An error answer (RFC 9457). Its type is always `about:blank`: status and title say what kind it is, `detail` what to do.
+/// An error response (RFC 9457). Its type is always `about:blank`: status and title state the kind, `detail` gives advice.
 package struct ProblemDetails: Error, Hashable, Sendable {
     package var status: HTTPResponse.Status
-    /// For people; holds nothing of the request.
+    /// For people. Contains no text of the request.
     package var detail: String
     package var headers: HTTPFields
 
@@ -25,7 +25,6 @@ package struct ProblemDetails: Error, Hashable, Sendable {
 
     package static let contentType = "application/problem+json"
 
-    /// The JSON object.
     package var json: String {
         let members = Members(type: "about:blank", title: status.reasonPhrase, status: status.code, detail: detail)
         let encoder = JSONEncoder()

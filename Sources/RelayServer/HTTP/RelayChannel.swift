@@ -9,10 +9,10 @@ import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
 import RelayProtocol
 
-/// One accepted connection: TLS if there is any, HTTP, and what its first request makes of it. Hummingbird's own channel
-/// knows no WebSocket, so this one stands in its place.
+/// An accepted connection: TLS if configured, HTTP, and the upgrade by its first request. It replaces Hummingbird's own channel, which
+/// has no WebSocket support.
 package struct RelayChannel: HTTPChannelHandler {
-    /// A connection that may become HTTP, once its first request is here.
+    /// A connection that may become an HTTP connection after its first request.
     package struct Value: ServerChildChannelValue {
         package let channel: any Channel
         /// `nil` for a connection that needs no HTTP server.
@@ -25,11 +25,11 @@ package struct RelayChannel: HTTPChannelHandler {
     let unauthenticated: UnauthenticatedConnections
     let connections: OpenConnections
     let metrics: TransportMetrics
-    /// How long the first request may take, the TLS handshake included.
+    /// How long the first request may take, with the TLS handshake.
     let patience: TimeAmount
-    /// How long a connection may be without a request.
+    /// How long a connection may be idle between requests.
     let idleTimeout: Duration
-    /// For a client at an address; the closure is called when the endpoint is known.
+    /// Takes the client's address and a closure to call after `welcome`.
     let makeControlChannel: @Sendable (any Channel, IPAddress?, @escaping () -> Void) -> ControlChannelHandler
     let gate: any TunnelGate
     let tunnelMetrics: TunnelMetrics
@@ -39,7 +39,7 @@ package struct RelayChannel: HTTPChannelHandler {
         let value = Value(channel: channel, http: promise.futureResult)
         connections.opened(channel)
         channel.readsSmall()
-        // A connection that fails here fails alone: an error would reach the listening socket.
+        // Errors must not leave this function: they would reach the listening socket.
         if let ticket = unauthenticated.admit(channel.remoteAddress) {
             channel.closeFuture.whenComplete { _ in ticket.release() }
             do {

@@ -3,8 +3,9 @@
 
 import HTTPTypes
 package import Hummingbird
+import RelayProtocol
 
-/// Every error answer is problem JSON.
+/// Makes every error response problem JSON.
 package struct ProblemMiddleware: RouterMiddleware {
     package typealias Context = RelayRequestContext
 
@@ -26,7 +27,7 @@ package struct ProblemMiddleware: RouterMiddleware {
     }
 }
 
-/// Refuses requests for somebody else's name: a page whose name was rebound to this address must not reach the relay.
+/// Rejects requests with a foreign `Host`: a page that uses DNS rebinding must not reach the relay.
 package struct HostMiddleware: RouterMiddleware {
     package typealias Context = RelayRequestContext
 
@@ -40,5 +41,26 @@ package struct HostMiddleware: RouterMiddleware {
         guard let host = request.head.authority else { throw ProblemDetails.oneHost }
         guard origins.allows(host: host, on: context.localAddress) else { throw ProblemDetails.wrongHost }
         return try await next(request, context)
+    }
+}
+
+/// A challenge for an access token names where the relay's issuers are found (RFC 9728 §5.1).
+package struct ChallengeMiddleware: RouterMiddleware {
+    package typealias Context = RelayRequestContext
+
+    static let metadataPath = "/.well-known/oauth-protected-resource"
+
+    let resource: @Sendable (Request) throws -> Origin
+
+    package func handle(
+        _ request: Request,
+        context: RelayRequestContext,
+        next: (Request, RelayRequestContext) async throws -> Response
+    ) async throws -> Response {
+        var response = try await next(request, context)
+        if response.status == .unauthorized, let challenge = response.headers[.wwwAuthenticate] {
+            response.headers[.wwwAuthenticate] = challenge + ", resource_metadata=\"\(try resource(request))\(Self.metadataPath)\""
+        }
+        return response
     }
 }

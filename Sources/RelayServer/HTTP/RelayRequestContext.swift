@@ -5,7 +5,7 @@ package import Hummingbird
 import HummingbirdCore
 package import NIOCore
 
-/// A request and the connection it came by.
+/// The context of a request, with the addresses of its connection.
 package struct RelayRequestContext: RequestContext {
     package var coreContext: CoreRequestContextStorage
     package let localAddress: SocketAddress?

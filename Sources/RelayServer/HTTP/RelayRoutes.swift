@@ -11,15 +11,15 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What the relay answers over plain requests, besides what is added to it. Metrics are not told here: a proxy before the relay
-/// would pass them on to anybody.
+/// The relay's HTTP routes, without those that others add. Metrics have an address of their own, because a proxy in front of the relay
+/// would publish them here.
 package struct RelayRoutes: Sendable {
     package var origins: OwnOrigins
-    /// The issuers whose tokens count, for clients to find.
+    /// The accepted issuers, published for clients.
     package var issuers: [String]
-    /// Where plain tunnel connections are taken, for a client that looks why they fail.
+    /// The ports for plain tunnel connections, for clients that diagnose failures.
     package var tunnelPorts: @Sendable () -> [Int]
-    /// Why requests cannot be served now, for people; `nil` if they can.
+    /// Why the relay cannot serve requests now, as text; `nil` if it can.
     package var obstacle: @Sendable () async -> String?
 
     package init(
@@ -39,12 +39,13 @@ package struct RelayRoutes: Sendable {
         let router = Router(context: RelayRequestContext.self)
         router.add(middleware: ProblemMiddleware())
         router.add(middleware: HostMiddleware(origins: origins))
+        router.add(middleware: ChallengeMiddleware { try resource(of: $0) })
         router.get("/healthz") { _, _ in Self.text("ok\n") }
         router.get("/readyz") { _, _ in
             if let obstacle = await obstacle() { throw ProblemDetails(.serviceUnavailable, obstacle) }
             return Self.text("ready\n")
         }
-        router.get("/.well-known/oauth-protected-resource") { request, _ in try protectedResource(request) }
+        router.get(RouterPath(ChallengeMiddleware.metadataPath)) { request, _ in try protectedResource(request) }
         router.get("/v1/tunnels") { _, _ in try Self.json(["ports": tunnelPorts()]) }
         for path in ["/v1/connect", "/v1/tunnels/:id"] as [RouterPath] {
             router.get(path) { _, _ -> Response in
@@ -65,16 +66,23 @@ package struct RelayRoutes: Sendable {
             var resource: String
             var issuers: [String]
             var methods = ["header"]
+            var scopes = RelayScope.allCases.map(\.rawValue)
 
             enum CodingKeys: String, CodingKey {
                 case resource
                 case issuers = "authorization_servers"
                 case methods = "bearer_methods_supported"
+                case scopes = "scopes_supported"
             }
         }
+        return try Self.json(Metadata(resource: resource(of: request).description, issuers: issuers))
+    }
+
+    /// The relay, as the client knows it.
+    private func resource(of request: Request) throws(ProblemDetails) -> Origin {
         let dialled = Origin(scheme: origins.isTLS ? "https" : "http", authority: request.head.authority ?? "")
         guard let resource = origins.urls.first ?? dialled else { throw ProblemDetails.wrongHost }
-        return try Self.json(Metadata(resource: resource.description, issuers: issuers))
+        return resource
     }
 
     private static func json(_ value: some Encodable) throws -> Response {

@@ -4,19 +4,19 @@
 import NIOCore
 import NIOHTTP1
 
-/// What HTTP requests and their answers go through.
+/// Filters HTTP requests and their responses.
 ///
-/// Takes all `Host` fields away where there are several: whoever stands before the relay may have gone by another one than the
-/// first, by which the request would be judged (RFC 9112 §3.2).
+/// If there are several `Host` fields, it removes all of them: a proxy in front of the relay may have used another one than the first,
+/// which the relay would check (RFC 9112 §3.2).
 ///
-/// An error is the last answer of its connection: what comes behind such a request, the rest of it or others, is not looked at.
+/// An error is the last response of its connection: all bytes after such a request are ignored.
 final class RequestHandler: ChannelDuplexHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// How long the other end may take to read the last answer. To close at once could destroy it, if something is still being sent.
+    /// How long the client may take to read the last response. An immediate close could destroy it while the client is still sending.
     private static let closingTime = TimeAmount.seconds(2)
 
     private let reads: PreAuthReadThrottle

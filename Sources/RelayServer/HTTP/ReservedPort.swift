@@ -11,13 +11,13 @@ import Musl
 import Darwin
 #endif
 
-/// A free port of an address, kept from everybody who asks for any free one. The tokens of the relay's issuer name its address,
-/// so that the port must be known before anything listens.
+/// A free port of an address, reserved against other programs that request any free port. The tokens of the relay's issuer contain its
+/// address, so the port must be known before the relay listens.
 package final class ReservedPort: Sendable {
     package let port: Int
     private let descriptor: CInt
 
-    /// Binds a socket that never listens. Linux lets another one listen at the port all the same, as both allow reuse.
+    /// Binds a socket that never listens. On Linux another socket can still listen on the port, because both allow reuse.
     init(of address: ListenAddress) throws {
         let wanted = try SocketAddress.makeAddressResolvingHost(address.host, port: 0)
         #if canImport(Glibc)
@@ -35,7 +35,7 @@ package final class ReservedPort: Sendable {
         }
         self.descriptor = descriptor
         #if !os(Linux)
-        // Elsewhere it would stand in the way.
+        // On other systems the bound socket would block the listener.
         close(descriptor)
         #endif
     }
@@ -57,14 +57,14 @@ package final class ReservedPort: Sendable {
             getsockname(descriptor, bytes.baseAddress?.assumingMemoryBound(to: sockaddr.self), &length)
         }
         guard named == 0 else { throw ListenError(address: address, errnoCode: errno) }
-        // Both families have the port, in network order, behind the first two bytes.
+        // In both families the port follows the first two bytes, in network order.
         return withUnsafeBytes(of: storage) { Int($0[2]) << 8 | Int($0[3]) }
     }
 }
 
 extension RelayConfiguration {
-    /// Settles which port is meant wherever any free one was asked for, and that every address is one.
-    /// - Returns: what keeps the ports; to be held as long as the relay runs.
+    /// Replaces each port 0 by a free port, and checks every address.
+    /// - Returns: the reservations; hold them as long as the relay runs.
     package mutating func takePorts() throws -> [ReservedPort] {
         var taken: [ReservedPort] = []
         for index in listen.indices {

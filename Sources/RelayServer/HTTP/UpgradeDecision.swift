@@ -12,15 +12,15 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// What becomes of a connection's first request.
+/// The decision about a connection's first request.
 package enum UpgradeDecision: Hashable, Sendable {
-    /// Not for a WebSocket: the HTTP server's.
+    /// Not a WebSocket request: the HTTP server handles it.
     case ordinary
-    /// A control channel; the text answers the client's key (RFC 6455 §4.2.2).
+    /// A control channel; `accept` is the answer to the client's key (RFC 6455 §4.2.2).
     case controlChannel(accept: String)
     /// One side of a tunnel.
     case tunnel(accept: String, TunnelID, token: Secret<[UInt8]>)
-    /// It asks for a WebSocket and does not get it.
+    /// A WebSocket request that is rejected.
     case refused(ProblemDetails)
 
     package static let controlPath = "/v1/connect"
@@ -114,7 +114,7 @@ extension ProblemDetails {
         "The Host field does not name an address of this relay. To serve this name, set it with --url."
     )
     static let oneHost = ProblemDetails(.badRequest, "One Host field is needed.")
-    /// Whether it is the tunnel or the token that does not fit, is not told.
+    /// Does not show whether the tunnel or the token is wrong.
     package static let noTunnel = ProblemDetails(.notFound, "No tunnel is open to this token.")
 }
 

@@ -6,15 +6,15 @@ import NIOCore
 import NIOHTTP1
 import RelayProtocol
 
-/// How a request for a tunnel is answered, when it is known what becomes of it.
+/// The two answers to a tunnel request, given when the result is known.
 struct TunnelUpgrade {
-    /// Puts handlers in the place of HTTP.
+    /// Replaces HTTP by these handlers.
     var accept: ([any ChannelHandler]) throws -> Void
     var refuse: (ProblemDetails) -> Void
 }
 
-/// Decides, after the HTTP decoder, what a connection's first request makes of it, and then leaves the pipeline. NIO's own
-/// upgrade handlers lose the request that no upgrader takes.
+/// Handles a connection's first request, after the HTTP decoder, and then leaves the pipeline. NIO's own upgrade handlers lose a request
+/// that no upgrader accepts.
 final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -22,13 +22,13 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     private enum State {
         case awaitingRequest
-        /// The head of an upgrade is here, its end is not.
+        /// The head of an upgrade request has arrived, its end has not.
         case awaitingEnd(Upgrade)
-        /// A tunnel's other side is awaited.
+        /// Waits for the other side of a tunnel.
         case awaitingTunnel
-        /// The codec is asked to leave.
+        /// The codec is being removed.
         case upgraded
-        /// The decoder hands over what it still holds: bytes behind the request.
+        /// The decoder passes on the bytes after the request.
         case receivingLeftovers
         case done
     }
@@ -38,7 +38,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         case tunnel(accept: String, TunnelID, token: Secret<[UInt8]>)
     }
 
-    /// What the handler does to the pipeline around it.
+    /// The effects of the handler on the pipeline.
     struct Outcomes {
         /// Whether the client of a request may have one more connection.
         var requestBegins: (HTTPRequestHead) -> Bool
@@ -46,9 +46,9 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         var serveHTTP: (ChannelHandlerContext) throws -> Void
         /// Adds the control channel's handlers behind this one.
         var serveControlChannel: (ChannelHandlerContext) throws -> Void
-        /// Lets a connection into a tunnel; says whether it was let in.
+        /// Presents a token; returns whether the connection is admitted.
         var enterTunnel: (TunnelID, Secret<[UInt8]>, any Channel, TunnelUpgrade) -> Bool
-        /// Nothing came of the connection.
+        /// The connection needs no HTTP server.
         var finished: () -> Void
     }
 
@@ -61,8 +61,8 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     private var timeout: Scheduled<Void>?
 
     /// - Parameters:
-    ///   - patience: how long the first request's head may take, the TLS handshake before it included.
-    ///   - codec: encoder and decoder, in the order in which they leave.
+    ///   - patience: how long the head of the first request may take, with the TLS handshake.
+    ///   - codec: encoder and decoder, in the order of their removal.
     init(
         origins: OwnOrigins,
         patience: TimeAmount,
@@ -79,7 +79,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         timeout = context.eventLoop.assumeIsolated().scheduleTask(in: patience) {
-            // What the decoder makes of half a request is not answered.
+            // Half a request gets no response.
             self.state = .done
             context.close(promise: nil)
         }
@@ -88,7 +88,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     func handlerRemoved(context: ChannelHandlerContext) {
         timeout?.cancel()
         timeout = nil
-        // Without an HTTP server behind us, whoever waits for one must not wait for ever.
+        // Resolves the future of the HTTP server, so that it does not wait forever.
         outcomes.finished()
     }
 
@@ -110,7 +110,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
             guard case .end = Self.unwrapInboundIn(data) else { return }
             enter(tunnel, token, accept: accept, context: context)
         case .upgraded, .awaitingTunnel:
-            // Were the decoder of another mind than we on what an upgrade is, it would read bytes behind it as a request.
+            // The decoder has read bytes after the upgrade request as another request, so it disagrees about the upgrade.
             state = .done
             context.close(promise: nil)
         case .receivingLeftovers:
@@ -133,7 +133,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         case is ChannelShouldQuiesceEvent:
             context.close(promise: nil)
         case ChannelEvent.inputClosed:
-            // No request will come, but the answer to one may still be on its way.
+            // The client sends no more requests, but a response may still be due.
             switch state {
             case .awaitingRequest, .awaitingTunnel: context.close(promise: nil)
             case .awaitingEnd, .upgraded, .receivingLeftovers, .done: break
@@ -162,7 +162,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     private func serveHTTP(_ head: HTTPRequestHead, context: ChannelHandlerContext) {
         var head = head
         if head.headers.contains(name: "upgrade") {
-            // The decoder reads nothing behind a request that could have upgraded, so this one is the last.
+            // After a request that asked for an upgrade, the decoder reads nothing more, so the connection must end.
             head.headers.remove(name: "upgrade")
             head.headers.replaceOrAdd(name: "connection", value: "close")
         }
@@ -176,7 +176,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         }
     }
 
-    /// The answer waits until the tunnel's other side is there, or does not come.
+    /// Delays the response until the tunnel is paired or has failed.
     private func enter(_ tunnel: TunnelID, _ token: Secret<[UInt8]>, accept: String, context: ChannelHandlerContext) {
         let upgrade = TunnelUpgrade(
             accept: { handlers in
@@ -190,10 +190,10 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         )
         guard outcomes.enterTunnel(tunnel, token, context.channel, upgrade) else { return refuse(.noTunnel, context: context) }
         state = .awaitingTunnel
-        // From here on the tunnel's time counts. The decoder must not collect what is sent too early.
+        // The tunnel has its own deadlines. Pauses reading, or the decoder would collect early bytes.
         timeout?.cancel()
         try? context.channel.syncOptions?.setOption(.autoRead, value: false)
-        // Both sides may vanish without a word.
+        // Detects clients that disappear during the wait.
         try? context.channel.syncOptions?.setOption(.socketOption(.so_keepalive), value: 1)
     }
 
@@ -215,16 +215,16 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
             let pipeline = context.pipeline.syncOperations
             for handler in codec.prefix(1) { pipeline.removeHandler(handler, promise: nil) }
             try serve(context)
-            // With whatever was said on the channel at once.
+            // Together with the first messages of the channel.
             context.flush()
-            // The decoder leaves, and hands over what it holds, in the loop's next turn, after this.
+            // The decoder is removed and passes on its bytes in the next iteration of the loop, after this task.
             context.eventLoop.assumeIsolated().execute {
                 if case .upgraded = self.state { self.state = .receivingLeftovers }
             }
             for handler in codec.dropFirst() {
                 let removed = context.eventLoop.makePromise(of: Void.self)
                 removed.futureResult.assumeIsolated().whenComplete { _ in
-                    // It does not say that this was all.
+                    // The decoder does not mark the end of those bytes.
                     context.fireChannelReadComplete()
                     pipeline.removeHandler(self, promise: nil)
                 }
@@ -251,7 +251,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
 }
 
 extension ProblemDetails {
-    /// The whole answer, the last one of its connection.
+    /// The complete response, the last one of its connection.
     var http1: [HTTPServerResponsePart] {
         let body = ByteBuffer(string: json)
         var headers: HTTPHeaders = [

@@ -4,8 +4,8 @@
 package import CoreMetrics
 import Synchronization
 
-/// Keeps metrics in memory and prints them as Prometheus text (exposition format 0.0.4). Labels and their values are
-/// constants of this process and never a peer's text, so their number is bounded.
+/// Keeps metrics in memory and prints them as Prometheus text (exposition format 0.0.4). Labels and their values are constants of this
+/// process and never text of a peer, so their number is bounded.
 package final class PrometheusMetrics: MetricsFactory {
     struct Key: Hashable, Comparable {
         var name: String

@@ -3,8 +3,8 @@
 
 import Synchronization
 
-/// The work that waits for a store with one thread: a bounded queue for each account. Spread over several locks, so that the event loops of
-/// different accounts seldom wait for each other.
+/// The pending work of a store with one thread: a bounded queue for each account. The queues are spread over several locks, so that event
+/// loops of different accounts seldom wait for each other.
 final class AccountQueues: Sendable {
     private static let count = 8
 
@@ -13,33 +13,33 @@ final class AccountQueues: Sendable {
     }
 
     private let shards = (0..<AccountQueues.count).map { _ in Shard() }
-    /// The store's thread looks for work.
+    /// Whether the store's thread is processing work.
     private let isAwake = Atomic(false)
-    /// The shard that the next group begins with.
+    /// The shard from which the next group starts.
     private let first = Atomic(0)
 
     private subscript(account: AccountID?) -> Shard {
         shards[account.map { Int(UInt($0.hashValue.magnitude) % UInt(Self.count)) } ?? 0]
     }
 
-    /// - Returns: whether the store's thread is to be woken.
+    /// - Returns: whether the store's thread must be woken.
     func append(_ work: StoreWork) -> Bool {
         self[work.account].queue.withLock { $0.append(work, for: work.account, from: work.channel, cost: work.cost) }
         return !isAwake.exchange(true, ordering: .sequentiallyConsistent)
     }
 
-    /// The next group of at most so many; if it is empty, the thread is to be woken for more. Called on the store's thread.
+    /// The next group, with a maximum size. If it is empty, the next `append` must wake the thread. Called on the store's thread.
     func next(_ most: Int) -> [StoreWork] {
         let group = take(most)
         guard group.isEmpty else { return group }
         isAwake.store(false, ordering: .sequentiallyConsistent)
-        // What came before that has woken nobody.
+        // Work that was appended before the store above has woken no thread.
         let late = take(most)
         if !late.isEmpty { isAwake.store(true, ordering: .sequentiallyConsistent) }
         return late
     }
 
-    /// At most so many, and of each shard no more than its part. Called on the store's thread.
+    /// Takes at most `most` items, and from each shard at most its share. Called on the store's thread.
     func take(_ most: Int) -> [StoreWork] {
         let first = first.wrappingAdd(1, ordering: .relaxed).oldValue
         var group: [StoreWork] = []
@@ -51,7 +51,7 @@ final class AccountQueues: Sendable {
         return group
     }
 
-    /// A group was told. Channels that waited for that are read on.
+    /// A group is complete. Resumes the channels that waited for it.
     func done(_ group: [StoreWork]) {
         for work in group {
             guard let channel = work.channel else { continue }

@@ -3,23 +3,23 @@
 
 import RelayProtocol
 
-/// How many bytes accounts have stored in commands, outcomes and registrations. Read once for each account, and kept with every write; a
-/// write that is undone takes its change back. Used by the store's thread alone.
+/// The bytes that each account has stored in commands, outcomes and registrations. The sum is read once per account and updated with
+/// every write; a rollback restores it. Used only by the store's thread.
 final class AccountUse {
-    /// What a row counts beyond its blobs.
+    /// What a row counts in addition to its blobs.
     static let overhead = 512
 
-    /// Of the accounts that were asked for.
+    /// For the accounts read so far.
     private var committed: [AccountID: Int] = [:]
-    /// By the group of work that is not committed yet.
+    /// The changes of the current group, not committed yet.
     private var group: [AccountID: Int] = [:]
-    /// By the work that runs.
+    /// The changes of the current transaction.
     private var work: [AccountID: Int] = [:]
 
     static func bytes(of command: MailboxCommand) -> Int { overhead + (command.isFinal ? command.resultSize : command.command.size) }
     static func bytes(of registration: RegistrationRow) -> Int { overhead + registration.registration.count }
 
-    /// - Parameter read: reads what is stored, with what is not committed yet.
+    /// - Parameter read: reads the stored sum, with uncommitted changes.
     func bytes(of account: AccountID, otherwise read: () throws -> Int) rethrows -> Int {
         let changes = group[account, default: 0] + work[account, default: 0]
         if let known = committed[account] { return known + changes }

@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// Any store's rows, with what was just read or written kept in memory. What it says is what the backend says.
+/// Adds a cache of recently read and written rows to any store. It returns the same values as the backend.
 struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
     let backend: Backend
     let cache: StoreCache
@@ -12,6 +12,11 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
     func probe() throws { try backend.probe() }
     func databaseBegan() throws -> Int64? { try backend.databaseBegan() }
     func setDatabaseBegan(_ time: Int64) throws { try backend.setDatabaseBegan(time) }
+
+    func addRevokedToken(_ digest: String, ends: Int64, now: Int64) throws {
+        try backend.addRevokedToken(digest, ends: ends, now: now)
+    }
+    func revokedTokens() throws -> [(digest: String, ends: Int64)] { try backend.revokedTokens() }
 
     // MARK: Across accounts
 
@@ -28,6 +33,22 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
 
     func addAccount(_ id: AccountID, identity: Identity, time: Int64) throws {
         try backend.addAccount(id, identity: identity, time: time)
+    }
+
+    func accounts() throws -> [AccountRow] { try backend.accounts() }
+    func account(_ id: AccountID) throws -> AccountRow? { try backend.account(id) }
+    func isDisabled(_ id: AccountID) throws -> Bool { try backend.isDisabled(id) }
+    func setName(_ name: String, of id: AccountID) throws { try backend.setName(name, of: id) }
+    func setDisabled(_ isDisabled: Bool, of id: AccountID) throws { try backend.setDisabled(isDisabled, of: id) }
+    func add(_ identity: Identity, to id: AccountID) throws { try backend.add(identity, to: id) }
+    func isRemoved(_ identity: Identity) throws -> Bool { try backend.isRemoved(identity) }
+
+    func removeAccount(_ id: AccountID, time: Int64) throws {
+        let bytes = try storedBytes(of: id)
+        try backend.removeAccount(id, time: time)
+        cache.use.add(-bytes, to: id)
+        // It happens seldom; to find what was of it would take longer.
+        cache.forgetAll()
     }
 
     func storedBytes(of account: AccountID) throws -> Int {
@@ -60,7 +81,7 @@ struct CachingTransaction<Backend: StoreTransaction>: StoreTransaction {
         let bytes = try backend.registrations(of: id).reduce(0) { $0 + AccountUse.bytes(of: $1) }
         try backend.removeEndpoint(id, of: account)
         cache.use.add(-bytes, to: account)
-        // What it has said for others goes with it.
+        // The removal also deletes its vouchers for other endpoints.
         cache.forgetEndpoints()
         cache.forgetDirectory(of: account)
     }

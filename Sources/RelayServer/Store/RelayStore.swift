@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The Device Relay project authors
 
-/// Everything the relay must not forget. A transaction is one closure over rows. The transactions of one account run one after another, in
-/// the order in which they were submitted, and several may be committed together. Accounts are served in rotation.
+/// The relay's durable state. A transaction is one closure over rows. The transactions of one account run in the order of submission, and
+/// several may share one commit. Accounts are served in rotation.
 package protocol RelayStore: Sendable {
-    /// Runs the work and makes what it wrote durable. Never blocks, so event loops may call it. Work that fails undoes its own writes
-    /// only. It may be run more than once, all that it has written before being undone. It is told once, after the commit is on disk or
-    /// has failed, from any thread but never from within `submit`. The work of one account is told in the order of submission; between
-    /// accounts no order is promised.
+    /// Runs the work and makes its writes durable. Never blocks, so event loops may call it. A failure rolls back the writes of that work
+    /// only. The work may run more than once, after a rollback of all its writes. Its `report` is called once, after the commit is on
+    /// disk or has failed, from any thread but never within `submit`. Reports of one account come in the order of submission; between
+    /// accounts there is no order.
     func submit(_ work: StoreWork)
 
-    /// Whether more of what a channel asks for may be submitted. If not, the waiter is told once when it may: too much of the channel's or
-    /// the account's work is not done yet. So an account delays itself only.
+    /// Whether a channel may submit more work. If not, the waiter is resumed once: too much work of the channel or of its account is
+    /// pending. So an account delays only itself.
     func hasRoom(for channel: ChannelID, of account: AccountID, waiter: any ControlPeer) -> Bool
 }
 
-/// One submitted transaction. Two closures made where the type of the result is known, and no generic class: nothing has to be looked up
-/// while they run.
+/// One submitted transaction. The two closures are created where the result type is known, and there is no generic class, so running them
+/// needs no metadata lookup.
 package struct StoreWork: Sendable {
-    /// Whose work it is; `nil` for the relay's own.
+    /// The account; `nil` for work of the relay itself.
     let account: AccountID?
-    /// The channel that asked for it, which is not read while too much of its work waits.
+    /// The channel that requested it. The relay stops reading from it while too much of its work is pending.
     let channel: ChannelID?
-    /// What it counts then.
+    /// The weight of the work in that sum.
     let cost: Int
-    /// Returns why it failed.
+    /// Returns the error, if any.
     let run: @Sendable (any StoreTransaction) -> (any Error)?
-    /// Told why its commit is not known to be on disk: what was written may be there or not.
+    /// Receives an error if the commit is not known to be on disk: the writes may be there or not.
     let report: @Sendable (StoreError?) -> Void
 
     init(
@@ -43,14 +43,14 @@ package struct StoreWork: Sendable {
         self.report = report
     }
 
-    /// - Parameter completion: Told what the body returned or threw, or `StoreError.unavailable`.
+    /// - Parameter completion: receives the result of the body, or `StoreError.unavailable`.
     @inline(__always)
     init<Value: Sendable>(
         for account: AccountID?,
         _ body: @escaping @Sendable (any StoreTransaction) throws -> Value,
         completion: @escaping @Sendable (Result<Value, any Error>) -> Void
     ) {
-        // The result waits for the commit; nobody but the store touches it meanwhile.
+        // The result waits for the commit; only the store accesses it until then.
         nonisolated(unsafe) var result: Result<Value, any Error> = .failure(StoreError.unavailable("it was not tried"))
         self.init(account: account) { transaction in
             do {
@@ -77,7 +77,7 @@ extension RelayStore {
         submit(StoreWork(for: account, body, completion: completion))
     }
 
-    /// `submit` for those who can wait.
+    /// `submit` for async callers.
     package func transact<Value: Sendable>(
         for account: AccountID? = nil,
         _ body: @escaping @Sendable (any StoreTransaction) throws -> Value
@@ -88,15 +88,15 @@ extension RelayStore {
     }
 }
 
-/// Why a store does not work. The text says what to do.
+/// Why a store does not work. The description contains advice.
 package enum StoreError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The directory cannot be made or written to.
+    /// The directory cannot be created or written to.
     case directoryNotWritable(String)
-    /// There is a file in the database's place that is none, or that is damaged.
+    /// The database file is damaged or not a database.
     case notADatabase(String)
     /// The database was written by a newer version.
     case tooNew(String)
-    /// Another relay is running on the directory.
+    /// Another relay uses the directory.
     case inUse(String)
     /// Nothing can be read or written now: the disk is full, or fails.
     case unavailable(String)

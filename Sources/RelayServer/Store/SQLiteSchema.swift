@@ -3,7 +3,7 @@
 
 import GRDB
 
-/// The schema. A migration that was released never changes; a new one is appended.
+/// The schema. A released migration never changes; new ones are appended.
 enum SQLiteSchema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
@@ -13,12 +13,12 @@ enum SQLiteSchema {
         return migrator
     }
 
-    /// Ids of endpoints are 32 bytes, of commands 16. Times are milliseconds since 1970. Versions and numbers are unsigned 64 bit
-    /// with the top bit flipped, so that SQL sorts them right.
+    /// Endpoint ids have 32 bytes, command ids 16. Times are milliseconds since 1970. Versions and numbers are unsigned 64-bit values
+    /// with the top bit flipped, so that SQL sorts them correctly.
     ///
-    /// All of a command is in one row with few indexes: each table and each index is a page to write for each step of each command. What
-    /// changes while a blob is there takes no more room than before, so that a blob of many pages stays where it is. `state` is 0 stored,
-    /// 1 offered, 2 final; without `IN`, behind which SQLite makes a table of more than two values, for each statement anew.
+    /// A command is one row with few indexes, because each table and each index costs a page write per step of a command. While the blob
+    /// exists, updates keep the row's length, so that a blob of many pages stays in place. `state` is 0 stored, 1 offered, 2 final.
+    /// Statements avoid `IN` on it: for more than two values SQLite builds a temporary table in every execution.
     private static let first = """
         CREATE TABLE meta (
             id INTEGER PRIMARY KEY NOT NULL CHECK (id = 1),
@@ -26,7 +26,22 @@ enum SQLiteSchema {
         );
         CREATE TABLE accounts (
             id TEXT PRIMARY KEY NOT NULL CHECK (length(id) = 32),
-            created INTEGER NOT NULL
+            created INTEGER NOT NULL,
+            -- NULL if a token of another issuer created the account
+            name TEXT CHECK (length(name) BETWEEN 1 AND 64),
+            disabled INTEGER NOT NULL DEFAULT 0 CHECK (disabled IN (0, 1))
+        ) WITHOUT ROWID;
+        CREATE UNIQUE INDEX accounts_name ON accounts (name) WHERE name IS NOT NULL;
+        -- The identities of removed accounts. Their tokens create no account again.
+        CREATE TABLE removed_identities (
+            issuer TEXT NOT NULL,
+            subject TEXT NOT NULL,
+            removed INTEGER NOT NULL,
+            PRIMARY KEY (issuer, subject)
+        ) WITHOUT ROWID;
+        CREATE TABLE revoked_tokens (
+            digest TEXT PRIMARY KEY NOT NULL,
+            ends INTEGER NOT NULL
         ) WITHOUT ROWID;
         CREATE TABLE identities (
             issuer TEXT NOT NULL,

@@ -13,25 +13,25 @@ import Glibc
 import Musl
 #endif
 
-/// The store in one SQLite database, for one relay. What is submitted while a commit is under way is committed together in
-/// the next: a disk flushes some hundred times in a second, a relay has to answer more often.
+/// The store in one SQLite database, for one relay. Work that is submitted during a commit shares the next commit: a disk flushes some
+/// hundred times per second, and a relay must answer more often.
 package final class SQLiteStore: RelayStore {
-    /// A larger group would only make its first wait.
+    /// The maximum size of a group. A larger group would only delay its first item.
     private static let largestGroup = 512
 
     let database: DatabaseQueue
     private let lock: StoreLock?
     private let queues = AccountQueues()
-    /// Used in `commit` alone, which runs on the thread. `nil` for tests, which hold one against the other.
+    /// Used only in `commit`, which runs on the thread. `nil` in tests that compare the store with and without a cache.
     private nonisolated(unsafe) let cache: StoreCache?
     private let thread = DispatchQueue(label: "relay.store")
 
-    /// Opens the database in a directory, and makes both if they are not there. Only one store can have a directory open.
+    /// Opens the database in a directory, and creates both if they do not exist. Only one store can open a directory.
     package convenience init(directory: String) throws(StoreError) {
         try self.init(holding: try StoreLock(directory: directory))
     }
 
-    /// Opens the database in the directory of a lock, which the store gives back when it is closed.
+    /// Opens the database in the directory of a lock. `close` releases the lock.
     package convenience init(holding lock: StoreLock) throws(StoreError) {
         let path = lock.directory + "/relay.sqlite"
         do {
@@ -56,7 +56,7 @@ package final class SQLiteStore: RelayStore {
         self.lock = lock
     }
 
-    /// Waits for what was submitted, then gives the directory back. What is submitted later fails. May be called again.
+    /// Waits for submitted work, then releases the directory. Later work fails. Repeated calls are allowed.
     package func close() {
         thread.sync {
             try? database.close()
@@ -87,14 +87,14 @@ package final class SQLiteStore: RelayStore {
         }
     }
 
-    /// Why the group, with what joined it, is not on disk; `nil` if it is.
+    /// Commits a group, with work that joins it. Returns the error if it is not on disk.
     private func commit(_ group: inout [StoreWork]) -> StoreError? {
         database.inDatabase { database in
             let transaction = transaction(in: database)
             do {
                 try GroupCommit(database, cache: cache).commit(group.count) {
-                    // Where threads share a core, those who have something for the store may be waiting for this one: what a commit costs is
-                    // shared by all that is in it.
+                    // If threads share a core, others may be waiting for it with work for the store. The cost of a commit is shared by
+                    // all work in it.
                     sched_yield()
                     let others = queues.take(Self.largestGroup - group.count)
                     group += others

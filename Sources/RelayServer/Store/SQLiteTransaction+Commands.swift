@@ -94,7 +94,7 @@ extension SQLiteTransaction {
         var receipt: Data?
         var reply: Data?
 
-        /// Nearly all end so.
+        /// Cached, because nearly all commands end with it.
         private static let succeeded = Result { try json(.succeeded) }
 
         private static func json(_ outcome: CommandOutcome) throws -> String { try ValueSetEncoder().encode(outcome).json() }
@@ -128,14 +128,14 @@ extension SQLiteTransaction {
                 values + key
             )
         } else {
-            // The row keeps its length, so that a large blob in it is not written again.
+            // The row keeps its length, so that SQLite does not rewrite a large blob.
             let values: StatementArguments = [columns.state.rawValue, columns.cancelRequested, command.nextDeadline]
             try run("UPDATE commands SET state = ?, cancel_requested = ?, deadline = ? WHERE \(Self.ofKey)", values + key)
         }
         guard database.changesCount == 1 else { throw ColumnError() }
     }
 
-    /// There is no memory here.
+    /// SQLite has no cache of its own: writes nothing.
     func note(_ command: MailboxCommand, account: AccountID) {}
 
     func removeCommand(_ key: StoredCommandKey) throws { try run("DELETE FROM commands WHERE \(Self.ofKey)", Self.arguments(key)) }
@@ -178,7 +178,7 @@ extension SQLiteTransaction {
         ).map { Self.use($0, 0) } ?? MailboxUse()
     }
 
-    /// From two columns, a number and a sum of bytes.
+    /// Reads two columns, a number and a sum of bytes.
     private static func use(_ row: Row, _ column: Int) -> MailboxUse {
         MailboxUse(commands: row[column], bytes: Int(clamping: Int64(row[column + 1] as Double)))
     }

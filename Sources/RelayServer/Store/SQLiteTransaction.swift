@@ -76,7 +76,7 @@ struct SQLiteTransaction: StoreTransaction {
         )
     }
 
-    /// From two columns, the issuer's and the session's.
+    /// Reads two columns, issuer and session.
     private static func login(_ row: Row, _ column: Int) -> Login? {
         guard let issuer: String = row[column], let session: String = row[column + 1] else { return nil }
         return Login(issuer: issuer, session: session)
@@ -299,13 +299,12 @@ struct SQLiteTransaction: StoreTransaction {
 
     // MARK: Values
 
-    /// A row must not be written.
+    /// The error for a row that must not be written.
     enum RowError: Error {
         case ofOtherAccount
     }
 
     func statement(_ sql: String) throws -> Statement { try database.cachedStatement(sql: sql) }
 
-    /// Runs a statement that writes.
     func run(_ sql: String, _ arguments: StatementArguments) throws { try statement(sql).execute(arguments: arguments) }
 }

@@ -4,13 +4,12 @@
 import RelayProtocol
 import RelayStorage
 
-/// What a store has just read or written, so that a command under way is not looked up again at each of its steps. The rows are the truth:
-/// what is here is what they say, and all of it is forgotten when a write is undone, or when it is too much. Only `CachingTransaction` reads
-/// and changes it, on the store's thread.
+/// Recently read and written rows, so that the steps of a command need no new lookups. The rows are authoritative: the cache holds the
+/// same values, and is emptied after a rollback or when it grows too large. Only `CachingTransaction` uses it, on the store's thread.
 final class StoreCache: GroupCommitCache {
     struct Command {
         var row: MailboxCommand
-        /// `nil` if it was not read, or given up.
+        /// `nil` if it was not read, or was deleted.
         var blob: [UInt8]?
     }
 
@@ -20,12 +19,12 @@ final class StoreCache: GroupCommitCache {
         var vouchers: [[UInt8]]?
     }
 
-    /// An endpoint as a target or as a sender.
+    /// The key of an endpoint as target or as sender.
     struct Box: Hashable {
         var account: AccountID
         var endpoint: EndpointID
 
-        /// Hardly ever is an endpoint of two accounts, so the account would tell no more.
+        /// An endpoint hardly ever belongs to two accounts, so hashing the account would add nothing.
         func hash(into hasher: inout Hasher) { hasher.combine(endpoint) }
     }
 
@@ -36,12 +35,12 @@ final class StoreCache: GroupCommitCache {
         func hash(into hasher: inout Hasher) { hasher.combine(lane) }
     }
 
-    /// Of all that is kept.
+    /// The maximum for the whole cache.
     private static let maximumBytes = 16 << 20
-    /// What anything counts beyond its bytes.
+    /// What each entry counts in addition to its bytes.
     private static let overhead = 512
 
-    /// Not forgotten with the rest: of this there is one number for each account, which takes long to read.
+    /// Not emptied with the rest: it is one number per account, and slow to read.
     let use = AccountUse()
     private(set) var commands: [StoredCommandKey: Command] = [:]
     private(set) var endpoints: [EndpointID: Endpoint] = [:]
@@ -50,17 +49,17 @@ final class StoreCache: GroupCommitCache {
     private var outcomes: [Box: MailboxUse] = [:]
     private var lanes: [Lane: LaneUse] = [:]
     private var directories: [AccountID: [DirectoryEntry]] = [:]
-    /// Of what was ever kept since all was forgotten.
+    /// The sum of all entries added since the cache was emptied.
     private var bytes = 0
 
-    // MARK: What becomes of the writes
+    // MARK: Commit and rollback
 
     func workSucceeded() { use.workSucceeded() }
 
-    /// A transaction has failed before it wrote anything.
+    /// A transaction has failed before its first write.
     func workFailed() { use.workUndone() }
 
-    /// What one transaction has written is undone.
+    /// The writes of one transaction were rolled back.
     func workUndone() {
         forgetAll()
         use.workUndone()
@@ -68,13 +67,13 @@ final class StoreCache: GroupCommitCache {
 
     func groupCommitted() { use.groupCommitted() }
 
-    /// What was written since the last commit is undone.
+    /// All writes since the last commit were rolled back.
     func groupUndone() {
         forgetAll()
         use.groupUndone()
     }
 
-    private func forgetAll() {
+    func forgetAll() {
         guard bytes > 0 else { return }
         commands = [:]
         endpoints = [:]
@@ -97,7 +96,7 @@ final class StoreCache: GroupCommitCache {
         commands[key] = command
     }
 
-    /// A command is what it was not before; without it, it is gone.
+    /// A command was added, changed, or removed (`new` is `nil`).
     func changed(_ key: StoredCommandKey, from old: MailboxCommand?, to new: Command?) {
         use.add((new.map { AccountUse.bytes(of: $0.row) } ?? 0) - (old.map(AccountUse.bytes(of:)) ?? 0), to: key.account)
         if let old { add(old, -1, in: key.account) }
@@ -107,7 +106,7 @@ final class StoreCache: GroupCommitCache {
             keep(new, as: key)
         } else if let old {
             let lane = Lane(account: key.account, lane: old.command.lane)
-            // Which is the highest now is for the database to say, unless there is none.
+            // The database must find the new highest number, unless the lane is empty.
             if lanes[lane]?.remove(old.command.number) == false { lanes[lane] = nil }
             commands[key] = nil
         }
@@ -120,12 +119,12 @@ final class StoreCache: GroupCommitCache {
         } else {
             let box = Box(account: account, endpoint: lane.target)
             mailboxes[box]?[lane.sender, default: MailboxUse()].add(sign, bytes: row.command.size)
-            // Senders that have gone are not kept.
+            // Senders without commands are removed.
             if sign < 0, mailboxes[box]?[lane.sender]?.commands == 0 { mailboxes[box]?[lane.sender] = nil }
         }
     }
 
-    // Each written out: key paths are looked up while they run.
+    // Written out for each dictionary: key paths are slow at run time.
 
     func laneUse(_ lane: Lane, otherwise read: () throws -> LaneUse) rethrows -> LaneUse {
         if let known = lanes[lane] { return known }
@@ -161,7 +160,7 @@ final class StoreCache: GroupCommitCache {
     func forget(_ endpoint: EndpointID) { endpoints[endpoint] = nil }
     func forgetEndpoints() { endpoints = [:] }
 
-    /// After a restart all endpoints of an account ask for the same.
+    /// Cached, because after a restart all endpoints of an account request it.
     func directory(of account: AccountID, otherwise read: () throws -> [DirectoryEntry]) rethrows -> [DirectoryEntry] {
         if let known = directories[account] { return known }
         let directory = try read()
@@ -179,7 +178,7 @@ extension LaneUse {
         highest = max(highest ?? 0, number)
     }
 
-    /// - Returns: whether the highest number is known still.
+    /// - Returns: whether the highest number is still known.
     fileprivate mutating func remove(_ number: UInt64) -> Bool {
         commands -= 1
         guard number == highest else { return true }
@@ -189,7 +188,7 @@ extension LaneUse {
 }
 
 extension DirectoryEntry {
-    /// The record is counted once: it is shared.
+    /// Counts the record once, because it is shared.
     fileprivate var size: Int {
         endpoint.record.count + introduction.vouchers.reduce(0) { $0 + $1.bytes.count } + registrations.reduce(0) { $0 + $1.bytes.count }
     }
@@ -198,7 +197,7 @@ extension DirectoryEntry {
 extension MailboxCommand {
     var isFinal: Bool { if case .final = state { true } else { false } }
 
-    /// Of what waits for the sender.
+    /// The size of the result that waits for the sender.
     var resultSize: Int {
         guard case .final(let final, _) = state else { return 0 }
         return (final.receipt?.count ?? 0) + (final.reply?.count ?? 0)

@@ -3,33 +3,34 @@
 
 import NIOCore
 
-/// Work that waits for the store. The work of one account keeps its order; accounts are served in rotation, so that the backlog of one
-/// delays the others by its share of a group only.
+/// Pending work of the store. The work of one account keeps its order; accounts are served in rotation, so that the backlog of one
+/// account delays the others by at most its share of a group.
 ///
-/// What channels ask for is counted until it is done. A channel with too much, or of an account with too much, is not read until half of it
-/// is done: so an account delays itself, and holds no more of the relay's memory than these bounds and what its connections have received.
+/// Requests of channels count until they are done. The relay stops reading from a channel with too many requests, or of an account with
+/// too many, until half of them are done. So an account delays only itself, and uses no more memory than these bounds and the bytes that
+/// its connections have received.
 struct StoreQueue<Work> {
-    /// How much work of one account a group takes. A larger share would only make the others wait for it.
+    /// The maximum share of one account in a group. A larger share would delay the other accounts.
     static var share: Int { 32 }
-    /// From so much on a channel is not read, and at half of it again.
+    /// At this cost the relay stops reading from a channel; at half of it, it resumes.
     static var maximumOfChannel: Int { 64 }
     /// The same for all channels of an account together.
     static var maximumOfAccount: Int { 512 }
 
     private struct Line {
-        /// What was not taken yet.
+        /// Not taken yet.
         var work = CircularBuffer<Work>(initialCapacity: 1)
-        /// What its channels asked for and was not done yet.
+        /// The cost of its channels' requests that are not done yet.
         var cost = 0
         var costs: [ChannelID: Int] = [:]
-        /// It had too much, and has more than half of that still.
+        /// Whether it has reached its maximum and is still above half of it.
         var isFull = false
-        /// Those that are not read.
+        /// The channels that are paused.
         var held: [ChannelID: any ControlPeer] = [:]
 
         var isIdle: Bool { work.isEmpty && cost == 0 }
 
-        /// - Returns: whether it is the only work.
+        /// - Returns: whether this is the only item.
         mutating func append(_ new: Work, from channel: ChannelID?, cost more: Int) -> Bool {
             if let channel {
                 cost += more
@@ -59,20 +60,20 @@ struct StoreQueue<Work> {
     }
 
     private var lines: [AccountID?: Line] = [:]
-    /// The accounts that have work, the next to be served first.
+    /// The accounts with work; the first one is served next.
     private var rotation = CircularBuffer<AccountID?>()
 
     var isEmpty: Bool { rotation.isEmpty }
 
     /// - Parameters:
-    ///   - account: whose work it is; `nil` for the relay's own, which is served like an account's.
-    ///   - channel: the channel that asked for it.
+    ///   - account: the account; `nil` for work of the relay itself, which has a queue like an account's.
+    ///   - channel: the channel that requested it.
     mutating func append(_ work: Work, for account: AccountID?, from channel: ChannelID? = nil, cost: Int = 1) {
         let isNext = lines[account, default: Line()].append(work, from: channel, cost: cost)
         if isNext { rotation.append(account) }
     }
 
-    /// The next group of at most so many: one of each account, then the next of each, and so on.
+    /// The next group, with a maximum size: one item of each account, then the next one of each, and so on.
     mutating func take(_ most: Int) -> [Work] {
         var group: [Work] = []
         for _ in 0..<Self.share where group.count < most && !rotation.isEmpty {
@@ -91,14 +92,14 @@ struct StoreQueue<Work> {
         return group
     }
 
-    /// Whether a channel may be read on. If not, `done` says when it may.
+    /// Whether the relay may continue to read from a channel. If not, `done` returns the channel later.
     mutating func hasRoom(for channel: ChannelID, of account: AccountID, waiter: any ControlPeer) -> Bool {
         guard let index = lines.index(forKey: account) else { return true }
         return lines.values[index].hasRoom(for: channel, waiter: waiter)
     }
 
-    /// Work that was taken is done.
-    /// - Returns: the channels that are to be read again.
+    /// Taken work is done.
+    /// - Returns: the channels to resume.
     mutating func done(for account: AccountID?, from channel: ChannelID, cost: Int) -> [any ControlPeer] {
         guard let index = lines.index(forKey: account) else { return [] }
         let resumed = lines.values[index].done(from: channel, cost: cost)
@@ -108,7 +109,7 @@ struct StoreQueue<Work> {
 }
 
 extension StoreWork {
-    /// A request counts one, and one more for each so many bytes that it keeps in memory.
+    /// A request costs one unit, and one more per this many bytes that it keeps in memory.
     private static let bytesPerUnit = 4 << 10
 
     static func cost(bytes: Int) -> Int { 1 + bytes / bytesPerUnit }

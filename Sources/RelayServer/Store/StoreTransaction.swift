@@ -3,7 +3,7 @@
 
 package import RelayProtocol
 
-/// What is stored of an endpoint.
+/// The stored state of an endpoint.
 package struct EndpointRow: Hashable, Sendable {
     package var id: EndpointID
     package var account: AccountID
@@ -14,18 +14,18 @@ package struct EndpointRow: Hashable, Sendable {
     package var hasHosted: Bool
     /// How its last host channel ended, unless it is open or the relay stopped first.
     package var departure: Departure?
-    /// The device that the record is of.
+    /// The device of the record.
     package var system: SystemID
     /// The JWK thumbprint of the identity key, by which an issuer knows the endpoint.
     package var keyThumbprint: String
-    /// Whether it may revoke others and invite: it was the account's first endpoint, is part of the device of an established one, or was
-    /// vouched for by one.
+    /// Whether it may revoke other endpoints and invite: it was the account's first endpoint, belongs to the device of an established
+    /// one, or has a voucher from one.
     package var isEstablished: Bool
-    /// Whether it was the account's first endpoint, which is established by the word of no other one.
+    /// Whether it was the account's first endpoint, which is established without any other one.
     package var isFirst: Bool
-    /// How it came into the account.
+    /// How it joined the account.
     package var joining: Joining
-    /// The login of the token that it last said hello with, if that names one.
+    /// The login of the token in its last hello, if the token names one.
     package var login: Login?
 
     package struct Departure: Hashable, Sendable {
@@ -69,21 +69,21 @@ package struct EndpointRow: Hashable, Sendable {
 }
 
 extension EndpointRow {
-    /// Whether it is held to what a newcomer may use of a target: nobody established vouches for it, and it is of another device.
+    /// Whether the limits for new endpoints apply to it at a target: it is not established, and belongs to another device.
     func isNewcomer(to target: EndpointRow) -> Bool { !isEstablished && system != target.system }
 }
 
-/// What is stored of an endpoint that was revoked.
+/// The stored state of a revoked endpoint.
 package struct RevocationRow: Hashable, Sendable {
     package var endpoint: EndpointID
     package var account: AccountID
-    /// The signed statement and who signed it; `nil` if the relay's operator revoked the endpoint.
+    /// The signed statement and its signer; `nil` if the operator revoked the endpoint.
     package var statement: Statement?
     /// Milliseconds since 1970.
     package var time: Int64
-    /// Whether it is kept for ever. Else it is only there until the endpoint's logins have ended.
+    /// Whether it is kept permanently. Otherwise it exists only until the endpoint's logins have ended.
     package var isKept: Bool
-    /// What the endpoint's logins are found by.
+    /// Identifies the endpoint's logins.
     package var keyThumbprint: String
     package var login: Login?
     /// Whether the endpoint's logins have ended.
@@ -133,7 +133,7 @@ package struct RevocationRow: Hashable, Sendable {
     }
 }
 
-/// What is stored of a published app.
+/// The stored state of a published app.
 package struct RegistrationRow: Hashable, Sendable {
     package var appID: String
     package var version: UInt64
@@ -151,11 +151,11 @@ package struct RegistrationRow: Hashable, Sendable {
 package struct DirectoryEntry: Hashable, Sendable {
     package var endpoint: EndpointRow
     package var introduction: Introduction
-    /// In the order of the app ids.
+    /// Ordered by app id.
     package var registrations: [Blob<BlobKinds.AppRegistration>]
 }
 
-/// Names a command in the whole store.
+/// Identifies a command in the whole store.
 package struct StoredCommandKey: Hashable, Sendable {
     package var account: AccountID
     package var command: CommandKey
@@ -165,7 +165,7 @@ package struct StoredCommandKey: Hashable, Sendable {
         self.command = command
     }
 
-    /// Hardly ever is a sender of two accounts, so the account would tell no more.
+    /// A sender hardly ever belongs to two accounts, so hashing the account would add nothing.
     package func hash(into hasher: inout Hasher) { hasher.combine(command) }
 }
 
@@ -181,90 +181,107 @@ package struct LaneUse: Hashable, Sendable {
     }
 }
 
-/// The rows, within one transaction. What names an account sees that account's rows only.
+/// The rows, within one transaction. A method with an account parameter sees only the rows of that account.
 package protocol StoreTransaction {
-    /// What a body threw, as whoever submitted it shall know it: an error of the database is a `StoreError`.
+    /// Converts an error of a body for the submitter: a database error becomes a `StoreError`.
     func failure(_ error: any Error) -> any Error
 
-    /// Writes something, whatever it is: where that fails, nothing can be stored.
+    /// Writes an arbitrary value, to test whether the store can write.
     func probe() throws
 
-    /// Since when the database has missed nothing: when it was begun, or restored from a copy.
+    /// The time since which the database is complete: its creation, or its restoration from a backup.
     func databaseBegan() throws -> Int64?
     func setDatabaseBegan(_ time: Int64) throws
 
-    // MARK: Across accounts: which account something is of, or what is due in any. A transaction writes to the rows of one account only.
+    /// Remembers a single revoked token until its time is over, and forgets those whose time is.
+    /// - Parameter digest: The `session` of its `Login`.
+    func addRevokedToken(_ digest: String, ends: Int64, now: Int64) throws
+    func revokedTokens() throws -> [(digest: String, ends: Int64)]
+
+    // MARK: Across accounts. A transaction writes to the rows of one account only.
 
     func account(of identity: Identity) throws -> AccountID?
-    /// An endpoint's id is registered once.
+    /// An endpoint id exists once in all accounts.
     func account(ofEndpoint id: EndpointID) throws -> AccountID?
     /// The endpoint with an identity key.
     func endpoint(keyThumbprint: String) throws -> EndpointRow?
     func revocation(of id: EndpointID) throws -> RevocationRow?
-    /// Those whose endpoint's logins have not ended, the oldest first.
+    /// The revocations whose logins have not ended, oldest first.
     func revocationsWithLogins(limit: Int) throws -> [RevocationRow]
-    /// The commands whose deadline has come, the earliest first.
+    /// The commands whose deadline has passed, earliest first.
     func dueCommands(at time: Int64, limit: Int) throws -> [StoredCommandKey]
 
     // MARK: Accounts
 
-    /// Makes an account, with its first identity.
+    /// Adds an account with its first identity.
     func addAccount(_ id: AccountID, identity: Identity, time: Int64) throws
-    /// What its commands, outcomes and registrations take, with what this transaction has written.
+    /// The oldest first.
+    func accounts() throws -> [AccountRow]
+    func account(_ id: AccountID) throws -> AccountRow?
+    func isDisabled(_ id: AccountID) throws -> Bool
+    /// Throws `AccountNameTaken` if another account has the name.
+    func setName(_ name: String, of id: AccountID) throws
+    func setDisabled(_ isDisabled: Bool, of id: AccountID) throws
+    /// Adds an identity that is of no account.
+    func add(_ identity: Identity, to id: AccountID) throws
+    /// Removes the account with all that is of it, and remembers its identities as removed.
+    func removeAccount(_ id: AccountID, time: Int64) throws
+    /// Whether the account of the identity was removed.
+    func isRemoved(_ identity: Identity) throws -> Bool
+    /// The bytes of its commands, outcomes and registrations, with the writes of this transaction.
     func storedBytes(of account: AccountID) throws -> Int
 
     // MARK: Endpoints
 
     func endpoint(_ id: EndpointID, of account: AccountID) throws -> EndpointRow?
-    /// In the order of the ids.
+    /// Ordered by id.
     func endpoints(of account: AccountID) throws -> [EndpointRow]
-    /// The same with all that watchers are told of them.
+    /// The endpoints with everything that watchers receive about them.
     func directory(of account: AccountID) throws -> [DirectoryEntry]
-    /// Adds the endpoint, or replaces what was stored of it. Throws if it belongs to another account.
+    /// Adds or replaces the endpoint. Throws if it belongs to another account.
     func put(_ endpoint: EndpointRow) throws
     /// Removes the endpoint with its registrations and vouchers.
     func removeEndpoint(_ id: EndpointID, of account: AccountID) throws
 
-    /// Remembers that an endpoint was revoked; the first word stays.
+    /// Stores a revocation. The first one for an endpoint stays.
     func add(_ revocation: RevocationRow) throws
-    /// Those that are kept, the oldest first.
+    /// The revocations that are kept, oldest first.
     func revocations(of account: AccountID) throws -> [RevocationRow]
-    /// How many there are, those that are not kept included.
+    /// The number of revocations, with those that are not kept.
     func revocationCount(of account: AccountID) throws -> Int
-    /// The endpoint's logins have ended: a revocation that is not kept is forgotten.
+    /// Records that the endpoint's logins have ended, and deletes a revocation that is not kept.
     func loginsEnded(of id: EndpointID) throws
 
-    /// In the order of the app ids.
+    /// Ordered by app id.
     func registrations(of endpoint: EndpointID) throws -> [RegistrationRow]
-    /// Adds or replaces an app of an endpoint that is there.
+    /// Adds or replaces an app of a stored endpoint.
     func put(_ registration: RegistrationRow, of endpoint: EndpointID, in account: AccountID) throws
     func removeRegistration(_ appID: String, of endpoint: EndpointID, in account: AccountID) throws
 
-    /// In the order of those who vouch.
+    /// Ordered by the endpoints that gave them.
     func vouchers(for endpoint: EndpointID) throws -> [[UInt8]]
-    /// What one endpoint says for others.
+    /// The vouchers that one endpoint gave.
     func vouchers(by endpoint: EndpointID, of account: AccountID) throws -> [[UInt8]]
-    /// Adds or replaces what one endpoint of the account says for another.
+    /// Adds or replaces the voucher of one endpoint of the account for another.
     func putVoucher(_ voucher: [UInt8], for endpoint: EndpointID, by other: EndpointID, of account: AccountID) throws
 
     // MARK: Commands
 
     func command(_ key: StoredCommandKey) throws -> MailboxCommand?
-    /// - Returns: whether it was added: `false` if the key is there, and then nothing has changed.
+    /// - Returns: whether it was added: `false` if the key exists, and then nothing has changed.
     func add(_ command: MailboxCommand, blob: [UInt8], account: AccountID) throws -> Bool
-    /// Writes a command's state. What is final gives up its blob.
+    /// Writes a command's state, and deletes the blob of a final command.
     func update(_ command: MailboxCommand, account: AccountID) throws
-    /// Remembers a command's state for as long as there is room for it in memory, if there is any, and writes nothing.
+    /// Keeps a command's state in a cache, if there is one, and writes nothing.
     func note(_ command: MailboxCommand, account: AccountID) throws
     func removeCommand(_ key: StoredCommandKey) throws
     func blob(of key: StoredCommandKey) throws -> [UInt8]?
-    /// What has not ended, in the order in which it was stored.
+    /// The commands that have not ended, in the order of storage.
     func mailbox(of target: EndpointID, account: AccountID) throws -> [CommandDescriptor]
-    /// What each sender has of it; no sender has nothing.
+    /// The part of each sender. Senders without commands are absent.
     func mailboxShares(of target: EndpointID, account: AccountID) throws -> [EndpointID: MailboxUse]
-    /// Of the commands stored in the lane.
     func use(of lane: CommandLane, account: AccountID) throws -> LaneUse
-    /// All commands of a sender, in the order in which they were stored.
+    /// All commands of a sender, in the order of storage.
     func commands(from sender: EndpointID, isFinal: Bool, account: AccountID) throws -> [CommandKey]
     /// The outcomes that wait for a sender.
     func outcomesUse(of sender: EndpointID, account: AccountID) throws -> MailboxUse
@@ -278,6 +295,5 @@ extension StoreTransaction {
         }
     }
 
-    /// Of the commands stored in the lane.
     func highestNumber(in lane: CommandLane, account: AccountID) throws -> UInt64? { try use(of: lane, account: account).highest }
 }

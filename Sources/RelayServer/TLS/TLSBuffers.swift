@@ -28,15 +28,15 @@ extension ChannelPipeline.SynchronousOperations {
 }
 
 extension ByteBufferAllocator {
-    /// Stands in for an initializer of NIO that is not part of its stable interface. A NIO without that one uses this, and buffers begin
-    /// anywhere (31 KiB for an idle connection, not 27).
+    /// Replaces an NIO initializer outside NIO's stable interface. If NIO removes that initializer, this one is used, and buffers are not
+    /// aligned (31 KiB for an idle connection instead of 27 KiB).
     @_disfavoredOverload
     private init(
         allocate: @convention(c) (Int) -> UnsafeMutableRawPointer?,
         reallocate: @convention(c) (UnsafeMutableRawPointer?, Int, Int) -> UnsafeMutableRawPointer?,
         deallocate: @convention(c) (UnsafeMutableRawPointer) -> Void,
         copy: @convention(c) (UnsafeMutableRawPointer, UnsafeRawPointer, Int) -> Void,
-        // Without it this one would hide NIO's.
+        // Makes the signature differ, so that this initializer does not hide NIO's.
         otherwise: Void = ()
     ) {
         self.init()

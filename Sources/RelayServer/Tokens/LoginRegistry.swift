@@ -14,6 +14,11 @@ package struct Login: Hashable, Sendable {
         self.issuer = issuer
         self.session = session
     }
+
+    /// A single token, as if it were a login of its own.
+    package init(token: String) {
+        self.init(issuer: "", session: Digest256(hashing: Array(token.utf8)).description)
+    }
 }
 
 /// The revoked logins, and the channels that depend on other logins.

@@ -4,7 +4,7 @@
 import RelayProtocol
 
 /// The claims of an access token. Issuers use different types for the same claim.
-struct TokenClaims: JSONReadable {
+struct TokenClaims: JSONReadable, Sendable {
     private let claims: JSONValue
 
     init(json: JSONValue) throws(JSONError) {

@@ -17,7 +17,7 @@ package enum TokenError: Error, Hashable, Sendable, CaseIterable {
     case claims
     case expired
     case notYetValid
-    /// Its login was revoked.
+    /// It or its login was revoked, or its issuer says that it is not active.
     case revoked
     case audience
     case client
@@ -52,7 +52,7 @@ package enum TokenError: Error, Hashable, Sendable, CaseIterable {
         case .claims: "A claim of the token is missing or not valid."
         case .expired: "The token has expired; get a new one."
         case .notYetValid: "The token's time has not come; compare the clocks of issuer and relay."
-        case .revoked: "The token's login was revoked; log in again."
+        case .revoked: "The token or its login was revoked; log in again."
         case .audience: "The token is not for this relay."
         case .client: "The token was issued to a client that this relay does not allow."
         case .boundToOtherKey: "The token is bound to another key than this endpoint's."

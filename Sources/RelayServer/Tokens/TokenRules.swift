@@ -18,6 +18,8 @@ package struct VerifiedToken: Hashable, Sendable {
     package var session: String?
     /// The endpoint whose invitation started the login, if the issuer names it.
     package var inviter: EndpointID?
+    /// When the issuer is to be asked again whether the token is still active; `nil` if it is not asked.
+    package var recheck: Milliseconds?
 
     package init(
         identity: Identity,
@@ -43,9 +45,9 @@ package struct VerifiedToken: Hashable, Sendable {
 }
 
 /// The relay's requirements on an access token, apart from its signature.
-struct TokenRules {
+package struct TokenRules {
     /// The permitted clock difference between issuer and relay, in milliseconds.
-    static let leeway: Int64 = 60_000
+    package static let leeway: Int64 = 60_000
     static let maximumSubjectBytes = 255
 
     let issuer: TrustedIssuer
@@ -57,7 +59,8 @@ struct TokenRules {
         }
     }
 
-    func check(_ claims: TokenClaims, key: SigningPublicKey, now: Milliseconds) throws(TokenError) -> VerifiedToken {
+    /// - Parameter key: What a bound token must be bound to; `nil` for any key.
+    func check(_ claims: TokenClaims, key: SigningPublicKey?, now: Milliseconds) throws(TokenError) -> VerifiedToken {
         guard let expires = try claims.time("exp") else { throw .claims }
         guard now.count < expires.count + TokenRules.leeway else { throw .expired }
         for start in [try claims.time("nbf"), try claims.time("iat")] {
@@ -76,13 +79,11 @@ struct TokenRules {
         if let allowed = issuer.allowedClients {
             guard let client, Self.isASCII(client), allowed.contains(client) else { throw .client }
         }
-        guard let subject = claims.text(issuer.accountClaim), (1...TokenRules.maximumSubjectBytes).contains(subject.utf8.count),
-            subject.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
-        else { throw .claims }
+        guard let subject = claims.text(issuer.accountClaim), Self.isSubject(subject) else { throw .claims }
         switch claims.binding {
         case .nothing: break
         case .key(let thumbprint):
-            guard thumbprint == key.jwkThumbprint else { throw .boundToOtherKey }
+            guard key == nil || thumbprint == key?.jwkThumbprint else { throw .boundToOtherKey }
         case .other: throw .unknownBinding
         }
         return VerifiedToken(
@@ -96,6 +97,11 @@ struct TokenRules {
             // The inviter is only shown to users, so an invalid id is treated as missing.
             inviter: issuer.namesInviters ? claims.text("invited_by").flatMap { try? EndpointID(parsing: $0) } : nil
         )
+    }
+
+    /// Whether a text can identify an account's owner.
+    package static func isSubject(_ text: String) -> Bool {
+        (1...maximumSubjectBytes).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7E).contains($0) }
     }
 
     /// Equality of Swift strings is equality of bytes only for ASCII.

@@ -6,29 +6,33 @@ package import RelayProtocol
 /// Checks access tokens.
 package protocol TokenVerifying: Sendable {
     /// Calls back once, from any thread.
-    /// - Parameter endpointKey: what a bound token must be bound to.
+    /// - Parameter endpointKey: the key that a bound token must be bound to.
     func verify(
         token: String,
         endpointKey: SigningPublicKey,
         completion: @escaping @Sendable (Result<AcceptedToken, TokenRefusal>) -> Void
     )
-    /// Calls back once, from any thread, when a login is revoked; at once if it was before.
+    /// Calls back once, from any thread, when a login is revoked; immediately if it already is.
     func follow(_ login: Login, revoked: @escaping @Sendable () -> Void) -> RevocationObserver
 }
 
-/// What a good token says.
+/// The content of an accepted token.
 package struct AcceptedToken: Hashable, Sendable {
     package var identity: Identity
-    /// Whether an identity seen for the first time makes an account.
+    /// Whether a new identity creates an account.
     package var mayMakeAccount: Bool
     /// Milliseconds since 1970.
     package var expires: Milliseconds
-    /// What it allows.
+    /// The scopes of the token.
     package var scopes: Set<RelayScope>
-    /// The login it comes from, if it says.
+    /// The login that the token comes from, if the token names it.
     package var login: Login?
+    /// The token itself, which may be revoked without its login.
+    package var single: Login?
     /// The endpoint whose invitation the login began with, if the token says so.
     package var inviter: EndpointID?
+    /// When the token is to be checked again on a live channel: milliseconds since 1970. `nil` if its signature says all.
+    package var recheck: Milliseconds?
 
     package init(
         identity: Identity,
@@ -36,7 +40,9 @@ package struct AcceptedToken: Hashable, Sendable {
         expires: Milliseconds,
         scopes: Set<RelayScope>,
         login: Login? = nil,
-        inviter: EndpointID? = nil
+        inviter: EndpointID? = nil,
+        recheck: Milliseconds? = nil,
+        single: Login? = nil
     ) {
         self.identity = identity
         self.mayMakeAccount = mayMakeAccount
@@ -44,13 +50,20 @@ package struct AcceptedToken: Hashable, Sendable {
         self.scopes = scopes
         self.login = login
         self.inviter = inviter
+        self.recheck = recheck
+        self.single = single
     }
 }
 
-/// Why a token does not count.
+extension AcceptedToken {
+    /// What ends the channels that depend on the token when it is revoked.
+    package var revocable: [Login] { [login, single].compactMap { $0 } }
+}
+
+/// Why a token is rejected.
 package struct TokenRefusal: Error, Hashable, Sendable {
     package var code: ControlErrorCode
-    /// For people; never the token.
+    /// For people. It never contains the token.
     package var message: String
 
     package init(code: ControlErrorCode, message: String) {

@@ -10,7 +10,7 @@ package struct TrustedIssuer: Sendable {
     /// The exact values of `iss`. There is more than one only if an issuer has several addresses.
     package var urls: Set<String>
     package var audience: AudienceRule
-    package var keys: JWKSource
+    package var check: Check
     /// The name of the claim with the scopes: one text separated by spaces, or a list.
     package var scopesClaim = "scope"
     /// Whether the scopes of a token limit what it permits. Otherwise every token of the issuer permits everything, because
@@ -22,19 +22,29 @@ package struct TrustedIssuer: Sendable {
     package var accountClaim = "sub"
     /// Whether an unknown identity creates an account.
     package var autoProvision = true
+    /// How often the issuer is asked again about the token of an open channel.
+    package var recheck: Milliseconds = 60_000
     /// The clients whose tokens are accepted; `nil` for all.
     package var allowedClients: Set<String>?
     /// Whether `typ` must name an access token (RFC 9068). Some providers omit it.
     package var typeCheck = TypeCheck.strict
 
-    package init(key: String, urls: Set<String>, audience: AudienceRule, keys: @escaping JWKSource) {
+    package init(key: String, urls: Set<String>, audience: AudienceRule, check: Check) {
         self.key = key
         self.urls = urls
         self.audience = audience
-        self.keys = keys
+        self.check = check
     }
 
-    package enum TypeCheck: Sendable {
+    /// How its tokens are verified.
+    package enum Check: Sendable {
+        /// By its keys: they are signed JSON Web Tokens.
+        case keys(JWKSource)
+        /// By asking it about each token.
+        case introspection(IntrospectionSource)
+    }
+
+    package enum TypeCheck: String, Sendable {
         /// Only `at+jwt`.
         case strict
         /// Also `JWT`, or no value.
@@ -54,6 +64,9 @@ package struct TrustedIssuer: Sendable {
 
 /// Fetches an issuer's keys. It returns or throws in bounded time.
 package typealias JWKSource = @Sendable () async throws -> FetchedKeys
+
+/// Asks an issuer about a token. It returns or throws in bounded time.
+package typealias IntrospectionSource = @Sendable (Secret<String>) async throws -> IntrospectionAnswer
 
 /// An issuer's keys as fetched.
 package struct FetchedKeys: Sendable {

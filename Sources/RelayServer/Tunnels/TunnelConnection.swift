@@ -5,16 +5,16 @@ import NIOCore
 import RelayProtocol
 import Synchronization
 
-/// A connection that is in a tunnel, for those on other threads.
+/// A connection in a tunnel, for use from any thread.
 package final class TunnelConnection: Sendable {
     private let handler: NIOLoopBound<TunnelHandler>
     private let channel: any Channel
-    /// Nothing but the tunnel's bytes is on the socket.
+    /// Whether the socket carries only the tunnel's bytes.
     let isPlain: Bool
     private let dataPath: any TunnelDataPath
     private let transfer = Mutex<(any TunnelTransfer, side: Int)?>(nil)
 
-    /// Called on the event loop.
+    /// Must be called on the event loop.
     init(handler: TunnelHandler, channel: any Channel) {
         self.handler = NIOLoopBound(handler, eventLoop: channel.eventLoop)
         self.channel = channel
@@ -24,7 +24,7 @@ package final class TunnelConnection: Sendable {
 
     var eventLoop: any EventLoop { channel.eventLoop }
 
-    /// Lets two connections' bytes over to each other; again when one of them came anew before any passed.
+    /// Forwards bytes between two connections. Called again if one of them is replaced before any byte has passed.
     static func pair(_ one: TunnelConnection, _ other: TunnelConnection, generation: Int, metrics: TunnelMetrics) {
         let (forth, back) = (TunnelPipe(from: one, to: other), TunnelPipe(from: other, to: one))
         let transfer = one.dataPath.transfer(between: one, and: other, metrics: metrics)
@@ -34,24 +34,24 @@ package final class TunnelConnection: Sendable {
         other.eventLoop.execute { other.handler.value.paired(generation: generation, outgoing: back, incoming: forth) }
     }
 
-    /// Says why nothing comes of it, and closes.
+    /// Sends the reason to the client, and closes.
     func dismiss(_ status: TunnelStatus) {
         eventLoop.execute { self.handler.value.dismissed(status) }
     }
 
-    /// Closes at once.
+    /// Closes immediately.
     func abort() {
         channel.close(promise: nil)
         transfer.withLock { $0 }?.0.abort()
     }
 
-    /// There is something to write. Called on the event loop, as `resume`.
+    /// Writes the waiting bytes. Must be called on the event loop, as `resume`.
     func drain() { handler.value.drain() }
 
-    /// The other side has room again.
+    /// The other side has room for more bytes.
     func resume() { handler.value.resume() }
 
-    /// What was read here and is not written there.
+    /// The bytes that were read here and are not yet written on the other side.
     func bytesInFlight() async throws -> Int {
         var count = try await eventLoop.submit { self.handler.value.bytesInFlight }.get()
         if let (transfer, side) = transfer.withLock({ $0 }) { count += await transfer.bytesInFlight(from: side) }
@@ -60,12 +60,12 @@ package final class TunnelConnection: Sendable {
 }
 
 extension TunnelConnection {
-    /// Its client has been told that it is paired. Called on the event loop, as `beginTransfer`.
+    /// Reports that the client knows about the pairing. Must be called on the event loop, as `beginTransfer`.
     func greeted() {
         if let (transfer, side) = transfer.withLock({ $0 }) { transfer.greeted(side) }
     }
 
-    /// Bytes are about to pass.
+    /// Announces the first bytes.
     /// - Returns: whether both connections leave their event loops now.
     func beginTransfer() -> Bool { transfer.withLock { $0 }?.0.begin() ?? false }
 
@@ -73,11 +73,11 @@ extension TunnelConnection {
         eventLoop.execute { completion(self.channel.duplicatedSocket()) }
     }
 
-    /// Leaves the event loop, with the other number of the socket. `nil` if there is nothing to leave any more.
+    /// Detaches the connection from the event loop, and passes on the duplicated socket; `nil` if the connection is closed already.
     func leave(by socket: CInt, _ completion: @escaping @Sendable (DetachedSocket?) -> Void) {
         eventLoop.execute { completion(self.handler.value.leave(by: socket)) }
     }
 
-    /// Goes on in the event loop after all.
+    /// Continues in the event loop, because the transfer could not begin.
     func stay() { eventLoop.execute { self.handler.value.stay() } }
 }

@@ -3,23 +3,23 @@
 
 package import RelayProtocol
 
-/// One connection of one side of a tunnel, while it is in it.
+/// Identifies one connection of one side of a tunnel.
 package struct EntrantID: Hashable, Sendable {
     package let rawValue: UInt64
     package init(_ rawValue: UInt64) { self.rawValue = rawValue }
 }
 
-/// The way into tunnels, as their connections see it. Calls come from any thread.
+/// The admission to tunnels, as their connections use it. Calls come from any thread.
 package protocol TunnelGate: Sendable {
-    /// A connection shows a token. If it is let in, it is told by `pair` or `dismiss` what becomes of it.
+    /// Presents a token. If the connection is admitted, `pair` or `dismiss` is called on it later.
     func enter(_ tunnel: TunnelID, token: [UInt8], _ connection: TunnelConnection) -> EntrantID?
-    /// Bytes are about to pass. From then on neither connection is replaced.
-    /// - Returns: whether the pairing still holds; if not, a newer one is on its way.
+    /// Announces the first bytes. After that neither connection can be replaced.
+    /// - Returns: whether the pairing is current; if not, a newer one follows.
     func use(_ tunnel: TunnelID, generation: Int) -> Bool
-    /// A connection is closed. Comes once for every one that was let in.
+    /// The connection has closed. Called once for each admitted connection.
     func left(_ tunnel: TunnelID, _ entrant: EntrantID)
-    /// How many connections are in tunnels.
+    /// The number of connections in tunnels.
     var entrantCount: Int { get }
-    /// Closes what is open.
+    /// Closes all tunnels.
     func closeTunnels()
 }

@@ -4,19 +4,19 @@
 package import NIOCore
 import RelayProtocol
 
-/// One side of a tunnel on its event loop: what is read here is written there. It sees only what belongs to the tunnel; how
-/// that travels on this connection is other handlers' business.
+/// One side of a tunnel on its event loop: it passes the bytes read here to the other side. It sees only the tunnel's bytes; other
+/// handlers do the framing of this connection.
 package final class TunnelHandler: ChannelDuplexHandler {
     package typealias InboundIn = ByteBuffer
     package typealias OutboundIn = ByteBuffer
     package typealias OutboundOut = ByteBuffer
 
-    /// How the transport tells its client what becomes of it.
+    /// How the transport reports the result of the admission to its client.
     struct Greeting {
         var transport: TunnelMetrics.Transport
-        /// Both sides are there. This handler is in the pipeline afterwards.
+        /// Reports the pairing. Puts this handler into the pipeline.
         var accept: (TunnelHandler) throws -> Void
-        /// Says why not, and closes.
+        /// Reports the reason, and closes.
         var refuse: (TunnelStatus) -> Void
     }
 
@@ -24,11 +24,11 @@ package final class TunnelHandler: ChannelDuplexHandler {
         let generation: Int
         let outgoing: TunnelPipe
         let incoming: TunnelPipe
-        /// The gate knows that bytes pass, so the pairing stays.
+        /// The gate was informed that bytes pass, so the pairing is final.
         var isUsed = false
     }
 
-    /// Counters are shared by all loops, and not for every burst.
+    /// All loops share the counters, so they are not updated for every burst.
     private static let reportedBytes = 1 << 20
 
     private let tunnel: TunnelID
@@ -42,10 +42,10 @@ package final class TunnelHandler: ChannelDuplexHandler {
     private var pairing: Pairing?
     private var isGreeted = false
     private var isDismissed = false
-    /// What was read since the last hand-over.
+    /// The bytes read since the last hand-over.
     private var burst: [ByteBuffer] = []
     private var burstBytes = 0
-    /// What is about to be written; empty between the calls.
+    /// The bytes to write; empty between the calls.
     private var outbox: [ByteBuffer] = []
     private var isHeld = true
     private var isReadWanted = false
@@ -54,13 +54,13 @@ package final class TunnelHandler: ChannelDuplexHandler {
     private var isOutputDone = false
     /// The socket has left the event loop.
     private var hasLeft = false
-    /// What the metrics do not know yet.
+    /// The bytes not yet added to the metrics.
     private var receivedBytes = 0
     private var sentBytes = 0
 
     /// - Parameters:
-    ///   - dataPath: how its bytes pass, if the other side goes the same way.
-    ///   - early: bytes of the tunnel that came before it was paired.
+    ///   - dataPath: carries the bytes if the other side uses the same path.
+    ///   - early: bytes of the tunnel that arrived before the pairing.
     init(
         tunnel: TunnelID,
         channel: any Channel,
@@ -79,8 +79,8 @@ package final class TunnelHandler: ChannelDuplexHandler {
         if early.readableBytes > 0 { keep(early) }
     }
 
-    /// Shows the token.
-    /// - Returns: whether it is let in.
+    /// Presents the token.
+    /// - Returns: whether the connection is admitted.
     func enter(token: [UInt8]) -> Bool {
         guard let entrant = gate.enter(tunnel, token: token, TunnelConnection(handler: self, channel: channel)) else { return false }
         self.entrant = entrant
@@ -97,14 +97,14 @@ package final class TunnelHandler: ChannelDuplexHandler {
 
     package func handlerRemoved(context: ChannelHandlerContext) {
         self.context = nil
-        // The pipes hold this handler.
+        // The pipes hold this handler: breaks the reference cycle.
         pairing = nil
     }
 
-    // MARK: What the gate says
+    // MARK: Calls from the gate
 
     func paired(generation: Int, outgoing: TunnelPipe, incoming: TunnelPipe) {
-        // The other side was told first, and has begun.
+        // The other side was informed first and has already begun.
         guard !hasLeft else { return }
         pairing = Pairing(generation: generation, outgoing: outgoing, incoming: incoming)
         guard channel.isActive, !isDismissed else { return breakOff() }
@@ -123,8 +123,8 @@ package final class TunnelHandler: ChannelDuplexHandler {
         if !isHeld { resume() }
     }
 
-    /// Leaves the channel, which is closed; its socket stays open under its other number.
-    /// - Returns: `nil` if there is nothing to leave.
+    /// Detaches from the channel and closes it; the duplicated socket stays open.
+    /// - Returns: `nil` if the connection is closed already.
     func leave(by socket: CInt) -> DetachedSocket? {
         guard let entrant, channel.isActive else {
             DetachedSocket.close(socket)
@@ -138,7 +138,7 @@ package final class TunnelHandler: ChannelDuplexHandler {
         return DetachedSocket(socket: socket, early: early, hasEnded: isInputEnded) { [gate, tunnel] in gate.left(tunnel, entrant) }
     }
 
-    /// What has come meanwhile goes on from here.
+    /// Forwards what has arrived meanwhile, and continues here.
     func stay() {
         isHeld = false
         forward()
@@ -177,17 +177,17 @@ package final class TunnelHandler: ChannelDuplexHandler {
         switch event {
         case ChannelEvent.inputClosed:
             isInputEnded = true
-            // Who goes before the other side is there does not want the tunnel any more.
+            // A client that ends its input before the pairing gives up the tunnel.
             if isDismissed || pairing == nil { context.close(promise: nil) } else { forward() }
         case is ChannelShouldQuiesceEvent:
-            // Tunnels end by themselves, or when the gate closes them.
+            // Tunnels end on their own, or when the gate closes them.
             break
         default:
             context.fireUserInboundEventTriggered(event)
         }
     }
 
-    /// One hand-over for all that was read.
+    /// Hands over all bytes of one read burst at once.
     private func forward() {
         guard var pairing, !isEndTold, burstBytes > 0 || isInputEnded else { return }
         if !pairing.isUsed {
@@ -195,7 +195,7 @@ package final class TunnelHandler: ChannelDuplexHandler {
             pairing.isUsed = true
             self.pairing = pairing
         }
-        // What was read goes with it.
+        // The bytes already read move to the transfer too.
         if pairing.outgoing.source.beginTransfer() { return isHeld = true }
         receivedBytes += burstBytes
         reportBytes(atLeast: Self.reportedBytes)
@@ -216,7 +216,7 @@ package final class TunnelHandler: ChannelDuplexHandler {
 
     // MARK: Out
 
-    /// Writes what the other side has read. One flush for all of it.
+    /// Writes the bytes that the other side has read, with one flush.
     func drain() {
         guard isGreeted, let context, let pipe = pairing?.incoming else { return }
         pipe.take(&outbox)
@@ -248,7 +248,8 @@ package final class TunnelHandler: ChannelDuplexHandler {
         context.fireChannelInactive()
     }
 
-    /// Without both ends' word the other side must not take it for the end. A connection that was replaced is not missed.
+    /// Aborts the other side unless both directions have ended properly: it must not mistake a break for the end. A connection that was
+    /// replaced has no effect.
     private func breakOff() {
         guard let pairing, pairing.isUsed || gate.use(tunnel, generation: pairing.generation) else { return }
         pairing.outgoing.sink.abort()

@@ -8,8 +8,8 @@ import RelayProtocol
 import ServiceLifecycle
 import Synchronization
 
-/// The ports for tunnels over plain TCP. They need no TLS: what passes is the endpoints' own, and a stolen token gains no more
-/// than a failed handshake.
+/// The ports for tunnels over plain TCP. They need no TLS: the endpoints encrypt the session themselves, and a stolen token gains only a
+/// failed handshake.
 final class TunnelListener: Service {
     let addresses: [ListenAddress]
     let gate: any TunnelGate
@@ -18,13 +18,13 @@ final class TunnelListener: Service {
     let metrics: TransportMetrics
     let tunnelMetrics: TunnelMetrics
     let patience: TimeAmount
-    /// How long tunnels may end by themselves when the relay stops.
+    /// How long tunnels may continue when the relay stops.
     let drain: Duration
     let logger: Logger
     private let channels = Mutex<[any Channel]>([])
     private let dataPath = Mutex<(any TunnelDataPath)?>(nil)
     private let reachablePorts = Mutex<[Int]>([])
-    /// Those that are listened on, without those that nobody could reach.
+    /// The bound ports, without those that are unreachable from outside.
     var ports: [Int] { reachablePorts.withLock { $0 } }
 
     init(
@@ -49,8 +49,8 @@ final class TunnelListener: Service {
         self.logger = logger
     }
 
-    /// Listens from now on.
-    /// - Returns: the ports, without those that nobody could reach.
+    /// Starts to listen.
+    /// - Returns: the ports, without those that are unreachable from outside.
     func bind(urls: [Origin]) async throws -> [Int] {
         guard !addresses.isEmpty else { return [] }
         let dataPath = makePlainDataPath()
@@ -62,7 +62,7 @@ final class TunnelListener: Service {
                 let channel = try await bootstrap.bind(host: address.host, port: address.port).get()
                 channels.withLock { $0.append(channel) }
                 let port = channel.localAddress?.port ?? address.port
-                // Behind a proxy on this machine, the port is nobody's outside.
+                // Behind a proxy on this machine, a loopback port is not reachable from outside.
                 let isHidden = address.isLoopback && !urls.isEmpty && !urls.contains(where: \.isLoopback)
                 if !isHidden, !ports.contains(port) { ports.append(port) }
                 logger.info("listening for tunnels", metadata: ["host": "\(address.host)", "port": "\(port)"])
@@ -122,7 +122,7 @@ final class TunnelListener: Service {
     func run() async throws {
         try? await gracefulShutdown()
         await close()
-        // The core has told the endpoints. What is still being said may be said, but not for long.
+        // The core has informed the endpoints. Bytes in transit may still pass, for a limited time.
         let deadline = ContinuousClock.now + drain
         while gate.entrantCount > 0, ContinuousClock.now < deadline, (try? await Task.sleep(for: .milliseconds(10))) != nil {}
         gate.closeTunnels()

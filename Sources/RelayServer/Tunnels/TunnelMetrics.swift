@@ -4,7 +4,7 @@
 package import CoreMetrics
 import RelayProtocol
 
-/// What is counted of tunnels.
+/// The metrics of tunnels.
 package struct TunnelMetrics: Sendable {
     package enum Transport: String, CaseIterable, Sendable {
         case tcp, webSocket
@@ -42,7 +42,7 @@ package struct TunnelMetrics: Sendable {
 
     func wasOpened() { opened.increment() }
     func paired() { Counter(label: "relay_tunnels_paired_total", factory: factory).increment() }
-    /// - Parameter entrants: connections in tunnels.
+    /// - Parameter entrants: the number of connections in tunnels.
     func are(open count: Int, entrants: Int) {
         open.set(count)
         self.entrants.set(entrants)
@@ -50,7 +50,7 @@ package struct TunnelMetrics: Sendable {
     func failed(_ code: ControlErrorCode) {
         Counter(label: "relay_tunnels_failed_total", dimensions: [("reason", code.rawValue)], factory: factory).increment()
     }
-    /// Somebody without a right came.
+    /// Counts a connection that was not admitted.
     func refusedEntry() { Counter(label: "relay_tunnel_joins_rejected_total", factory: factory).increment() }
     func passed(received: Int, sent: Int, by transport: Transport) {
         let traffic = transport == .tcp ? tcp : webSocket

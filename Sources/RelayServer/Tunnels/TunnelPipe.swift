@@ -4,17 +4,17 @@
 import NIOCore
 import Synchronization
 
-/// One direction of a pair of connections, which may be on different event loops. What is here is bounded: the source stops
-/// reading while as much as `highWater` is not written at the sink, and may be one burst of reads beyond it by then.
+/// One direction of a pair of connections, which may be on different event loops. Its content is bounded: the source stops reading while
+/// `highWater` bytes are not yet written at the sink. One burst of reads may exceed that.
 package final class TunnelPipe: Sendable {
     static let highWater = 256 << 10
     static let lowWater = 64 << 10
 
     private struct State {
         var outbox: [ByteBuffer] = []
-        /// Handed over and not written yet, in the outbox or at the sink.
+        /// Bytes handed over and not written yet, in the outbox or at the sink.
         var inFlight = 0
-        /// A drain of the sink is on its way.
+        /// A drain of the sink is scheduled.
         var isScheduled = false
         /// The source waits for the sink.
         var isHeld = false
@@ -32,11 +32,11 @@ package final class TunnelPipe: Sendable {
         isOnOneLoop = source.eventLoop === sink.eventLoop
     }
 
-    /// Bytes that are on their way.
+    /// Bytes handed over and not written yet.
     package var inFlight: Int { state.withLock { $0.inFlight } }
 
     /// Takes a burst of reads, and leaves an empty array in its place. Called on the source's loop, before `deliver`.
-    /// - Returns: whether the source may go on reading.
+    /// - Returns: whether the source may continue to read.
     func push(_ burst: inout [ByteBuffer], bytes: Int, isEnd: Bool) -> Bool {
         state.withLock { state in
             if state.outbox.isEmpty {
@@ -52,7 +52,7 @@ package final class TunnelPipe: Sendable {
         }
     }
 
-    /// Has the sink write what was pushed.
+    /// Makes the sink write what was pushed.
     func deliver() {
         guard !isOnOneLoop else { return sink.drain() }
         let isFirst = state.withLock { state in
@@ -62,7 +62,7 @@ package final class TunnelPipe: Sendable {
         if isFirst { sink.eventLoop.execute { self.sink.drain() } }
     }
 
-    /// Gives the sink what there is, in exchange for an empty array. Called on the sink's loop.
+    /// Swaps the waiting buffers for an empty array. Called on the sink's loop.
     func take(_ buffers: inout [ByteBuffer]) {
         state.withLock { state in
             state.isScheduled = false
@@ -70,8 +70,8 @@ package final class TunnelPipe: Sendable {
         }
     }
 
-    /// The sink has written so much. Called on the sink's loop.
-    /// - Returns: whether that was all there ever will be.
+    /// Records bytes that the sink has written. Called on the sink's loop.
+    /// - Returns: whether the direction is complete.
     func wrote(_ bytes: Int) -> Bool {
         let (isDone, resumes) = state.withLock { state in
             state.inFlight -= bytes

@@ -4,12 +4,12 @@
 import NIOCore
 import RelayProtocol
 
-/// Reads what a plain connection says first, lets it into its tunnel, and then leaves the pipeline.
+/// Reads the preface of a plain connection, admits the connection to its tunnel, and then leaves the pipeline.
 final class TunnelPrefaceHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// How long the other end may take to read a refusal.
+    /// How long the client may take to read a rejection.
     private static let closingTime = TimeAmount.seconds(2)
 
     private let gate: any TunnelGate
@@ -23,7 +23,7 @@ final class TunnelPrefaceHandler: ChannelInboundHandler, RemovableChannelHandler
 
     /// - Parameters:
     ///   - patience: how long the preface may take.
-    ///   - dataPath: how the tunnel's bytes pass.
+    ///   - dataPath: carries the tunnel's bytes.
     ///   - known: called when the tunnel is paired.
     init(
         gate: any TunnelGate,
@@ -58,7 +58,7 @@ final class TunnelPrefaceHandler: ChannelInboundHandler, RemovableChannelHandler
         }
         guard preface.readableBytesView.prefix(TunnelPreface.magic.count).elementsEqual(TunnelPreface.magic.prefix(preface.readableBytes))
         else {
-            // Somebody who does not speak this language would not understand the status either.
+            // A client of another protocol would not understand the status.
             isDone = true
             return context.close(promise: nil)
         }
@@ -107,7 +107,7 @@ final class TunnelPrefaceHandler: ChannelInboundHandler, RemovableChannelHandler
         }
     }
 
-    /// To close at once could destroy the status, if something was sent behind the preface.
+    /// An immediate close could destroy the status if bytes follow the preface unread.
     private static func refuse(_ status: TunnelStatus, channel: any Channel) {
         channel.writeAndFlush(ByteBuffer(integer: status.rawValue)).whenComplete { _ in
             channel.close(mode: .output, promise: nil)

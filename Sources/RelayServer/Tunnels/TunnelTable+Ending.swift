@@ -3,9 +3,9 @@
 
 import RelayProtocol
 
-/// How tunnels end before their connections do.
+/// How tunnels end before their connections close.
 extension TunnelTable {
-    /// One side does not want it. A paired tunnel is ended by closing it.
+    /// Handles the decline by one side. A paired tunnel is ended by closing it instead.
     mutating func decline(_ id: TunnelID, by endpoint: EndpointID, on channel: ChannelID, isHost: Bool) -> [Action] {
         guard let tunnel = tunnels[id], !tunnel.phase.isPaired else { return [] }
         if tunnel.opening.openerChannel == channel { return cancel(id) }
@@ -13,7 +13,7 @@ extension TunnelTable {
         return end(id, .closed) + [.fail(id, tunnel.opening.openerChannel, .declined)]
     }
 
-    /// The opener's channel is closed: its tunnels that are not paired are wanted by nobody.
+    /// Cancels the unpaired tunnels of an opener's channel that has closed.
     mutating func closed(_ channel: ChannelID, of endpoint: EndpointID) -> [Action] {
         tunnels(of: endpoint).sorted().flatMap { id -> [Action] in
             guard let tunnel = tunnels[id], tunnel.opening.openerChannel == channel, !tunnel.phase.isPaired else { return [] }
@@ -21,7 +21,7 @@ extension TunnelTable {
         }
     }
 
-    /// Times are over.
+    /// Ends tunnels whose deadline has passed.
     mutating func expire(now: Milliseconds) -> [Action] {
         pending.sorted().flatMap { id -> [Action] in
             guard let tunnel = tunnels[id], tunnel.deadline <= now else { return [] }
@@ -31,7 +31,7 @@ extension TunnelTable {
         }
     }
 
-    /// An endpoint was revoked.
+    /// Ends the tunnels of a revoked endpoint.
     mutating func revoke(_ endpoint: EndpointID) -> [Action] {
         tunnels(of: endpoint).sorted().flatMap { id -> [Action] in
             guard let tunnel = tunnels[id] else { return [] }
@@ -41,10 +41,10 @@ extension TunnelTable {
         }
     }
 
-    /// The relay stops: nobody else will come.
+    /// Ends the pending tunnels, because the stopping relay admits no more connections.
     mutating func stop() -> [Action] { pending.sorted().flatMap { end($0, .closed) } }
 
-    /// The end of all that is paired.
+    /// Ends all tunnels.
     mutating func closeAll() -> [Action] { tunnels.keys.sorted().flatMap { end($0, .closed) } }
 
     private mutating func cancel(_ id: TunnelID) -> [Action] {

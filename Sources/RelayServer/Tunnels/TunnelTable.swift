@@ -3,10 +3,10 @@
 
 import RelayProtocol
 
-/// Which tunnels there are, and who has come into them, without I/O and clock.
+/// The tunnels of an account and their connections, without I/O and clock.
 ///
-/// A tunnel waits for its target's host channel, is offered, is paired when both sides' connections are there, and is used
-/// when the first byte passes.
+/// A tunnel waits for the host channel of its target, is then offered, is paired when the connections of both sides are present, and is
+/// used from the first byte on.
 struct TunnelTable: Sendable {
     enum Side: Hashable, Sendable {
         case opener, target
@@ -14,11 +14,11 @@ struct TunnelTable: Sendable {
     }
 
     enum Action: Hashable, Sendable {
-        /// Tell a channel that nothing comes of it.
+        /// Report on a channel that the tunnel has failed.
         case fail(TunnelID, ChannelID, ControlErrorCode)
-        /// Let the bytes of two connections over to each other.
+        /// Forward bytes between two connections.
         case pair(TunnelID, generation: Int, opener: EntrantID, target: EntrantID)
-        /// Tell a connection that waits, and close it.
+        /// Send a status to a waiting connection, and close it.
         case dismiss(EntrantID, TunnelStatus)
         /// Close a paired connection.
         case close(EntrantID)
@@ -28,7 +28,7 @@ struct TunnelTable: Sendable {
         var opener: EndpointID
         var openerChannel: ChannelID
         var target: EndpointID
-        /// Whether the opener is a newcomer, so that it may have fewer.
+        /// Whether the opener is a new endpoint, which has lower limits.
         var isNewcomer = false
         /// How long to wait for the target's host channel.
         var timeout: Milliseconds
@@ -51,23 +51,23 @@ struct TunnelTable: Sendable {
         let opening: Opening
         let tokens: Tokens
         var phase = Phase.waiting
-        /// When a phase before the pairing is over.
+        /// The end of the current phase, before the pairing.
         var deadline: Milliseconds
         var entrants: [Side: EntrantID] = [:]
         var lastGeneration = 0
     }
 
-    /// How long both sides have to come after the offer.
+    /// How long both sides may take to connect after the offer.
     static let pairingTime: Milliseconds = 10_000
-    /// The longest wait for a target that sleeps.
+    /// The longest wait for a sleeping target.
     static let maximumTimeout: Milliseconds = 300_000
 
     let limits: Limits
     private(set) var tunnels: [TunnelID: Tunnel] = [:]
-    /// Those that are not paired.
+    /// The tunnels that are not paired.
     private(set) var pending: Set<TunnelID> = []
     private var ofEndpoint: [EndpointID: Set<TunnelID>] = [:]
-    /// Those that have ended since they were taken.
+    /// The tunnels that have ended since the last `takeEnded`.
     private var ended: [TunnelID] = []
 
     init(limits: Limits) { self.limits = limits }
@@ -81,7 +81,7 @@ struct TunnelTable: Sendable {
         for endpoint in [opening.opener, opening.target] { ofEndpoint[endpoint, default: []].insert(id) }
     }
 
-    /// Passes if the opener has fewer tunnels to the target than it may. So one endpoint, or many that nobody knows, leave room for others.
+    /// Passes if the opener has fewer tunnels to the target than its share. So neither one endpoint nor many new ones take all the room.
     private func checkShare(of opening: Opening) throws(LimitExceeded) {
         var (ofOpener, ofNewcomers) = (0, 0)
         for id in tunnels(of: opening.target) {
@@ -95,7 +95,7 @@ struct TunnelTable: Sendable {
         try limits.check(.tunnelsOfNewcomers, ofNewcomers + 1)
     }
 
-    /// The tunnels that a host channel of their target has to hear of, in the order of their ids.
+    /// The tunnels to offer to a host channel of their target, ordered by id.
     func offers(to target: EndpointID) -> [TunnelID] {
         tunnels(of: target).filter { id in
             guard let tunnel = tunnels[id], tunnel.opening.target == target, !tunnel.phase.isPaired else { return false }
@@ -103,8 +103,8 @@ struct TunnelTable: Sendable {
         }.sorted()
     }
 
-    /// The offer leaves on a channel.
-    /// - Returns: whether it is the first one.
+    /// Records that the offer is sent on a channel.
+    /// - Returns: whether it is the first offer.
     mutating func offer(_ id: TunnelID, to channel: ChannelID, now: Milliseconds) -> Bool {
         guard let tunnel = tunnels[id] else { return false }
         switch tunnel.phase {
@@ -113,15 +113,15 @@ struct TunnelTable: Sendable {
             tunnels[id]?.deadline = now + Self.pairingTime
             return true
         case .offered:
-            // On another channel the same offer, with what is left of its time.
+            // Repeats the same offer on another channel, within the remaining time.
             tunnels[id]?.phase = .offered(to: channel)
             return false
         case .paired: return false
         }
     }
 
-    /// A connection shows a token.
-    /// - Returns: `nil` if it is not let in.
+    /// Handles a connection that presents a token.
+    /// - Returns: `nil` if the connection is not admitted.
     mutating func enter(_ id: TunnelID, token: [UInt8], as entrant: EntrantID) -> [Action]? {
         guard var tunnel = tunnels[id], let side = tunnel.side(of: token) else { return nil }
         switch tunnel.phase {
@@ -140,15 +140,15 @@ struct TunnelTable: Sendable {
         return actions
     }
 
-    /// Bytes are about to pass.
-    /// - Returns: whether that pairing is the one that holds.
+    /// Marks a pairing as used.
+    /// - Returns: whether that pairing is the current one.
     mutating func use(_ id: TunnelID, generation: Int) -> Bool {
         guard case .paired(let current, _) = tunnels[id]?.phase, current == generation else { return false }
         tunnels[id]?.phase = .paired(generation: current, isUsed: true)
         return true
     }
 
-    /// A connection is closed.
+    /// Handles a closed connection.
     mutating func left(_ id: TunnelID, _ entrant: EntrantID) -> [Action] {
         guard let tunnel = tunnels[id], let side = tunnel.entrants.first(where: { $0.value == entrant })?.key else { return [] }
         tunnels[id]?.entrants[side] = nil
@@ -157,13 +157,13 @@ struct TunnelTable: Sendable {
             remove(id)
             return []
         }
-        // Used, the two see to each other's end.
+        // In a used tunnel, each handler informs the other side of the end.
         if isUsed { return [] }
         remove(id)
         return [.close(other)]
     }
 
-    /// Which tunnels have ended since the last time.
+    /// Returns the tunnels that have ended since the last call.
     mutating func takeEnded() -> [TunnelID] {
         guard !ended.isEmpty else { return [] }
         defer { ended = [] }
@@ -185,7 +185,7 @@ struct TunnelTable: Sendable {
 
 extension TunnelTable.Tunnel {
     fileprivate func side(of token: [UInt8]) -> TunnelTable.Side? {
-        // All bytes of both are looked at, so that time tells nothing.
+        // Both tokens are compared in full, so that the timing reveals nothing.
         let isOpener = Self.areEqual(token, tokens.opener)
         let isTarget = Self.areEqual(token, tokens.target)
         return isOpener ? .opener : isTarget ? .target : nil

@@ -5,14 +5,14 @@ import HTTPTypes
 import NIOCore
 import RelayProtocol
 
-/// A tunnel's bytes in a WebSocket's binary frames. A close frame is the end of its sender's bytes, as FIN is on plain TCP.
+/// Carries a tunnel's bytes in binary WebSocket frames. A close frame ends its sender's bytes, as a FIN does on plain TCP.
 final class TunnelWebSocketHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// Up to here a frame is copied together rather than sent in pieces.
+    /// Frames up to this size are copied into one buffer rather than sent in pieces.
     private static let smallFrame = 1 << 10
 
     private var reader = TunnelFrameReader()
@@ -20,10 +20,10 @@ final class TunnelWebSocketHandler: ChannelDuplexHandler {
     private var isCloseSent = false
     private var isCloseWritten = false
     private var isClosing = false
-    /// Payloads that are read into in turn: when one's turn comes again, it has mostly been written and is free.
+    /// Read buffers, used in rotation: when one is used again, its content has mostly been written and its memory is free.
     private var payloads = Array(repeating: ByteBuffer(), count: 4)
     private var turn = 0
-    /// One frame for all that is written before a flush.
+    /// One frame for everything written before a flush.
     private var frame: [ByteBuffer] = []
     private var frameBytes = 0
     private var framePromise: EventLoopPromise<Void>?
@@ -55,7 +55,7 @@ final class TunnelWebSocketHandler: ChannelDuplexHandler {
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         guard case ChannelEvent.inputClosed = event else { return context.fireUserInboundEventTriggered(event) }
-        // Without a close frame before it, this is no end but a break.
+        // Without a preceding close frame, the connection broke.
         if !isInputDone { context.close(promise: nil) }
     }
 
@@ -99,7 +99,7 @@ final class TunnelWebSocketHandler: ChannelDuplexHandler {
             sendClose(code: 1000, context: context)
             promise?.succeed()
         case .all where isInputDone && isCloseSent && !isCloseWritten:
-            // Both have said all; only the last frame has to leave.
+            // Both directions have ended; only the last frame must still be sent.
             isClosing = true
             context.closeSoon()
             promise?.succeed()
@@ -140,7 +140,7 @@ final class TunnelWebSocketHandler: ChannelDuplexHandler {
 }
 
 extension TunnelHandler.Greeting {
-    /// A WebSocket's client is told by the answer to its request.
+    /// A WebSocket client learns the result from the response to its upgrade request.
     init(_ upgrade: TunnelUpgrade, paired: @escaping () -> Void) {
         self.init(
             transport: .webSocket,

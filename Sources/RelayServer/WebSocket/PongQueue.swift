@@ -3,14 +3,14 @@
 
 import NIOCore
 
-/// Which pings are answered: at most one pong is on its way, and of the pings that come meanwhile only the last is answered
-/// (RFC 6455 §5.5.3). So a client that pings without reading makes the relay hold no more than two.
+/// Decides which pings are answered: at most one pong is in transit, and of the pings that arrive meanwhile only the last is answered
+/// (RFC 6455 §5.5.3). So a client that sends pings without reading makes the relay hold at most two payloads.
 struct PongQueue {
     private var isOnItsWay = false
     private var waiting: ByteBuffer?
 
-    /// - Parameter ping: The payload of a ping that came.
-    /// - Returns: The pong to send now.
+    /// - Parameter ping: the payload of a received ping.
+    /// - Returns: the pong to send now.
     mutating func received(_ ping: ByteBuffer) -> ByteBuffer? {
         guard !isOnItsWay else {
             waiting = ping
@@ -20,8 +20,8 @@ struct PongQueue {
         return ping
     }
 
-    /// The pong has left.
-    /// - Returns: The next one to send.
+    /// The pong was written.
+    /// - Returns: the next pong to send.
     mutating func sent() -> ByteBuffer? {
         isOnItsWay = false
         return waiting.take().flatMap { received($0) }
@@ -29,8 +29,8 @@ struct PongQueue {
 }
 
 extension ChannelHandlerContext {
-    /// Closes the connection behind a close frame. Not at once, which could destroy what the client has not read yet; but a client that never
-    /// closes, or reads nothing, is not waited for.
+    /// Closes the connection some time after a close frame. An immediate close could destroy bytes that the client has not read; the
+    /// delay is bounded, because a client may never close.
     @discardableResult func closeSoon() -> Scheduled<Void> {
         eventLoop.assumeIsolated().scheduleTask(in: .seconds(2)) { self.close(promise: nil) }
     }

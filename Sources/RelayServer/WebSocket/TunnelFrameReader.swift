@@ -3,8 +3,8 @@
 
 package import NIOCore
 
-/// Reads the WebSocket frames of a tunnel as they come: the payload of binary messages goes on byte by byte, whatever frames
-/// and messages it is cut into. Nothing is kept but a head or a control frame that is not complete.
+/// Reads the WebSocket frames of a tunnel as a stream: the payload of binary messages is passed on as it arrives, independent of frame
+/// and message boundaries. Only an incomplete header or control frame is kept.
 package struct TunnelFrameReader {
     package enum Event: Hashable, Sendable {
         case ping(ByteBuffer)
@@ -18,14 +18,14 @@ package struct TunnelFrameReader {
     }
 
     private var state = State.head
-    /// A head or control frame's bytes so far.
+    /// The bytes so far of an incomplete header or control frame.
     private var partial = ByteBuffer()
     private var isInMessage = false
 
     package init() {}
 
-    /// Takes bytes off the front. The tunnel's are appended to `payload`.
-    /// - Returns: what came between them; `nil` when there are no more bytes.
+    /// Takes bytes from the front of the buffer, and appends the tunnel's bytes to `payload`.
+    /// - Returns: the next control event; `nil` when the buffer is empty.
     package mutating func next(_ bytes: inout ByteBuffer, payload: inout ByteBuffer) throws(WebSocketReader.Violation) -> Event? {
         while true {
             switch state {
@@ -63,7 +63,7 @@ package struct TunnelFrameReader {
         }
     }
 
-    /// A head is mostly whole; one that is cut is put together byte by byte.
+    /// A header is usually complete; an incomplete one is collected byte by byte.
     private mutating func readHeader(_ bytes: inout ByteBuffer) throws(WebSocketReader.Violation) -> WebSocketHeader? {
         if partial.readableBytes == 0, let header = try bytes.readWebSocketHeader() { return header }
         while let byte = bytes.readInteger(as: UInt8.self) {

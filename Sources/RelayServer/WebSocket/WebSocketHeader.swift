@@ -3,12 +3,13 @@
 
 import NIOCore
 
-// The relay reads WebSockets itself, on the control channel by messages and in tunnels as a stream. NIOWebSocket would not keep its bounds:
-// its decoder has one largest frame for a connection's life, while a client may send more once it is known; its aggregator keeps an object for
-// each fragment, so that empty ones hold megabytes, or refuses short fragments, which clients do send; it does not tell a length in a longer
-// form than is needed; and it hands on all frames of a read at once, while the relay stops between two messages to give others their turn.
+// The relay has its own WebSocket reader, by messages on the control channel and as a stream in tunnels, because NIOWebSocket cannot keep
+// its bounds. Its decoder has one maximum frame size per connection, while a client may send more after `welcome`. Its aggregator keeps
+// an object per fragment, so that empty fragments take megabytes, or it rejects short fragments, which real clients send. It does not
+// report a length that is encoded longer than necessary. And it passes on all frames of a read at once, while the relay must stop between
+// two messages when the read budget is used.
 
-/// The head of a frame that a client sends (RFC 6455 §5.2).
+/// The header of a client's frame (RFC 6455 §5.2).
 package struct WebSocketHeader: Hashable, Sendable {
     package enum Opcode: UInt8, Sendable {
         case continuation = 0
@@ -24,16 +25,16 @@ package struct WebSocketHeader: Hashable, Sendable {
     package var isFinal: Bool
     package var opcode: Opcode
     package var length: Int
-    /// Its first byte is the lowest.
+    /// The first byte of the mask is the lowest.
     package var mask: UInt32
 
-    /// The longest head.
+    /// The maximum length of a header.
     static let maximumByteCount = 14
 }
 
 extension ByteBuffer {
-    /// Reads a head off the front, if it is complete.
-    /// - Parameter check: judges by opcode and length, before anything else has to arrive.
+    /// Reads a header from the front of the buffer, if it is complete.
+    /// - Parameter check: checks opcode and length before further bytes must arrive.
     mutating func readWebSocketHeader(
         check: (WebSocketHeader.Opcode, UInt64) throws(WebSocketReader.Violation) -> Void = { _, _ in }
     ) throws(WebSocketReader.Violation) -> WebSocketHeader? {
@@ -66,7 +67,7 @@ extension ByteBuffer {
         return WebSocketHeader(isFinal: isFinal, opcode: opcode, length: count, mask: mask)
     }
 
-    /// Writes the head of a whole frame as a server does: unmasked.
+    /// Writes the header of a complete frame, unmasked, as a server does.
     mutating func writeWebSocketHeader(opcode: WebSocketHeader.Opcode, length: Int) {
         writeInteger(0x80 | opcode.rawValue)
         switch length {
@@ -80,7 +81,7 @@ extension ByteBuffer {
         }
     }
 
-    /// Applies a client's mask.
+    /// Removes a client's mask.
     mutating func unmask(_ mask: UInt32) {
         guard mask != 0 else { return }
         var payload = self
@@ -89,11 +90,11 @@ extension ByteBuffer {
         self = clear
     }
 
-    /// Moves bytes that a client has masked from the front of another buffer, without their mask.
-    /// - Parameter offset: how many bytes of the frame's payload came before these.
+    /// Moves masked bytes from the front of another buffer, and removes the mask.
+    /// - Parameter offset: how many bytes of the frame's payload precede them.
     mutating func writeUnmasked(_ masked: inout ByteBuffer, count: Int, mask: UInt32, offset: Int) {
         let count = min(count, masked.readableBytes)
-        // The byte at the offset is the lowest now, and the eight bytes of a word take the mask twice.
+        // Rotates the mask so that the byte for the offset is the lowest. A word of eight bytes contains the mask twice.
         let shift = UInt32(truncatingIfNeeded: (offset & 3) * 8)
         let turned = shift == 0 ? mask : mask >> shift | mask << (32 - shift)
         let word = UInt64(turned) | UInt64(turned) << 32

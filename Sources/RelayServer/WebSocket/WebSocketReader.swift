@@ -4,35 +4,35 @@
 package import NIOCore
 import RelayProtocol
 
-/// Reads what a WebSocket client sends (RFC 6455 §5). A message is judged by its announced length, before its bytes are
-/// kept, so that an unauthenticated connection cannot make the relay hold more than the limit of the moment.
+/// Reads the frames of a WebSocket client (RFC 6455 §5). The announced length of a message is checked before its bytes are kept, so that
+/// an unauthenticated connection cannot make the relay hold more than the current limit.
 package struct WebSocketReader {
     package enum Event: Hashable, Sendable {
         case text(ByteBuffer)
-        /// Part of a text that has not ended.
+        /// Part of a text message that has not ended.
         case fragment
         case ping(ByteBuffer)
         case pong
-        /// `code` is `nil` where the client gave none.
+        /// `code` is `nil` if the client gave none.
         case close(code: UInt16?)
     }
 
-    /// What ends the connection.
+    /// A protocol error that ends the connection.
     package struct Violation: Error, Hashable, Sendable {
         package var code: UInt16
         package var reason: String
     }
 
-    /// The largest message, all its fragments together.
+    /// The maximum size of a message, with all its fragments.
     package var maximumMessageBytes: Int
-    /// How many fragments one message may come in. There are clients that send each token as one, which are four for each value that a
-    /// message may have, and clients that send each KiB as one.
+    /// The maximum number of fragments of a message. Some clients send each JSON token as one fragment, which makes four for each value
+    /// that a message may have; others send one per KiB.
     package var maximumFragments: Int { 4 * JSONIndex.maximumValues + maximumMessageBytes / 1_024 }
     private var unread = ByteBuffer()
-    /// A message's frame that has not all come, without its mask: a long one is read as it comes, so that its end costs no more than
-    /// any other piece.
+    /// The unmasked start of an incomplete frame. A long frame is unmasked as it arrives, so that its last piece costs no more than the
+    /// others.
     private var partial: (header: WebSocketHeader, payload: ByteBuffer)?
-    /// The fragments so far of a message that has not ended.
+    /// The fragments so far of an incomplete message.
     private var fragments: ByteBuffer?
     private var fragmentCount = 0
 
@@ -41,12 +41,12 @@ package struct WebSocketReader {
     package mutating func append(_ bytes: ByteBuffer) {
         var bytes = bytes
         guard unread.readableBytes > 0 else { return unread = bytes }
-        // Once for a read, not for each of the thousands of frames that may be in it.
+        // Once per read, because a read may contain thousands of frames.
         unread.discardReadBytes()
         unread.writeBuffer(&bytes)
     }
 
-    /// The next thing that is complete.
+    /// The next complete event.
     package mutating func next() throws(Violation) -> Event? {
         guard case (let header, var payload)? = try nextFrame() else { return nil }
         switch header.opcode {
@@ -54,7 +54,7 @@ package struct WebSocketReader {
         case .pong: return .pong
         case .close: return .close(code: try Self.closeCode(payload))
         case .text, .binary, .continuation:
-            // Nobody else may hold the fragments, or each more would copy them all.
+            // The buffer must have one owner, or each fragment would copy all previous ones.
             var message = fragments.take() ?? ByteBuffer()
             if message.readableBytes == 0 { message = payload } else { message.writeBuffer(&payload) }
             guard header.isFinal else {
@@ -87,7 +87,7 @@ package struct WebSocketReader {
     }
 
     private mutating func restOfPartial() -> (WebSocketHeader, ByteBuffer)? {
-        // Nobody else may hold the payload, or it would be copied.
+        // The payload must have one owner, or it would be copied.
         guard case (let header, var payload)? = partial.take() else { return nil }
         let count = payload.readableBytes
         payload.writeUnmasked(&unread, count: header.length - count, mask: header.mask, offset: count)
@@ -111,7 +111,7 @@ package struct WebSocketReader {
         }
     }
 
-    /// The code in a close frame.
+    /// The code of a close frame.
     static func closeCode(_ payload: ByteBuffer) throws(Violation) -> UInt16? {
         var payload = payload
         guard payload.readableBytes != 0 else { return nil }
@@ -132,7 +132,7 @@ extension WebSocketReader.Violation {
 }
 
 extension ByteBuffer {
-    /// Writes a whole frame as a server does: unmasked.
+    /// Writes a complete frame, unmasked, as a server does.
     mutating func writeWebSocketFrame(opcode: WebSocketHeader.Opcode, payload: ByteBuffer) {
         writeWebSocketHeader(opcode: opcode, length: payload.readableBytes)
         writeImmutableBuffer(payload)

@@ -112,7 +112,7 @@ import Testing
         var machine = Self.machine()
         _ = machine.opened(Self.at(0))
         _ = machine.received(try Self.helloFrame(), Self.at(0))
-        #expect(machine.tokenChecked(.success(Self.token(3_600_000, login: first)), Self.at(0)).last == .follow(first))
+        #expect(machine.tokenChecked(.success(Self.token(3_600_000, login: first)), Self.at(0)).last == .follow([first]))
         // While the core is asked, which may know that the endpoint was revoked.
         let revoked = RelayMessage.Rejected(code: .endpointRevoked, message: "", retry: false)
         for (answer, code) in [(.success(ChannelID(7)), .tokenRevoked), (.failure(revoked), .endpointRevoked)]
@@ -130,7 +130,7 @@ import Testing
         #expect(machine.loginRevoked(second, Self.at(2)) == [])
         let refresh = EndpointMessage.authRefresh(.init(ref: try Self.ref(1), token: Secret("new")))
         _ = machine.received(try Self.frame(refresh), Self.at(3))
-        #expect(machine.tokenChecked(.success(Self.token(3_600_000, login: second)), Self.at(3)).contains(.follow(second)))
+        #expect(machine.tokenChecked(.success(Self.token(3_600_000, login: second)), Self.at(3)).contains(.follow([second])))
         #expect(machine.loginRevoked(first, Self.at(4)) == [])
         let actions = machine.loginRevoked(second, Self.at(5))
         guard case .send(.authInvalidated(let invalidated)) = actions.first else {

@@ -34,6 +34,24 @@ struct DatabaseDump: Hashable {
         }
     }
 
+    /// Whether any row of a database holds a text, be it in a blob.
+    static func contains(_ text: String, in directory: URL, _ file: String) throws -> Bool {
+        var configuration = GRDB.Configuration()
+        configuration.readonly = true
+        let queue = try DatabaseQueue(path: directory.path + "/" + file, configuration: configuration)
+        return try queue.read { database in
+            for table in try String.fetchAll(database, sql: "SELECT name FROM sqlite_master WHERE type = 'table'") {
+                for row in try Row.fetchAll(database, sql: "SELECT * FROM \"\(table)\"") {
+                    for (_, value) in row {
+                        if let found = Data.fromDatabaseValue(value), found.range(of: Data(text.utf8)) != nil { return true }
+                        if let found = String.fromDatabaseValue(value), found.contains(text) { return true }
+                    }
+                }
+            }
+            return false
+        }
+    }
+
     private static func text(_ row: Row) -> String {
         row.map { name, value in
             if let data = Data.fromDatabaseValue(value) { return " \(name)=\(data.base64EncodedString())" }

@@ -4,6 +4,7 @@
 import Foundation
 import Logging
 import RelayProtocol
+import RelayServer
 import RelayTesting
 import Testing
 
@@ -71,7 +72,11 @@ import Testing
     @Test func onlyAFullyValidTokenIsAccepted() async throws {
         let relayd = try await RelaydProcess()
         _ = try await relayd.start()
-        let subject = try await relayd.run("account", "add", "Anna")
+        let account = try JSONDecoder().decode(
+            AdminAccount.self,
+            from: Data(try await relayd.run("account", "add", "Anna", "--json").utf8)
+        )
+        let subject = try #require(account.identities.first?.subject)
         let phone = WireEndpoint("Phone", at: relayd)
         try await phone.join(try await relayd.run("invite", "Anna"))
         let good = phone.token

@@ -51,6 +51,48 @@ import Darwin
         return store
     }
 
+    @Test(arguments: Kind.allCases) func accountsHaveNamesAndIdentities(_ kind: Kind) async throws {
+        let store = try await filled(kind)
+        let (account, other, identity) = (account, other, identity)
+        let second = Identity(issuer: "https://second.example", subject: "me")
+        try await store.transact { store in
+            #expect(try store.accounts().map(\.id) == [account, other])
+            try store.setName("Anna", of: account)
+            try store.setName("Anna", of: account)
+            #expect(throws: AccountNameTaken.self) { try store.setName("Anna", of: other) }
+            try store.add(second, to: account)
+            try store.setDisabled(true, of: other)
+            #expect(try store.isDisabled(other) && !store.isDisabled(account))
+            let row = try #require(try store.account(account))
+            #expect(
+                row == AccountRow(id: account, name: "Anna", isDisabled: false, created: 1, identities: [identity, second], endpoints: 0)
+            )
+            #expect(try store.account(of: second) == account)
+        }
+        try await store.transact { store in
+            try store.removeAccount(account, time: 5)
+            #expect(try store.accounts().map(\.id) == [other])
+            #expect(try store.account(of: identity) == nil && store.account(of: second) == nil)
+            #expect(try store.isRemoved(identity) && store.isRemoved(second))
+            #expect(try !store.isRemoved(Identity(issuer: "embedded", subject: "me")))
+            try store.setName("Anna", of: other)
+            // An identity that is linked again is not removed any more.
+            try store.add(second, to: other)
+            #expect(try !store.isRemoved(second))
+        }
+    }
+
+    @Test(arguments: Kind.allCases) func expiredRevocationsOfTokensAreDeleted(_ kind: Kind) async throws {
+        let store = try kind.open()
+        try await store.transact { store in
+            try store.addRevokedToken("one", ends: 10, now: 1)
+            try store.addRevokedToken("two", ends: 20, now: 9)
+            #expect(try Set(store.revokedTokens().map(\.digest)) == ["one", "two"])
+            try store.addRevokedToken("three", ends: 30, now: 10)
+            #expect(try Set(store.revokedTokens().map(\.digest)) == ["two", "three"])
+        }
+    }
+
     @Test(arguments: Kind.allCases) func failedTransactionUndoesOnlyItself(_ kind: Kind) async throws {
         let store = try await filled(kind)
         let account = account

@@ -60,7 +60,16 @@ final class MemoryRows: StoreTransaction {
         }
 
         var began: Int64?
+        struct Account {
+            var name: String?
+            var isDisabled = false
+            let created: Int64
+        }
+
         var accounts: [Identity: AccountID] = [:]
+        var accountRows: [AccountID: Account] = [:]
+        var removed: Set<Identity> = []
+        var revokedTokens: [String: Int64] = [:]
         var endpoints: [EndpointID: EndpointRow] = [:]
         var registrations: [EndpointID: [RegistrationRow]] = [:]
         /// By who is vouched for, and then by who vouches.
@@ -104,7 +113,58 @@ final class MemoryRows: StoreTransaction {
     func addAccount(_ id: AccountID, identity: Identity, time: Int64) throws {
         try Self.check(tables.accounts[identity] == nil && !tables.accounts.values.contains(id))
         tables.accounts[identity] = id
+        tables.accountRows[id] = .init(created: time)
     }
+
+    func accounts() -> [AccountRow] {
+        tables.accountRows.map { id, account in
+            AccountRow(
+                id: id,
+                name: account.name,
+                isDisabled: account.isDisabled,
+                created: account.created,
+                identities: tables.accounts.filter { $0.value == id }.map(\.key)
+                    .sorted { ($0.issuer, $0.subject) < ($1.issuer, $1.subject) },
+                endpoints: endpoints(of: id).count
+            )
+        }.sorted { ($0.created, $0.id.rawValue) < ($1.created, $1.id.rawValue) }
+    }
+
+    func account(_ id: AccountID) -> AccountRow? { accounts().first { $0.id == id } }
+    func isDisabled(_ id: AccountID) -> Bool { tables.accountRows[id]?.isDisabled ?? false }
+
+    func setName(_ name: String, of id: AccountID) throws {
+        guard !tables.accountRows.contains(where: { $0.key != id && $0.value.name == name }) else { throw AccountNameTaken() }
+        tables.accountRows[id]?.name = name
+    }
+
+    func setDisabled(_ isDisabled: Bool, of id: AccountID) { tables.accountRows[id]?.isDisabled = isDisabled }
+
+    func add(_ identity: Identity, to id: AccountID) throws {
+        try Self.check(tables.accounts[identity] == nil && tables.accountRows[id] != nil)
+        tables.accounts[identity] = id
+        tables.removed.remove(identity)
+    }
+
+    func removeAccount(_ id: AccountID, time: Int64) {
+        for endpoint in endpoints(of: id) { removeEndpoint(endpoint.id, of: id) }
+        for key in tables.commands.keys where key.account == id { tables.commands[key] = nil }
+        for (identity, account) in tables.accounts where account == id {
+            tables.removed.insert(identity)
+            tables.accounts[identity] = nil
+        }
+        tables.revocations = tables.revocations.filter { $0.value.account != id }
+        tables.accountRows[id] = nil
+    }
+
+    func isRemoved(_ identity: Identity) -> Bool { tables.removed.contains(identity) }
+
+    func addRevokedToken(_ digest: String, ends: Int64, now: Int64) {
+        tables.revokedTokens = tables.revokedTokens.filter { $0.value > now }
+        tables.revokedTokens[digest] = ends
+    }
+
+    func revokedTokens() -> [(digest: String, ends: Int64)] { tables.revokedTokens.map { ($0.key, $0.value) } }
 
     func storedBytes(of account: AccountID) -> Int {
         let commands = tables.commands.filter { $0.key.account == account }.values.reduce(0) { $0 + AccountUse.bytes(of: $1.row) }

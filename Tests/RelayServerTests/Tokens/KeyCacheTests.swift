@@ -46,7 +46,7 @@ private final class PlayedSource: Sendable {
 
     private func verifier(_ source: PlayedSource) -> TokenVerifier {
         var trusted = issuer.trusted
-        trusted.keys = { try await source.fetch() }
+        trusted.check = .keys { try await source.fetch() }
         return TokenVerifier(issuers: [trusted], now: { source.state.withLock { $0.now } }, logger: Logger(label: "test"))
     }
 

@@ -33,7 +33,7 @@ final class PlayedIssuer: Sendable {
 
     var trusted: TrustedIssuer {
         let keySet = keySet
-        return TrustedIssuer(key: url, urls: [url], audience: .exactly("relay"), keys: { FetchedKeys(keySet) })
+        return TrustedIssuer(key: url, urls: [url], audience: .exactly("relay"), check: .keys { FetchedKeys(keySet) })
     }
 
     /// Claims that are fine, with some replaced; JSON texts by name, an empty one leaves the claim out.
@@ -173,7 +173,7 @@ final class PlayedIssuer: Sendable {
         encryption.use = "enc"
         let keys = JSONWebKeySet(keys: issuer.keySet.keys + [big, encryption])
         var trusted = issuer.trusted
-        trusted.keys = { FetchedKeys(keys) }
+        trusted.check = .keys { FetchedKeys(keys) }
         for kid in ["big", "enc"] {
             #expect(await refused(try issuer.token(header: #"{"alg":"ES256","typ":"at+jwt","kid":"\#(kid)"}"#), by: trusted) == .unknownKey)
         }
@@ -188,7 +188,7 @@ final class PlayedIssuer: Sendable {
         #expect(await refused(try issuer.token(header: header)) == nil)
         let keys = JSONWebKeySet(keys: issuer.keySet.keys + [JSONWebKey(P256SigningKey().publicKey)])
         var trusted = issuer.trusted
-        trusted.keys = { FetchedKeys(keys) }
+        trusted.check = .keys { FetchedKeys(keys) }
         #expect(await refused(try issuer.token(header: header), by: trusted) == .unknownKey)
     }
 
@@ -360,7 +360,7 @@ final class PlayedIssuer: Sendable {
             JSONWebKey(kty: "later", kid: "x"),
         ])
         var trusted = issuer.trusted
-        trusted.keys = { FetchedKeys(keys) }
+        trusted.check = .keys { FetchedKeys(keys) }
         let cases: [(String, String, ([UInt8]) throws -> [UInt8])] = [
             ("ES384", "e", { Array(try p384.signature(for: $0).rawRepresentation) }),
             ("EdDSA", "o", { Array(try ed.signature(for: $0)) }),

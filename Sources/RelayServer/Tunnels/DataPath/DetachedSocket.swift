@@ -11,18 +11,18 @@ import Glibc
 import Musl
 #endif
 
-/// The system's own, where a method has its name.
+/// The system function, where a method has the same name.
 private func systemClose(_ socket: CInt) { close(socket) }
 
-/// A side's socket, when it has left its NIO channel.
+/// The socket of a side that has left its NIO channel.
 struct DetachedSocket: Sendable {
-    /// Ours to close.
+    /// The descriptor, which this value owns.
     let socket: CInt
-    /// What was read and not written to the other side.
+    /// Bytes that were read and not written to the other side.
     let early: [UInt8]
-    /// Nothing comes behind that.
+    /// Whether the input ends after those bytes.
     let hasEnded: Bool
-    /// Called when it is closed.
+    /// Called when the socket is closed.
     let left: @Sendable () -> Void
 
     func end() {
@@ -34,7 +34,7 @@ struct DetachedSocket: Sendable {
 }
 
 extension Channel {
-    /// The socket under another number, which outlives the channel. Called on the event loop.
+    /// A duplicate of the socket, which outlives the channel. Must be called on the event loop.
     func duplicatedSocket() -> CInt? {
         let copy = try? pipeline.syncOperations.withUnsafeTransportIfAvailable(of: CInt.self) { fcntl($0, F_DUPFD_CLOEXEC, 0) }
         guard let copy, copy >= 0 else { return nil }

@@ -4,9 +4,9 @@
 #if os(Linux)
 import Synchronization
 
-/// Plain connections leave their event loops: threads of their own copy between the two sockets.
+/// Moves plain connections from their event loops to dedicated threads, which copy between the two sockets.
 final class SpliceDataPath: TunnelDataPath {
-    /// One for each processor. They need files, of which there may be none left later, so they are made at once.
+    /// One for each processor. Created at the start, because file descriptors may run out later.
     private let loops: [SpliceLoop]
     private let last = Atomic(0)
 

@@ -11,13 +11,13 @@ import Glibc
 import Musl
 #endif
 
-/// A thread that copies bytes between the sockets of paired tunnels, with one `epoll_wait`, one `recv` and one `send` for what comes:
-/// a NIO channel takes up to twice as much of the processor, and what passes through a tunnel should wait for nothing else.
+/// A thread that copies bytes between the sockets of paired tunnels, with one `epoll_wait`, one `recv` and one `send` per event. A NIO
+/// channel takes up to twice the processor time, and here tunnel bytes wait for no other work.
 final class SpliceLoop: Sendable {
-    /// What is read in one go, and so what may be kept of a direction.
+    /// The maximum size of one read, and so of the bytes kept for a direction.
     static let blockSize = 256 << 10
 
-    /// A pair's place in its loop; a later pair's is another one.
+    /// Identifies a pair in its loop. Ids are not reused.
     struct PairID: Hashable, Sendable {
         fileprivate let number: UInt64
     }
@@ -26,18 +26,18 @@ final class SpliceLoop: Sendable {
 
     private struct State {
         var work: [Job] = []
-        /// Who waits for the end of the thread. It ends when there is somebody.
+        /// The callers that wait for the end of the thread. The thread ends when there is one.
         var stopping: [CheckedContinuation<Void, Never>] = []
         var hasStopped = false
     }
 
     private let epoll: CInt
-    /// Readable when there is something to do (`eventfd`).
+    /// An `eventfd` that is readable when there is work.
     private let wakeUp: CInt
     private let state = Mutex(State())
     private let lastPair = Atomic<UInt64>(0)
 
-    /// `nil` if the system lets us have none. It runs until `stop`.
+    /// Starts the thread, which runs until `stop`. `nil` if the system has no descriptors left.
     init?() {
         epoll = epoll_create1(CInt(EPOLL_CLOEXEC))
         wakeUp = eventfd(0, CInt(EFD_CLOEXEC | EFD_NONBLOCK))
@@ -63,7 +63,7 @@ final class SpliceLoop: Sendable {
 
     private func closeFiles() { for file in [epoll, wakeUp] where file >= 0 { close(file) } }
 
-    // MARK: For other threads
+    // MARK: Calls from other threads
 
     func add(_ ends: DetachedSockets, metrics: TunnelMetrics) -> PairID {
         let id = PairID(number: lastPair.wrappingAdd(1, ordering: .relaxed).newValue)
@@ -71,10 +71,10 @@ final class SpliceLoop: Sendable {
         return id
     }
 
-    /// Closes both sockets at once.
+    /// Closes both sockets immediately.
     func abort(_ id: PairID) { perform { $0.end(id) } }
 
-    /// What was read from a side and is not written to the other.
+    /// The bytes that were read from a side and are not yet written to the other.
     func bytesInFlight(_ id: PairID, from side: Int) async -> Int {
         await withCheckedContinuation { continuation in
             perform { continuation.resume(returning: $0.pairs[id]?.bytesInFlight(from: side) ?? 0) }
@@ -98,19 +98,19 @@ final class SpliceLoop: Sendable {
         let hasStopped = state.withLock { state in
             guard !state.hasStopped else { return true }
             state.work.append(job)
-            // Under the lock, since the file is closed with the thread.
+            // Under the lock, because the descriptor is closed when the thread ends.
             if state.work.count == 1 { eventfd_write(wakeUp, 1) }
             return false
         }
         guard hasStopped else { return }
-        // Without a thread no pair lasts.
+        // Without the thread, every pair ends at once.
         var pairs = Pairs(epoll: -1)
         job(&pairs)
     }
 
-    // MARK: The thread
+    // MARK: On the thread
 
-    /// The pairs of a loop, on its thread.
+    /// The pairs of a loop. Used only on its thread.
     fileprivate struct Pairs {
         let epoll: CInt
         private(set) var pairs: [PairID: SplicedPair] = [:]
@@ -129,7 +129,7 @@ final class SpliceLoop: Sendable {
 
         mutating func happened(_ event: epoll_event, block: UnsafeMutableRawBufferPointer) {
             let id = PairID(number: event.data.u64 >> 1)
-            // One that ended in this very turn.
+            // The pair may have ended earlier in this batch of events.
             guard let pair = pairs[id] else { return }
             proceed(pair.happened(event.events, at: Int(event.data.u64 & 1), block: block), of: pair, id)
         }
@@ -174,7 +174,7 @@ final class SpliceLoop: Sendable {
         return nil
     }
 
-    /// - Returns: whether the thread goes on.
+    /// - Returns: whether the thread continues.
     private func performWork(_ pairs: inout Pairs) -> Bool {
         var value: eventfd_t = 0
         eventfd_read(wakeUp, &value)

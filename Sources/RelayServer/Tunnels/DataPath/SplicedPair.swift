@@ -11,29 +11,29 @@ import Glibc
 import Musl
 #endif
 
-/// The sockets of a tunnel's two sides, in a `SpliceLoop`: what is read from one is written to the other. Used by the loop's thread alone.
+/// The sockets of a tunnel's two sides, in a `SpliceLoop`: bytes read from one are written to the other. Used only by the loop's thread.
 final class SplicedPair {
-    /// What is left to do after something happened.
+    /// The next step after an event.
     enum Progress {
-        /// One read, or one write, and nothing has changed.
+        /// The awaited events stay the same.
         case goesOn
-        /// The loop has to wait for something else now.
+        /// The loop must wait for other events.
         case waitsAnew
         case isOver
     }
 
     private struct Side {
         let end: DetachedSocket
-        /// What comes from here and goes to the other side.
+        /// The bytes from this side to the other.
         var direction: SpliceDirection
-        /// What the loop waits for.
+        /// The events that the loop waits for.
         var interest: UInt32 = 0
-        // What the metrics do not know yet.
+        // Bytes not yet added to the metrics.
         var received = 0
         var sent = 0
     }
 
-    /// Counters are shared by all loops, and not for every read.
+    /// All loops share the counters, so they are not updated for every read.
     private static let reportedBytes = 1 << 20
 
     private var sides: [Side]
@@ -47,7 +47,7 @@ final class SplicedPair {
     func socket(_ side: Int) -> CInt { sides[side].end.socket }
     func bytesInFlight(from side: Int) -> Int { sides[side].direction.rest.count }
 
-    /// What the loop has to wait for at a side, if that has changed.
+    /// The events to wait for at a side, if they have changed.
     func newInterest(_ side: Int) -> UInt32? {
         let reads = sides[side].direction.isReading ? EPOLLIN.rawValue : 0
         let writes = sides[1 - side].direction.isWriting ? EPOLLOUT.rawValue : 0
@@ -56,10 +56,10 @@ final class SplicedPair {
         return reads | writes
     }
 
-    /// What came before the pair was here is passed on.
+    /// Passes on the bytes from before the pair entered the loop.
     func begin() -> Progress { advance(0) == .isOver || advance(1) == .isOver ? .isOver : .waitsAnew }
 
-    /// Something happened at a side's socket.
+    /// Handles events of a side's socket.
     func happened(_ events: UInt32, at side: Int, block: UnsafeMutableRawBufferPointer) -> Progress {
         var progress = Progress.goesOn
         if events & EPOLLOUT.rawValue != 0, sides[1 - side].direction.isWriting { progress = advance(1 - side) }
@@ -68,11 +68,11 @@ final class SplicedPair {
             let read = pass(from: side, block: block)
             return read == .goesOn ? progress : read
         }
-        // A socket that broke says so although nobody waits for it.
+        // `epoll` reports a broken socket even if no event is requested.
         return events & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0 ? .isOver : progress
     }
 
-    /// One read, and one write of it.
+    /// One read, and one write of the bytes.
     private func pass(from side: Int, block: UnsafeMutableRawBufferPointer) -> Progress {
         let count = recv(socket(side), block.baseAddress, block.count, CInt(MSG_DONTWAIT))
         guard count >= 0 else { return Self.isTemporary(errno) ? .goesOn : .isOver }
@@ -88,7 +88,7 @@ final class SplicedPair {
         return .waitsAnew
     }
 
-    /// Passes on what is left of a direction, and then its end.
+    /// Writes the rest of a direction, and then its end.
     private func advance(_ side: Int) -> Progress {
         if sides[side].direction.isWriting {
             guard let sent = sides[side].direction.rest.withUnsafeBytes({ offer($0, to: 1 - side) }) else { return .isOver }
@@ -101,7 +101,7 @@ final class SplicedPair {
         return .waitsAnew
     }
 
-    /// - Returns: how many bytes the socket took; `nil` if it broke.
+    /// - Returns: how many bytes the socket took; `nil` if it is broken.
     private func offer(_ bytes: UnsafeRawBufferPointer, to side: Int) -> Int? {
         let count = send(socket(side), bytes.baseAddress, bytes.count, CInt(MSG_DONTWAIT | MSG_NOSIGNAL))
         guard count >= 0 else { return Self.isTemporary(errno) ? 0 : nil }
@@ -118,7 +118,7 @@ final class SplicedPair {
         }
     }
 
-    /// Closes both. Called once.
+    /// Closes both sockets. Must be called once.
     func end() {
         report()
         for side in sides { side.end.end() }

@@ -4,13 +4,13 @@
 #if os(Linux)
 import Synchronization
 
-/// Both sides' sockets.
+/// The sockets of both sides.
 struct DetachedSockets: Sendable {
     let one: DetachedSocket
     let other: DetachedSocket
 }
 
-/// Two connections on their way from their event loops to a splice loop, and there. They stay where they are if one cannot have another file.
+/// Moves two connections from their event loops to a splice loop. They stay in their event loops if a descriptor is missing.
 final class SplicedTransfer: TunnelTransfer {
     private struct State {
         var greeted: Set<Int> = []
@@ -43,13 +43,13 @@ final class SplicedTransfer: TunnelTransfer {
         self.metrics = metrics
     }
 
-    /// A side knows that it is paired, and could leave its channel.
+    /// Records that a side's client knows about the pairing, so the side can leave its channel.
     func greeted(_ side: Int) {
         changed { $0.greeted.insert(side) }
     }
 
-    /// Bytes are about to pass.
-    /// - Returns: whether they go to a splice loop.
+    /// Announces the first bytes.
+    /// - Returns: whether the splice loop carries them.
     func begin() -> Bool {
         changed { $0.isWanted = true }
         return state.withLock { !$0.areStaying }
@@ -65,7 +65,7 @@ final class SplicedTransfer: TunnelTransfer {
         for (side, connection) in connections.enumerated() { connection.duplicateSocket { self.duplicated($0, side) } }
     }
 
-    /// A side's socket has another number, or `nil` if it could not have one.
+    /// Records the duplicate of a side's socket; `nil` if the duplication failed.
     func duplicated(_ socket: CInt?, _ side: Int) {
         let (superfluous, leaving, areStaying) = state.withLock { state -> ([CInt], [Int: CInt], Bool) in
             guard !state.isOver, !state.areStaying else { return (socket.map { [$0] } ?? [], [:], false) }
@@ -85,7 +85,7 @@ final class SplicedTransfer: TunnelTransfer {
         if areStaying { for connection in connections { connection.stay() } }
     }
 
-    /// A side has left its channel.
+    /// Records that a side has left its channel.
     func arrived(_ end: DetachedSocket, _ side: Int) {
         let (both, superfluous) = state.withLock { state -> (DetachedSockets?, [DetachedSocket]) in
             state.ends[side] = end
@@ -96,7 +96,7 @@ final class SplicedTransfer: TunnelTransfer {
         }
         for end in superfluous { end.end() }
         guard let both else { return }
-        // Without the lock: a loop that has stopped ends the pair here, and the core may abort this then.
+        // Without the lock: a stopped loop ends the pair in this call, and the core may then call `abort`.
         let pair = loop.add(both, metrics: metrics)
         let isOver = state.withLock { state in
             state.pair = pair
@@ -105,7 +105,7 @@ final class SplicedTransfer: TunnelTransfer {
         if isOver { loop.abort(pair) }
     }
 
-    /// Closes both sides, wherever they are.
+    /// Closes both sides, in any state.
     func abort() {
         let (pair, ends, sockets) = state.withLock { state in
             state.isOver = true

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayProtocol
+
+/// What the relay's operator does to users and logins.
+extension Issuer {
+    /// Throws `nameInvalid` if a user cannot have the name.
+    package static func checkName(_ name: String) throws(IssuerError) {
+        guard (1...IssuerUser.maximumNameCharacters).contains(name.unicodeScalars.count), DisplayText.isPlain(name),
+            DisplayText.isVisible(name)
+        else { throw .nameInvalid }
+    }
+
+    package func rename(_ subject: String, to name: String) async throws(IssuerError) {
+        try Issuer.checkName(name)
+        try await store.write { records in
+            guard try records.hasUser(subject) else { throw IssuerError.unknownUser }
+            let holders = try records.users().filter { $0.name == name }
+            guard holders.allSatisfy({ $0.subject == subject }) else { throw IssuerError.nameTaken }
+            try records.rename(subject, to: name)
+        }
+    }
+
+    /// Removes a user with all logins and invitations. May be repeated.
+    package func remove(_ subject: String) async throws(IssuerError) {
+        let now = now()
+        let ended = try await store.write { records in
+            let logins = try records.openLogins(of: subject).map { RevokedLogin($0, at: now) }
+            try records.removeUser(subject)
+            return logins
+        }
+        logger.notice("removed a user", metadata: metadata(subject))
+        for login in ended { revoked(login) }
+    }
+
+    /// Revokes a login by the `sid` of its access tokens.
+    package func endLogin(session: String) async throws(IssuerError) {
+        let now = now()
+        let ended = try await store.write { [self] records -> RevokedLogin? in
+            guard let family = try records.family(session: session), family.revoked == nil else { return nil }
+            return try revoke(family, now: now, in: records)
+        }
+        guard let ended else { return }
+        logger.info("ended a login", metadata: metadata(ended.subject))
+        revoked(ended)
+    }
+}

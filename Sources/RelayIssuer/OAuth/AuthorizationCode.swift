@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Crypto
+import RelayProtocol
+
+/// A one-time code that a browser carries to a client, which redeems it with the verifier of its request (RFC 7636, S256 only).
+struct AuthorizationCode: Hashable, Sendable {
+    static let life: Int64 = 60_000
+    /// How long a code is kept, so that its second use is noticed.
+    static let memory: Int64 = 600_000
+    /// The codes of a user that are kept at a time.
+    static let maximum = 32
+
+    let code: Digest256
+    let subject: String
+    let client: String
+    /// The redirect URI of the request.
+    let redirect: String
+    let challenge: Digest256
+    let scopes: Scopes
+    let expires: Milliseconds
+    var redemption: Invitation.Redemption?
+
+    enum Decision: Hashable {
+        case accept
+        case refuse
+        /// It was used before, and not by the same key, so two parties hold the code and its verifier: ends the login that it began.
+        case revoke(FamilyID)
+    }
+
+    /// - Parameter key: The thumbprint of the key that proved the request.
+    func present(client: String, redirect: String, verifier: Secret<String>, key: String?, now: Milliseconds) -> Decision {
+        // Without its verifier a code is useless, and must not end the owner's login either.
+        guard client.utf8.elementsEqual(self.client.utf8), redirect.utf8.elementsEqual(self.redirect.utf8),
+            Digest256(hashing: Array(verifier.exposed.utf8)) == challenge
+        else { return .refuse }
+        guard let redemption else { return now < expires ? .accept : .refuse }
+        // The first response may have been lost.
+        if let key, key == redemption.key { return .refuse }
+        return redemption.family.map(Decision.revoke) ?? .refuse
+    }
+
+    /// The digest that a request's `code_challenge` is the text of.
+    static func challenge(_ text: String) -> Digest256? {
+        text.utf8.count == 43 ? Base64.url.decode(text).flatMap(Digest256.init(bytes:)) : nil
+    }
+
+    /// RFC 7636 §4.1.
+    static func isVerifier(_ text: String) -> Bool {
+        (43...128).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                (0x61...0x7A).contains(byte) || (0x41...0x5A).contains(byte) || (0x30...0x39).contains(byte) || "-._~".utf8.contains(byte)
+            }
+    }
+}

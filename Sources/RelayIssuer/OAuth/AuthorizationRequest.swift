@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import RelayProtocol
+
+/// What a client asks the user for (RFC 6749 §4.1.1, RFC 7636).
+struct AuthorizationRequest: Sendable {
+    static let maximumStateBytes = 1_024
+
+    let client: RegisteredClient
+    let redirect: RedirectURI
+    let state: String?
+    let challenge: Digest256
+    let scopes: Scopes
+
+    enum Outcome: Sendable {
+        case request(AuthorizationRequest)
+        /// An error that the client gets at its redirect URI (RFC 6749 §4.1.2.1).
+        case refused(location: String)
+    }
+
+    /// - Parameter client: The client that the request names; `nil` if there is none.
+    static func read(_ query: Form, client: RegisteredClient?, issuer: String) throws(OAuthError) -> Outcome {
+        guard let client else {
+            throw OAuthError(.invalidClient, "The app that sent you here is not registered with this relay. Start again in the app.")
+        }
+        // No response goes to an address that the client has not registered.
+        guard let redirect = query["redirect_uri"].flatMap(RedirectURI.init), client.redirects.contains(where: redirect.fits) else {
+            throw OAuthError(.invalidRequest, "The app that sent you here wants the answer at an address that is not its own.")
+        }
+        let state = query["state"]
+        func refuse(_ code: OAuthError.Code, _ description: String) -> Outcome {
+            .refused(
+                location: response(redirect, state: state, issuer: issuer, [("error", code.rawValue), ("error_description", description)])
+            )
+        }
+        if let state, state.utf8.count > maximumStateBytes { throw OAuthError(.invalidRequest, "The app's request is too long.") }
+        guard query["response_type"] == "code" else { return refuse(.unsupportedResponseType, "response_type must be code") }
+        guard query["code_challenge_method"] == "S256", let challenge = query["code_challenge"].flatMap(AuthorizationCode.challenge) else {
+            return refuse(.invalidRequest, "code_challenge with code_challenge_method S256 is needed")
+        }
+        var scopes = Scopes.all
+        if let text = query["scope"] {
+            guard let asked = Scopes(parsing: text) else { return refuse(.invalidScope, "scope may hold \(Scopes.all)") }
+            scopes = asked
+        }
+        return .request(AuthorizationRequest(client: client, redirect: redirect, state: state, challenge: challenge, scopes: scopes))
+    }
+
+    /// The redirect URI with a response. `iss` tells the client which server answers (RFC 9207).
+    static func response(_ redirect: RedirectURI, state: String?, issuer: String, _ parameters: [(String, String)]) -> String {
+        redirect.with(parameters + (state.map { [("state", $0)] } ?? []) + [("iss", issuer)])
+    }
+}

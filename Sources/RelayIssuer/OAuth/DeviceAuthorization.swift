@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Crypto
+import RelayProtocol
+
+/// A device without a browser of its own that waits for its user to allow it elsewhere (RFC 8628).
+struct DeviceAuthorization: Hashable, Sendable {
+    static let life: Int64 = 600_000
+    /// How long a device waits between two requests.
+    static let interval: Int64 = 5_000
+    /// The maximum number of devices that wait, of all addresses together.
+    static let maximum = 10_000
+    static let maximumNameCharacters = 64
+
+    enum Decision: Hashable, Sendable {
+        case pending
+        case allowed(subject: String)
+        case denied
+    }
+
+    let code: Digest256
+    /// The code that the user enters, under a key of the issuer: a short code has a guessable hash.
+    let userCode: Digest256
+    let client: String
+    let scopes: Scopes
+    /// The device, as it names itself.
+    let device: String
+    let platform: String
+    let expires: Milliseconds
+    var decision = Decision.pending
+
+    enum Answer: Hashable {
+        case grant(subject: String)
+        case refuse(OAuthError)
+    }
+
+    /// What the device gets that asks with its code.
+    func answer(client: String, now: Milliseconds) -> Answer {
+        guard client.utf8.elementsEqual(self.client.utf8) else { return .refuse(TokenRequest.unknownDeviceCode) }
+        guard now < expires else { return .refuse(OAuthError(.expiredToken, "the code has expired; begin again")) }
+        switch decision {
+        case .pending: return .refuse(OAuthError(.authorizationPending, "the user has not decided yet; ask again after the interval"))
+        case .denied: return .refuse(OAuthError(.accessDenied, "the user does not allow it"))
+        case .allowed(let subject): return .grant(subject: subject)
+        }
+    }
+}
+
+/// The code that a user types: 8 letters without vowels, so that it is no word.
+struct UserCode: Hashable, Sendable {
+    static let alphabet = Array("BCDFGHJKLMNPQRSTVWXZ".utf8)
+    static let count = 8
+
+    private let letters: [UInt8]
+
+    init() {
+        var letters: [UInt8] = []
+        // Bytes of 240 and above would make some letters more frequent.
+        while letters.count < UserCode.count {
+            letters += randomBytes(16).filter { $0 < 240 }.map { UserCode.alphabet[Int($0) % UserCode.alphabet.count] }
+        }
+        self.letters = Array(letters.prefix(UserCode.count))
+    }
+
+    /// Reads what a person typed: the case, spaces and hyphens do not matter.
+    init?(typed text: String) {
+        guard text.utf8.count <= 32 else { return nil }
+        let letters = text.utf8.filter { $0 != UInt8(ascii: "-") && $0 != UInt8(ascii: " ") }.map {
+            (0x61...0x7A).contains($0) ? $0 - 0x20 : $0
+        }
+        guard letters.count == UserCode.count, letters.allSatisfy(UserCode.alphabet.contains) else { return nil }
+        self.letters = letters
+    }
+
+    var text: String {
+        String(decoding: letters.prefix(4), as: UTF8.self) + "-" + String(decoding: letters.suffix(4), as: UTF8.self)
+    }
+
+    func digest(by key: SymmetricKey) -> Digest256 {
+        Digest256(hashing: Array(HMAC<SHA256>.authenticationCode(for: letters, using: key)))
+    }
+}
+
+/// The response to a device (RFC 8628 §3.2).
+struct DeviceAuthorizationResponse: Encodable, Sendable {
+    var deviceCode: Secret<String>
+    var userCode: String
+    var verificationURI: String
+    var verificationURIComplete: String
+    var expiresIn = DeviceAuthorization.life / 1_000
+    var interval = DeviceAuthorization.interval / 1_000
+
+    init(deviceCode: Secret<String>, userCode: UserCode, issuer: String) {
+        self.deviceCode = deviceCode
+        self.userCode = userCode.text
+        verificationURI = issuer + "/device"
+        verificationURIComplete = issuer + "/device?user_code=" + userCode.text
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case interval
+        case deviceCode = "device_code"
+        case userCode = "user_code"
+        case verificationURI = "verification_uri"
+        case verificationURIComplete = "verification_uri_complete"
+        case expiresIn = "expires_in"
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Crypto
+import CryptoExtras
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// A password as it is stored: `$scrypt$ln=17,r=8,p=1$SALT$HASH` (PHC string format; base64 without padding). The text names
+/// its own cost, so that the cost of new hashes can change.
+struct PasswordHash: Hashable, Sendable {
+    static let saltBytes = 16
+    static let hashBytes = 32
+
+    /// What one hash costs: 128 · 2^logRounds · blockSize bytes of memory.
+    struct Cost: Hashable, Sendable {
+        var logRounds = 17
+        var blockSize = 8
+        var parallelism = 1
+    }
+
+    let cost: Cost
+    let salt: [UInt8]
+    let hash: [UInt8]
+
+    private init(cost: Cost, salt: [UInt8], hash: [UInt8]) {
+        self.cost = cost
+        self.salt = salt
+        self.hash = hash
+    }
+
+    /// Hashes a password. Takes a long time and much memory, by design: only `PasswordHasher` calls it.
+    init(_ password: Secret<String>, cost: Cost) {
+        let salt = randomBytes(PasswordHash.saltBytes)
+        self.init(cost: cost, salt: salt, hash: PasswordHash.derive(password, salt: salt, cost: cost))
+    }
+
+    /// A hash of no password.
+    init(decoyOf cost: Cost) {
+        self.init(cost: cost, salt: randomBytes(PasswordHash.saltBytes), hash: randomBytes(PasswordHash.hashBytes))
+    }
+
+    /// Reads the stored text.
+    init?(parsing text: String) {
+        let parts = text.utf8.split(separator: UInt8(ascii: "$"), omittingEmptySubsequences: false).map {
+            String(decoding: $0, as: UTF8.self)
+        }
+        guard parts.count == 5, parts[0].isEmpty, parts[1] == "scrypt", let cost = Cost(parsing: parts[2]),
+            let salt = PasswordHash.decode(parts[3]), salt.count == PasswordHash.saltBytes, let hash = PasswordHash.decode(parts[4]),
+            hash.count == PasswordHash.hashBytes
+        else { return nil }
+        self.init(cost: cost, salt: salt, hash: hash)
+    }
+
+    var text: String { "$scrypt$\(cost.text)$\(PasswordHash.encode(salt))$\(PasswordHash.encode(hash))" }
+
+    /// Whether it is the hash of this password. Takes as long as a hash.
+    func matches(_ password: Secret<String>) -> Bool {
+        let derived = PasswordHash.derive(password, salt: salt, cost: cost)
+        // An empty result is that of a failed derivation.
+        guard let derived = Digest256(bytes: derived), let hash = Digest256(bytes: hash) else { return false }
+        return derived == hash
+    }
+
+    private static func derive(_ password: Secret<String>, salt: [UInt8], cost: Cost) -> [UInt8] {
+        let bytes = Array(password.exposed.utf8)
+        guard !bytes.isEmpty else { return [] }
+        let key = try? KDF.Scrypt.deriveKey(
+            from: bytes,
+            salt: salt,
+            outputByteCount: hashBytes,
+            rounds: 1 << cost.logRounds,
+            blockSize: cost.blockSize,
+            parallelism: cost.parallelism
+        )
+        return key?.withUnsafeBytes { Array($0) } ?? []
+    }
+
+    private static func encode(_ bytes: [UInt8]) -> String {
+        String(decoding: Base64.standard.encode(bytes).utf8.filter { $0 != UInt8(ascii: "=") }, as: UTF8.self)
+    }
+
+    private static func decode(_ text: String) -> [UInt8]? {
+        Base64.standard.decode(text + String(repeating: "=", count: (4 - text.utf8.count % 4) % 4))
+    }
+}
+
+extension PasswordHash.Cost {
+    var text: String { "ln=\(logRounds),r=\(blockSize),p=\(parallelism)" }
+
+    /// Reads the parameters within bounds, so that a damaged row does not take all memory.
+    init?(parsing text: String) {
+        let pairs = text.utf8.split(separator: UInt8(ascii: ",")).map { String(decoding: $0, as: UTF8.self) }
+        func number(_ place: Int, _ name: String, _ range: ClosedRange<Int>) -> Int? {
+            guard pairs.count == 3, pairs[place].hasPrefix(name), let number = Int(pairs[place].dropFirst(name.count)),
+                range.contains(number)
+            else { return nil }
+            return number
+        }
+        guard let logRounds = number(0, "ln=", 1...20), let blockSize = number(1, "r=", 1...16), let parallelism = number(2, "p=", 1...4)
+        else { return nil }
+        self.init(logRounds: logRounds, blockSize: blockSize, parallelism: parallelism)
+    }
+}
+
+/// What may become a password.
+enum PasswordRule {
+    static let minimumCharacters = 10
+    static let maximumBytes = 256
+
+    /// Why the text may not become the password of this user; `nil` if it may.
+    static func objection(to password: Secret<String>, name: String) -> String? {
+        let text = password.exposed
+        if text.utf8.count > maximumBytes { return "The password may have at most \(maximumBytes) bytes." }
+        if text.unicodeScalars.count < minimumCharacters { return "The password needs at least \(minimumCharacters) characters." }
+        if Set(text.unicodeScalars).count < 5 || text.lowercased() == name.lowercased() {
+            return "This password is too easy to guess. Choose another one, for example four random words."
+        }
+        return nil
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOPosix
+import RelayProtocol
+import Synchronization
+
+/// Hashes passwords on threads of its own: neither the event loops nor the threads of Swift's tasks wait for a hash. At most two hashes run at a time, few wait, and one client has few places among
+/// them, so that logins can neither fill the memory nor starve the rest of the process.
+final class PasswordHasher: Sendable {
+    /// The places for hashes that run and wait.
+    struct Queue<Waiter> {
+        let running: Int
+        let places: Int
+        let placesPerClient: Int
+
+        private var active = 0
+        private var clients: [String: Int] = [:]
+        private var waiting: [Waiter] = []
+
+        init(running: Int = 2, places: Int = 16, placesPerClient: Int = 2) {
+            self.running = running
+            self.places = places
+            self.placesPerClient = placesPerClient
+        }
+
+        enum Entry {
+            case start
+            case wait
+            case refuse
+        }
+
+        mutating func enter(_ client: String) -> Entry {
+            guard active + waiting.count < places, clients[client, default: 0] < placesPerClient else { return .refuse }
+            clients[client, default: 0] += 1
+            guard active < running else { return .wait }
+            active += 1
+            return .start
+        }
+
+        /// After `enter` said so.
+        mutating func wait(_ waiter: Waiter) { waiting.append(waiter) }
+
+        /// - Returns: The waiter that starts now.
+        mutating func leave(_ client: String) -> Waiter? {
+            clients[client] = clients[client].flatMap { $0 > 1 ? $0 - 1 : nil }
+            guard waiting.isEmpty else { return waiting.removeFirst() }
+            active -= 1
+            return nil
+        }
+    }
+
+    struct Busy: Error {}
+
+    private let threads: NIOThreadPool
+    private let queue: Mutex<Queue<CheckedContinuation<Void, Never>>>
+    let cost: PasswordHash.Cost
+    /// What the password of an unknown user is compared with, so that the answer takes as long as for a known one.
+    private let decoy: PasswordHash
+
+    init(cost: PasswordHash.Cost, queue: sending Queue<CheckedContinuation<Void, Never>> = .init()) {
+        self.cost = cost
+        self.threads = NIOThreadPool(numberOfThreads: queue.running)
+        self.queue = Mutex(queue)
+        self.decoy = PasswordHash(decoyOf: cost)
+        threads.start()
+    }
+
+    deinit { threads.shutdownGracefully { _ in } }
+
+    func hash(_ password: Secret<String>, client: String) async throws(Busy) -> PasswordHash {
+        try await run(client) { [cost] in PasswordHash(password, cost: cost) }
+    }
+
+    /// - Parameter hash: `nil` for a user that does not exist, or has no password.
+    func matches(_ password: Secret<String>, _ hash: PasswordHash?, client: String) async throws(Busy) -> Bool {
+        let (compared, isKnown) = (hash ?? decoy, hash != nil)
+        return try await run(client) { compared.matches(password) } && isKnown
+    }
+
+    func run<Result: Sendable>(_ client: String, _ work: @escaping @Sendable () -> Result) async throws(Busy) -> Result {
+        var isRefused = false
+        await withCheckedContinuation { continuation in
+            let mayStart = queue.withLock { queue in
+                switch queue.enter(client) {
+                case .start: return true
+                case .wait:
+                    queue.wait(continuation)
+                    return false
+                case .refuse:
+                    isRefused = true
+                    return true
+                }
+            }
+            if mayStart { continuation.resume() }
+        }
+        guard !isRefused else { throw Busy() }
+        let result = await withCheckedContinuation { continuation in
+            threads.submit { _ in continuation.resume(returning: work()) }
+        }
+        queue.withLock { $0.leave(client) }?.resume()
+        return result
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+// Clients, and what users allowed them at the pages.
+extension SQLiteIssuerTransaction {
+    func insert(_ client: RegisteredClient) throws {
+        try db.execute(
+            sql: "INSERT INTO client (id, name, redirects, created) VALUES (?, ?, ?, ?)",
+            arguments: [client.id, client.name, client.redirects.map(\.text).joined(separator: " "), client.created.count]
+        )
+    }
+
+    func client(_ id: String) throws -> RegisteredClient? {
+        try Row.fetchOne(db, sql: "SELECT * FROM client WHERE id = ?", arguments: [id]).map { row in
+            RegisteredClient(
+                id: row["id"],
+                name: row["name"],
+                redirects: (row["redirects"] as String).split(separator: " ").compactMap { RedirectURI(String($0)) },
+                created: Milliseconds(clamping: row["created"] as Int64)
+            )
+        }
+    }
+
+    func makeRoomForClient(now: Milliseconds) throws -> Bool {
+        guard try Int.fetchOne(db, sql: "SELECT count(*) FROM client") ?? 0 >= RegisteredClient.maximum else { return true }
+        try db.execute(
+            sql: """
+                DELETE FROM client WHERE id =
+                (SELECT id FROM client WHERE used IS NULL AND created <= ? ORDER BY created, id LIMIT 1)
+                """,
+            arguments: [now.count - RegisteredClient.settling]
+        )
+        return db.changesCount > 0
+    }
+
+    func setClientUsed(_ id: String, at now: Milliseconds) throws {
+        try db.execute(sql: "UPDATE client SET used = ? WHERE id = ?", arguments: [now.count, id])
+    }
+
+    func insert(_ code: AuthorizationCode) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO authorization_code (code, subject, client, redirect, challenge, scopes, expires)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                Data(code.code.bytes), code.subject, code.client, code.redirect, Data(code.challenge.bytes), code.scopes.description,
+                code.expires.count,
+            ]
+        )
+        try db.execute(
+            sql: """
+                DELETE FROM authorization_code WHERE subject = ?1 AND code NOT IN
+                (SELECT code FROM authorization_code WHERE subject = ?1 ORDER BY expires DESC, code LIMIT ?2)
+                """,
+            arguments: [code.subject, AuthorizationCode.maximum]
+        )
+    }
+
+    func authorizationCode(_ code: Digest256) throws -> AuthorizationCode? {
+        guard let row = try Row.fetchOne(db, sql: "SELECT * FROM authorization_code WHERE code = ?", arguments: [Data(code.bytes)]),
+            let challenge = Digest256(bytes: [UInt8](row["challenge"] as Data)), let scopes = Scopes(parsing: row["scopes"])
+        else { return nil }
+        var stored = AuthorizationCode(
+            code: code,
+            subject: row["subject"],
+            client: row["client"],
+            redirect: row["redirect"],
+            challenge: challenge,
+            scopes: scopes,
+            expires: Milliseconds(clamping: row["expires"] as Int64)
+        )
+        if row["redeemed"] {
+            stored.redemption = .init(key: row["key"], family: (row["login"] as Data?).map { FamilyID([UInt8]($0)) })
+        }
+        return stored
+    }
+
+    func redeem(authorizationCode code: Digest256, _ redemption: Invitation.Redemption) throws {
+        try db.execute(
+            sql: "UPDATE authorization_code SET redeemed = 1, key = ?, login = ? WHERE code = ?",
+            arguments: [redemption.key, redemption.family.map { Data($0.bytes) }, Data(code.bytes)]
+        )
+    }
+
+    // MARK: Devices that wait
+
+    func insert(_ authorization: DeviceAuthorization) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO device_authorization (code, user_code, client, scopes, device, platform, expires)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
+                """,
+            arguments: [
+                Data(authorization.code.bytes), Data(authorization.userCode.bytes), authorization.client, authorization.scopes.description,
+                authorization.device, authorization.platform, authorization.expires.count,
+            ]
+        )
+    }
+
+    func deviceAuthorization(_ code: Digest256) throws -> DeviceAuthorization? { try deviceAuthorization("code", code) }
+
+    func deviceAuthorization(userCode: Digest256) throws -> DeviceAuthorization? { try deviceAuthorization("user_code", userCode) }
+
+    private func deviceAuthorization(_ column: String, _ digest: Digest256) throws -> DeviceAuthorization? {
+        guard
+            let row = try Row.fetchOne(
+                db,
+                sql: "SELECT * FROM device_authorization WHERE \(column) = ?",
+                arguments: [Data(digest.bytes)]
+            ), let code = Digest256(bytes: [UInt8](row["code"] as Data)),
+            let userCode = Digest256(bytes: [UInt8](row["user_code"] as Data)),
+            let scopes = Scopes(parsing: row["scopes"])
+        else { return nil }
+        var found = DeviceAuthorization(
+            code: code,
+            userCode: userCode,
+            client: row["client"],
+            scopes: scopes,
+            device: row["device"],
+            platform: row["platform"],
+            expires: Milliseconds(clamping: row["expires"] as Int64)
+        )
+        if row["decided"] { found.decision = (row["subject"] as String?).map { .allowed(subject: $0) } ?? .denied }
+        return found
+    }
+
+    func deviceAuthorizations() throws -> Int { try Int.fetchOne(db, sql: "SELECT count(*) FROM device_authorization") ?? 0 }
+
+    func decide(_ code: Digest256, _ decision: DeviceAuthorization.Decision) throws {
+        let subject: String? = if case .allowed(let subject) = decision { subject } else { nil }
+        try db.execute(
+            sql: "UPDATE device_authorization SET decided = ?, subject = ? WHERE code = ?",
+            arguments: [decision != .pending, subject, Data(code.bytes)]
+        )
+    }
+
+    func removeDeviceAuthorization(_ code: Digest256) throws {
+        try db.execute(sql: "DELETE FROM device_authorization WHERE code = ?", arguments: [Data(code.bytes)])
+    }
+
+    // MARK: Resource servers
+
+    func setResourceServer(_ name: String, secret: Digest256) throws {
+        try db.execute(sql: "INSERT OR REPLACE INTO resource_server (name, secret) VALUES (?, ?)", arguments: [name, Data(secret.bytes)])
+    }
+
+    func removeResourceServer(_ name: String) throws {
+        try db.execute(sql: "DELETE FROM resource_server WHERE name = ?", arguments: [name])
+    }
+
+    func secret(ofResourceServer name: String) throws -> Digest256? {
+        try Data.fetchOne(db, sql: "SELECT secret FROM resource_server WHERE name = ?", arguments: [name])
+            .flatMap { Digest256(bytes: [UInt8]($0)) }
+    }
+
+    func forgetClients(before now: Milliseconds) throws {
+        try db.execute(sql: "DELETE FROM authorization_code WHERE expires <= ?", arguments: [now.count - AuthorizationCode.memory])
+        try db.execute(
+            sql: "DELETE FROM client WHERE used IS NULL AND created <= ? OR used <= ?",
+            arguments: [now.count - RegisteredClient.unusedLife, now.count - RegisteredClient.life]
+        )
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Hummingbird
+import Logging
+import RelayProtocol
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// A user's own account: devices, browsers, password, and what happened.
+extension Issuer {
+    func addAccountPages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
+        pages.get("/account") { [self] visit, _ throws(OAuthError) in
+            guard let session = visit.session else { return .local("/login") }
+            return try await accountPage(visit, session)
+        }
+        pages.post(signedIn: "/account/login") { [self] visit, session, form throws(OAuthError) in
+            let id = form["session"] ?? ""
+            let login = try await answering { () async throws(IssuerError) in
+                try await store.write { [self] records -> RevokedLogin? in
+                    guard let family = try records.family(session: id), family.subject == session.subject, family.revoked == nil else {
+                        return nil
+                    }
+                    return try revoke(family, now: visit.now, in: records)
+                }
+            }
+            if let login {
+                logger.info("revoked a login: its user asked for it", metadata: metadata(login.subject))
+                revoked(login)
+            }
+            return .local("/account")
+        }
+        pages.post(signedIn: "/account/browser") { [self] visit, session, form throws(OAuthError) in
+            let id = form["browser"].flatMap(Base64.url.decode).flatMap(Digest256.init(bytes:))
+            try await answering { () async throws(IssuerError) in
+                try await store.write { records in
+                    guard let id, let ended = try records.session(id), try records.removeSession(id, of: session.subject) else { return }
+                    try records.note(.signedOut, of: session.subject, ended.agent, now: visit.now)
+                }
+            }
+            return .local("/account")
+        }
+        pages.post(signedIn: "/account/password") { [self] visit, session, form throws(OAuthError) in
+            guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
+            guard let user = try await user(session.subject) else { return .local("/login") }
+            let password = Secret(form["password"] ?? "")
+            if let objection = Issuer.objection(to: password, repeated: form["repeated"], user) {
+                return try await accountPage(visit, session, note: objection, status: .badRequest)
+            }
+            let hash = try await hashing { () async throws(PasswordHasher.Busy) in
+                try await hasher.hash(password, client: visit.address)
+            }
+            let browser = try await answering { () async throws(IssuerError) in
+                try await store.write { records -> BrowserToken? in
+                    // The session may have ended meanwhile, by another new password.
+                    guard try records.session(session.id) != nil else { return nil }
+                    try Issuer.setPassword(hash, of: session.subject, visit.agent, now: visit.now, in: records)
+                    return try Issuer.beginSession(of: session.subject, visit, in: records)
+                }
+            }
+            return browser.map { .local("/account", browser: $0) } ?? .local("/login")
+        }
+    }
+
+    static let signInAgain = OAuthError(
+        .accessDenied,
+        "You signed in some time ago. Sign out and in again, then change how you sign in.",
+        status: 403
+    )
+
+    private func user(_ subject: String) async throws(OAuthError) -> IssuerUser? {
+        try await answering { () async throws(IssuerError) in try await store.read { try $0.user(subject) } }
+    }
+
+    private struct Account: Sendable {
+        var user: IssuerUser
+        var logins: [RefreshFamily]
+        var browsers: [WebSession]
+        var codes: Int
+        var passkeys: [Passkey]
+        var events: [AccountEvent]
+    }
+
+    private func accountPage(
+        _ visit: Visit,
+        _ session: WebSession,
+        note: String? = nil,
+        status: HTTPResponse.Status = .ok
+    ) async throws(OAuthError) -> PageResponse {
+        let account = try await answering { () async throws(IssuerError) in
+            try await store.read { records -> Account? in
+                guard let user = try records.user(session.subject) else { return nil }
+                return Account(
+                    user: user,
+                    logins: try records.openLogins(of: session.subject).filter { !$0.isOver(at: visit.now) },
+                    browsers: try records.sessions(of: session.subject).filter { !$0.isOver(at: visit.now) },
+                    codes: try records.recoveryCodes(of: session.subject),
+                    passkeys: try records.passkeys(of: session.subject),
+                    events: try records.events(of: session.subject)
+                )
+            }
+        }
+        guard let account else { return .local("/login") }
+        return .page(
+            "Account \(account.user.name)",
+            """
+            \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
+            \(visit.form("/logout", button: "Sign out"))
+            <h2>Apps and devices</h2>
+            <ul>\(account.logins.map { item(visit, $0) })</ul>
+            <h2>Browsers</h2>
+            <ul>\(account.browsers.map { item(visit, $0, isOwn: $0.id == session.id) })</ul>
+            \(session.isFresh(at: visit.now) ? changes(visit, account) : Issuer.old(visit))
+            <h2>What happened</h2>
+            <ul>\(account.events.map(Issuer.item))</ul>
+            """,
+            status: status
+        )
+    }
+
+    private func item(_ visit: Visit, _ login: RefreshFamily) -> HTML {
+        """
+        <li><strong>\(login.device.isEmpty ? login.client : login.device)</strong> \(login.device.isEmpty ? "" : login.client)
+        <br>signed in \(login.created.shown), last seen \(login.rotated.shown)
+        \(visit.form("/account/login", visit.hidden("session", login.id.session), button: "Sign it out"))</li>
+        """
+    }
+
+    private func item(_ visit: Visit, _ browser: WebSession, isOwn: Bool) -> HTML {
+        """
+        <li>\(browser.agent.isEmpty ? "A browser" : browser.agent)\(isOwn ? ", this one" : "")
+        <br>signed in \(browser.created.shown), last seen \(browser.used.shown)
+        \(isOwn
+            ? nil
+            : visit.form("/account/browser", visit.hidden("browser", Base64.url.encode(browser.id.bytes)), button: "Sign it out"))</li>
+        """
+    }
+
+    private func changes(_ visit: Visit, _ account: Account) -> HTML {
+        """
+        <h2>Password</h2>
+        <p>A new password signs all other browsers out. Apps and devices stay signed in.</p>
+        \(visit.form("/account/password", HTML.newPassword(of: account.user), button: "Set the password"))
+        <h2>Passkeys</h2>
+        <ul>\(account.passkeys.map { passkeyItem(visit, $0) })</ul>
+        \(newPasskeyForm(visit, "/account/passkey", account.user))
+        <h2>Recovery codes</h2>
+        <p>\(account.codes) unused codes.</p>
+        \(visit.form("/account/codes", button: "Make new codes"))
+        """
+    }
+
+    private static func old(_ visit: Visit) -> HTML {
+        """
+        <h2>How you sign in</h2>
+        <p>To change your password or recovery codes, sign in again.</p>
+        \(visit.form("/logout", button: "Sign out"))
+        """
+    }
+
+    private static func item(_ event: AccountEvent) -> HTML {
+        """
+        <li>\(event.time.shown): \(event.kind.explanation)\(event.count > 1 ? ", \(event.count) times" : "")\(event.detail.isEmpty ? "" : ": ")\(
+            event.detail)</li>
+        """
+    }
+}
+
+extension AccountEvent.Kind {
+    /// For the account's owner.
+    package var explanation: String {
+        switch self {
+        case .setUpLinkMade: "the operator made a link to set up how you sign in"
+        case .signedIn: "a browser signed in"
+        case .signedOut: "a browser was signed out"
+        case .signInFailed: "signing in failed"
+        case .passwordSet: "a password was set"
+        case .recoveryCodesMade: "recovery codes were made"
+        case .recoveryCodeUsed: "a recovery code was used"
+        case .passkeyAdded: "a passkey was added"
+        case .passkeyRemoved: "a passkey was removed"
+        case .appSignedIn: "an app or device was let in"
+        case .deviceJoined: "a device joined by a link"
+        case .loginRevoked: "an app or device was signed out"
+        case .codeReplayed: "an app's code was used twice, so it was signed out"
+        case .tokenReused: "an old token was used again, so its device was signed out"
+        case .linkReused: "two devices used one link, so the first was signed out"
+        }
+    }
+}
+
+extension Milliseconds {
+    /// For people, in UTC.
+    fileprivate var shown: String {
+        let style = Date.ISO8601FormatStyle(dateTimeSeparator: .space)
+        return Date(timeIntervalSince1970: Double(count / 1_000)).formatted(style).replacing("Z", with: " UTC")
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Hummingbird
+import RelayProtocol
+import Synchronization
+
+/// The authorization endpoint (RFC 6749 §3.1): the page on which a user lets an app in.
+extension Issuer {
+    func addAuthorizationPages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
+        pages.get("/authorize") { [self] visit, query throws(OAuthError) in
+            switch try await authorizationRequest(query, visit) {
+            case .refused(let location): return PageResponse(status: .seeOther, content: .redirect(to: location))
+            case .request(let request):
+                guard let session = visit.session else { return signInPage(visit, next: Place("/authorize?" + query.encoded)) }
+                return try await consentPage(visit, session, request, query)
+            }
+        }
+        pages.post(signedIn: "/authorize") { [self] visit, session, form throws(OAuthError) in
+            let query = try Form(parsing: Array(try form.required("request").utf8))
+            guard case .request(let request) = try await authorizationRequest(query, visit) else {
+                throw OAuthError(.invalidRequest, "The app's request is damaged. Start again in the app.")
+            }
+            var answer = [("error", OAuthError.Code.accessDenied.rawValue)]
+            if form["decision"] == "allow" {
+                answer = [("code", try await makeCode(for: session, request, now: visit.now).exposed)]
+            }
+            let location = AuthorizationRequest.response(request.redirect, state: request.state, issuer: visit.issuer, answer)
+            return PageResponse(status: .seeOther, content: .redirect(to: location))
+        }
+    }
+
+    private func authorizationRequest(_ query: Form, _ visit: Visit) async throws(OAuthError) -> AuthorizationRequest.Outcome {
+        let id = query["client_id"]
+        let client = try await answering { () async throws(IssuerError) in
+            try await store.read { records in try id.flatMap { try records.client($0) } }
+        }
+        return try AuthorizationRequest.read(query, client: client, issuer: visit.issuer)
+    }
+
+    private func consentPage(
+        _ visit: Visit,
+        _ session: WebSession,
+        _ request: AuthorizationRequest,
+        _ query: Form
+    ) async throws(OAuthError) -> PageResponse {
+        let user = try await answering { () async throws(IssuerError) in try await store.read { try $0.user(session.subject) } }
+        var page = PageResponse.page(
+            "Let an app in?",
+            """
+            <p>\(request.client.name.isEmpty ? "An app" : request.client.name) wants to use this relay as <strong>\(user?.name ?? "")</strong>.</p>
+            <p class="note">This app's name is not verified. The answer goes to \(request.redirect.place). Allow it only if you have just
+            started to sign in there.</p>
+            <p>It may:</p>
+            <ul>\(request.scopes.explanations.map { "<li>\($0)</li>" as HTML })</ul>
+            \(visit.form(
+                "/authorize",
+                visit.hidden("request", query.encoded),
+                buttons: """
+                <button type="submit" name="decision" value="allow">Allow</button>
+                <button type="submit" name="decision" value="deny">Do not allow</button>
+                """
+            ))
+            """
+        )
+        page.formTarget = request.redirect.policySource
+        return page
+    }
+
+    private func makeCode(for session: WebSession, _ request: AuthorizationRequest, now: Milliseconds) async throws(OAuthError)
+        -> Secret<String>
+    {
+        let text = Secret(Base64.url.encode(randomBytes(32)))
+        let code = AuthorizationCode(
+            code: Digest256(hashing: Array(text.exposed.utf8)),
+            subject: session.subject,
+            client: request.client.id,
+            redirect: request.redirect.text,
+            challenge: request.challenge,
+            scopes: request.scopes,
+            expires: Milliseconds(clamping: now.count + AuthorizationCode.life)
+        )
+        try await answering { () async throws(IssuerError) in
+            try await store.write { records in
+                try records.forget(before: now)
+                try records.insert(code)
+            }
+        }
+        return text
+    }
+}
+
+extension Scopes {
+    /// What the scopes allow, for people.
+    var explanations: [String] {
+        names.map { name in
+            switch name {
+            case Scopes.offlineAccess: "stay signed in"
+            case "relay.device.read": "see your devices"
+            case "relay.device.register": "become one of your devices, and invite others"
+            case "relay.command": "open links on your devices, and talk to their apps"
+            case "relay.push": "be woken by notifications"
+            default: name
+            }
+        }
+    }
+}

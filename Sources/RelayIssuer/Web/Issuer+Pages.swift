@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Hummingbird
+import NIOCore
+import RelayProtocol
+
+/// The issuer's pages. They work without JavaScript.
+extension Issuer {
+    /// Where pages are added.
+    struct Pages<Context: RequestContext, Router: RouterMethods<Context>> {
+        let issuer: Issuer
+        let router: Router
+        let clientAddress: @Sendable (Request, Context) -> String
+
+        /// - Parameter place: Below the issuer's URL, such as `/login`.
+        func get(_ place: String, _ body: @escaping @Sendable (Visit, Form) async throws(OAuthError) -> PageResponse) {
+            router.get(RouterPath(Issuer.path + place)) { [issuer, clientAddress] request, context in
+                await issuer.page(request, clientAddress(request, context)) { visit, _ throws(OAuthError) in
+                    try await body(visit, Form(parsing: Array((request.uri.query ?? "").utf8)))
+                }
+            }
+        }
+
+        /// A form that this browser was given.
+        func post(_ place: String, _ body: @escaping @Sendable (Visit, Form) async throws(OAuthError) -> PageResponse) {
+            router.post(RouterPath(Issuer.path + place)) { [issuer, clientAddress] request, context in
+                await issuer.page(request, clientAddress(request, context)) { visit, hasCookie throws(OAuthError) in
+                    let form = try await Issuer.form(of: request)
+                    let origins = Issuer.values(of: "origin", in: request)
+                    // SameSite=Lax alone does not stop forms of another port or scheme of this host.
+                    guard hasCookie, origins.allSatisfy({ $0 + Issuer.path == visit.issuer }),
+                        visit.browser.accepts(form["form_code"], by: issuer.master.formKey)
+                    else {
+                        throw OAuthError(
+                            .accessDenied,
+                            "This form is out of date, or this browser does not keep cookies. Go back, load the page again, and retry.",
+                            status: 403
+                        )
+                    }
+                    return try await body(visit, form)
+                }
+            }
+        }
+
+        /// A form that only a signed-in user has.
+        func post(
+            signedIn place: String,
+            _ body: @escaping @Sendable (Visit, WebSession, Form) async throws(OAuthError) -> PageResponse
+        ) {
+            post(place) { visit, form throws(OAuthError) in
+                guard let session = visit.session else { return .local("/login") }
+                return try await body(visit, session, form)
+            }
+        }
+    }
+
+    /// - Parameter body: Gets the visit, and whether the browser sent its cookie.
+    private func page(
+        _ request: Request,
+        _ address: String,
+        _ body: (Visit, Bool) async throws(OAuthError) -> PageResponse
+    ) async -> Response {
+        let issuer = url(for: request)
+        func cookie(_ name: String) -> String? { request.cookies[PageResponse.Cookies.name(name, at: issuer)]?.value }
+        let known = cookie(PageResponse.Cookies.browser).flatMap(BrowserToken.init(parsing:))
+        let browser = known ?? BrowserToken()
+        var answer: PageResponse
+        do throws(OAuthError) {
+            answer = try await serve(address) { () async throws(OAuthError) in
+                let visit = Visit(
+                    issuer: issuer,
+                    browser: browser,
+                    formCode: browser.formCode(by: master.formKey),
+                    session: known == nil ? nil : try await session(of: browser),
+                    setUp: cookie(PageResponse.Cookies.setUp).flatMap(SetUpToken.init(parsing:)),
+                    address: address,
+                    agent: Issuer.agent(Issuer.values(of: "user-agent", in: request).first ?? ""),
+                    now: now()
+                )
+                let answer = try await body(visit, known != nil)
+                // A form that is shown again is a failed request, too.
+                if (400..<500).contains(answer.status.code), let wait = countFailure(address) { throw Issuer.tooManyFailures(wait) }
+                return answer
+            }
+        } catch {
+            answer = PageResponse(error)
+        }
+        return answer.response(at: issuer, browser: known == nil ? browser : nil)
+    }
+
+    private func session(of browser: BrowserToken) async throws(OAuthError) -> WebSession? {
+        let now = now()
+        return try await answering { () async throws(IssuerError) in
+            guard let session = try await store.read({ try $0.session(browser.session) }), !session.isOver(at: now) else { return nil }
+            if now.count - session.used.count >= 60_000 { try await store.write { try $0.setUsed(session.id, at: now) } }
+            return session
+        }
+    }
+
+    /// A browser's name for people: short, and without what could imitate other text.
+    static func agent(_ text: String) -> String {
+        String(String.UnicodeScalarView(DisplayText.sanitized(text).unicodeScalars.prefix(WebSession.maximumAgentCharacters)))
+    }
+
+    func addPages<Context: RequestContext>(
+        to router: some RouterMethods<Context>,
+        clientAddress: @escaping @Sendable (Request, Context) -> String
+    ) {
+        let pages = Pages(issuer: self, router: router, clientAddress: clientAddress)
+        addSignInPages(to: pages)
+        addSetUpPages(to: pages)
+        addAccountPages(to: pages)
+        addPasskeyPages(to: pages)
+        addRecoveryPages(to: pages)
+        addAuthorizationPages(to: pages)
+        addDevicePages(to: pages)
+        router.get(RouterPath("\(Issuer.path)/style.css")) { _, _ in
+            Response(
+                status: .ok,
+                headers: [.contentType: "text/css; charset=utf-8", .cacheControl: "public, max-age=3600", .xContentTypeOptions: "nosniff"],
+                body: .init(byteBuffer: ByteBuffer(string: PageResponse.style))
+            )
+        }
+    }
+}

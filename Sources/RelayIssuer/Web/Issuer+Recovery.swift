@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Hummingbird
+import RelayProtocol
+import Synchronization
+
+/// The way back for a person who has lost the password.
+extension Issuer {
+    func addRecoveryPages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
+        pages.get("/recover") { [self] visit, _ in recoveryPage(visit) }
+        pages.post("/recover") { [self] visit, form throws(OAuthError) in
+            let name = form["name"] ?? ""
+            let pair = "\(visit.address) \(Digest256(hashing: Array(name.utf8)))"
+            if let wait = bounds.withLock({ $0.recoveries.attempt(pair, now: visit.now) }) { throw Issuer.tooManyAttempts(wait) }
+            let digest = form["code"].flatMap(RecoveryCode.init(typed:))?.digest(by: master.recoveryKey)
+            let token = SetUpToken()
+            let isRight = try await answering { () async throws(IssuerError) in
+                try await store.write { records in
+                    guard let digest, let user = try records.user(named: name), try records.useRecoveryCode(digest, of: user.subject) else {
+                        return false
+                    }
+                    let expires = Milliseconds(clamping: visit.now.count + SetUpToken.recoveryLife)
+                    try records.setSetUpToken(token.digest, of: user.subject, expires: expires)
+                    try records.note(.recoveryCodeUsed, of: user.subject, visit.agent, now: visit.now)
+                    return true
+                }
+            }
+            guard isRight else {
+                return recoveryPage(visit, note: "The name or the code is wrong, or the code was used.", status: .unauthorized)
+            }
+            bounds.withLock { $0.recoveries.succeed(pair) }
+            return .local("/setup", setUp: token)
+        }
+        pages.post(signedIn: "/account/codes") { [self] visit, session, _ throws(OAuthError) in
+            guard session.isFresh(at: visit.now) else { throw Issuer.signInAgain }
+            let codes = (0..<RecoveryCode.count).map { _ in RecoveryCode() }
+            let digests = codes.map { $0.digest(by: master.recoveryKey) }
+            try await answering { () async throws(IssuerError) in
+                try await store.write { records in
+                    try records.setRecoveryCodes(digests, of: session.subject)
+                    try records.note(.recoveryCodesMade, of: session.subject, visit.agent, now: visit.now)
+                }
+            }
+            return .page(
+                "Your recovery codes",
+                """
+                <p class="note">Write these codes down, or print this page. They are shown only now. Each works once, instead of a lost password.
+                Older codes no longer work.</p>
+                <ul>\(codes.map { "<li class=\"code\">\($0.text.exposed)</li>" as HTML })</ul>
+                <p><a href="\(Issuer.path)/account">Back to the account</a></p>
+                """
+            )
+        }
+    }
+
+    private func recoveryPage(_ visit: Visit, note: String? = nil, status: HTTPResponse.Status = .ok) -> PageResponse {
+        .page(
+            "Use a recovery code",
+            """
+            \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
+            <p>Without a recovery code, ask the operator of this relay for a new link.</p>
+            \(visit.form(
+                "/recover",
+                """
+                <label>Name
+                <input name="name" autocomplete="username" autocapitalize="none" required></label>
+                <label>Recovery code
+                <input class="code" name="code" autocomplete="off" autocapitalize="characters" spellcheck="false" required></label>
+                """,
+                button: "Continue"
+            ))
+            """,
+            status: status
+        )
+    }
+}

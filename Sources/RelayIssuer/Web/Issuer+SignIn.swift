@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Hummingbird
+import RelayProtocol
+import Synchronization
+
+/// Signing in and out at the pages.
+extension Issuer {
+    func addSignInPages<Context: RequestContext>(to pages: Pages<Context, some RouterMethods<Context>>) {
+        pages.get("/login") { [self] visit, query in
+            let next = Place(query["next"])
+            return visit.session == nil ? signInPage(visit, next: next) : .local(next.text)
+        }
+        pages.post("/login") { [self] visit, form throws(OAuthError) in
+            let next = Place(form["next"])
+            let name = form["name"] ?? ""
+            guard let session = try await signIn(visit, name: name, password: Secret(form["password"] ?? "")) else {
+                return signInPage(visit, next: next, name: name, note: "The name or the password is wrong.", status: .unauthorized)
+            }
+            return .local(next.text, browser: session)
+        }
+        pages.post(signedIn: "/logout") { [self] visit, session, _ throws(OAuthError) in
+            try await answering { () async throws(IssuerError) in
+                try await store.write { records in
+                    if try records.removeSession(session.id, of: session.subject) {
+                        try records.note(.signedOut, of: session.subject, session.agent, now: visit.now)
+                    }
+                }
+            }
+            return .local("/login", browser: BrowserToken())
+        }
+    }
+
+    /// A page of the issuer that is opened after signing in. Anything else is no place, so that no link leads elsewhere.
+    struct Place: Sendable {
+        let text: String
+
+        init(_ text: String?) {
+            let bytes = Array((text ?? "").utf8)
+            let isPlain = bytes.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "\\") && $0 != UInt8(ascii: "#") }
+            let path = bytes.prefix { $0 != UInt8(ascii: "?") }
+            let isKnown = ["/authorize", "/device", "/account"].contains { path.elementsEqual($0.utf8) }
+            self.text = isPlain && isKnown && bytes.count <= 4_096 ? text ?? "" : "/account"
+        }
+    }
+
+    func signInPage(
+        _ visit: Visit,
+        next: Place,
+        name: String = "",
+        note: String? = nil,
+        status: HTTPResponse.Status = .ok
+    ) -> PageResponse {
+        .page(
+            "Sign in",
+            """
+            \(note.map { "<p class=\"note\" role=\"alert\">\($0)</p>" })
+            \(visit.form(
+                "/login",
+                """
+                \(visit.hidden("next", next.text))
+                <label>Name
+                <input name="name" value="\(name)" autocomplete="username" autocapitalize="none" required></label>
+                <label>Password
+                <input type="password" name="password" autocomplete="current-password" required></label>
+                """,
+                button: "Sign in"
+            ))
+            \(passkeyForm(visit, next: next))
+            <p><a href="\(Issuer.path)/recover">I have lost my password</a></p>
+            """,
+            status: status
+        )
+    }
+
+    /// - Returns: The browser's new secret, so that the old one does not sign in too; `nil` if name or password is wrong.
+    private func signIn(_ visit: Visit, name: String, password: Secret<String>) async throws(OAuthError) -> BrowserToken? {
+        let name = name.utf8.count <= 4 * IssuerUser.maximumNameCharacters ? name : ""
+        guard (1...PasswordRule.maximumBytes).contains(password.exposed.utf8.count) else { return nil }
+        let pair = "\(visit.address) \(Digest256(hashing: Array(name.utf8)))"
+        if let wait = bounds.withLock({ $0.attempt(account: name, pair: pair, now: visit.now) }) { throw Issuer.tooManyAttempts(wait) }
+        let (user, stored) = try await answering { () async throws(IssuerError) in
+            try await store.read { records in
+                let user = try records.user(named: name)
+                return (user, try user.flatMap { try records.password(of: $0.subject) })
+            }
+        }
+        let isRight = try await hashing { () async throws(PasswordHasher.Busy) in
+            try await hasher.matches(password, stored, client: visit.address)
+        }
+        guard isRight, let user, let stored else {
+            if let user {
+                try await answering { () async throws(IssuerError) in
+                    try await store.write { try $0.note(.signInFailed, of: user.subject, visit.agent, now: visit.now) }
+                }
+            }
+            return nil
+        }
+        bounds.withLock { $0.pairs.succeed(pair) }
+        var renewed: PasswordHash?
+        if stored.cost != hasher.cost {
+            renewed = try await hashing { () async throws(PasswordHasher.Busy) in try await hasher.hash(password, client: visit.address) }
+        }
+        return try await answering { [renewed] () async throws(IssuerError) in
+            try await store.write { records in
+                // Another password may have been set meanwhile.
+                guard try records.password(of: user.subject) == stored else { return nil }
+                if let renewed { try records.setPassword(renewed, of: user.subject) }
+                return try Issuer.beginSession(of: user.subject, visit, in: records)
+            }
+        }
+    }
+
+    /// Signs a user in, with a new secret for the browser. The browser's former session ends.
+    static func beginSession(of subject: String, _ visit: Visit, in records: any IssuerTransaction) throws -> BrowserToken {
+        let browser = BrowserToken()
+        if let former = visit.session { _ = try records.removeSession(former.id, of: former.subject) }
+        try records.insert(
+            WebSession(id: browser.session, subject: subject, agent: visit.agent, created: visit.now, used: visit.now)
+        )
+        try records.note(.signedIn, of: subject, visit.agent, now: visit.now)
+        return browser
+    }
+
+    func hashing<Result>(_ body: () async throws(PasswordHasher.Busy) -> Result) async throws(OAuthError) -> Result {
+        do throws(PasswordHasher.Busy) {
+            return try await body()
+        } catch {
+            throw OAuthError(
+                .temporarilyUnavailable,
+                "Too many people sign in at this moment. Try again in a few seconds.",
+                status: 503,
+                retryAfter: 5_000
+            )
+        }
+    }
+
+    static func tooManyAttempts(_ wait: Milliseconds) -> OAuthError {
+        OAuthError(
+            .temporarilyUnavailable,
+            "There were too many failed attempts. Try again in \(wait.retryAfterSeconds) seconds.",
+            status: 429,
+            retryAfter: wait
+        )
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Hummingbird
+import NIOCore
+import RelayProtocol
+
+/// A request of a browser for one of the issuer's pages.
+struct Visit: Sendable {
+    /// The issuer's URL that the browser used.
+    let issuer: String
+    let browser: BrowserToken
+    /// The code of this browser's forms.
+    let formCode: String
+    /// `nil` if no user has signed in with this browser.
+    let session: WebSession?
+    /// The link's secret, while a person sets up how to sign in.
+    let setUp: SetUpToken?
+    let address: String
+    let agent: String
+    let now: Milliseconds
+
+    /// Whether the browser may only send its cookies over TLS.
+    static func isSecure(_ issuer: String) -> Bool { issuer.utf8.starts(with: "https:".utf8) }
+}
+
+/// A response for a browser.
+struct PageResponse: Sendable {
+    enum Content: Sendable {
+        case page(title: String, HTML)
+        /// Another page of the issuer, or a client's redirect URI.
+        case redirect(to: String)
+    }
+
+    var status: HTTPResponse.Status = .ok
+    var content: Content
+    /// The new secret of the browser after someone signed in or out.
+    var browser: BrowserToken?
+    /// The link's secret to keep in a cookie; `.some(nil)` removes it.
+    var setUp: SetUpToken??
+    var retryAfter: Milliseconds?
+    /// Where forms of this page may lead besides the issuer, as a CSP source: the client's redirect URI.
+    var formTarget: String?
+
+    static func page(_ title: String, _ body: HTML, status: HTTPResponse.Status = .ok) -> PageResponse {
+        PageResponse(status: status, content: .page(title: title, body))
+    }
+
+    /// - Parameter place: Below the issuer's URL, such as `/account`.
+    static func local(_ place: String, browser: BrowserToken? = nil, setUp: SetUpToken?? = nil) -> PageResponse {
+        PageResponse(status: .seeOther, content: .redirect(to: Issuer.path + place), browser: browser, setUp: setUp)
+    }
+}
+
+extension PageResponse {
+    init(_ error: OAuthError) {
+        self = .page("That did not work", "<p>\(error.description)</p>", status: .init(code: error.status))
+        retryAfter = error.retryAfter
+    }
+
+    /// - Parameter browser: The secret to set, if the browser has another.
+    func response(at issuer: String, browser: BrowserToken?) -> Response {
+        var headers: HTTPFields = [.cacheControl: "no-store"]
+        let body: ByteBuffer
+        switch content {
+        case .redirect(let place):
+            headers[.location] = place
+            body = ByteBuffer()
+        case .page(let title, let html):
+            headers[.contentType] = "text/html; charset=utf-8"
+            body = ByteBuffer(string: Self.document(title, html).text)
+        }
+        for (name, value) in Self.security(formTarget: formTarget) { headers[name] = value }
+        if let retryAfter { headers[.retryAfter] = retryAfter.retryAfterSeconds }
+        var cookies: [String] = []
+        if let browser = self.browser ?? browser {
+            cookies.append(Self.cookie(Cookies.browser, browser.text.exposed, seconds: WebSession.wholeLife / 1_000, at: issuer))
+        }
+        switch setUp {
+        case .some(.some(let token)): cookies.append(Self.cookie(Cookies.setUp, token.text.exposed, seconds: 3_600, at: issuer))
+        case .some(.none): cookies.append(Self.cookie(Cookies.setUp, "", seconds: 0, at: issuer))
+        case .none: break
+        }
+        for cookie in cookies { headers.append(.init(name: .setCookie, value: cookie)) }
+        return Response(status: status, headers: headers, body: .init(byteBuffer: body))
+    }
+
+    enum Cookies {
+        static let browser = "relay-browser"
+        static let setUp = "relay-set-up"
+
+        /// `__Host-` binds a cookie to this host and TLS, where there is TLS.
+        static func name(_ name: String, at issuer: String) -> String { Visit.isSecure(issuer) ? "__Host-\(name)" : name }
+    }
+
+    private static func cookie(_ name: String, _ value: String, seconds: Int64, at issuer: String) -> String {
+        "\(Cookies.name(name, at: issuer))=\(value); Path=/; Max-Age=\(seconds); HttpOnly; SameSite=Lax"
+            + (Visit.isSecure(issuer) ? "; Secure" : "")
+    }
+
+    /// No other party's resources, no framing, no inline code; forms lead to the issuer alone.
+    static func security(formTarget: String?) -> [(HTTPFields.Element.Name, String)] {
+        let policy = [
+            "default-src 'none'", "style-src 'self'", "script-src 'self'", "base-uri 'none'", "frame-ancestors 'none'",
+            "form-action 'self'\(formTarget.map { " " + $0 } ?? "")",
+        ]
+        var fields: [(HTTPFields.Element.Name, String)] = [
+            (.contentSecurityPolicy, policy.joined(separator: "; ")), (.xContentTypeOptions, "nosniff"),
+        ]
+        // `no-referrer` would make browsers send `Origin: null` with forms.
+        for (name, value) in [
+            ("X-Frame-Options", "DENY"), ("Referrer-Policy", "same-origin"), ("Cross-Origin-Opener-Policy", "same-origin"),
+        ] {
+            if let name = HTTPFields.Element.Name(name) { fields.append((name, value)) }
+        }
+        return fields
+    }
+
+    private static func document(_ title: String, _ body: HTML) -> HTML {
+        """
+        <!doctype html>
+        <html lang="en">
+        <head>
+        <meta charset="utf-8">
+        <meta name="viewport" content="width=device-width, initial-scale=1">
+        <title>\(title) · Device Relay</title>
+        <link rel="stylesheet" href="\(Issuer.path)/style.css">
+        </head>
+        <body>
+        <main>
+        <h1>\(title)</h1>
+        \(body)
+        </main>
+        </body>
+        </html>
+
+        """
+    }
+
+    static let style = """
+        :root { color-scheme: light dark; font: 100%/1.5 system-ui, sans-serif; }
+        body { margin: 0; padding: 1rem; }
+        main { max-width: 32rem; margin: 0 auto; }
+        h1 { font-size: 1.5rem; }
+        h2 { font-size: 1.15rem; margin-top: 2rem; }
+        label { display: block; margin: 1rem 0; }
+        input { box-sizing: border-box; display: block; width: 100%; padding: .6rem; font: inherit; }
+        button { padding: .6rem 1.2rem; font: inherit; margin: .25rem .5rem .25rem 0; }
+        ul { list-style: none; padding: 0; }
+        li { border-top: 1px solid; padding: .5rem 0; overflow-wrap: anywhere; }
+        .note { border-left: .3rem solid; padding-left: .7rem; }
+        .code { font: 1.4rem ui-monospace, monospace; letter-spacing: .1em; }
+        [hidden] { display: none; }
+
+        """
+}
+
+extension Visit {
+    /// A form of this browser.
+    /// - Parameter action: Below the issuer's URL, such as `/login`.
+    func form(_ action: String, _ fields: HTML = "", button: String) -> HTML {
+        form(action, fields, buttons: "<button type=\"submit\">\(button)</button>")
+    }
+
+    func form(_ action: String, _ fields: HTML = "", buttons: HTML) -> HTML {
+        """
+        <form method="post" action="\(Issuer.path + action)">
+        \(hidden("form_code", formCode))\(fields)
+        \(buttons)
+        </form>
+        """
+    }
+
+    func hidden(_ name: String, _ value: String) -> HTML { "<input type=\"hidden\" name=\"\(name)\" value=\"\(value)\">" }
+}
+
+extension HTML {
+    /// Two fields for a new password. Password managers read the user's name from the hidden field.
+    static func newPassword(of user: IssuerUser) -> HTML {
+        """
+        <input name="username" value="\(user.name)" autocomplete="username" hidden>
+        <label>New password, at least \(PasswordRule.minimumCharacters) characters
+        <input type="password" name="password" autocomplete="new-password" required></label>
+        <label>The same password again
+        <input type="password" name="repeated" autocomplete="new-password" required></label>
+        """
+    }
+}
+
+extension Milliseconds {
+    var retryAfterSeconds: String { "\(max(1, (count + 999) / 1_000))" }
+}

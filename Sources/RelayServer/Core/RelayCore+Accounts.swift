@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+package import RelayProtocol
+
+/// What the operator asks about accounts.
+extension RelayCore {
+    /// The oldest first.
+    package func accounts() async throws -> [AccountRow] { try await store.transact { try $0.accounts() } }
+
+    /// Makes the account of an identity, or finds it.
+    /// - Parameter name: For an account that has none yet; passed over if another account has it.
+    @discardableResult
+    package func addAccount(of identity: Identity, name: String) async throws -> AccountID {
+        let (id, time) = (AccountID(of: identity), now().count)
+        return try await store.transact(for: id) { store in
+            let account = try store.account(of: identity) ?? id
+            if try store.account(account) == nil { try store.addAccount(account, identity: identity, time: time) }
+            if try store.account(account)?.name == nil { do { try store.setName(name, of: account) } catch is AccountNameTaken {} }
+            return account
+        }
+    }
+
+    /// Throws `AccountNameTaken` if another account has the name.
+    package func rename(_ account: AccountID, to name: String) async throws {
+        try await store.transact(for: account) { try $0.setName(name, of: account) }
+    }
+
+    /// Gives an account one more identity.
+    /// - Returns: Whether that was possible: an identity is of one account.
+    package func link(_ identity: Identity, to account: AccountID) async throws -> Bool {
+        try await store.transact(for: account) { store in
+            if let owner = try store.account(of: identity) { return owner == account }
+            try store.add(identity, to: account)
+            return true
+        }
+    }
+
+    package func setDisabled(_ isDisabled: Bool, of account: AccountID) async throws {
+        try await withCheckedThrowingContinuation { continuation in
+            change(account) { relay in relay.setDisabled(isDisabled) { continuation.resume(with: $0) } }
+        }
+    }
+
+    /// Removes an account with all that is of it, and ends its channels.
+    package func remove(_ account: AccountID) async throws {
+        try await withCheckedThrowingContinuation { continuation in
+            change(account) { relay in relay.removeAccount { continuation.resume(with: $0) } }
+        }
+    }
+
+    /// All that is stored of an account, but for the sealed commands: those are counted.
+    package func contents(of account: AccountID) async throws -> AccountContents {
+        try await store.transact(for: account) { store in
+            try AccountContents(
+                endpoints: store.endpoints(of: account).map { row in
+                    .init(row: row, registrations: try store.registrations(of: row.id), vouchers: try store.vouchers(for: row.id))
+                },
+                revocations: store.revocations(of: account),
+                commands: store.endpoints(of: account).reduce(0) { $0 + (try store.mailbox(of: $1.id, account: account).count) },
+                bytes: store.storedBytes(of: account)
+            )
+        }
+    }
+
+    /// Remembers that a token was revoked.
+    package func storeRevokedToken(_ token: Login, until end: Milliseconds) async throws {
+        let time = now().count
+        try await store.transact { try $0.addRevokedToken(token.session, ends: end.count, now: time) }
+    }
+}
+
+/// What is stored of an account's endpoints.
+package struct AccountContents: Sendable {
+    package struct Endpoint: Sendable {
+        package var row: EndpointRow
+        package var registrations: [RegistrationRow]
+        package var vouchers: [[UInt8]]
+    }
+
+    package var endpoints: [Endpoint]
+    package var revocations: [RevocationRow]
+    /// How many commands wait for the endpoints.
+    package var commands: Int
+    package var bytes: Int
+}

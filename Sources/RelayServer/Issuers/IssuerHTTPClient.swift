@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+import RelayProtocol
+
+/// Sends the relay's own requests to issuers, each on a connection of its own. Follows no redirect, because a redirect could lead into the
+/// relay's network.
+struct IssuerHTTPClient: Sendable {
+    struct Answer: Sendable {
+        var status: Int
+        var headers: HTTPHeaders
+        var body: [UInt8]
+    }
+
+    /// Why there is no answer. It contains nothing of the answer.
+    enum Failure: Error, Hashable {
+        case timedOut, tooLong, closed, status(Int), malformed
+    }
+
+    /// The limit of an answer's body.
+    static let maximumBytes = 256 << 10
+    /// The limit of the whole request.
+    static let timeout = TimeAmount.seconds(10)
+
+    /// - Parameter form: The body of a POST request; without it, the request is a GET.
+    func send(to url: IssuerURL, authorization: Secret<String>? = nil, form: Secret<String>? = nil) async throws -> Answer {
+        let loop = EventLoops.connections.next()
+        let promise = loop.makePromise(of: Answer.self)
+        let tls = url.origin.isEncrypted ? try NIOSSLContext(configuration: .makeClientConfiguration()) : nil
+        let name = url.origin.host
+        let timer = loop.scheduleTask(in: Self.timeout) { promise.fail(Failure.timedOut) }
+        promise.futureResult.whenComplete { _ in timer.cancel() }
+        ClientBootstrap(group: loop)
+            .connectTimeout(Self.timeout)
+            .connect(host: name, port: url.origin.port)
+            .whenComplete { result in
+                switch result {
+                // Only now: of several addresses that are tried at once, one gets the request.
+                case .success(let channel):
+                    promise.futureResult.whenComplete { _ in channel.close(promise: nil) }
+                    do {
+                        let pipeline = channel.pipeline.syncOperations
+                        if let tls { try pipeline.addHandler(Self.tlsHandler(tls, name)) }
+                        try pipeline.addHTTPClientHandlers()
+                        try pipeline.addHandler(AnswerHandler(promise))
+                    } catch {
+                        return promise.fail(error)
+                    }
+                    Self.write(url, authorization, form, to: channel)
+                case .failure(let error): promise.fail(error)
+                }
+            }
+        return try await promise.futureResult.get()
+    }
+
+    private static func tlsHandler(_ context: NIOSSLContext, _ host: String) throws -> NIOSSLClientHandler {
+        // An address is no server name; it is verified all the same.
+        let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
+        return try NIOSSLClientHandler(context: context, serverHostname: isAddress ? nil : host)
+    }
+
+    private static func write(_ url: IssuerURL, _ authorization: Secret<String>?, _ form: Secret<String>?, to channel: any Channel) {
+        var headers: HTTPHeaders = ["host": url.origin.authority, "accept": "application/json", "connection": "close"]
+        if let authorization { headers.add(name: "authorization", value: authorization.exposed) }
+        if let form {
+            headers.add(name: "content-type", value: "application/x-www-form-urlencoded")
+            headers.add(name: "content-length", value: "\(form.exposed.utf8.count)")
+        }
+        let path = url.path.isEmpty ? "/" : url.path
+        let head = HTTPRequestHead(version: .http1_1, method: form == nil ? .GET : .POST, uri: path, headers: headers)
+        channel.write(HTTPClientRequestPart.head(head), promise: nil)
+        if let form { channel.write(HTTPClientRequestPart.body(.byteBuffer(ByteBuffer(string: form.exposed))), promise: nil) }
+        channel.writeAndFlush(HTTPClientRequestPart.end(nil), promise: nil)
+    }
+}
+
+private final class AnswerHandler: ChannelInboundHandler {
+    typealias InboundIn = HTTPClientResponsePart
+
+    private let promise: EventLoopPromise<IssuerHTTPClient.Answer>
+    private var answer: IssuerHTTPClient.Answer?
+
+    init(_ promise: EventLoopPromise<IssuerHTTPClient.Answer>) { self.promise = promise }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head(let head): answer = IssuerHTTPClient.Answer(status: Int(head.status.code), headers: head.headers, body: [])
+        case .body(let part):
+            guard let count = answer?.body.count, part.readableBytes <= IssuerHTTPClient.maximumBytes - count else {
+                return promise.fail(IssuerHTTPClient.Failure.tooLong)
+            }
+            answer?.body.append(contentsOf: part.readableBytesView)
+        case .end:
+            if let answer { promise.succeed(answer) }
+        }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        promise.fail(IssuerHTTPClient.Failure.closed)
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { promise.fail(error) }
+}

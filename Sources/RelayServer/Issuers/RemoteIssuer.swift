@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import NIOHTTP1
+package import RelayProtocol
+
+/// What an issuer publishes of itself (RFC 8414, OpenID Connect Discovery).
+struct IssuerMetadata: JSONReadable, Hashable, Sendable {
+    var issuer: String
+    var keys: IssuerURL?
+    var introspection: IssuerURL?
+
+    init(json: JSONValue) throws(JSONError) {
+        issuer = try json.member("issuer")
+        let keys: String? = try json.optional("jwks_uri")
+        let introspection: String? = try json.optional("introspection_endpoint")
+        self.keys = keys.flatMap { IssuerURL($0) }
+        self.introspection = introspection.flatMap { IssuerURL($0) }
+    }
+}
+
+/// An issuer on another server: reads its metadata and keys, and asks it about tokens.
+package actor RemoteIssuer {
+    /// How long metadata is used without reading it again, in milliseconds. It stays in use while the issuer is not reachable.
+    private static let metadataLife: Int64 = 3_600_000
+
+    private let url: IssuerURL
+    private let credentials: ClientCredentials?
+    private let now: @Sendable () -> Milliseconds
+    private let http = IssuerHTTPClient()
+    private var metadata: (value: IssuerMetadata, readAt: Int64)?
+
+    package init(url: IssuerURL, credentials: ClientCredentials?, now: @escaping @Sendable () -> Milliseconds) {
+        self.url = url
+        self.credentials = credentials
+        self.now = now
+    }
+
+    package func keys() async throws -> FetchedKeys {
+        guard let address = try await currentMetadata().keys else { throw IssuerHTTPClient.Failure.malformed }
+        let answer = try await http.send(to: address)
+        guard answer.status == 200 else { throw IssuerHTTPClient.Failure.status(answer.status) }
+        let keys = try JSONWebKeySet(json: JSONValue(parsing: answer.body))
+        return FetchedKeys(keys, freshFor: Self.freshness(answer.headers))
+    }
+
+    /// Asks about a token (RFC 7662).
+    package func introspect(_ token: Secret<String>) async throws -> IntrospectionAnswer {
+        guard let address = try await currentMetadata().introspection else { throw IssuerHTTPClient.Failure.malformed }
+        let form = Secret("token=\(FormCoding.encode(token.exposed))&token_type_hint=access_token")
+        let answer = try await http.send(to: address, authorization: credentials?.basic, form: form)
+        guard answer.status == 200 else { throw IssuerHTTPClient.Failure.status(answer.status) }
+        return try IntrospectionAnswer(json: JSONValue(parsing: answer.body))
+    }
+
+    private func currentMetadata() async throws -> IssuerMetadata {
+        let time = now().count
+        if let metadata, (0..<Self.metadataLife).contains(time - metadata.readAt) { return metadata.value }
+        do {
+            let value = try await readMetadata()
+            metadata = (value, time)
+            return value
+        } catch {
+            guard let metadata else { throw error }
+            return metadata.value
+        }
+    }
+
+    private func readMetadata() async throws -> IssuerMetadata {
+        var failure: any Error = IssuerHTTPClient.Failure.malformed
+        for address in url.metadataAddresses {
+            do {
+                let answer = try await http.send(to: address)
+                guard answer.status == 200 else { throw IssuerHTTPClient.Failure.status(answer.status) }
+                let value = try IssuerMetadata(json: JSONValue(parsing: answer.body))
+                // Otherwise one issuer could publish another one's keys as its own (RFC 8414 §3.3).
+                guard value.issuer.utf8.elementsEqual(url.description.utf8) else { throw IssuerHTTPClient.Failure.malformed }
+                return value
+            } catch {
+                failure = error
+            }
+        }
+        throw failure
+    }
+
+    /// The `max-age` of `Cache-Control`.
+    private static func freshness(_ headers: HTTPHeaders) -> Milliseconds? {
+        for directive in headers[canonicalForm: "cache-control"] {
+            let parts = directive.lowercased().split(separator: "=", maxSplits: 1)
+            guard parts.count == 2, parts[0] == "max-age", let seconds = Int64(parts[1]), seconds >= 0 else { continue }
+            return Milliseconds(clamping: min(seconds, 31_536_000) * 1_000)
+        }
+        return nil
+    }
+}
+
+/// The relay's credentials as a client of an issuer.
+package struct ClientCredentials: Hashable, Sendable {
+    package var id: String
+    package var secret: Secret<String>
+
+    package init(id: String, secret: Secret<String>) {
+        self.id = id
+        self.secret = secret
+    }
+
+    /// For the `Authorization` field (RFC 6749 §2.3.1).
+    var basic: Secret<String> {
+        let pair = "\(FormCoding.encode(id)):\(FormCoding.encode(secret.exposed))"
+        return Secret("Basic " + Base64.standard.encode(Array(pair.utf8)))
+    }
+}
+
+/// What an issuer says of a token (RFC 7662 §2.2).
+package struct IntrospectionAnswer: JSONReadable, Sendable {
+    /// `nil` if the token is not active.
+    let claims: TokenClaims?
+
+    package init(json: JSONValue) throws(JSONError) {
+        let isActive: Bool = try json.member("active")
+        claims = isActive ? try TokenClaims(json: json) : nil
+    }
+}

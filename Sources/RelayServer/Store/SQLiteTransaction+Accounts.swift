@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import GRDB
+
+/// Accounts, their identities, and revoked tokens.
+extension SQLiteTransaction {
+    func accounts() throws -> [AccountRow] { try accounts("", []) }
+    func account(_ id: AccountID) throws -> AccountRow? { try accounts("WHERE id = ?", [id.rawValue]).first }
+
+    private func accounts(_ condition: String, _ arguments: StatementArguments) throws -> [AccountRow] {
+        let rows = try Row.fetchAll(
+            statement(
+                """
+                SELECT id, name, disabled, created, (SELECT count(*) FROM endpoints WHERE account = accounts.id)
+                FROM accounts \(condition) ORDER BY created, id
+                """
+            ),
+            arguments: arguments
+        )
+        return try rows.map { row in
+            let id: String = row[0]
+            let identities = try Row.fetchAll(
+                statement("SELECT issuer, subject FROM identities WHERE account = ? ORDER BY issuer, subject"),
+                arguments: [id]
+            )
+            return AccountRow(
+                id: AccountID(id),
+                name: row[1],
+                isDisabled: row[2],
+                created: row[3],
+                identities: identities.map { Identity(issuer: $0[0], subject: $0[1]) },
+                endpoints: row[4]
+            )
+        }
+    }
+
+    func isDisabled(_ id: AccountID) throws -> Bool {
+        try Bool.fetchOne(statement("SELECT disabled FROM accounts WHERE id = ?"), arguments: [id.rawValue]) ?? false
+    }
+
+    func setName(_ name: String, of id: AccountID) throws {
+        let holder = try String.fetchOne(statement("SELECT id FROM accounts WHERE name = ?"), arguments: [name])
+        guard holder == nil || holder == id.rawValue else { throw AccountNameTaken() }
+        try run("UPDATE accounts SET name = ? WHERE id = ?", [name, id.rawValue])
+    }
+
+    func setDisabled(_ isDisabled: Bool, of id: AccountID) throws {
+        try run("UPDATE accounts SET disabled = ? WHERE id = ?", [isDisabled, id.rawValue])
+    }
+
+    func add(_ identity: Identity, to id: AccountID) throws {
+        try run(
+            "INSERT INTO identities (issuer, subject, account) VALUES (?, ?, ?)",
+            [identity.issuer, identity.subject, id.rawValue]
+        )
+        try run("DELETE FROM removed_identities WHERE issuer = ? AND subject = ?", [identity.issuer, identity.subject])
+    }
+
+    func removeAccount(_ id: AccountID, time: Int64) throws {
+        try run(
+            """
+            INSERT OR REPLACE INTO removed_identities (issuer, subject, removed)
+            SELECT issuer, subject, ? FROM identities WHERE account = ?
+            """,
+            [time, id.rawValue]
+        )
+        try run("DELETE FROM revoked WHERE account = ?", [id.rawValue])
+        try run("DELETE FROM accounts WHERE id = ?", [id.rawValue])
+    }
+
+    func isRemoved(_ identity: Identity) throws -> Bool {
+        try Bool.fetchOne(
+            statement("SELECT EXISTS (SELECT 1 FROM removed_identities WHERE issuer = ? AND subject = ?)"),
+            arguments: [identity.issuer, identity.subject]
+        ) ?? false
+    }
+
+    func addRevokedToken(_ digest: String, ends: Int64, now: Int64) throws {
+        try run("DELETE FROM revoked_tokens WHERE ends <= ?", [now])
+        try run("INSERT OR REPLACE INTO revoked_tokens (digest, ends) VALUES (?, ?)", [digest, ends])
+    }
+
+    func revokedTokens() throws -> [(digest: String, ends: Int64)] {
+        try Row.fetchAll(statement("SELECT digest, ends FROM revoked_tokens")).map { ($0[0], $0[1]) }
+    }
+}

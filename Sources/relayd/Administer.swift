@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Logging
+import RelayComposition
+import RelayIssuer
+import RelayServer
+
+/// Has an operator's request answered: by the relay that runs on the data directory, else by one that is composed for this request.
+/// - Parameter use: What the command does with the data directory.
+func administer(
+    _ request: AdminRequest,
+    _ settings: ConfigurationOptions,
+    _ use: DataDirectory.Use = .existing
+) async throws -> AdminAnswer {
+    var configuration = try settings.read()
+    let directory = try DataDirectory(configuration.dataDirectory, use)
+    do {
+        return try await AdminSocket.ask(request, in: directory.path)
+    } catch let error as AdminError where error == .noRelay(directory.path) {
+        // Nobody serves here.
+    }
+    // No address is listened on, so that any will do.
+    configuration.listen = RelayConfiguration(dataDirectory: directory.path).listen
+    let lock = try directory.lock()
+    let key = try RelayKey.load(in: directory.path)
+    var logger = Logger(label: "relayd") { StreamLogHandler.standardError(label: $0) }
+    logger.logLevel = .warning
+    let store = try SQLiteStore(holding: lock)
+    defer { store.close() }
+    let composition = try await Composition(configuration, store: store, key: key, metrics: PrometheusMetrics(), logger: logger)
+    defer { try? composition.issuer.close() }
+    try await composition.parts.core.start(tunnelPorts: [])
+    guard let answer = await composition.parts.administer?(request) else { throw AdminError.noRelay(directory.path) }
+    await composition.parts.core.stop()
+    if let error = answer.error { throw AdminError(error) }
+    return answer
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import ArgumentParser
+import RelayProtocol
+import RelayServer
+
+struct TokenCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "token",
+        abstract: "Revoke access tokens.",
+        subcommands: [Revoke.self]
+    )
+
+    struct Revoke: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Revoke an access token that was lost or published, and close its channels.",
+            discussion: """
+                Reads the token from standard input, so that it is in no shell history. If the relay's own issuer issued it, its login is
+                revoked too. Tokens of other issuers are refused by this relay only: revoke the login at its issuer.
+                """
+        )
+
+        @OptionGroup var settings: ConfigurationOptions
+        @Flag(help: "Print a JSON object.") var json = false
+
+        func run() async throws {
+            guard let token = readLine(strippingNewline: true), !token.isEmpty else {
+                throw ValidationError("the token is read from standard input, which is empty")
+            }
+            let answer = try await administer(AdminRequest(.revokeToken, token: Secret(token)), settings)
+            guard let revoked = answer.token else { return }
+            if json { return try printJSON(revoked) }
+            print(
+                "revoked a token of \(DisplayText.sanitized(revoked.subject)) from \(revoked.issuer)"
+                    + (revoked.isLoginRevoked ? ", and its login" : "")
+            )
+        }
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayProtocol
+import Synchronization
+import Testing
+
+@testable import RelayIssuer
+
+@Suite struct PasswordTests {
+    let cost = PasswordHash.Cost(logRounds: 4)
+
+    @Test func hashMatchesItsPasswordOnly() throws {
+        let hash = PasswordHash(Secret("correct horse battery"), cost: cost)
+        #expect(hash.matches(Secret("correct horse battery")))
+        for other in ["correct horse batterz", "correct horse battery ", "", "c"] { #expect(!hash.matches(Secret(other)), "\(other)") }
+        #expect(PasswordHash(Secret("correct horse battery"), cost: cost).salt != hash.salt)
+        let read = try #require(PasswordHash(parsing: hash.text))
+        #expect(read == hash && read.matches(Secret("correct horse battery")))
+        #expect(hash.text.hasPrefix("$scrypt$ln=4,r=8,p=1$") && !hash.text.contains("=" + "="))
+        #expect(PasswordHash.Cost().text == "ln=17,r=8,p=1")
+    }
+
+    @Test func damagedHashTextIsRejected() {
+        let text = PasswordHash(Secret("correct horse battery"), cost: cost).text
+        let damaged = [
+            "", "$", "scrypt", text + "$", String(text.dropLast()), text.replacing("scrypt", with: "bcrypt"),
+            text.replacing("ln=4", with: "ln=40"), text.replacing("r=8", with: "r=99999"), text.replacing("p=1", with: "p=0"),
+            text.replacing("p=1", with: "p=1,q=1"), text.replacing("ln=4,", with: ""),
+        ]
+        for text in damaged { #expect(PasswordHash(parsing: text) == nil, "\(text)") }
+    }
+
+    @Test func easyPasswordsAreRejected() {
+        for text in ["", "short", "aaaaaaaaaaaa", "Ada Lovelace", "abababababab", String(repeating: "longer", count: 60)] {
+            #expect(PasswordRule.objection(to: Secret(text), name: "ada lovelace") != nil, "\(text)")
+        }
+        #expect(PasswordRule.objection(to: Secret("correct horse"), name: "Ada") == nil)
+        #expect(PasswordRule.objection(to: Secret("pässwörter und ß"), name: "Ada") == nil)
+    }
+
+    @Test func runningAndWaitingHashesAreBounded() {
+        var queue = PasswordHasher.Queue<Int>(running: 2, places: 4, placesPerClient: 3)
+        #expect(queue.enter("a") == .start)
+        #expect(queue.enter("a") == .start)
+        #expect(queue.enter("a") == .wait)
+        queue.wait(1)
+        #expect(queue.enter("a") == .refuse)
+        #expect(queue.enter("b") == .wait)
+        queue.wait(2)
+        #expect(queue.enter("c") == .refuse)
+        #expect(queue.leave("a") == 1)
+        #expect(queue.leave("a") == 2)
+        #expect(queue.leave("a") == nil)
+        #expect(queue.leave("b") == nil)
+        #expect(queue.enter("c") == .start)
+    }
+
+    @Test func twoPasswordsAreHashedAtATime() async throws {
+        let hasher = PasswordHasher(cost: cost, queue: .init(running: 2, places: 100, placesPerClient: 100))
+        let counts = Counts()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<50 {
+                group.addTask {
+                    try await hasher.run("a") {
+                        counts.enter()
+                        _ = PasswordHash(Secret("correct horse battery"), cost: .init(logRounds: 6))
+                        counts.leave()
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        #expect((1...2).contains(counts.most))
+    }
+
+    /// The hashes end only after a task has run, while there are as many of them as Swift's tasks have threads.
+    @Test func hashesDoNotOccupyTheThreadsOfTasks() async throws {
+        let count = ProcessInfo.processInfo.activeProcessorCount
+        let hasher = PasswordHasher(cost: cost, queue: .init(running: count, places: count, placesPerClient: count))
+        let ended = Flag()
+        let (started, signal) = AsyncStream.makeStream(of: Void.self)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<count {
+                group.addTask {
+                    try await hasher.run("a") {
+                        signal.yield()
+                        while !ended.isSet {}
+                    }
+                }
+            }
+            var running = 0
+            for await _ in started {
+                running += 1
+                if running == count { break }
+            }
+            await Task.detached { ended.set() }.value
+            try await group.waitForAll()
+        }
+        #expect(ended.isSet)
+    }
+
+    private final class Flag: Sendable {
+        private let value = Atomic(false)
+        var isSet: Bool { value.load(ordering: .acquiring) }
+        func set() { value.store(true, ordering: .releasing) }
+    }
+
+    private final class Counts: Sendable {
+        private let counts = Mutex((now: 0, most: 0))
+        var most: Int { counts.withLock { $0.most } }
+
+        func enter() {
+            counts.withLock {
+                $0.now += 1
+                $0.most = max($0.most, $0.now)
+            }
+        }
+
+        func leave() { counts.withLock { $0.now -= 1 } }
+    }
+
+    @Test func failuresDoubleTheDelay() {
+        var backOff = BackOff()
+        for _ in 0..<BackOff.free { #expect(backOff.attempt("a", now: 1_000_000) == nil) }
+        #expect(backOff.attempt("a", now: 1_000_000) == 1_000)
+        #expect(backOff.attempt("b", now: 1_000_000) == nil)
+        #expect(backOff.attempt("a", now: 1_001_000) == nil)
+        #expect(backOff.attempt("a", now: 1_001_000) == 2_000)
+        var now: Milliseconds = 1_003_000
+        for _ in 0..<30 {
+            #expect(backOff.attempt("a", now: now) == nil)
+            let wait = backOff.attempt("a", now: now) ?? 0
+            #expect(wait.count <= BackOff.longest)
+            now = Milliseconds(clamping: now.count + wait.count)
+        }
+        // A refused attempt does not lengthen the wait, and an hour later everything is forgotten.
+        #expect(backOff.attempt("a", now: Milliseconds(clamping: now.count + BackOff.memory)) == nil)
+        #expect(backOff.attempt("a", now: Milliseconds(clamping: now.count + BackOff.memory)) == nil)
+        backOff.succeed("a")
+        #expect(backOff.count == 1)
+    }
+
+    @Test func namesInMemoryAreBounded() {
+        var backOff = BackOff(capacity: 100)
+        for number in 0..<1_000 {
+            #expect(backOff.attempt("\(number)", now: 1_000_000) == nil)
+            #expect(backOff.count <= 100)
+        }
+    }
+
+    @Test func interpolatedTextIsEscaped() {
+        let name = "<script>alert('&\"')</script>\u{202E}"
+        let html: HTML = "<p title=\"\(name)\">\(3) \(HTML("<b>x</b>"))</p>"
+        #expect(html.text == "<p title=\"&lt;script&gt;alert(&#39;&amp;&quot;&#39;)&lt;/script&gt;\u{FFFD}\">3 <b>x</b></p>")
+    }
+}

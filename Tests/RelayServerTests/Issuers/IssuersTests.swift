@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The Device Relay project authors
+
+import Foundation
+import RelayProtocol
+import RelayTesting
+import Testing
+
+@testable import RelayServer
+
+/// Issuers that are not the relay's own: real servers, real tokens, a real `relayd`.
+@Suite(.timeLimit(.minutes(10))) final class IssuersTests {
+    private let directory = FileManager.default.temporaryDirectory.appending(path: "issuers-\(UUID().uuidString)")
+
+    init() throws {
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: false)
+    }
+
+    deinit { try? FileManager.default.removeItem(at: directory) }
+
+    /// A relay that trusts issuers.
+    /// - Parameter entries: Members of each issuer's object, beside its name and audience.
+    private func relayd(trusting entries: [(IssuerServer, String)], embedded: Bool = true) async throws -> RelaydProcess {
+        let file = directory.appending(path: "issuers.json")
+        let issuers = entries.map { #"{"issuer":"\#($0.url)","audience":"the-relay"\#($1.isEmpty ? "" : ",")\#($1)}"# }
+        try Data(#"{"embedded":\#(embedded),"issuers":[\#(issuers.joined(separator: ","))]}"#.utf8).write(to: file)
+        let relayd = try await RelaydProcess(arguments: ["--issuers-file", file.path])
+        _ = try await relayd.start()
+        return relayd
+    }
+
+    private func secretFile() throws -> String {
+        let path = directory.appending(path: "secret").path
+        #expect(
+            FileManager.default.createFile(atPath: path, contents: Data("a:secret word\n".utf8), attributes: [.posixPermissions: 0o600])
+        )
+        return path
+    }
+
+    private func introspecting(_ members: String = "") throws -> String {
+        #""mode":"introspection","clientID":"relay","clientSecretFile":"\#(try secretFile())","autoProvision":true\#(members)"#
+    }
+
+    /// The code of a refusal; `nil` if the token lets in.
+    private func refusal(_ token: String, _ endpoint: WireEndpoint) async throws -> ControlErrorCode? {
+        endpoint.token = token
+        let (socket, answer) = try await endpoint.greet(role: .host)
+        await socket.socket.close()
+        // Only its account is not known yet: the token is accepted.
+        if case .rejected(let rejected) = answer, rejected.code != .wrongAccount { return rejected.code }
+        return nil
+    }
+
+    @Test func publishedKeysVerifyTokensOfEveryAlgorithm() async throws {
+        let signers = try IssuerServer.Signer.all()
+        let issuer = try await IssuerServer(signers: signers)
+        let relayd = try await relayd(trusting: [(issuer, #""autoProvision":true"#)])
+        for signer in signers {
+            let phone = WireEndpoint("Phone", at: relayd)
+            phone.token = try issuer.token(by: signer)
+            try await phone.connect()
+        }
+        #expect(issuer.count("/tenant/keys") == 1)
+        #expect(try await relayd.stop() == 0)
+    }
+
+    @Test func metadataOfTheRelayNamesItsIssuers() async throws {
+        let (one, two) = (try await IssuerServer(), try await IssuerServer())
+        for isEmbedded in [true, false] {
+            let relayd = try await relayd(trusting: [(one, ""), (two, "")], embedded: isEmbedded)
+            let socket = try await TestSocket(port: relayd.port)
+            try await socket.send(
+                "GET /.well-known/oauth-protected-resource HTTP/1.1\r\nHost: \(relayd.host)\r\nConnection: close\r\n\r\n"
+            )
+            let answer = await socket.textUntilClosed()
+            #expect(answer.contains("\"\(one.url)\",\"\(two.url)\"]"))
+            #expect(answer.contains("\"\(relayd.origin)/auth\"") == isEmbedded)
+            #expect(answer.contains(#""scopes_supported":["relay.device.read","#))
+            // So does the answer to whoever has no token.
+            if isEmbedded {
+                let challenged = try await TestSocket(port: relayd.port)
+                try await challenged.send(
+                    "POST /auth/invitations HTTP/1.1\r\nHost: \(relayd.host)\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+                )
+                let answer = await challenged.textUntilClosed()
+                #expect(answer.hasPrefix("HTTP/1.1 401"))
+                #expect(answer.contains("resource_metadata=\"\(relayd.origin)/.well-known/oauth-protected-resource\""))
+            }
+            // An issuer that is switched off serves nothing.
+            let issuer = try await TestSocket(port: relayd.port)
+            try await issuer.send("GET /auth/jwks HTTP/1.1\r\nHost: \(relayd.host)\r\nConnection: close\r\n\r\n")
+            #expect(await issuer.textUntilClosed().hasPrefix(isEmbedded ? "HTTP/1.1 200" : "HTTP/1.1 404"))
+            #expect(try await relayd.stop() == 0)
+        }
+    }
+
+    @Test func rulesApplyToOneIssuerOnly() async throws {
+        let (open, strict) = (try await IssuerServer(signers: [.es256("a")]), try await IssuerServer(signers: [.es256("a")]))
+        let relayd = try await relayd(trusting: [
+            (open, #""autoProvision":true,"scopesClaim":"permissions","accountClaim":"user","typeCheck":"relaxed""#),
+            (strict, #""autoProvision":false,"allowedClients":["org.example.known"]"#),
+        ])
+        let phone = WireEndpoint("Phone", at: relayd)
+        let header = #"{"alg":"ES256","typ":"JWT","kid":"a"}"#
+        let all = #"["relay.device.register"]"#
+        #expect(try await refusal(try open.token(["permissions": all, "user": #""anna""#], header: header), phone) == nil)
+        #expect(try await refusal(try open.token(["user": #""anna""#]), phone) == .insufficientScope)
+        #expect(try await refusal(try open.token(["permissions": all]), phone) == .tokenInvalid)
+        #expect(try await refusal(try open.token(["permissions": all, "user": #""anna""#, "aud": #""other""#]), phone) == .wrongAudience)
+        #expect(try await refusal(try strict.token(header: header), phone) == .tokenInvalid)
+        #expect(try await refusal(try strict.token(), phone) == .clientNotAllowed)
+        #expect(try await refusal(try strict.token(["client_id": #""org.example.known""#]), phone) == .accountUnknown)
+        // A key of one issuer proves nothing at another.
+        let forged = try strict.token(["permissions": all, "user": #""anna""#], name: open.url)
+        #expect(try await refusal(forged, phone) == .tokenInvalid)
+        #expect(try await relayd.stop() == 0)
+    }
+
+    @Test func outageOfAnIssuerKeepsKnownKeysValid() async throws {
+        let signer = IssuerServer.Signer.es256("old")
+        let issuer = try await IssuerServer(signers: [signer])
+        let relayd = try await relayd(trusting: [(issuer, #""autoProvision":true"#)])
+        let phone = WireEndpoint("Phone", at: relayd)
+        phone.token = try issuer.token()
+        try await phone.connect()
+        try await issuer.stop()
+        phone.token = try issuer.token(["jti": #""another""#])
+        try await phone.connect()
+        let new = IssuerServer.Signer.es256("new")
+        // Within half a minute of the last request the issuer is not even asked.
+        let refused = try await refusal(try issuer.token(by: new), phone)
+        #expect(refused == .tokenInvalid || refused == .issuerUnavailable)
+        #expect(try await relayd.stop() == 0)
+    }
+
+    @Test func metadataOfAnotherIssuerIsRejected() async throws {
+        let issuer = try await IssuerServer(signers: [.es256("a")])
+        issuer.setName("https://issuer.example")
+        let relayd = try await relayd(trusting: [(issuer, #""autoProvision":true"#)])
+        #expect(try await refusal(try issuer.token(), WireEndpoint("Phone", at: relayd)) == .issuerUnavailable)
+        #expect(issuer.count("/tenant/keys") == 0)
+        #expect(try await relayd.stop() == 0)
+    }
+
+    @Test func opaqueTokenIsIntrospectedWithTheRelaysCredentials() async throws {
+        let issuer = try await IssuerServer()
+        let relayd = try await relayd(trusting: [(issuer, try introspecting())])
+        let (token, other) = ("opaque-\(UUID().uuidString)", "opaque-\(UUID().uuidString)")
+        issuer.setClaims(IssuerServer.claims(), of: token)
+        let phone = WireEndpoint("Phone", at: relayd)
+        phone.token = token
+        try await phone.connect()
+        // Hello, and hello again for its account: one question.
+        #expect(issuer.count("/tenant/introspect") == 1)
+        #expect(try await refusal(other, phone) == .tokenRevoked)
+        for (claims, code) in [
+            (["aud": #""other""#], .wrongAudience), (["exp": ""], .tokenInvalid), (["exp": "1"], .tokenExpired),
+            (["iss": #""https://issuer.example""#], .wrongIssuer), (["scope": #""relay.push""#], .insufficientScope),
+            (["cnf": #"{"jkt":"other"}"#], .tokenBoundToOtherKey),
+        ] as [([String: String], ControlErrorCode)] {
+            let token = "opaque-\(UUID().uuidString)"
+            issuer.setClaims(IssuerServer.claims(claims), of: token)
+            #expect(try await refusal(token, phone) == code)
+        }
+        #expect(try await relayd.stop() == 0)
+    }
+
+    /// The relay asks again about the token of a channel that is open.
+    @Test func tokenRevokedAtItsIssuerEndsItsChannel() async throws {
+        let issuer = try await IssuerServer()
+        let relayd = try await relayd(trusting: [(issuer, try introspecting(#","recheckSeconds":1"#))])
+        let token = "opaque-\(UUID().uuidString)"
+        issuer.setClaims(IssuerServer.claims(), of: token)
+        let phone = WireEndpoint("Phone", at: relayd)
+        phone.token = token
+        try await phone.connect()
+        // An issuer that does not answer ends nothing.
+        try await issuer.stop()
+        try await Task.sleep(for: .seconds(2))
+        _ = try await phone.receivedMessages()
+        try await issuer.start()
+        issuer.setClaims(nil, of: token)
+        let invalidated = try await phone.event { if case .authInvalidated(let invalidated) = $0 { invalidated } else { nil } }
+        #expect(invalidated.code == .tokenRevoked)
+        #expect(await phone.closeCode() == 1008)
+        #expect(try await relayd.stop() == 0)
+    }
+
+    @Test(arguments: [
+        (#"{"issuers":[{"issuer":"http://issuer.example","audience":"a"}]}"#, "https"),
+        (#"{"issuers":[{"issuer":"https://issuer.example?x","audience":"a"}]}"#, "https"),
+        (#"{"issuers":[{"issuer":"https://issuer.example"}]}"#, "audience"),
+        (#"{"issuers":[{"issuer":"https://issuer.example","audience":"a","autoprovision":true}]}"#, "autoprovision"),
+        (#"{"issuers":[{"issuer":"https://issuer.example","audience":"a","mode":"introspection"}]}"#, "clientID"),
+        (
+            #"{"issuers":[{"issuer":"https://a.example","audience":"a","mode":"introspection","clientID":"a","clientSecretVariable":"NONE"}]}"#,
+            "NONE"
+        ),
+        (#"{"issuers":[{"issuer":"https://a.example","audience":"a"},{"issuer":"https://a.example","audience":"b"}]}"#, "twice"),
+        (#"{"embedded":false}"#, "at least one"), (#"[]"#, "issuers.json"), (#"{"issuer":[]}"#, "issuer:"),
+    ])
+    func invalidIssuersFileIsRejected(text: String, word: String) throws {
+        let path = directory.appending(path: "issuers.json").path
+        try Data(text.utf8).write(to: URL(filePath: path))
+        let error = try #require(throws: ConfigurationError.self) { try IssuersFile(path: path, environment: [:]) }
+        #expect(error.description.contains(word), "\(error)")
+    }
+
+    @Test func secretReadableByOthersIsRejected() throws {
+        let path = directory.appending(path: "issuers.json").path
+        let secret = try secretFile()
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: secret)
+        let entry = #"{"issuer":"https://a.example","audience":"a","mode":"introspection","clientID":"a","clientSecretFile":"\#(secret)"}"#
+        try Data(#"{"issuers":[\#(entry)]}"#.utf8).write(to: URL(filePath: path))
+        #expect(throws: ConfigurationError.self) { try IssuersFile(path: path, environment: [:]) }
+    }
+}

@@ -86,15 +86,26 @@ package final class Journal: Sendable {
     /// Reads from one consistent snapshot of the committed data.
     package func read<Value>(_ body: (JournalTransaction) throws -> Value) throws(JournalError) -> Value {
         do {
-            return try database.read { try body(JournalTransaction(database: $0, journal: self)) }
+            return try database.inDatabase { database in
+                // GRDB's `read` would pass a null connection to SQLite, which crashes.
+                guard database.sqliteConnection != nil else { throw JournalError.closed(path) }
+                try database.beginTransaction(.deferred)
+                defer { try? database.rollback() }
+                return try database.readOnly { try body(JournalTransaction(database: database, journal: self)) }
+            }
         } catch {
             throw Self.error(error, path: path)
         }
     }
 
-    /// Closes the database. Nothing may be written or read afterwards.
+    /// Commits the submitted transactions, delivers their results, and closes the database. Later writes and reads fail with
+    /// `JournalError.closed`. Must not be called from a completion.
     package func close() {
-        thread.sync { try? database.close() }
+        thread.sync {
+            // A concurrent `write` may have queued its work, and not scheduled it yet.
+            work()
+            try? database.close()
+        }
     }
 
     /// Counts a new command, and returns whether it is time to delete old ones.
@@ -122,45 +133,15 @@ package final class Journal: Sendable {
     /// Commits a group. Returns the error, or `nil` on success.
     private func commit(_ group: [any JournalWork]) -> JournalError? {
         database.inDatabase { database in
+            let transaction = JournalTransaction(database: database, journal: self)
             do {
-                do {
-                    try run(group, in: database, inSavepoints: false)
-                } catch is HalfWritten {
-                    // This is rare. Savepoints around every transaction would cost more.
-                    undo(database)
-                    try run(group, in: database, inSavepoints: true)
-                }
+                try GroupCommit(database).commit(group.count, run: { group[$0].run(transaction) })
                 return nil
             } catch {
-                undo(database)
                 return Self.error(error, path: path)
             }
         }
     }
-
-    private func undo(_ database: Database) {
-        if database.isInsideTransaction { try? database.execute(sql: "ROLLBACK") }
-    }
-
-    private func run(_ group: [any JournalWork], in database: Database, inSavepoints: Bool) throws {
-        try database.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
-        for work in group {
-            if inSavepoints { try database.cachedStatement(sql: "SAVEPOINT work").execute() }
-            let before = database.totalChangesCount
-            let hasFailed = work.run(JournalTransaction(database: database, journal: self))
-            // A full or failing disk rolls back the whole transaction. Later statements would run outside it.
-            guard database.isInsideTransaction else { throw JournalError.failed(ResultCode.SQLITE_IOERR.rawValue) }
-            let isSpoilt = hasFailed && database.totalChangesCount != before
-            if isSpoilt, !inSavepoints { throw HalfWritten() }
-            guard inSavepoints else { continue }
-            if isSpoilt { try database.execute(sql: "ROLLBACK TO work") }
-            try database.cachedStatement(sql: "RELEASE work").execute()
-        }
-        try database.cachedStatement(sql: "COMMIT").execute()
-    }
-
-    /// Thrown if a body has failed after a write.
-    private struct HalfWritten: Error {}
 
     static func error(_ error: any Error, path: String) -> JournalError {
         switch error {
@@ -180,6 +161,8 @@ package final class Journal: Sendable {
         case .SQLITE_BUSY, .SQLITE_LOCKED: .locked(path)
         case .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PERM: .notWritable(path)
         case .SQLITE_FULL: .full(path)
+        // The database is closed.
+        case .SQLITE_MISUSE: .closed(path)
         default: .failed(code.rawValue)
         }
     }
@@ -187,8 +170,8 @@ package final class Journal: Sendable {
 
 /// One submitted transaction.
 private protocol JournalWork: Sendable {
-    /// - Returns: Whether the body has thrown.
-    func run(_ transaction: JournalTransaction) -> Bool
+    /// Returns the error of the body.
+    func run(_ transaction: JournalTransaction) -> (any Error)?
     /// - Parameter failure: The error if the group was not committed.
     func report(_ failure: JournalError?)
 }
@@ -210,15 +193,16 @@ private final class Work<Value: Sendable>: JournalWork {
         self.path = path
     }
 
-    func run(_ transaction: JournalTransaction) -> Bool {
-        let result: Result<Value, any Error>
+    func run(_ transaction: JournalTransaction) -> (any Error)? {
         do {
-            result = .success(try body(transaction))
+            let value = try body(transaction)
+            result.withLock { $0 = .success(value) }
+            return nil
         } catch {
-            result = .failure(error is DatabaseError || error is ColumnError ? Journal.error(error, path: path) : error)
+            let failure = error is DatabaseError || error is ColumnError ? Journal.error(error, path: path) : error
+            result.withLock { $0 = .failure(failure) }
+            return failure
         }
-        self.result.withLock { $0 = result }
-        return if case .failure = result { true } else { false }
     }
 
     func report(_ failure: JournalError?) {

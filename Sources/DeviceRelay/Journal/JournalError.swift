@@ -13,6 +13,8 @@ package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
     case otherEndpoint(String)
     case notWritable(String)
     case full(String)
+    /// The journal was closed, because its endpoint has ended.
+    case closed(String)
     /// SQLite's extended result code.
     case failed(Int32)
 
@@ -25,6 +27,7 @@ package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
         case .otherEndpoint(let path): "\(path) belongs to another endpoint; it was restored without its key, or the key without it"
         case .notWritable(let path): "\(path) cannot be written; check its owner and mode"
         case .full(let path): "there is no space left for \(path)"
+        case .closed(let path): "\(path) is closed, because its endpoint has ended"
         case .failed(let code): "the journal cannot be written (SQLite error \(code))"
         }
     }

@@ -90,60 +90,29 @@ package final class SQLiteStore: RelayStore {
     /// Commits a group, with work that joins it. Returns the error if it is not on disk.
     private func commit(_ group: inout [StoreWork]) -> StoreError? {
         database.inDatabase { database in
+            let transaction = transaction(in: database)
             do {
-                do {
-                    try begin(database)
-                    try run(group, in: database, inSavepoints: false)
+                try GroupCommit(database, cache: cache).commit(group.count) {
                     // If threads share a core, others may be waiting for it with work for the store. The cost of a commit is shared by
                     // all work in it.
                     sched_yield()
                     let others = queues.take(Self.largestGroup - group.count)
                     group += others
-                    try run(others, in: database, inSavepoints: false)
-                } catch is HalfWritten {
-                    // Rare, so a retry costs less than savepoints around all work.
-                    undo(database)
-                    try begin(database)
-                    try run(group, in: database, inSavepoints: true)
+                    return others.count
+                } run: { index in
+                    group[index].run(transaction)
                 }
-                try database.cachedStatement(sql: "COMMIT").execute()
-                cache?.groupCommitted()
                 return nil
             } catch {
-                undo(database)
                 return Self.unavailable(error)
             }
         }
     }
 
-    private func begin(_ database: Database) throws { try database.cachedStatement(sql: "BEGIN IMMEDIATE").execute() }
-
-    private func undo(_ database: Database) {
-        cache?.groupUndone()
-        if database.isInsideTransaction { try? database.execute(sql: "ROLLBACK") }
-    }
-
-    private func run(_ group: [StoreWork], in database: Database, inSavepoints: Bool) throws {
+    private func transaction(in database: Database) -> any StoreTransaction {
         let rows = SQLiteTransaction(database: database)
-        let transaction: any StoreTransaction
-        if let cache { transaction = CachingTransaction(backend: rows, cache: cache) } else { transaction = rows }
-        for work in group {
-            if inSavepoints { try database.cachedStatement(sql: "SAVEPOINT work").execute() }
-            let before = database.totalChangesCount
-            let failure = work.run(transaction)
-            // A full or failing disk ends the whole transaction; later writes would run outside it.
-            guard database.isInsideTransaction else { throw Self.unavailable(failure) }
-            let isSpoilt = failure != nil && database.totalChangesCount != before
-            if isSpoilt, !inSavepoints { throw HalfWritten() }
-            if failure == nil { cache?.workSucceeded() } else if isSpoilt { cache?.workUndone() } else { cache?.workFailed() }
-            guard inSavepoints else { continue }
-            if isSpoilt { try database.execute(sql: "ROLLBACK TO work") }
-            try database.cachedStatement(sql: "RELEASE work").execute()
-        }
+        return if let cache { CachingTransaction(backend: rows, cache: cache) } else { rows }
     }
-
-    /// A body has thrown after a write.
-    private struct HalfWritten: Error {}
 
     static func unavailable(_ error: (any Error)?) -> StoreError {
         if let error = error as? StoreError { return error }
@@ -153,7 +122,7 @@ package final class SQLiteStore: RelayStore {
         case .SQLITE_BUSY, .SQLITE_LOCKED: .unavailable("another process keeps it locked")
         case .SQLITE_READONLY: .unavailable("its directory cannot be written to")
         case .SQLITE_CORRUPT, .SQLITE_NOTADB: .unavailable("it is damaged: stop the relay, and restore it from a backup")
-        // GRDB's error for a closed database.
+        // The database is closed.
         case .SQLITE_MISUSE: .unavailable("the relay is stopping")
         default: .unavailable("SQLite error \(error.extendedResultCode.rawValue)")
         }

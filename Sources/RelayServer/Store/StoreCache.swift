@@ -2,10 +2,11 @@
 // SPDX-FileCopyrightText: The Device Relay project authors
 
 import RelayProtocol
+import RelayStorage
 
 /// Recently read and written rows, so that the steps of a command need no new lookups. The rows are authoritative: the cache holds the
 /// same values, and is emptied after a rollback or when it grows too large. Only `CachingTransaction` uses it, on the store's thread.
-final class StoreCache {
+final class StoreCache: GroupCommitCache {
     struct Command {
         var row: MailboxCommand
         /// `nil` if it was not read, or was deleted.

@@ -71,6 +71,41 @@ import Testing
         #expect(try await journal.write { try $0.nextNumber(to: EndpointID(digest: .zero), appID: "a") } == 51)
     }
 
+    @Test func closeCommitsTheSubmittedWrites() throws {
+        let journal = try journal()
+        let committed = Shared(0)
+        for number in Int64(1)...600 {
+            journal.write {
+                try $0.setRelayOffset(number)
+            } completion: { result in
+                if case .success = result { committed.withLock { $0 += 1 } }
+            }
+        }
+        journal.close()
+        #expect(committed.withLock { $0 } == 600)
+        #expect(try self.journal().read { try $0.relayOffset() } == 600)
+    }
+
+    @Test func writesAndReadsAfterCloseAreReported() async throws {
+        let journal = try journal()
+        try await journal.write { try $0.setRelayOffset(1) }
+        journal.close()
+        journal.close()
+        let path = path
+        let ran = Shared(0)
+        for _ in 0..<2 {
+            await #expect(throws: JournalError.closed(path)) {
+                try await journal.write { transaction in
+                    ran.withLock { $0 += 1 }
+                    try transaction.setRelayOffset(2)
+                }
+            }
+        }
+        #expect(throws: JournalError.closed(path)) { _ = try journal.read { try $0.relayOffset() } }
+        #expect(ran.withLock { $0 } == 0)
+        #expect(try self.journal().read { try $0.relayOffset() } == 1)
+    }
+
     @Test(arguments: [0, 1, 40, 5_000]) func damagedFileIsReportedAndNotChanged(_ offset: Int) async throws {
         do {
             let journal = try journal()

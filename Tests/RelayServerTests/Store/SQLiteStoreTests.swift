@@ -78,7 +78,9 @@ import Foundation
         first.close()
         let second = try SQLiteStore(directory: directory)
         #expect(try await second.transact { try $0.databaseBegan() } == 77)
-        await #expect(throws: StoreError.self) { try await first.transact { try $0.setDatabaseBegan(78) } }
+        await #expect(throws: StoreError.unavailable("the relay is stopping")) {
+            try await first.transact { try $0.setDatabaseBegan(78) }
+        }
         #expect(try await second.transact { try $0.databaseBegan() } == 77)
     }
 

@@ -61,7 +61,7 @@ struct RelayAdministration: Sendable {
     /// The account of a name or an id.
     private func account(_ text: String?) async throws -> AccountRow {
         let rows = try await core.accounts()
-        // An id is no name of another account: whoever gives an id means it.
+        // An id takes precedence over the name of another account.
         guard let text, let row = rows.first(where: { $0.id.rawValue == text }) ?? rows.first(where: { $0.name == text }) else {
             throw AdminError("there is no such account: see `relayd account list`")
         }

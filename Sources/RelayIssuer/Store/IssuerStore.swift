@@ -74,7 +74,7 @@ protocol IssuerTransaction {
     func insert(_ invitation: Invitation) throws
     func openInvitations(of subject: String, now: Milliseconds) throws -> Int
     func invitation(_ code: Digest256) throws -> Invitation?
-    /// Forgets the invitations of an inviter that nobody has used.
+    /// Deletes the unused invitations of an inviter.
     func removeOpenInvitations(madeBy key: String) throws
     func redeem(_ code: Digest256, _ redemption: Invitation.Redemption) throws
 

@@ -3,7 +3,7 @@
 
 import RelayProtocol
 
-/// Text for a browser. Whatever is interpolated is escaped, unless it is itself `HTML`.
+/// Text for a browser. Interpolated text is escaped, interpolated `HTML` is not.
 struct HTML: ExpressibleByStringInterpolation, Hashable, Sendable {
     let text: String
 

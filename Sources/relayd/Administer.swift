@@ -18,7 +18,7 @@ func administer(
     do {
         return try await AdminSocket.ask(request, in: directory.path)
     } catch let error as AdminError where error == .noRelay(directory.path) {
-        // Nobody serves here.
+        // No relay runs on this directory.
     }
     // No address is listened on, so that any will do.
     configuration.listen = RelayConfiguration(dataDirectory: directory.path).listen

@@ -143,7 +143,7 @@ public final class ConnectedDevicesPlatform: Sendable {
     /// Ends all connections and tasks, and closes all files. Other devices see this one as shut down. Running handlers are
     /// cancelled, and their commands end as `indeterminate`, because it is unknown how far they came.
     public func shutdown() async {
-        // In a cancelled task too, the relay is told and everything is closed.
+        // A cancelled task also reports to the relay and closes everything.
         await Task { await end() }.value
     }
 

@@ -4,7 +4,7 @@
 import RelayProtocol
 import Synchronization
 
-/// The keys that sign, opened; renewed when it is time, by whoever asks for one.
+/// The opened signing keys. A request for a key renews the ring when a renewal is due.
 final class KeyRing: Sendable {
     private let store: any IssuerStore
     private let master: MasterKey

@@ -52,7 +52,7 @@ extension MasterKey {
         do throws(StorageError) {
             var found = try PrivateFile.contents(of: path, upTo: MasterKey.byteCount)
             if found == nil, mayCreate {
-                // Whatever stands in the file then is the key, whether it is ours or another process was faster.
+                // The file's content is the key, also when another process wrote it first.
                 _ = try PrivateFile.create(path, with: randomBytes(MasterKey.byteCount))
                 found = try PrivateFile.contents(of: path, upTo: MasterKey.byteCount)
             }

@@ -12,7 +12,7 @@ package struct AdminAccount: Codable, Hashable, Sendable {
     }
 
     package var id: String
-    /// Missing if nobody has named it.
+    /// Missing if the account has no name.
     package var name: String?
     package var isDisabled: Bool
     /// Milliseconds since 1970.

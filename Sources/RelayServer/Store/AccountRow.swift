@@ -4,7 +4,7 @@
 /// What is stored of an account.
 package struct AccountRow: Hashable, Sendable {
     package var id: AccountID
-    /// Unique; `nil` if nobody has named it.
+    /// Unique; `nil` if the account has no name.
     package var name: String?
     package var isDisabled: Bool
     /// Milliseconds since 1970.

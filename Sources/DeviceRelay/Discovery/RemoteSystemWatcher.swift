@@ -34,10 +34,10 @@ private struct EventReader {
     let isStarted: @Sendable () -> Bool
     private var seen: UInt64 = 0
     private var current: [String: DeviceDirectory] = [:]
-    private var hasToldNoAccount = false
+    private var hasReportedNoAccount = false
     private var iterations: [String: DeviceDirectory.Iteration] = [:]
     private var enumerated: Set<String> = []
-    private var hasToldEnumeration = false
+    private var hasReportedEnumeration = false
 
     init(
         directories: CurrentValue<[String: DeviceDirectory]>,
@@ -67,19 +67,19 @@ private struct EventReader {
                 enumerated.insert(account)
             }
         }
-        guard !hasToldEnumeration, !current.isEmpty, enumerated.isSuperset(of: current.keys) else { return nil }
-        hasToldEnumeration = true
+        guard !hasReportedEnumeration, !current.isEmpty, enumerated.isSuperset(of: current.keys) else { return nil }
+        hasReportedEnumeration = true
         return .enumerationCompleted
     }
 
     /// Without an account there is nothing to find, and nothing else that would say so.
     private mutating func nextNotice() -> RemoteSystemEvent? {
         guard current.isEmpty, seen > 0, isStarted() else {
-            if !current.isEmpty { hasToldNoAccount = false }
+            if !current.isEmpty { hasReportedNoAccount = false }
             return nil
         }
-        guard !hasToldNoAccount else { return nil }
-        hasToldNoAccount = true
+        guard !hasReportedNoAccount else { return nil }
+        hasReportedNoAccount = true
         return .error(
             RemoteSystemWatcherError(.authenticationError, message: "there is no account; add one, and its devices are found")
         )

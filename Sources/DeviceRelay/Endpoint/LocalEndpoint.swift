@@ -28,7 +28,7 @@ actor LocalEndpoint {
     private let inbox: Inbox
     private let sessions: SessionPool
 
-    private var isWired = false
+    private var arePartsConnected = false
     private var hasStarted = false
     /// Whether expired invitations were deleted. This happens once for each process.
     private var hasForgottenInvitations = false
@@ -93,8 +93,8 @@ actor LocalEndpoint {
 
     /// Connects the parts: it passes the events of each part to the others.
     private func wire() {
-        guard !isWired else { return }
-        isWired = true
+        guard !arePartsConnected else { return }
+        arePartsConnected = true
         control.onEvent = { [weak self] event in self?.assumeIsolated { $0.take(event) } }
         peers.onEvent = { [weak self] event in self?.assumeIsolated { $0.take(event) } }
         storageGuard.onFailure = { [weak self] error in self?.assumeIsolated { $0.storageFailed(error) } }
@@ -122,7 +122,7 @@ actor LocalEndpoint {
         case .enumerationCompleted: peers.enumerated()
         case .command(let message): if control.isHost { inbox.offered(message) }
         case .commandCancel(let message): inbox.cancelled(message)
-        case .commandStatus(let message): outbox.told(message)
+        case .commandStatus(let message): outbox.receive(message)
         case .tunnelOffer(let message): sessions.offered(message)
         case .tunnelReady(let message): sessions.ready(message)
         case .tunnelFailed(let message): sessions.failed(message)

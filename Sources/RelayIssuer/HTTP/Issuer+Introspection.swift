@@ -77,7 +77,7 @@ extension Issuer {
         let now = now()
         guard token.isAuthentic(by: master.refreshTokenKey) else { return Introspection() }
         let family = try await answering { () async throws(IssuerError) in try await store.read { try $0.family(token.family) } }
-        guard let family, family.present(token.number, client: family.client, key: family.key, now: now) == .rotate else {
+        guard let family, family.decision(token.number, client: family.client, key: family.key, now: now) == .rotate else {
             return Introspection()
         }
         return Introspection(

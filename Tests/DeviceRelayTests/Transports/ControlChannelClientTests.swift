@@ -269,7 +269,7 @@ import Musl
 
     @Test(
         arguments: [
-            ([0x80, 1, 65], 1002),  // goes on with nothing
+            ([0x80, 1, 65], 1002),  // continuation without a first fragment
             ([0x01, 1, 65, 0x81, 1, 65], 1002),  // begins anew within a message
             ([0x82, 1, 65], 1003),  // binary
             ([0x83, 1, 65], 1002),  // an opcode that is not known

@@ -36,7 +36,7 @@ public struct RemoteCommand: Sendable, Identifiable {
     /// accepted it.
     public var attestation: OutcomeAttestation? {
         guard case .final(let final) = state.value else { return nil }
-        return OutcomeAttestation(final)
+        return OutcomeAttestation(final, target: target.endpoint)
     }
 
     /// Waits for the end of the command. Cancelling the task ends the wait, not the command.
@@ -44,10 +44,9 @@ public struct RemoteCommand: Sendable, Identifiable {
     /// - Throws: `RemoteLaunchError` with the outcome as its code; `pending` if the task is cancelled or the platform shut down.
     public func outcome() async throws(RemoteLaunchError) -> LaunchReceipt {
         do throws(CommandFailure) {
-            let attestation = OutcomeAttestation(try await final())
-            return LaunchReceipt(commandID: id, target: target, signedAt: attestation.signedAt)
+            return LaunchReceipt(commandID: id, target: target, OutcomeAttestation(try await final(), target: target.endpoint))
         } catch {
-            throw RemoteLaunchError(error, commandID: id)
+            throw RemoteLaunchError(error, commandID: id, attestation)
         }
     }
 
@@ -82,15 +81,17 @@ public struct LaunchReceipt: Hashable, Sendable {
     public let commandID: CommandID
     /// The endpoint and app that accepted the launch, proved by the receipt's signature.
     public let target: RemoteSystemApp.ID
+    /// Who attests the launch.
+    public let attestation: OutcomeAttestation
     /// When the target's endpoint signed the receipt, by the relay's clock.
-    public let signedAt: Date?
+    public var signedAt: Date? { attestation.signedAt }
     /// Whether the fallback URI was launched, because no app on the device accepts the URI itself.
     public internal(set) var isFallback = false
 
-    init(commandID: CommandID, target: RemoteSystemApp.ID, signedAt: Date?) {
+    init(commandID: CommandID, target: RemoteSystemApp.ID, _ attestation: OutcomeAttestation) {
         self.commandID = commandID
         self.target = target
-        self.signedAt = signedAt
+        self.attestation = attestation
     }
 }
 
@@ -98,11 +99,14 @@ public struct LaunchReceipt: Hashable, Sendable {
 public struct OutcomeAttestation: Hashable, Sendable {
     /// The target, whose endpoint signed a receipt, or the relay, which signs nothing.
     public let attestedBy: CommandAttestation
+    /// The endpoint that the command is for.
+    public let target: EndpointID
     /// When the target signed the receipt, by the relay's clock; `nil` for an outcome attested by the relay.
     public let signedAt: Date?
 
-    init(_ final: CommandFinal) {
+    init(_ final: CommandFinal, target: EndpointID) {
         attestedBy = final.attestedBy
+        self.target = target
         // The signature was checked when the receipt arrived.
         let receipt = final.receipt.flatMap { try? Unverified<CommandReceipt>(decoding: $0) }
         signedAt = receipt.map { Date(timeIntervalSince1970: Double($0.payload.time) / 1_000) }

@@ -63,19 +63,28 @@ public struct RemoteLaunchError: DeviceRelayError {
     public let message: String
     /// The command, if it was created.
     public let commandID: CommandID?
+    /// Who attests the outcome; `nil` if there is none, or the command ended on this device before the relay accepted it.
+    public let attestation: OutcomeAttestation?
     /// The underlying error, if it says more.
     public let cause: (any Error)?
 
-    init(_ code: Code, _ message: String, commandID: CommandID? = nil, cause: (any Error)? = nil) {
+    init(
+        _ code: Code,
+        _ message: String,
+        commandID: CommandID? = nil,
+        attestation: OutcomeAttestation? = nil,
+        cause: (any Error)? = nil
+    ) {
         self.code = code
         self.message = message
         self.commandID = commandID
+        self.attestation = attestation
         self.cause = cause
     }
 }
 
 extension RemoteLaunchError {
-    init(_ failure: CommandFailure, commandID: CommandID? = nil) {
+    init(_ failure: CommandFailure, commandID: CommandID? = nil, _ attestation: OutcomeAttestation? = nil) {
         let (code, message) = Self.describe(failure)
         let cause: (any Error)? =
             switch failure {
@@ -85,7 +94,7 @@ extension RemoteLaunchError {
             case .tooManyCommands(let exceeded): exceeded
             default: nil
             }
-        self.init(code, message, commandID: commandID, cause: cause)
+        self.init(code, message, commandID: commandID, attestation: attestation, cause: cause)
     }
 
     private static func describe(_ failure: CommandFailure) -> (Code, String) {

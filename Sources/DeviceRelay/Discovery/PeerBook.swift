@@ -251,11 +251,12 @@ struct PeerBook: Sendable {
     /// - Throws: `RecordError`, or `EndpointRevoked`.
     mutating func introduced(_ introduction: Introduction, as endpoint: EndpointID) throws -> Peer {
         guard !graph.isRefused(endpoint) else { throw EndpointRevoked() }
-        let known = records[endpoint]
+        let (known, isUnchanged) = (records[endpoint], isUnchanged(introduction, of: endpoint))
         let record = try add(introduction, of: endpoint)
         let actions = taken(record, before: known)
         let isKnown = isConfirmed(endpoint)
         if directory[endpoint] != nil {
+            if isUnchanged, actions.isEmpty { return Peer(record: record.payload, isNew: !isKnown, actions: []) }
             directory.update(endpoint) { $0.record = record.payload }
             refreshTrust()
         } else if !isKnown {
@@ -266,12 +267,16 @@ struct PeerBook: Sendable {
         return Peer(record: record.payload, isNew: !isKnown, actions: actions)
     }
 
+    /// Whether it equals the endpoint's last introduction. It usually does, because every command contains one.
+    private func isUnchanged(_ introduction: Introduction, of endpoint: EndpointID) -> Bool {
+        records[endpoint]?.encoded == introduction.record.bytes && vouchers.isSame(introduction.vouchers, for: endpoint)
+    }
+
     /// Adds a record and the vouchers for its endpoint.
     private mutating func add(_ introduction: Introduction, of endpoint: EndpointID) throws(RecordError) -> Signed<EndpointRecord> {
-        let known = records[endpoint]
+        let isUnchanged = isUnchanged(introduction, of: endpoint)
         let record = try records.add(endpointRecord: introduction.record.bytes, of: endpoint)
-        // Usually the introduction is unchanged, because every command contains one.
-        if let known, known.encoded == record.encoded, vouchers.isSame(introduction.vouchers, for: endpoint) { return record }
+        if isUnchanged { return record }
         graph.setSystem(record.payload.systemID, of: endpoint)
         let (given, others) = vouchers.take(introduction.vouchers, for: record, records)
         graph.setVouchers(given, for: endpoint)

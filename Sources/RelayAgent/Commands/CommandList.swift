@@ -80,7 +80,7 @@ package struct CommandList: Sendable {
             app: DisplayText.sanitized(command.target.appID),
             sent: command.id.time,
             expires: command.expiresAt,
-            attested: command.attested(in: endpoints)
+            attested: command.attestation.map { Attestation($0, in: endpoints) }
         )
         guard entry.ended else { return entry }
         do throws(RemoteLaunchError) {

@@ -84,11 +84,11 @@ package struct Launch: Sendable {
                     app: DisplayText.sanitized(receipt.target.appID),
                     endpoint: "\(receipt.target.endpoint)",
                     fallback: receipt.isFallback,
-                    attested: await local.attestation(of: receipt.commandID)
+                    attested: local.attested(receipt.attestation)
                 )
             } catch let error as RemoteLaunchError {
                 var failure = Self.explained(error, system)
-                if let id = error.commandID { failure.attested = await local.attestation(of: id) }
+                failure.attested = error.attestation.map(local.attested)
                 failure.isInterruption = interruption.isThere
                 throw failure
             }

@@ -21,13 +21,13 @@ package struct Attestation: Encodable, Sendable {
     /// The time at which the target signed its receipt.
     package var time: Date?
 
-    init(_ attestation: OutcomeAttestation, target: EndpointID, in endpoints: [DeviceDirectory.Endpoint]) {
+    init(_ attestation: OutcomeAttestation, in endpoints: [DeviceDirectory.Endpoint]) {
         by = attestation.attestedBy.rawValue
         guard attestation.attestedBy == .target else { return }
-        let known = endpoints.first { $0.id == target }
+        let known = endpoints.first { $0.id == attestation.target }
         device = known.map { "\($0.systemID)" }
         deviceName = known.map { DisplayText.sanitized($0.record.name) }
-        endpoint = "\(target)"
+        endpoint = "\(attestation.target)"
         time = attestation.signedAt
     }
 
@@ -46,17 +46,7 @@ package struct Attestation: Encodable, Sendable {
     }
 }
 
-extension RemoteCommand {
-    /// Who attests the outcome; `nil` while there is none.
-    func attested(in endpoints: [DeviceDirectory.Endpoint]) -> Attestation? {
-        attestation.map { Attestation($0, target: target.endpoint, in: endpoints) }
-    }
-}
-
 extension LocalDevice {
-    /// Who attests the outcome of a command, by its id.
-    func attestation(of id: CommandID) async -> Attestation? {
-        let command = try? await platform.commands(for: account).first { $0.id == id }
-        return command?.attested(in: platform.endpoints(for: account))
-    }
+    /// Who attests an outcome, with the names of this device's directory.
+    func attested(_ attestation: OutcomeAttestation) -> Attestation { Attestation(attestation, in: platform.endpoints(for: account)) }
 }

@@ -126,7 +126,13 @@ extension ConnectedDevicesPlatform {
     /// - Returns: Whether the endpoint exists.
     @discardableResult
     public func confirm(_ endpoint: EndpointID, for account: ConnectedDevicesAccount) async -> Bool {
-        await self.endpoint(of: account.id)?.confirm(endpoint) ?? false
+        await confirm(endpoint, on: nil, for: account)
+    }
+
+    /// As `confirm(_:for:)`, for an endpoint that a person saw.
+    /// - Parameter system: The device that the endpoint must still be on; `nil` for any.
+    package func confirm(_ endpoint: EndpointID, on system: SystemID?, for account: ConnectedDevicesAccount) async -> Bool {
+        await self.endpoint(of: account.id)?.confirm(endpoint, on: system) ?? false
     }
 
     /// Revokes an endpoint of the account permanently. This device rejects the endpoint from now on, even without a connection to the

@@ -287,7 +287,11 @@ actor LocalEndpoint {
 
     func invite() async throws(AccountError) -> JoinLink { try await peers.invite() }
 
-    func confirm(_ peer: EndpointID) async -> Bool { await peers.confirm(peer) }
+    /// - Parameter system: The device that the person saw; `nil` for any.
+    func confirm(_ peer: EndpointID, on system: SystemID?) async -> Bool {
+        guard system == nil || peers.record(of: peer)?.systemID == system else { return false }
+        return await peers.confirm(peer)
+    }
 
     func revoke(_ peer: EndpointID) async throws -> ControlAnswer {
         // Before the relay has stated the account, no other endpoint is known.

@@ -41,7 +41,7 @@ struct LaunchPolicy: Sendable {
     private func answer(about request: LaunchRequest) async -> LaunchRefusal? {
         if let prompt = configuration.prompt { return await answer(of: prompt, request) }
         guard let terminal, TerminalQuestion.isPossible else { return .noUserPresent(scheme: request.uri.scheme) }
-        return switch await terminal.ask(LaunchQuestion.lines(request.uri, request.caller), within: Self.patience) {
+        return switch await terminal.ask(LaunchQuestion.lines(request.uri, request.caller), "Open it? [y/N]", within: Self.patience) {
         case true?: nil
         case false?: .declined
         case nil: .noAnswer
